@@ -1,14 +1,23 @@
-"""What every service stands on. A request meets these modules in this order.
+"""Infrastructure that every service shares. A request passes these functions, in this order:
 
-    serve, connections   a bound port; deadlines for the head and the answer, a cap on connections   -> closed, 503
-    web                  request id, access log and metrics, errors in one shape                     -> 404, 405, 500
-    access               the route's rule: public, bearer token, project key                         -> 401, 404, 403
-    identity             what the checks know: tokens, memberships, keys, with their caches
-    body                 a body within a size and a time                                             -> 413, 503, 400
-    validation, cursor   queries and bodies of the APIs, page cursors                                -> 400
-    relational, clickhouse   the two stores, by URL; migrations and schema bring them to this release
+    http.serve.bind, listening                   the bound port; `Acceptor` accepts connections in batches
+    http.connections.context.ConnectionContext   `admit`: connection limit, total and per address    503, closed
+    http.connections.receiver.RequestReader      one head at a time, within a size and a timeout     400, closed
+    http.preparse.ConnectionAdmission            `check`: the pre-parse filter of the route          429, 503
+    http.web.build_app                           request id, access log and metrics, error shape     500
+    http.not_found.add_catch_all                 paths and methods without a route                   404, 405
+    http.access.with_access_check                access rule and rate limits of the route            401, 429, 404, 403
+      auth.guards.AuthGuards                     tokens, sessions, memberships and keys, cached      503
+    http.body.read_body                          a body within a size and a time                     413, 503, 400
+    http.validation, http.cursor                 typed bodies, query parameters, page cursors        400
+    the handler                                  uses `db` and `clickhouse`, the two stores, by URL
 
-`settings` are read once at start, `telemetry` is logs and metrics, `health` is whether we can work, `errors` says whose
-fault a refusal is, `peers` who is at the other end, `cors` which browser pages may read the answer. `route` and
-`operation` are what a service says of a path, `openapi` is the document of all of them, `reference` shows it.
+The response returns through `http.connections.connection.HttpConnection`, which limits how slowly a client may read it.
+
+`runtime.settings` are read once at start, `runtime.telemetry` has logs and metrics, `runtime.health` reports readiness.
+`errors` is the one family of errors of a request. `limits.rate_limits` counts requests, `limits.trusted_proxies` finds
+the address of the client, and `redis` shares counts between processes. `http.cors` permits browser pages of other
+origins to read responses. `http.route` and `http.operation` declare a route, `http.openapi` builds the document of all
+routes, and `http.api_docs` renders it as a page. `db.migrations` and `clickhouse.migrations` bring the stores to the
+schema of this release.
 """

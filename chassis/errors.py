@@ -1,8 +1,8 @@
-"""What a request can be refused with: one family of exceptions, one JSON shape on the wire.
+"""Errors of requests: one family of exceptions, one JSON shape on the wire.
 
-A handler raises one of these wherever it can decide; the application skeleton (`chassis.http.web`) renders it. An error
-says whose fault it is (`code`), and `retry_after` says when the same request may succeed. Messages name the field or
-the limit and never carry secrets, exception texts or anything of another tenant.
+A handler raises one of these where it can decide; `chassis.http.web` renders it. `code` says whose fault the error is,
+`retry_after` when the same request may succeed. Messages name the field or the limit; they never contain secrets,
+exception texts or data of another tenant.
 """
 
 import random
@@ -13,11 +13,11 @@ import msgspec
 
 from proto.errors import STATUS, ErrorCode
 
-MAX_RETRY_SECONDS = 5  # exporters give up on a batch when told to wait longer than their own deadline (10 s)
+MAX_RETRY_SECONDS = 5  # exporters drop a batch when Retry-After exceeds their own deadline (10 s)
 
 
 class Issue(msgspec.Struct, frozen=True):
-    """One offending field of a request. `path` is its JSON path or query name, `code` a machine-readable reason."""
+    """One invalid field of a request. `path` is its JSON path or query name, `code` a machine-readable reason."""
 
     path: str
     message: str
@@ -25,7 +25,7 @@ class Issue(msgspec.Struct, frozen=True):
 
 
 class StartupError(Exception):
-    """A service cannot start; the message is one clear sentence for the person who started it."""
+    """A service cannot start. The message is one sentence for the operator; `exit_code` is that of the process."""
 
     def __init__(self, message: str, *, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class StartupError(Exception):
 
 
 class ApiError(Exception):
-    """A refused request. `close` closes the connection after the answer, leaving an unread body unread."""
+    """A refused request. `close` closes the connection after the response, without reading the rest of the body."""
 
     def __init__(
         self,
@@ -60,25 +60,27 @@ class ApiError(Exception):
 
 
 class BadRequest(ApiError):
-    """400: the request itself is wrong; sending it again cannot help."""
+    """400: the request is invalid; a retry cannot succeed."""
 
     def __init__(self, message: str, details: Sequence[Issue] | None = None, *, close: bool = False) -> None:
         super().__init__(ErrorCode.BAD_REQUEST, message, details=details, close=close)
 
 
 class Unauthorized(ApiError):
-    """401: no credential, or one that is not valid; unknown, expired and revoked look the same."""
+    """401: no valid credential. Unknown, expired and revoked credentials get the same response."""
 
     def __init__(self, message: str = "Authentication is required.", *, close: bool = False) -> None:
         super().__init__(ErrorCode.UNAUTHORIZED, message, headers={"WWW-Authenticate": "Bearer"}, close=close)
 
 
 class CredentialExpired(Unauthorized):
-    """401: a credential of ours that was good once. The answer is that to any other; but it is no guess at one."""
+    """401: a credential that we issued and that is no longer valid. The response is that of `Unauthorized`, but the
+    attempt does not count as a guess.
+    """
 
 
 class MfaRequired(ApiError):
-    """401: the session is good, but its user has yet to show the second factor."""
+    """401: the session is valid, but its user has not yet presented the second factor."""
 
     def __init__(self) -> None:
         message = "The second factor is owed: send its code to /auth/totp/verify."
@@ -86,21 +88,21 @@ class MfaRequired(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: the credential is good but does not reach this far."""
+    """403: the credential is valid but does not permit the operation."""
 
     def __init__(self, message: str = "This credential does not permit the operation.", *, close: bool = False) -> None:
         super().__init__(ErrorCode.FORBIDDEN, message, close=close)
 
 
 class NotFound(ApiError):
-    """404: missing and invisible are the same answer, byte for byte."""
+    """404: missing resources and those that the credential may not see get the same response, byte for byte."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.NOT_FOUND, "Not found.")
 
 
 class MethodNotAllowed(ApiError):
-    """405, with the methods that the path does have."""
+    """405: `Allow` lists the methods that the path has."""
 
     def __init__(self, allowed: Sequence[str]) -> None:
         names = ", ".join(sorted(allowed))
@@ -110,44 +112,44 @@ class MethodNotAllowed(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the state of the resource stands against it."""
+    """409: the state of the resource does not permit the operation."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.CONFLICT, message)
 
 
 class PayloadTooLarge(ApiError):
-    """413: over a size limit, which the message names. The rest of the body is not read."""
+    """413: the body exceeds a size limit, which the message names. The rest of it is not read."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.PAYLOAD_TOO_LARGE, message, close=True)
 
 
 class UnsupportedMediaType(ApiError):
-    """415: a content type or content encoding that this path does not take."""
+    """415: a content type or content encoding that this path does not accept."""
 
     def __init__(self, message: str, *, close: bool = False) -> None:
         super().__init__(ErrorCode.UNSUPPORTED_MEDIA_TYPE, message, close=close)
 
 
 class RateLimited(ApiError):
-    """429: too fast; `retry_after` whole seconds."""
+    """429: a rate limit is exceeded. `retry_after`: whole seconds until the next permit."""
 
     def __init__(self, message: str, retry_after: int, *, close: bool = False) -> None:
         super().__init__(ErrorCode.RATE_LIMITED, message, retry_after=retry_after, close=close)
 
 
 class Unimplemented(ApiError):
-    """501: something of HTTP that is not understood here."""
+    """501: a feature of HTTP that is not implemented."""
 
     def __init__(self, message: str, *, close: bool = False) -> None:
         super().__init__(ErrorCode.NOT_IMPLEMENTED, message, close=close)
 
 
 class ServiceUnavailable(ApiError):
-    """503: overload or a dependency that is away; the same request may succeed after `retry_after` seconds.
+    """503: overload or an unavailable dependency; the same request may succeed after `retry_after` seconds.
 
-    Without a value it is drawn from 1 to 5 s, so that clients refused together do not come back together.
+    Without a value it is random, 1 to 5 s, so that clients that were refused together do not retry together.
     """
 
     def __init__(
@@ -163,14 +165,14 @@ class ServiceUnavailable(ApiError):
 
 
 class InternalError(ApiError):
-    """500: our fault, said without detail; the log has the rest under the request id."""
+    """500: a fault of ours, without detail in the response; the log has the rest under the request id."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.INTERNAL_ERROR, "An internal error occurred.")
 
 
 def envelope(error: ApiError, request_id: str) -> dict[str, Any]:
-    """The body of every refusal: `{"error": {"code", "message", "details"?, "requestId"}}`."""
+    """The body of every error response: `{"error": {"code", "message", "details"?, "requestId"}}`."""
     body: dict[str, Any] = {"code": error.code.value, "message": error.message}
     if error.details is not None:
         body["details"] = error.details

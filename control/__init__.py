@@ -1,11 +1,11 @@
-"""Decides: who is who and may do what, what is asked of people and what they say, and whom it tells.
+"""Organizations and their members, credentials, approval policies and requests, notification channels, audit.
 
-A request, say `POST /orgs/{orgSlug}/projects`: `chassis.http.access` asks the `BearerGuard` whose credential it is and
-how far it reaches (401, 404 for an organization out of sight and for what is not there, `sight`, 403 without the
-scope); the handler in `projects` reads and validates the body (415, 413, 400), calls
-`control.identity.organization_repository` inside one write transaction (409 for a slug that is taken), which also gets
-the event for the audit (`audit.record`), and answers what was stored.
+A request, for example `POST /orgs/{orgSlug}/projects`: `chassis.http.access` has the `BearerGuard` authenticate the
+credential and load its scopes (401; 404 for an organization that the caller is not a member of and for a resource that
+does not exist, `existence`; 403 without the scope). The handler in `tenants.projects` reads and validates the body
+(415, 413, 400) and calls `control.identity.organization_repository` in one write transaction (409 for a slug that is
+taken). The same transaction writes the audit event (`audit.record`). The response shows what was stored.
 
-A 2xx means that the change is committed and on disk; guards of this process see it at once, those of others at once
-where there is a Redis, else within five seconds. Secrets are in the answer that creates them and nowhere after.
+A 2xx means that the change is committed and durable. The guards of this process apply it at once; those of other
+processes at once with Redis, else within five seconds. A secret is in the response that creates it and nowhere else.
 """

@@ -1,4 +1,4 @@
-"""The control service: its routes over the relational store."""
+"""The control service: its routes over the relational database."""
 
 from prometheus_client import CollectorRegistry
 
@@ -30,27 +30,34 @@ from control.tenants.projects import Projects
 def service(
     settings: ControlSettings, chassis: ChassisSettings, guards: AuthGuards, metrics: CollectorRegistry | None = None
 ) -> Service:
-    """Routes, what runs beside them and what readiness depends on; `checks` is started and closed by whoever made it.
+    """The service's routes, background tasks and readiness checks. The caller starts and closes `guards`.
 
     Raises StartupError when the cursor key, the signing key or the key ring in the data directory cannot be used.
     """
     cursors = load_cursor_signer(settings.cursor_key, chassis.data_dir / "cursor.key")
-    sealing = load_key_source(settings.sealing_keys, chassis.data_dir / "sealing.keys")
-    sealer = SecretBox(sealing)
-    telling = build_deliveries(settings, guards.database, sealer, metrics)
-    desk = HandlerContext(guards, cursors, settings.max_body_bytes, chassis.body_timeout_s)
-    projects, keys = Projects(desk), Keys(desk, chassis.base_url, chassis.otlp_rate)
+    key_source = load_key_source(settings.sealing_keys, chassis.data_dir / "sealing.keys")
+    secret_box = SecretBox(key_source)
+    delivery_parts = build_deliveries(settings, guards.database, secret_box, metrics)
+    context = HandlerContext(guards, cursors, settings.max_body_bytes, chassis.body_timeout_s)
+    projects, keys = Projects(context), Keys(context, chassis.base_url, chassis.otlp_rate)
     links = LinkBuilder(chassis.base_url, settings.page_url.rstrip("/"))
-    approvals = ApprovalRequests(desk, telling.sender, links)
-    policies, audit = Policies(desk), Audit(desk)
-    channels, deliveries = Channels(desk, sealer, settings.channel_rules), Deliveries(desk)
-    tests = ChannelTests(channels, telling.sender)
-    routes, beside = assemble_identity(desk, sealer, chassis.data_dir)
-    routes += [*Organizations(desk).routes(), *projects.routes(), *keys.routes()]
+    approvals = ApprovalRequests(context, delivery_parts.sender, links)
+    policies, audit = Policies(context), Audit(context)
+    channels, deliveries = Channels(context, secret_box, settings.channel_rules), Deliveries(context)
+    channel_tests = ChannelTests(channels, delivery_parts.sender)
+    routes, identity_contexts = assemble_identity(context, secret_box, chassis.data_dir)
+    routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*approvals.routes(), *policies.routes()]
-    routes += [*channels.routes(), *tests.routes(), *deliveries.routes(), *audit.routes()]
-    keeper = [KeyringWatcher(sealing, guards.database, metadata).running] if isinstance(sealing, KeyFile) else []
-    resources = [*beside, *keeper, *telling.resources, ExpiryTask(guards.database, links).running]
+    routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
+    keyring_contexts = (
+        [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
+    )
+    resources = [
+        *identity_contexts,
+        *keyring_contexts,
+        *delivery_parts.resources,
+        ExpiryTask(guards.database, links).running,
+    ]
     return Service(
         name="control",
         routes=with_existence_checks(guards.database, routes),

@@ -1,6 +1,7 @@
-"""What is not there is told before what is not allowed, of everything that the caller may read.
+"""Existence checks: a missing resource gets 404 before a missing scope gets 403.
 
-Who may not read a kind of thing is told of the scope that he lacks, whether the thing is there or not.
+They apply only to callers with the read scope of the kind of resource. Other callers get 403 for the missing scope,
+whether the resource exists or not.
 """
 
 import re
@@ -28,10 +29,10 @@ _ID_PARAMETER: Final = re.compile(r"\{(\w+Id)\}")
 
 
 class _Resource(NamedTuple):
-    id_prefix: str  # of ids
-    read_scope: Scope  # who has it sees everything of this kind
+    id_prefix: str  # of the resource's ids, without the underscore
+    read_scope: Scope  # a caller with it may see every resource of this kind
     column: sa.Column[str]
-    where: sa.ColumnElement[bool]  # by the organization, and the project of the path
+    where: sa.ColumnElement[bool]  # restricts to the organization, and to the project in the path
 
 
 _ORG_ID: Final[sa.BindParameter[Any]] = sa.bindparam("org_id")
@@ -63,7 +64,7 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
 
 
 def with_existence_checks(database: Database, routes: Iterable[Route]) -> list[Route]:
-    """The routes, those to one thing with the check that it is there."""
+    """The routes; bearer routes whose path names a resource get an existence check."""
     return [_with_existence_check(database, route) for route in routes]
 
 
@@ -78,21 +79,21 @@ def _with_existence_check(database: Database, route: Route) -> Route:
 
 @dataclass(frozen=True, slots=True)
 class _ExistenceCheck:
-    """Of the thing that the variable `name` of a path names."""
+    """Checks that the resource named by the variable `path_parameter` of the path exists."""
 
     database: Database
     path_parameter: str
     resource: _Resource
 
     async def __call__(self, request: web.Request, caller: AuthenticatedCredential) -> None:
-        """Raises NotFound."""
+        """Raises NotFound for a malformed id and for a missing resource, if the caller has the read scope."""
         if self.resource.read_scope not in caller.scopes:
             return
-        wanted = request.match_info[self.path_parameter]
-        if re.fullmatch(self.resource.id_prefix + "_[0-9a-z]{26}", wanted) is None:
-            raise NotFound  # a path may hold what no database column takes
-        found = sa.select(self.resource.column).where(self.resource.where, self.resource.column == wanted)
-        place = {"org_id": caller.org_id, "project_slug": request.match_info.get("projectSlug", "")}
+        resource_id = request.match_info[self.path_parameter]
+        if re.fullmatch(self.resource.id_prefix + "_[0-9a-z]{26}", resource_id) is None:
+            raise NotFound  # a path may hold characters that no database column accepts
+        found = sa.select(self.resource.column).where(self.resource.where, self.resource.column == resource_id)
+        parameters = {"org_id": caller.org_id, "project_slug": request.match_info.get("projectSlug", "")}
         async with self.database.read() as connection:
-            if await connection.scalar(found, place) is None:
+            if await connection.scalar(found, parameters) is None:
                 raise NotFound

@@ -1,4 +1,4 @@
-"""What is told, before it becomes a card, an e-mail or a signed body: the same values for every kind of channel."""
+"""Notification messages before formatting: the same values for a chat card, an e-mail or a signed webhook body."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ from msgspec import Meta
 
 
 class Severity(StrEnum):
-    """How loud a message is; pagers pass it on."""
+    """How urgent a message is; pager channels pass it on."""
 
     INFO = "info"
     WARNING = "warning"
@@ -24,7 +24,7 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One event, told. Texts may hold anything that people typed: templates escape them."""
+    """The notification of one event. Texts may hold anything that people typed; the platform adapters escape them."""
 
     type: Annotated[str, Meta(description="`approval.requested`, `channel.test`: dotted, lower case.")]
     subject: Annotated[str, Meta(description="What it is about, `apr_...`: later messages about it belong to it.")]

@@ -1,4 +1,4 @@
-"""The gateway's routes and resources, built in the order in which they depend on each other."""
+"""The gateway's routes and resources, built in the order of their dependencies."""
 
 import os
 import time
@@ -49,62 +49,64 @@ def service(
     redis: Redis | None = None,
     clock: Callable[[], int] = time.time_ns,
 ) -> Service:
-    """The gateway over a started `clickhouse` whose tables are migrated, and over a relational store, and perhaps a
-    Redis, that are started and closed by others. `clock` gives nanoseconds since 1970.
+    """Build the gateway over a started `clickhouse` whose tables are migrated, a relational `database`, and optionally
+    a `redis`; the caller starts and closes them. `clock` gives nanoseconds since 1970.
 
     Its routes need the project-key guard.
     """
     settings = settings.within(available_bytes())
     log: structlog.stdlib.BoundLogger = structlog.get_logger("gateway")
     metrics = Metrics(telemetry.registry)
-    ledger = OutcomeCounters(metrics)
+    outcomes = OutcomeCounters(metrics)
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="gateway")
-    storing = StoragePipeline(settings, clickhouse, metrics, ledger, log, threads, clock)
-    intake = build_ingest(storing, chassis, telemetry)
+    pipeline = StoragePipeline(settings, clickhouse, metrics, outcomes, log, threads, clock)
+    ingest = build_ingest(pipeline, chassis, telemetry)
     cors = _cors(settings)
-    shedding = _concurrency_limiter(chassis, settings, metrics, ledger, vary=cors.varies_by_origin)
-    turnstile = RefusalCache(shedding, ledger, telemetry.rate_limited, time.monotonic_ns, vary=cors.varies_by_origin)
-    answers = OtlpResponses(ledger, turnstile.add)
-    metering = QuotaService.build(
+    concurrency_limiter = _concurrency_limiter(chassis, settings, metrics, outcomes, vary=cors.varies_by_origin)
+    refusal_cache = RefusalCache(
+        concurrency_limiter, outcomes, telemetry.rate_limited, time.monotonic_ns, vary=cors.varies_by_origin
+    )
+    responses = OtlpResponses(outcomes, refusal_cache.add)
+    quota_service = QuotaService.build(
         database, clickhouse, redis, telemetry.registry, sync_s=settings.quota_sync_s, clock=clock, log=log
     )
-    exporter = ExportHandlers(
+    handlers = ExportHandlers(
         settings,
         body_timeout_s=chassis.body_timeout_s,
         body_min_rate=chassis.body_min_rate,
-        responses=answers,
-        outcomes=ledger,
-        quota=metering.quota,
+        responses=responses,
+        outcomes=outcomes,
+        quota=quota_service.quota,
         budget=MemoryBudget(settings.max_inflight_bytes, settings.max_inflight_items, metrics),
         decoder=Decoder(settings, chassis.retention_days, threads),
-        ingest=intake,
+        ingest=ingest,
         large_resources=LargeResourceBudget(settings.large_origins_bytes),
         clock=clock,
     )
 
     async def run(_app: web.Application) -> AsyncIterator[None]:
-        storing.start()
-        await intake.start()
-        metering.start()
+        pipeline.start()
+        await ingest.start()
+        quota_service.start()
         yield
-        await intake.close()
-        await storing.close()
-        await metering.close()
+        await ingest.close()
+        await pipeline.close()
+        await quota_service.close()
         threads.shutdown(wait=True)
 
-    routes = cross_origin(_routes(exporter, answers, turnstile), cors)
-    resources = (run, trim_task) if shedding is None else (run, trim_task, shedding.task)
-    return Service("gateway", routes, resources, tuple(intake.dependencies()))
+    routes = cross_origin(_routes(handlers, responses, refusal_cache), cors)
+    resources = (run, trim_task) if concurrency_limiter is None else (run, trim_task, concurrency_limiter.task)
+    return Service("gateway", routes, resources, tuple(ingest.dependencies()))
 
 
 def _concurrency_limiter(
-    chassis: ChassisSettings, settings: GatewaySettings, metrics: Metrics, ledger: OutcomeCounters, *, vary: bool
+    chassis: ChassisSettings, settings: GatewaySettings, metrics: Metrics, outcomes: OutcomeCounters, *, vary: bool
 ) -> ConcurrencyLimiter | None:
-    """The gate of the exports."""
+    """The pre-parse filter that sheds exports under overload; None when `target_delay_s` is 0."""
     if not settings.target_delay_s:
         return None
     return ConcurrencyLimiter(
-        target_latency_s(settings, chassis.durability), metrics, ledger, time.monotonic, vary=vary
+        target_latency_s(settings, chassis.durability), metrics, outcomes, time.monotonic, vary=vary
     )
 
 
@@ -117,16 +119,22 @@ def _cors(settings: GatewaySettings) -> Cors:
     )
 
 
-def _routes(exporter: ExportHandlers, answers: OtlpResponses, gate: PreParseFilter) -> list[Route]:
+def _routes(handlers: ExportHandlers, responses: OtlpResponses, pre_parse_filter: PreParseFilter) -> list[Route]:
     routes = [
         Route(
-            "POST", path, handler, project_key(), render_error=answers.error, operation=operation, pre_parse_filter=gate
+            "POST",
+            path,
+            handler,
+            project_key(),
+            render_error=responses.error,
+            operation=operation,
+            pre_parse_filter=pre_parse_filter,
         )
         for path, handler, operation in (
-            (TRACES, exporter.export_traces, openapi.EXPORT_TRACES),
-            (LOGS, exporter.export_logs, openapi.EXPORT_LOGS),
+            (TRACES, handlers.export_traces, openapi.EXPORT_TRACES),
+            (LOGS, handlers.export_logs, openapi.EXPORT_LOGS),
         )
     ]
-    # No part of the interface, but where exporters send unless they are told otherwise. Nobody's key is looked at.
-    routes.append(Route("POST", METRICS, reject_metrics, public(), render_error=answers.status))
+    # Not part of the API, but exporters send here unless configured otherwise. The key is not checked.
+    routes.append(Route("POST", METRICS, reject_metrics, public(), render_error=responses.status))
     return routes

@@ -1,8 +1,8 @@
-"""Content-Encoding, bounded: a body is inflated by us, after the key is known, and never past its cap.
+"""Bounded decompression of a Content-Encoding: after the key is known, and never past the cap of the body.
 
-A body of several gzip members (or zstd frames) is their concatenation, as the RFCs have it; their number is capped,
-since each costs a set-up. Bytes that begin no further member are an error. `deflate` means zlib (RFC 9110); the raw
-deflate that some clients send under that name is told apart by its first two bytes and taken as well.
+A body of several gzip members (or zstd frames) is their concatenation, as the RFCs specify; their number is capped,
+because each costs a set-up. Trailing bytes that begin no further member are an error. `deflate` means zlib (RFC 9110);
+the raw deflate that some clients send under that name is recognized by its first two bytes and accepted as well.
 """
 
 import sys
@@ -21,14 +21,12 @@ IDENTITY: Final = "identity"
 ENCODINGS: Final = ("gzip", "deflate", "zstd")
 
 _ALIASES: Final[Mapping[str, str]] = {"": IDENTITY, "x-gzip": "gzip"}
-_INPUT_STEP_BYTES: Final = (
-    64 * 2**10
-)  # a member after the first gets its input in steps: what it leaves over is copied each time
+_INPUT_STEP_BYTES: Final = 64 * 2**10  # input step of a member after the first: its unused rest is copied each time
 _ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
 
 
 def _fastest_zlib() -> Any:
-    """isal has zlib's interface at twice its speed, but not wheels for every platform."""
+    """isal has zlib's interface at twice its speed, but no wheels for some platforms."""
     try:
         from isal import isal_zlib  # noqa: PLC0415 (it may be missing)
     except ImportError:
@@ -41,7 +39,7 @@ _ERRORS: Final[tuple[type[Exception], ...]] = (zlib.error, zstd.ZstdError, _zlib
 
 
 class DecompressionLimits(NamedTuple):
-    """Bytes that may come out, members that may go in, and the largest zstd window."""
+    """Maximum bytes of output, members (or frames) of input, and bytes of a zstd window."""
 
     max_bytes: int
     max_frames: int
@@ -57,7 +55,9 @@ class _Decompressor(Protocol):
 
 
 def content_encoding(values: list[str]) -> str:
-    """The one encoding of a body, from its Content-Encoding headers; stacked and unknown ones are 415."""
+    """The single encoding of a body, from its Content-Encoding headers. UnsupportedMediaType for stacked and unknown
+    ones.
+    """
     name = values[0].strip().lower() if len(values) == 1 else ",".join(values)
     name = _ALIASES.get(name, name) if values else IDENTITY
     if name == IDENTITY or name in ENCODINGS:
@@ -66,8 +66,8 @@ def content_encoding(values: list[str]) -> str:
 
 
 def decompress(encoding: str, body: bytes, limits: DecompressionLimits) -> bytes:
-    """`body` without its encoding. BadRequest when it is corrupt, truncated or followed by something else;
-    PayloadTooLarge beyond a limit. Blocks for about a millisecond per two megabytes of output.
+    """Decompress `body`. BadRequest when it is corrupt, truncated or followed by other bytes; PayloadTooLarge beyond a
+    limit. Blocks for about a millisecond per two megabytes of output.
     """
     if encoding == IDENTITY:
         if len(body) > limits.max_bytes:
@@ -94,7 +94,9 @@ def decompress(encoding: str, body: bytes, limits: DecompressionLimits) -> bytes
 def _decompress_frame(
     member: _Decompressor, body: bytes, offset: int, left: int, pieces: list[bytes]
 ) -> tuple[int, int]:
-    """Inflate one member into `pieces`; where the next begins, and how much may still come out (negative: too much)."""
+    """Decompress one member into `pieces`; returns the offset of the next member, and the bytes of output left
+    (negative: too many).
+    """
     step = len(body) if offset == 0 else _INPUT_STEP_BYTES
     view = memoryview(body)
     ended = False
@@ -120,7 +122,7 @@ def _too_large(limits: DecompressionLimits) -> PayloadTooLarge:
 
 
 def _gzip(body: bytes, offset: int, _limits: DecompressionLimits) -> _Decompressor:
-    if len(body) > offset + 3 and body[offset + 3] & 0xE0:  # isal takes reserved flags; RFC 1952 (2.3.1.2) does not
+    if len(body) > offset + 3 and body[offset + 3] & 0xE0:  # isal accepts reserved flags; RFC 1952 (2.3.1.2) does not
         raise BadRequest("The body is not valid gzip.")
     member: _Decompressor = _zlib.decompressobj(16 + zlib.MAX_WBITS)
     return member
@@ -143,7 +145,7 @@ def _zstd(body: bytes, offset: int, limits: DecompressionLimits) -> _Decompresso
 
 
 def _zstd_window_bytes(body: bytes, offset: int) -> int:
-    """Window of the frame at `offset` in bytes (RFC 8878, 3.1.1.1); 0 where the header cannot be read."""
+    """Window of the frame at `offset` in bytes (RFC 8878, 3.1.1.1); 0 if the header cannot be read."""
     head = body[offset : offset + 14]
     if len(head) < 6 or head[:4] != _ZSTD_FRAME:
         return 0
@@ -151,7 +153,7 @@ def _zstd_window_bytes(body: bytes, offset: int) -> int:
     if not descriptor & 0x20:
         base = 1 << (10 + (head[5] >> 3))
         return base + base // 8 * (head[5] & 7)
-    # A single segment has no window of its own: it is as large as the content, whose size follows the dictionary id.
+    # A single segment has no window field: the window is the content size, which follows the dictionary id.
     at = 5 + (0, 1, 2, 4)[descriptor & 3]
     size = (1, 2, 4, 8)[descriptor >> 6]
     return int.from_bytes(head[at : at + size], "little") + (256 if size == 2 else 0)

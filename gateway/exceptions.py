@@ -1,8 +1,8 @@
-"""Error occurrences: what the decoder found as exceptions, each with a fingerprint that survives a release.
+"""Error occurrences: the exceptions that the decoder found, each with a fingerprint that is stable across releases.
 
-The fingerprint is of the exception's type and its top frames in the application's own code, or of its message where
-there is no stack trace. Line numbers, addresses, ids, hashes, versions and directories are taken out first: they change
-with every build while the error stays the same.
+The fingerprint is a hash of the exception's type and its top frames in the application's own code, or of its message
+where there is no stack trace. Line numbers, addresses, ids, hashes, versions and directories are removed first: they
+change with every build while the error stays the same.
 """
 
 import hashlib
@@ -15,30 +15,32 @@ from proto.otlp.policy import NANOS_PER_DAY, Block, DecodedPayload, RaisedExcept
 from proto.storage.tables import ERROR_OCCURRENCES
 
 FINGERPRINT_BYTES: Final = 16
-FINGERPRINT_FRAMES: Final = 5  # the deeper ones are how it got there, and change with callers
+FINGERPRINT_FRAMES: Final = 5  # the deeper ones change with the callers
 _SOURCES: Final = {"traces": "span", "logs": "log"}
 
 
 def fingerprint(kind: str, message: str, stacktrace: str) -> bytes:
-    """16 bytes that are the same for the same error, whatever the release. Costs at most a few hundred microseconds."""
+    """16 bytes that identify an error across releases. Takes at most a few hundred microseconds."""
     frames = in_app_frames(stacktrace)[:FINGERPRINT_FRAMES]
     parts = [kind.strip(), *frames] if frames else [kind.strip(), "", normalize_message(message)]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=FINGERPRINT_BYTES).digest()
 
 
 def occurrence_blocks(decoded: Sequence[DecodedPayload], batch_id: int) -> list[Block]:
-    """The exceptions of a batch as blocks of `error_occurrences`, one per day of their own time, rows numbered."""
+    """The exceptions of a batch as blocks of `error_occurrences`, one per day of the exceptions' time, rows numbered
+    within the batch.
+    """
     days: dict[int, list[tuple[object, ...]]] = {}
-    known: dict[tuple[str, str, str], bytes] = {}  # the same error tends to come many times in a batch
+    known: dict[tuple[str, str, str], bytes] = {}  # a batch often has the same error many times
     number = 0
     for request in decoded:
         source = _SOURCES[request.signal]
         for raised in request.exceptions:
             key = (raised.type, raised.message, raised.stacktrace)
-            print_ = known.get(key)
-            if print_ is None:
-                print_ = known[key] = fingerprint(*key)
-            row = occurrence_row(request.project_id, raised, print_, source, batch_id, number)
+            digest = known.get(key)
+            if digest is None:
+                digest = known[key] = fingerprint(*key)
+            row = occurrence_row(request.project_id, raised, digest, source, batch_id, number)
             days.setdefault(raised.time_ns // NANOS_PER_DAY, []).append(row)
             number += 1
     return [
@@ -50,7 +52,7 @@ def occurrence_blocks(decoded: Sequence[DecodedPayload], batch_id: int) -> list[
 def occurrence_row(
     project_id: int, raised: RaisedException, digest: bytes, source: str, batch_id: int, number: int
 ) -> tuple[object, ...]:
-    """The cells of `error_occurrences` for an exception; `number` is its own in the batch."""
+    """The row of `error_occurrences` for an exception; `number` identifies it within the batch."""
     return (
         project_id,
         raised.time_ns,

@@ -1,8 +1,8 @@
-"""What became of every request and item: rows of `ingest_outcomes`, and counters without project labels.
+"""Outcomes of every request and item: rows of `ingest_outcomes`, and counters without project labels.
 
-An answered request has each of its items accepted or rejected for one reason; its counts are a block of its batch. A
-refused one (any error answer) is counted as a whole, by the reason it was refused for. Those, and requests without an
-accepted item, have no batch: the ledger sums them up and hands over one block now and then.
+Each item of an answered request is accepted, or rejected for one reason; its counts are a block of its batch. A refused
+request (any error response) is counted as one, by its reason. Refused requests, and requests without an accepted item,
+have no batch: `OutcomeCounters` sums them up, and `OutcomeFlusher` drains one block of them periodically.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ MILLIS_PER_DAY: Final = 86_400_000
 MAX_OUTCOME_KEYS: Final = 20_000  # of projects, signals and reasons; then counts go to project 0
 NO_PROJECT: Final = 0
 DAMAGED: Final = "damaged"  # in the journal
-REFUSED: Final = "refused"  # by ClickHouse, in a mode without a place to set it aside
+REFUSED: Final = "refused"  # by ClickHouse, in a mode without a quarantine
 SIGNALS: Final[tuple[Signal, ...]] = ("traces", "logs")
 
 _ROW_BUCKETS: Final = (100, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000)
@@ -27,7 +27,7 @@ _ACK_SECOND_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0
 
 
 class Metrics:
-    """The gateway's counters. At every moment, of items:
+    """The gateway's counters. At every moment, these hold for items:
 
     received = accepted + rejected + refused + unanswered
     accepted + recovered = stored + pending + quarantined + lost
@@ -80,7 +80,7 @@ class Metrics:
             buckets=_ACK_SECOND_BUCKETS,
             registry=registry,
         )
-        for signal in SIGNALS:  # from the start, so that a first increase is seen as one
+        for signal in SIGNALS:  # from the start, so that the first increase is visible
             for metric in (self.received, self.stored_items, self.recovered_items, self.quarantined_items):
                 metric.labels(signal)
             self.lost_items.labels(signal, REFUSED)
@@ -113,7 +113,7 @@ class Metrics:
 
 
 class OutcomeCounts(NamedTuple):
-    """One row of `ingest_outcomes` without its place in a block."""
+    """One row of `ingest_outcomes` without its batch, number and time."""
 
     project_id: int
     signal: str
@@ -143,7 +143,7 @@ class OutcomeSums:
         row[2] += wire_bytes
 
     def add_answered(self, decoded: DecodedPayload, wire_bytes: int) -> None:
-        """An answered request: its row `accepted` carries the request and its bytes, those `rejected` only items."""
+        """Add an answered request: its `accepted` row has the request and its bytes, `rejected` rows only items."""
         project, signal = decoded.project_id, decoded.signal
         self.add((project, signal, "accepted", ""), decoded.accepted, 1, wire_bytes)
         for reason, items in decoded.rejected.items():
@@ -154,14 +154,14 @@ class OutcomeSums:
                 modified[kind] = modified.get(kind, 0) + items
 
     def rows(self) -> Iterable[OutcomeCounts]:
-        """What was added, sorted by key."""
+        """The sums, sorted by key."""
         for key, (items, requests, wire_bytes) in sorted(self._sums.items()):
             modified = self._modified.get(key[:2], {}) if key[2] == "accepted" else {}
             yield OutcomeCounts(*key, items, requests, wire_bytes, modified)
 
 
 def outcome_block(rows: Iterable[OutcomeCounts], batch_id: int, now_ms: int) -> Block:
-    """The block of `ingest_outcomes` for a batch, its rows numbered; all carry the time `now_ms`."""
+    """The block of `ingest_outcomes` for a batch, with numbered rows; all have the time `now_ms`."""
     cells = [
         (
             c.project_id,
@@ -182,14 +182,14 @@ def outcome_block(rows: Iterable[OutcomeCounts], batch_id: int, now_ms: int) -> 
 
 
 class OutcomeCounters:
-    """Counts every request once, and keeps the sums of those that belong to no batch until they are taken."""
+    """Counts every request once, and keeps the sums of those that belong to no batch until they are drained."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._pending = OutcomeSums()
         self._unanswered = 0
         metrics.unanswered_items.set_function(lambda: self._unanswered)
-        # What every good request counts, looked up once.
+        # The metrics of every answered request, with their labels resolved once.
         self._answered: dict[Signal, tuple[Counter, Counter, Counter]] = {
             signal: (
                 metrics.requests.labels(signal, "answered", ""),
@@ -202,7 +202,7 @@ class OutcomeCounters:
         self._ack_seconds = {signal: metrics.ack_seconds.labels(signal) for signal in SIGNALS}
 
     def received(self, decoded: DecodedPayload) -> None:
-        """A request was decoded; what becomes of its items is counted when it is answered."""
+        """Count a decoded request; the outcomes of its items are counted when it is answered."""
         items = _items(decoded)
         self._unanswered += items
         self._received[decoded.signal].inc(items)
@@ -210,8 +210,8 @@ class OutcomeCounters:
             self._metrics.exceptions_over_limit.inc(decoded.exceptions_over_limit)
 
     def answered(self, decoded: DecodedPayload, wire_bytes: int) -> None:
-        """The promise of a 200 holds, so its answer is one. A request without an accepted item is in no batch and goes
-        to the pending sums.
+        """Count a request whose response is 200, once its promise holds. A request without an accepted item is in no
+        batch and is added to the pending sums.
         """
         metrics, signal = self._metrics, decoded.signal
         requests, sent, accepted = self._answered[signal]
@@ -227,14 +227,14 @@ class OutcomeCounters:
             self._pending.add_answered(decoded, wire_bytes)
 
     def observe_latency(self, signal: Signal, seconds: float) -> None:
-        """A 200 goes out, so long after the head of its request was read."""
+        """Record the time from the head of a request to its 200."""
         self._ack_seconds[signal].observe(seconds)
 
     def refused(
         self, signal: Signal, reason: str, project_id: int, wire_bytes: int, items: int, *, requests: int = 1
     ) -> None:
-        """A request, or several, are answered with an error. `items` they had, if they were decoded; the table has none
-        of them.
+        """Count one or several `requests` that are answered with an error. `items`: those that were decoded; only the
+        metrics have them, not the table.
         """
         metrics = self._metrics
         metrics.requests.labels(signal, "refused", reason).inc(requests)
@@ -246,7 +246,7 @@ class OutcomeCounters:
         self._pending.add((project, signal, "refused", reason), 0, requests, wire_bytes)
 
     def drain(self, batch_id: int, now_ms: int) -> Block | None:
-        """The pending sums as a block, which is then the caller's; None when there are none."""
+        """Take the pending sums as a block; None when there are none."""
         if not len(self._pending):
             return None
         sums, self._pending = self._pending, OutcomeSums()

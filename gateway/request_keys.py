@@ -1,4 +1,4 @@
-"""What steps of a request leave for later ones on it."""
+"""Values that steps of a request store on it for later steps."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
-"""Stack traces as texts, taken apart: the frames of the application's own code, innermost first, in a stable form.
+"""Parses textual stack traces: the frames of the application's own code, innermost first, in a stable form.
 
-Known: Python, Java (and other JVM languages), JavaScript, Go, .NET, Ruby, PHP. A frame is `file or class:function`
-without line, directory or anything else that a build changes. Cost is bounded: 4 KiB at either end of the text, 64
-lines of 512 characters.
+Supports Python, Java (and other JVM languages), JavaScript, Go, .NET, Ruby, PHP. A frame is `file or class:function`
+without line, directory or anything else that a build changes. Cost is bounded: 4 096 characters at either end of the
+text, 64 lines of 512 characters.
 """
 
 import re
@@ -16,14 +16,14 @@ MAX_MESSAGE_CHARS: Final = 1_024
 
 
 class Frame(NamedTuple):
-    """Where a call was: `place` is a file or class; `own` says that it is code of the application, no library."""
+    """A stack frame: `location` is a file or class; `in_app` is false for code of a library."""
 
     location: str
     function: str
     in_app: bool
 
 
-# What changes between two occurrences of one error, the more specific first.
+# Parts of a message that differ between occurrences of one error, the more specific first.
 _VARIABLE: Final = (
     (re.compile(r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"), "<id>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"), "<time>"),
@@ -47,7 +47,7 @@ def normalize_message(text: str) -> str:
 
 
 def in_app_frames(stacktrace: str) -> list[str]:
-    """Stable texts of the application's own frames, innermost first; of all frames where none is its own."""
+    """Stable texts of the application's own frames, innermost first; of all frames if it has none."""
     if not stacktrace:
         return []
     frames = (
@@ -57,8 +57,8 @@ def in_app_frames(stacktrace: str) -> list[str]:
     )
     if not frames:
         frames = _parse_innermost_first(stacktrace[:END_CHARS])
-    own = [frame for frame in frames if frame.in_app] or frames
-    return [_normalize_frame(frame) for frame in own]
+    in_app = [frame for frame in frames if frame.in_app] or frames
+    return [_normalize_frame(frame) for frame in in_app]
 
 
 _PYTHON: Final = re.compile(r'  File "([^"]+)", line \d+(?:, in (.+))?')
@@ -66,7 +66,7 @@ _PYTHON_LIBRARY: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\
 
 
 def _parse_python(text: str) -> list[Frame]:
-    """Python writes the innermost frame last; of a chain of exceptions the last is the one that was raised."""
+    """Python prints the innermost frame last; the last exception of a chain is the one that was raised."""
     lines = text.rsplit("Traceback (most recent call last)", 1)[-1].splitlines()
     frames = []
     for line in reversed(lines[-2 * MAX_LINES :]):
@@ -77,25 +77,25 @@ def _parse_python(text: str) -> list[Frame]:
 
 
 def _parse_innermost_first(text: str) -> list[Frame]:
-    """Every other language writes the innermost frame first; one reader's frames are taken, that of the first match."""
+    """Every other language prints the innermost frame first; the first parser that matches a line parses the rest."""
     lines = [line[:MAX_LINE_CHARS] for line in text.splitlines()[:MAX_LINES]]
     for number, line in enumerate(lines):
-        for read in _FRAME_PARSERS:
-            if read(line, lines[number + 1] if number + 1 < len(lines) else ""):
-                return _parse_section(lines[number:], read)
+        for parse in _FRAME_PARSERS:
+            if parse(line, lines[number + 1] if number + 1 < len(lines) else ""):
+                return _parse_section(lines[number:], parse)
     return []
 
 
 _NEXT_SECTION: Final = ("Caused by: ", "Suppressed: ", " ---> ", "goroutine ", "[cause]", "caused by: ")
 
 
-def _parse_section(lines: list[str], read: "FrameParser") -> list[Frame]:
-    """Frames up to the next exception of a chain (or goroutine): the outermost is the one that was reported."""
+def _parse_section(lines: list[str], parse: "FrameParser") -> list[Frame]:
+    """Frames up to the next exception of a chain (or goroutine): the first is the outermost, which was reported."""
     frames = []
     for number, line in enumerate(lines):
         if line.lstrip().startswith(_NEXT_SECTION):
             break
-        frame = read(line, lines[number + 1] if number + 1 < len(lines) else "")
+        frame = parse(line, lines[number + 1] if number + 1 < len(lines) else "")
         if frame:
             frames.append(frame)
     return frames
@@ -140,11 +140,11 @@ _JAVA_GENERATED: Final = re.compile(
 
 def _parse_java(line: str, _following: str) -> Frame | None:
     match = _JAVA.match(line)
-    if not match or "$$Lambda" in match[1]:  # a class that the virtual machine made up
+    if not match or "$$Lambda" in match[1]:  # a class that the JVM generated
         return None
-    place = _JAVA_GENERATED.sub("$", match[1])
+    location = _JAVA_GENERATED.sub("$", match[1])
     function = re.sub(r"lambda\$([^$]*)\$\d+", r"lambda$\1", match[2])
-    return Frame(place, function, not match[1].startswith(_JAVA_LIBRARY))
+    return Frame(location, function, not match[1].startswith(_JAVA_LIBRARY))
 
 
 # at Shop.Cart.Add(Int32 id) in /src/Cart.cs:line 42
@@ -158,14 +158,14 @@ def _parse_dotnet(line: str, _following: str) -> Frame | None:
     match = _DOTNET.match(line)
     if not match:
         return None
-    place, function = match[1], match[2]
-    own = not place.startswith(_DOTNET_LIBRARY)
-    machine = _DOTNET_STATE_MACHINE.search(place)
-    if machine:  # an async method: its compiler-made class is named after it
-        place, function = place[: machine.start()], machine[1]
-    place = _DOTNET_CLOSURE.sub("", place)
+    location, function = match[1], match[2]
+    in_app = not location.startswith(_DOTNET_LIBRARY)
+    machine = _DOTNET_STATE_MACHINE.search(location)
+    if machine:  # an async method: its compiler-generated class is named after it
+        location, function = location[: machine.start()], machine[1]
+    location = _DOTNET_CLOSURE.sub("", location)
     lambda_of = re.match(r"<(\w+)>b_", function)
-    return Frame(place, lambda_of[1] if lambda_of else function, own)
+    return Frame(location, lambda_of[1] if lambda_of else function, in_app)
 
 
 # at add (/app/src/cart.js:10:5), at /app/src/cart.js:10:5, add@https://shop.example/app.js:10:5
@@ -193,7 +193,7 @@ _GO_CLOSURE: Final = re.compile(r"\.func\d+(?:\.\d+)*|\.gowrap\d+|-fm$")
 
 
 def _parse_go(line: str, following: str) -> Frame | None:
-    """A function, and below it its file; the file says whether it is the standard library or a module."""
+    """A line with the function, followed by one with its file, which tells libraries from the application."""
     file = _GO_FILE.match(following)
     match = _GO.match(line) if file else None
     if not file or not match:
@@ -240,9 +240,11 @@ _BUILD: Final = (
 
 
 def _normalize_frame(frame: Frame) -> str:
-    """The last two parts of the place: what stands before depends on where it was built or installed."""
-    place = "/".join(re.split(r"[/\\]", frame.location)[-_LOCATION_PARTS:])
-    text = f"{place}:{frame.function}"
+    """Keep the last two parts of the location, because the rest depends on where it was built or installed, and replace
+    hashes, versions and numbers.
+    """
+    location = "/".join(re.split(r"[/\\]", frame.location)[-_LOCATION_PARTS:])
+    text = f"{location}:{frame.function}"
     for pattern, name in _BUILD:
         text = pattern.sub(name, text)
     return text

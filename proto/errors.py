@@ -1,4 +1,4 @@
-"""The error codes every service answers with, and the HTTP status that each one travels under."""
+"""The error codes of all services, and the HTTP status of each."""
 
 from collections.abc import Mapping
 from enum import StrEnum

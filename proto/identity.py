@@ -1,7 +1,7 @@
 """Formats and vocabulary of identity: tokens, project keys, DSNs, slugs, roles and scopes.
 
-Everything here is a pure function of its input. Random bytes come in as an argument; `chassis.auth.id_generation` draws
-them. A secret is high-entropy by construction, so a plain SHA-256 of it is what gets stored and looked up.
+All functions are pure. Callers pass random bytes, which `chassis.auth.id_generation` generates. Secrets have high
+entropy by construction, so a plain SHA-256 of them is stored and looked up.
 """
 
 import hashlib
@@ -12,41 +12,41 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-TOKEN_PREFIX: Final = "pat_"  # noqa: S105  # what every token starts with is public
+TOKEN_PREFIX: Final = "pat_"  # noqa: S105  # the prefix of every token is public
 INVITATION_PREFIX: Final = "inv_"
 REFRESH_PREFIX: Final = "ref_"
 TOKEN_ENTROPY_BYTES: Final = 32
 MAX_ACT_CHAIN: Final = 16  # specification 2.8: links of an act chain
 PROJECT_KEY_ENTROPY_BYTES: Final = 16
-MAX_PROJECT_ID: Final = 2**53 - 1  # every JSON consumer holds integers up to here exactly
+MAX_PROJECT_ID: Final = 2**53 - 1  # JSON consumers represent integers up to here exactly
 MAX_SLUG_LENGTH: Final = 64
 MAX_NAME_LENGTH: Final = 200
 MAX_EMAIL_LENGTH: Final = 254  # RFC 5321, 4.5.3.1.3
 MAX_LOCALE_LENGTH: Final = 35  # RFC 5646, 4.4.1
 MAX_URL_LENGTH: Final = 2_048
-MAX_MONTHLY_ITEMS: Final = 10**15  # exact wherever it is counted, JSON and Lua among them
+MAX_MONTHLY_ITEMS: Final = 10**15  # exact in every counter, including JSON and Lua
 MAX_KEY_RATE: Final = 10_000_000  # requests per second
 
-# What is never seen as itself in a text: control characters (C0, C1), what breaks lines, and what makes the letters
-# that follow run the other way (Unicode TR 36, 2.3), so that a text reads as another one.
+# Characters that are not displayed as themselves: control characters (C0, C1), line breaks, and characters that reverse
+# the direction of the following text (Unicode TR 36, 2.3), which makes it read as another text.
 UNPRINTABLE: Final = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
-# What has no width: format characters (Cf) and default-ignorable ones (Unicode 16, DerivedCoreProperties), and the
-# blank pattern of Braille. Two texts that differ in these alone look the same. Those beyond U+FFFF stand as themselves,
-# for no escape of theirs is both Python's and that of JSON Schema.
+# Characters without width: format characters (Cf), default-ignorable ones (Unicode 16, DerivedCoreProperties), and the
+# blank Braille pattern. Two texts that differ only in these look the same. Characters beyond U+FFFF are not escaped,
+# because no escape for them is valid in both Python and JSON Schema.
 ZERO_WIDTH: Final = (
     r"\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# `$` alone would let a trailing newline through, hence the look-ahead; both are also valid in JSON Schema.
+# `$` alone would accept a trailing newline, hence the look-ahead; both are also valid in JSON Schema.
 SLUG_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?!\n)$"
 SENSITIVE_WORD_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?(?!\n)$"
 NAME_PATTERN: Final = rf"^(?!\s)[^{UNPRINTABLE}]+(?<!\s)(?!\n)$"
 VISIBLE_PATTERN: Final = (
-    rf"^(?!\s)[^{UNPRINTABLE}{ZERO_WIDTH}]+(?<!\s)(?!\n)$"  # of what people decide about by its look
+    rf"^(?!\s)[^{UNPRINTABLE}{ZERO_WIDTH}]+(?<!\s)(?!\n)$"  # for texts that users recognize by their appearance
 )
 
-# What browsers take (HTML, 4.10.5.1.5): ASCII, a domain name of labels, which may be one.
+# The addresses that browsers accept (HTML, 4.10.5.1.5): ASCII, with a domain name of one or more labels.
 EMAIL_PATTERN: Final = (
     r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
     r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*(?!\n)$"
@@ -65,7 +65,7 @@ _DSN: Final = re.compile(
 
 
 class PrincipalKind(StrEnum):
-    """Who a credential speaks for; agents and services have an owner."""
+    """The kind of a principal; agents and services have an owner."""
 
     USER = "user"
     AGENT = "agent"
@@ -73,7 +73,7 @@ class PrincipalKind(StrEnum):
 
 
 class Role(StrEnum):
-    """What a principal is in one organization, from least to most."""
+    """The role of a principal in one organization, from least to most privileged."""
 
     VIEWER = "VIEWER"
     BILLING = "BILLING"
@@ -83,7 +83,7 @@ class Role(StrEnum):
 
 
 class Scope(StrEnum):
-    """One right over one kind of resource; a token may carry a subset."""
+    """A permission on one kind of resource; a token may have a subset."""
 
     EXPLORE_READ = "explore:read"
     APPROVALS_READ = "approvals:read"
@@ -122,7 +122,7 @@ _MEMBER: Final = _VIEWER | {
     Scope.PROOFS_WRITE,
     Scope.TOKENS_WRITE,
 }
-# ADMIN and OWNER hold the same scopes; that only an OWNER grants OWNER is a rule of granting, not a scope.
+# ADMIN and OWNER have the same scopes. Only an OWNER can grant OWNER: a rule of granting, not a scope.
 ROLE_SCOPES: Final[Mapping[Role, frozenset[Scope]]] = MappingProxyType(
     {
         Role.VIEWER: _VIEWER,
@@ -135,7 +135,7 @@ ROLE_SCOPES: Final[Mapping[Role, frozenset[Scope]]] = MappingProxyType(
 
 
 class Dsn(NamedTuple):
-    """`{scheme}://{key}@{host}/{projectId}`; `host` carries the port and, behind a proxy, a path prefix."""
+    """`{scheme}://{key}@{host}/{projectId}`; `host` includes the port and, behind a proxy, a path prefix."""
 
     scheme: str
     key: str
@@ -144,7 +144,7 @@ class Dsn(NamedTuple):
 
 
 def parse_dsn(text: str) -> Dsn:
-    """Raises ValueError, without quoting the text: it holds a secret."""
+    """Raises ValueError, whose message does not quote the text because it contains a secret."""
     match = _DSN.fullmatch(text)
     if match is None or int(match[4]) > MAX_PROJECT_ID:
         raise ValueError("not a DSN of the form {scheme}://{key}@{host}/{projectId}")
@@ -152,7 +152,7 @@ def parse_dsn(text: str) -> Dsn:
 
 
 def format_dsn(base_url: str, key: str, project_id: int) -> str:
-    """`http://127.0.0.1:4318`, key, 42 -> `http://key@127.0.0.1:4318/42`. ValueError for a base URL not of http(s)."""
+    """`http://127.0.0.1:4318`, key, 42 -> `http://key@127.0.0.1:4318/42`. ValueError if the base URL is not http(s)."""
     scheme, separator, host = base_url.partition("://")
     text = f"{scheme}://{key}@{host.rstrip('/')}/{project_id}"
     if not separator or _DSN.fullmatch(text) is None:
@@ -161,19 +161,22 @@ def format_dsn(base_url: str, key: str, project_id: int) -> str:
 
 
 def hash_secret(secret: str) -> bytes:
-    """32 bytes: SHA-256. Slow hashes are for passwords; these secrets hold 128 bits of entropy or more."""
+    """The SHA-256 of the secret, 32 bytes. Slow hashes are for passwords; these secrets have 128 bits of entropy or
+    more.
+    """
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
 def secret_hint(secret: str) -> str:
-    """The last four characters, to tell one's own secrets apart in a list."""
+    """The last four characters, by which users recognize their secrets in a list."""
     return secret[-4:]
 
 
 def encode_token(entropy: bytes, prefix: str = TOKEN_PREFIX) -> str:
-    """`pat_` + 43 base62 digits + 6 of checksum, from 32 random bytes; the checksum lets secret scanners be sure.
+    """`pat_` + 43 base62 digits + 6 of checksum, from 32 random bytes. The checksum lets secret scanners verify a
+    match.
 
-    Invitations and refresh tokens have the same form under prefixes of their own.
+    Invitations and refresh tokens have the same form with their own prefixes. Raises ValueError for another length.
     """
     if len(entropy) != TOKEN_ENTROPY_BYTES:
         raise ValueError(f"a personal access token holds {TOKEN_ENTROPY_BYTES} random bytes")
@@ -182,31 +185,33 @@ def encode_token(entropy: bytes, prefix: str = TOKEN_PREFIX) -> str:
 
 
 def is_token(text: str, prefix: str = TOKEN_PREFIX) -> bool:
-    """Whether the text has the shape and the checksum of a personal access token, or of what else has the prefix."""
+    """Whether the text has the form and the checksum of a personal access token, or of another secret with `prefix`."""
     if not text.startswith(prefix) or _SECRET.fullmatch(text) is None:
         return False
     return text[-_CHECKSUM_LENGTH:] == _checksum(text[:-_CHECKSUM_LENGTH])
 
 
 def normalize_email(text: str) -> str:
-    """As e-mail addresses are stored and compared: in lower case. What differs in case alone is one mailbox."""
+    """The address in lower case, as stored and compared: addresses that differ only in case are one mailbox."""
     return text.lower()
 
 
 def encode_project_key(entropy: bytes) -> str:
-    """32 lower-case hex digits from 16 random bytes: safe in a URL, a header and the user part of a DSN."""
+    """32 lower-case hex digits from 16 random bytes, valid in a URL, a header and the user part of a DSN. Raises
+    ValueError for another length.
+    """
     if len(entropy) != PROJECT_KEY_ENTROPY_BYTES:
         raise ValueError(f"a project key holds {PROJECT_KEY_ENTROPY_BYTES} random bytes")
     return entropy.hex()
 
 
 def is_project_key(text: str) -> bool:
-    """Whether the text has the shape of a project key; anything else needs no look-up."""
+    """Whether the text has the form of a project key; other texts need no look-up."""
     return _PROJECT_KEY.fullmatch(text) is not None
 
 
 def is_slug(text: str) -> bool:
-    """1 to 64 lower-case letters, digits and inner dashes."""
+    """Whether the text is 1 to 64 lower-case letters, digits and inner dashes."""
     return len(text) <= MAX_SLUG_LENGTH and _SLUG.search(text) is not None
 
 

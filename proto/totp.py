@@ -1,4 +1,4 @@
-"""Time-based one-time passwords (RFC 6238): six digits, SHA-1, steps of 30 seconds, which is what every app takes."""
+"""Time-based one-time passwords (RFC 6238): six digits, SHA-1, steps of 30 seconds, which every app supports."""
 
 import base64
 import hashlib
@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 SECRET_BYTES: Final = 20  # RFC 4226, 4: 160 bits recommended
 STEP_S: Final = 30
 DIGITS: Final = 6
-DRIFT: Final = 1  # steps that a clock may be off, either way (RFC 6238, 5.2)
+DRIFT: Final = 1  # accepted clock drift in steps, in either direction (RFC 6238, 5.2)
 CODE_PATTERN: Final = r"^[0-9]{6}(?!\n)$"
 RECOVERY_BYTES: Final = 10
 RECOVERY_CODES: Final = 10
@@ -21,7 +21,7 @@ _RECOVERY: Final = re.compile(RECOVERY_PATTERN)
 
 
 def totp(secret: bytes, step: int) -> str:
-    """The code of a step; steps count from 1970."""
+    """The code of a step; steps are counted from 1970."""
     digest = hmac.digest(secret, step.to_bytes(8, "big"), hashlib.sha1)
     offset = digest[-1] & 0xF
     number = int.from_bytes(digest[offset : offset + 4], "big") & 0x7FFF_FFFF
@@ -29,7 +29,7 @@ def totp(secret: bytes, step: int) -> str:
 
 
 def matching_step(secret: bytes, code: str, now_s: float, after: int | None) -> int | None:
-    """The step that the code is of, among those that may be now and come after the step `after` (None: any)."""
+    """The step that the code belongs to, among the current step +-DRIFT and later than the step `after` (None: any)."""
     if _CODE.search(code) is None:
         return None
     current = int(now_s) // STEP_S
@@ -40,18 +40,18 @@ def matching_step(secret: bytes, code: str, now_s: float, after: int | None) -> 
 
 
 def base32(secret: bytes) -> str:
-    """As people type it into an app."""
+    """The secret in base32 without padding, as users type it into an app."""
     return base64.b32encode(secret).decode("ascii").rstrip("=")
 
 
 def otpauth_uri(secret: bytes, issuer: str, account: str) -> str:
-    """What a QR code for an app holds (the Key Uri Format)."""
+    """The content of a QR code for an app (Key Uri Format)."""
     label = quote(f"{issuer}:{account}", safe="@:")
     return f"otpauth://totp/{label}?{urlencode({'secret': base32(secret), 'issuer': issuer})}"
 
 
 def recovery_code(entropy: bytes) -> str:
-    """`abcdefgh-ijklmnop`, from 10 random bytes."""
+    """`abcdefgh-ijklmnop`, from 10 random bytes. Raises ValueError for another length."""
     if len(entropy) != RECOVERY_BYTES:
         raise ValueError(f"a recovery code holds {RECOVERY_BYTES} random bytes")
     text = base64.b32encode(entropy).decode("ascii").lower()
@@ -59,8 +59,8 @@ def recovery_code(entropy: bytes) -> str:
 
 
 def normalize_recovery_code(text: str) -> str | None:
-    """As it is hashed, however it was typed; None for what is none."""
+    """The code in the form that is hashed, whatever its case and with or without the dash; None if it is no code."""
     if _RECOVERY.search(text) is None:
         return None
-    bare = text.lower().replace("-", "")
-    return f"{bare[:8]}-{bare[8:]}"
+    digits = text.lower().replace("-", "")
+    return f"{digits[:8]}-{digits[8:]}"

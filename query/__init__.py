@@ -1,21 +1,24 @@
-"""The query service: reads telemetry back. The path of one request, `GET .../explore/spans?hours=3&filters=...`:
+"""The query service: reads stored telemetry. The path of one request, `GET .../explore/spans?hours=3&filters=...`:
 
-    chassis.http.web            429 / 401 / 404 / 403 before the request itself is looked at; the reach names the
-    project lists.listing.plan     query string -> Plan: time, filters, cursor, limit; every fault of it at once
-    -> 400
-      asking                 what was written, in either encoding of the filters
-      tree                   what is meant, as frozen values; a statement cannot be made without its project
-    answers.Answers        the answer that another is about to have, or had seconds ago; else a place, in turns -> 503
-    lists.listing.fetch    slices of time, newest first, until the page is full, in rows or in bytes
-      sql.emit               the one place that turns a statement into SQL, all values bound
-      store.Store.rows       one read under limits of time, memory, rows and bytes                           -> 503, 400
-    lists.records          rows -> JSON, values exactly as they were sent
-    sending.Sending        room among the answers that are being sent, for which the place is given back        -> 503
+    chassis.http.web                  429 / 401 / 404 / 403 before the request is parsed; the authorization context
+                                      names the project
+    search.listing.plan               query string -> ListPlan: time, filters, cursor, limit; reports all faults
+                                      at once                                                               -> 400
+      request                         the request as written, in either encoding of the filters
+      statements                      its meaning, as frozen values; every statement requires a project
+    response_slots.QueryScheduler     joins an identical query in progress, or one cached seconds ago; otherwise
+                                      acquires a slot, with fair queueing                                   -> 503
+    search.listing.fetch              slices of time, newest first, until the page is full, in rows or in bytes
+      sql.emit                        the only place that turns a statement into SQL; all values are bound
+      read_store.ReadStore.rows       one read under limits of time, memory, rows and bytes                 -> 503, 400
+    search.serializers                rows -> JSON, values exactly as they were sent
+    sending.SendBuffer                reserves memory for the response while it is sent, then the slot is released
+                                                                                                            -> 503
     200
 
-Keys and figures (`analysis`), errors (`errors`) and traces (`trace`) take the same road; `trace.waterfall` lays
-spans out as a tree, in a thread of its own.
+Keys and aggregates (`analysis`), errors (`error_groups`) and traces (`trace`) take the same path; `trace.waterfall`
+lays spans out as a tree, in a worker thread.
 
-The service only reads. A 200 shows what was stored when the query ran: every stored row that matches once, whatever
-the ties at page edges. Rows that arrive later with an older time are not waited for.
+The service only reads. A 200 shows what was stored when the query ran: every stored row that matches once, even if rows
+have equal times at a page edge. It does not wait for rows that arrive later with an older time.
 """

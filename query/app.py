@@ -1,4 +1,4 @@
-"""The query service as a value: its routes, what it opens and what it cannot work without."""
+"""Builds the query service as a value: its routes, the resources it opens and the dependency it requires."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -39,24 +39,23 @@ def service(
     registry: CollectorRegistry | None = None,
     send_min_rate: int = 0,
 ) -> Service:
-    """The service over `clickhouse`, which it starts and closes. `clock` gives nanoseconds since 1970, `registry` takes
-    its metrics, `send_min_rate` is the chassis's (bytes a second).
+    """Build the service over `clickhouse`, which it starts and closes. `clock` returns nanoseconds since 1970,
+    `registry` receives its metrics, `send_min_rate` is the chassis's minimum send rate in bytes per second.
 
-    `clickhouse` is explore's own, with `settings.handles_used` handles, so that ingest never waits behind a read.
+    `clickhouse` is used by explore only and has `settings.effective_handles` handles, so that ingest never waits for a
+    read.
     """
     settings = settings.within(available_bytes())
-    counted = QueryMetrics(registry)
-    stores = ReadStores(clickhouse, settings, counted)
-    answers = QueryScheduler(settings, counted, clock, send_min_rate)
+    query_metrics = QueryMetrics(registry)
+    stores = ReadStores(clickhouse, settings, query_metrics)
+    scheduler = QueryScheduler(settings, query_metrics, clock, send_min_rate)
 
     def now() -> int:
-        """What `now` of a request is: whoever asks within the same second asks the same, and nothing up to now is left
-        out.
-        """
+        """`now` of a request: equal requests within one second are equal, and nothing up to now is left out."""
         return ceil_to_second(clock())
 
-    explore = ExploreHandlers(stores, answers, signer, settings, now)
-    errors = ErrorHandlers(stores, answers, signer, now)
+    explore = ExploreHandlers(stores, scheduler, signer, settings, now)
+    errors = ErrorHandlers(stores, scheduler, signer, now)
 
     async def open_store(_app: web.Application) -> AsyncIterator[None]:
         await clickhouse.start()

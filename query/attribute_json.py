@@ -1,4 +1,5 @@
-"""Stored texts with their type letters (docs/codec.md 2) back to JSON, so that each value reads as it was sent.
+"""Converts stored texts with their type letters (docs/codec.md 2) back to JSON, so that each value reads as it was
+sent.
 
 Numbers and nested values are spliced in as text: a 64-bit integer keeps every digit, `200.0` stays a double.
 """
@@ -13,12 +14,12 @@ from proto.storage.attribute_encoding import parse_attributes
 from query.rows import AttributeColumns
 
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
-_CACHE_ENTRIES: Final = 2048  # a program has a few; the cache saves reading the same one for every row
-_MAX_CACHED_CHARS: Final = 8192  # longer ones are not kept
+_CACHE_ENTRIES: Final = 2048  # a program has few lists; the cache avoids parsing the same one for every row
+_MAX_CACHED_CHARS: Final = 8192  # longer lists are not cached
 
 
 def json_value(text: str, letter: str) -> object:
-    """What msgspec encodes as the value whose canonical text and type letter these are."""
+    """Return a value that msgspec encodes as the value with this canonical text and type letter."""
     match letter:
         case "b" | "i" | "a" | "m":
             return msgspec.Raw(text)
@@ -32,7 +33,7 @@ def json_value(text: str, letter: str) -> object:
 
 
 def decode_attribute_list(text: str) -> dict[str, object]:
-    """A list that is one text, as a JSON object in stored order."""
+    """Decode an attribute list that is stored as one text into a JSON object in stored order."""
     return dict((_parse_list if len(text) > _MAX_CACHED_CHARS else _cached_list)(text))
 
 
@@ -49,14 +50,16 @@ _cached_types: Final = lru_cache(maxsize=_CACHE_ENTRIES)(_parse_types)
 
 
 def typed_attributes(texts: Mapping[str, str], types: str) -> dict[str, object]:
-    """An item's own attributes as a JSON object, in the order of `types`: a Map's order is ClickHouse's affair."""
+    """An item's own attributes as a JSON object, in the order of `types`: ClickHouse defines the order of a Map."""
     keys = (_parse_types if len(types) > _MAX_CACHED_CHARS else _cached_types)(types)
     return {key: json_value(texts[key], letter) for key, letter in keys}
 
 
 def merged_attributes(columns: AttributeColumns) -> dict[str, object]:
-    """All that an item carries as one object: its own attributes under their keys, then those of the resource and scope
-    under `resource.` and `scope.`; of equal names the item's own counts, then an attribute before name and version."""
+    """All attributes of an item as one object: its own attributes under their keys, then those of the resource and
+    scope under `resource.` and `scope.`. Of equal keys the item's own attribute wins, then an attribute over the
+    scope's name and version.
+    """
     attributes = typed_attributes(columns.attributes, columns.attribute_types)
     for key, value in decode_attribute_list(columns.resource).items():
         attributes.setdefault(f"resource.{key}", value)
@@ -70,5 +73,5 @@ def merged_attributes(columns: AttributeColumns) -> dict[str, object]:
 
 
 def _format_double(text: str) -> str:
-    """A stored double drops its trailing `.0`, by which JSON readers tell it from an integer."""
+    """Append the `.0` that a stored double lacks: JSON readers need it to tell a double from an integer."""
     return text if "." in text or "e" in text else f"{text}.0"

@@ -1,4 +1,4 @@
-"""Answers that were made seconds ago and may be given again."""
+"""Caches query results for seconds."""
 
 from collections import OrderedDict
 from typing import NamedTuple
@@ -12,9 +12,10 @@ class _Entry(NamedTuple):
 
 
 class ResultCache:
-    """At most `max_bytes` of answers, each for `seconds` from when its reading began; those used last stay longest.
+    """At most `max_bytes` of results, each valid for `seconds` from the start of its read; evicts the least recently
+    used.
 
-    Times are those of a clock that only goes forward. An answer larger than an eighth of the whole is not kept.
+    Times are those of a monotonic clock. A result larger than an eighth of `max_bytes` is not cached.
     """
 
     def __init__(self, seconds: float, max_bytes: int) -> None:
@@ -24,18 +25,18 @@ class ResultCache:
         self.size_bytes = 0  # bytes
 
     def get(self, key: QueryKey, now: float) -> JsonResult | None:
-        """The answer, if there is one that is young enough."""
-        kept = self._entries.get(key)
-        if kept is None:
+        """Return the cached result, or None if there is none or it has expired."""
+        entry = self._entries.get(key)
+        if entry is None:
             return None
-        if now >= kept.expires_at:
+        if now >= entry.expires_at:
             self._drop(key)
             return None
         self._entries.move_to_end(key)
-        return kept.result
+        return entry.result
 
     def put(self, key: QueryKey, result: JsonResult, read_at: float) -> None:
-        """Keep an answer whose reading began at `read_at`."""
+        """Cache a result whose read began at `read_at`."""
         if not self._seconds or len(result.body) * 8 > self._max_bytes:
             return
         self._drop(key)
@@ -44,7 +45,7 @@ class ResultCache:
         while self.size_bytes > self._max_bytes:
             self._drop(next(iter(self._entries)))
 
-    def _drop(self, question: QueryKey) -> None:
-        kept = self._entries.pop(question, None)
-        if kept is not None:
-            self.size_bytes -= len(kept.result.body)
+    def _drop(self, key: QueryKey) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self.size_bytes -= len(entry.result.body)

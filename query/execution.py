@@ -1,4 +1,6 @@
-"""One answer on its way: made once for all who ask for it, and in memory until the last of them has it."""
+"""One query execution, shared by all requests that wait for its result; the response stays in memory until the last has
+it.
+"""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,9 +10,9 @@ from query.sending import BufferedResponse
 
 
 class Execution:
-    """Begins at once. Who asks for the answer enters, and has left when his request's task ends, which is when aiohttp
-    has written the answer or given it up. When nobody is left it is cancelled, or what it made is given back.
-    `requests` is how many have entered and not left.
+    """Starts at once. A request attaches, and detaches when its task ends, which is when aiohttp has written the
+    response or given up. When no request is left, the execution is cancelled, or its buffered response is released.
+    `requests` is the number of attached requests.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, BufferedResponse]) -> None:
@@ -19,12 +21,12 @@ class Execution:
         self.task.add_done_callback(self._on_done)
 
     def attach(self, request: asyncio.Task[Any]) -> None:
-        """Count a request among those that want the answer, until its task ends."""
+        """Count a request as waiting for the result until its task ends."""
         self.requests += 1
         request.add_done_callback(self._on_request_done)
 
     async def result(self) -> BufferedResponse:
-        """The answer, or what was raised instead; when this is cancelled the others still get it."""
+        """Return the response or raise its exception; cancelling one caller does not affect the others."""
         return await asyncio.shield(self.task)
 
     def _on_request_done(self, _request: asyncio.Task[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Something scarce that many want: organizations take turns, and within one the users."""
+"""A semaphore with fair queueing: organizations take turns, and so do the users within one."""
 
 import asyncio
 from collections import Counter, deque
@@ -12,30 +12,30 @@ K = TypeVar("K")
 
 
 class Requester(NamedTuple):
-    """Who waits: a user in an organization, with all agents and services that are his in the end."""
+    """Who waits: a user in an organization, including all agents and services that the user transitively owns."""
 
     org: str
     user: str
 
 
 class QueueFull(ServiceUnavailable):
-    """The queue is full: of all, of the organization or of the user."""
+    """The queue is full: in total, for the organization or for the user. Answered 503."""
 
 
 class ShareLimits(NamedTuple):
-    """The most that one user, and that one organization may have."""
+    """The most that one user and one organization may hold."""
 
     user: int
     org: int
 
     @classmethod
     def of(cls, total: int) -> "ShareLimits":
-        """A half and three quarters: so many users that take all they may leave something to the others."""
+        """A half and three quarters: a single user or organization at its limit leaves capacity for others."""
         return cls(max(1, total // 2), max(1, total * 3 // 4))
 
     @classmethod
     def all_but_one(cls, total: int) -> "ShareLimits":
-        """One is left for whoever comes."""
+        """All but one, which stays free for the next requester."""
         return cls(max(1, total - 1), max(1, total - 1))
 
 
@@ -46,12 +46,13 @@ class _Waiter(NamedTuple):
 
 
 class FairSemaphore:
-    """`total` places (or bytes), of which one asker has `shares` at most; `max_waiting` requests wait for some, of a
-    user half of them, of an organization three quarters.
+    """`total` slots (or bytes), of which one requester holds at most `limits`; at most `max_waiting` requests wait,
+    half of them from one user, three quarters from one organization.
 
-    Whoever has nothing yet may have more than his share at once, if it is that large. Organizations take turns, and the
-    users of one among themselves, whatever each has waiting; who has used up his share is passed, and for one within
-    his share the others wait until there is enough. What one user asked first comes first.
+    A requester that holds nothing may exceed its limit with one acquisition, if that is larger. Organizations take
+    turns, and so do the users of one, regardless of how many requests each has waiting. Requesters at their limit are
+    skipped; while one within its limit waits for enough capacity, the others wait behind it. Requests of one user are
+    served in order.
     """
 
     def __init__(self, total: int, limits: ShareLimits, max_waiting: int) -> None:
@@ -63,36 +64,38 @@ class FairSemaphore:
         self._in_use_by_user = Counter[Requester]()
         self._in_use_by_org = Counter[str]()
         self._waiting_by_org = Counter[str]()
-        # Who is next first, organizations and the users of each. None of these could start: who can is taken out.
+        # In order of turn, organizations and the users of each. None of these can start: those that can are removed.
         self._waiting: dict[str, dict[Requester, deque[_Waiter]]] = {}
 
     @property
     def in_use(self) -> int:
-        """How much is taken."""
+        """The number of slots (or bytes) in use."""
         return self._total - self._free
 
     @property
     def waiting(self) -> int:
-        """How many requests wait."""
+        """The number of waiting requests."""
         return self._waiting_by_org.total()
 
     def demand(self, requester: Requester) -> int:
-        """How much the user has, and how many requests of his wait."""
+        """What the user holds, plus the number of the user's waiting requests."""
         return self._in_use_by_user[requester] + len(self._waiting.get(requester.org, {}).get(requester, ()))
 
     async def acquire(self, requester: Requester, amount: int = 1) -> int:
-        """Take so much, or all where that is less. How much it was, to be given back. Raises TooManyWait."""
-        turn = _Waiter(requester, min(amount, self._total), asyncio.get_running_loop().create_future())
-        self._waiting.setdefault(requester.org, {}).setdefault(requester, deque()).append(turn)
+        """Acquire `amount`, or `total` if that is less. Returns the acquired amount, which the caller must release.
+        Raises QueueFull.
+        """
+        waiter = _Waiter(requester, min(amount, self._total), asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(requester.org, {}).setdefault(requester, deque()).append(waiter)
         self._waiting_by_org[requester.org] += 1
         self._wake_waiters()
-        if not turn.granted.done():
-            self._check_queue_limits(turn)
-            await self._wait(turn)
-        return turn.amount
+        if not waiter.granted.done():
+            self._check_queue_limits(waiter)
+            await self._wait(waiter)
+        return waiter.amount
 
     def release(self, requester: Requester, amount: int = 1) -> None:
-        """It is free; the next have it at once."""
+        """Release `amount` and wake the next waiters at once."""
         self._free += amount
         _subtract(self._in_use_by_user, requester, amount)
         _subtract(self._in_use_by_org, requester.org, amount)
@@ -101,7 +104,7 @@ class FairSemaphore:
 
     @asynccontextmanager
     async def slot(self, requester: Requester) -> AsyncIterator[None]:
-        """A place while inside; raises like `take`."""
+        """Hold one slot while inside; raises like `acquire`."""
         await self.acquire(requester)
         try:
             yield
@@ -109,84 +112,84 @@ class FairSemaphore:
             self.release(requester)
 
     def blocks_others(self, holder: Requester) -> bool:
-        """Whether somebody who waits might go on if `holder` gave something back."""
+        """Whether a waiting request might proceed if `holder` released something."""
         for org, users in self._waiting.items():
-            for asker, waiting in users.items():
-                if asker == holder or self._is_within_limits(asker, waiting[0].amount):
+            for requester, waiting in users.items():
+                if requester == holder or self._is_within_limits(requester, waiting[0].amount):
                     return True
                 if org == holder.org and self._in_use_by_org[org] + waiting[0].amount > self._limits.org:
                     return True
         return False
 
-    def _is_within_limits(self, asker: Requester, amount: int) -> bool:
-        """Whether it is within the shares, free or not."""
-        user, org = self._in_use_by_user[asker], self._in_use_by_org[asker.org]
+    def _is_within_limits(self, requester: Requester, amount: int) -> bool:
+        """Whether `amount` more is within the limits, whether or not it is free."""
+        user, org = self._in_use_by_user[requester], self._in_use_by_org[requester.org]
         return (not user or user + amount <= self._limits.user) and (not org or org + amount <= self._limits.org)
 
     def _wake_waiters(self) -> None:
-        while (turn := self._next_waiter()) is not None:
-            self._free -= turn.amount
-            self._in_use_by_user[turn.requester] += turn.amount
-            self._in_use_by_org[turn.requester.org] += turn.amount
-            self._remove_waiter(turn)
-            self._rotate(turn.requester)
-            turn.granted.set_result(None)
+        while (waiter := self._next_waiter()) is not None:
+            self._free -= waiter.amount
+            self._in_use_by_user[waiter.requester] += waiter.amount
+            self._in_use_by_org[waiter.requester.org] += waiter.amount
+            self._remove_waiter(waiter)
+            self._rotate(waiter.requester)
+            waiter.granted.set_result(None)
 
     def _next_waiter(self) -> _Waiter | None:
-        """The first that may have what it waits for, if there is as much."""
+        """The first waiter within its limits; None if there is none or its amount is not free."""
         for users in self._waiting.values():
-            for asker, waiting in users.items():
-                # One that is being cancelled leaves by itself.
-                turn = next((each for each in waiting if not each.granted.done()), None)
-                if turn is not None and self._is_within_limits(asker, turn.amount):
-                    return turn if turn.amount <= self._free else None
+            for requester, waiting in users.items():
+                # A waiter that is being cancelled removes itself.
+                waiter = next((each for each in waiting if not each.granted.done()), None)
+                if waiter is not None and self._is_within_limits(requester, waiter.amount):
+                    return waiter if waiter.amount <= self._free else None
         return None
 
-    def _rotate(self, asker: Requester) -> None:
-        """All others that wait are before who has just had something."""
-        users = self._waiting.get(asker.org)
+    def _rotate(self, requester: Requester) -> None:
+        """Move the requester that was just served behind all others that wait."""
+        users = self._waiting.get(requester.org)
         if users is not None:
-            self._waiting[asker.org] = self._waiting.pop(asker.org)
-            if asker in users:
-                users[asker] = users.pop(asker)
+            self._waiting[requester.org] = self._waiting.pop(requester.org)
+            if requester in users:
+                users[requester] = users.pop(requester)
 
-    async def _wait(self, turn: _Waiter) -> None:
+    async def _wait(self, waiter: _Waiter) -> None:
         try:
-            await turn.granted
+            await waiter.granted
         except asyncio.CancelledError:
-            if turn.granted.cancelled():
-                self._remove_waiter(turn)
-                self._wake_waiters()  # what it waited for may be enough for others
-            else:  # it came in the moment of the cancellation
-                self.release(turn.requester, turn.amount)
+            if waiter.granted.cancelled():
+                self._remove_waiter(waiter)
+                self._wake_waiters()  # without it, others may be able to proceed
+            else:  # granted at the moment of the cancellation
+                self.release(waiter.requester, waiter.amount)
             raise
 
-    def _check_queue_limits(self, turn: _Waiter) -> None:
-        """The turn counts among those that wait, which is why it may be one more than it may."""
-        asker = turn.requester
+    def _check_queue_limits(self, waiter: _Waiter) -> None:
+        """`waiter` is already queued, so the counts include it: a count may exceed its limit by one."""
+        requester = waiter.requester
         if self.waiting > self._max_waiting:
-            these = f"{self._max_waiting} requests"
-        elif self._waiting_by_org[asker.org] > self._queue_limits.org:
-            these = f"{self._queue_limits.org} requests of this organization"
-        elif len(self._waiting[asker.org][asker]) > self._queue_limits.user:
-            these = f"{self._queue_limits.user} requests of this user"
+            queued = f"{self._max_waiting} requests"
+        elif self._waiting_by_org[requester.org] > self._queue_limits.org:
+            queued = f"{self._queue_limits.org} requests of this organization"
+        elif len(self._waiting[requester.org][requester]) > self._queue_limits.user:
+            queued = f"{self._queue_limits.user} requests of this user"
         else:
             return
-        self._remove_waiter(turn)
-        raise QueueFull(f"{these} wait already; ask again later.")
+        self._remove_waiter(waiter)
+        raise QueueFull(f"{queued} wait already; ask again later.")
 
-    def _remove_waiter(self, turn: _Waiter) -> None:
-        users = self._waiting[turn.requester.org]
-        users[turn.requester].remove(turn)
-        if not users[turn.requester]:
-            del users[turn.requester]
+    def _remove_waiter(self, waiter: _Waiter) -> None:
+        users = self._waiting[waiter.requester.org]
+        users[waiter.requester].remove(waiter)
+        if not users[waiter.requester]:
+            del users[waiter.requester]
         if not users:
-            del self._waiting[turn.requester.org]
-        _subtract(self._waiting_by_org, turn.requester.org, 1)
+            del self._waiting[waiter.requester.org]
+        _subtract(self._waiting_by_org, waiter.requester.org, 1)
 
 
 def _subtract(counts: Counter[K], key: K, amount: int) -> None:
-    """Leave no key behind that counts nothing."""
+    """Subtract, and delete a key whose count reaches zero."""
     counts[key] -= amount
     if not counts[key]:
         del counts[key]

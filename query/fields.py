@@ -1,4 +1,4 @@
-"""The own fields of spans, log records and errors: what the API calls them, and where and how the tables hold them."""
+"""The built-in fields of spans, log records and errors: their API names, and their columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ SOURCES: Final = ("span", "log")
 
 
 class ColumnKind(Enum):
-    """How a column holds its value, and so which comparisons it takes."""
+    """How a column stores its value, which determines the comparisons it supports."""
 
     TEXT = "text"
     ENUM = "names"  # a small number that stands for a name
@@ -20,13 +20,13 @@ class ColumnKind(Enum):
     DURATION = "duration"  # signed nanoseconds, shown as milliseconds that are not negative
     TIMESTAMP = "instant"
     ID = "id"
-    BODY = "body"  # text beside a column with its type letter
+    BODY = "body"  # text, with its type letter in another column
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """An own field. `optional`: its empty value (empty text, zeros, 0) means that it is absent. `names`: all values
-    that it has, which filters may write in any case where it says so.
+    """A built-in field. `optional`: its empty value (empty text, zeros, 0) means that it is absent. `names`: all values
+    it can have; with `case_insensitive` filters may write them in any case.
     """
 
     name: str
@@ -40,8 +40,8 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class TelemetryTable:
-    """A table of telemetry as explore lists it: its name, its time column, its code in trace_index (0: none), its own
-    fields, and whether its rows carry `attributes`.
+    """A table of telemetry as explore lists it: its name, its time column, its code in trace_index (0: none), its
+    built-in fields, and whether its rows have `attributes`.
     """
 
     name: str
@@ -115,8 +115,8 @@ ERRORS: Final = TelemetryTable(
 
 
 def match_enum_name(field: Field, text: str) -> str | None:
-    """The one of the field's names that a filter means by `text`. Case is that of ASCII: no other letter is equal to
-    one of a name.
+    """Return the field's name that a filter means by `text`, or None. Case is folded for ASCII only: no other letter
+    equals one of a name.
     """
     if field.case_insensitive and text.isascii():
         text = text.upper()
@@ -124,22 +124,24 @@ def match_enum_name(field: Field, text: str) -> str | None:
 
 
 def trace_id_bytes(text: str) -> bytes | None:
-    """A trace id of 32 hex digits, or of 16 filled with zeros on the left; None for any other text and for zeros."""
+    """Parse a trace id of 32 hex digits, or of 16, padded with zeros on the left; None for any other text and for
+    zeros.
+    """
     return _id_bytes(text.rjust(32, "0") if len(text) == 16 else text, 16)
 
 
 def span_id_bytes(text: str) -> bytes | None:
-    """A span id of 16 hex digits; None for any other text and for zeros."""
+    """Parse a span id of 16 hex digits; None for any other text and for zeros."""
     return _id_bytes(text, 8)
 
 
 def fingerprint_bytes(text: str) -> bytes | None:
-    """A fingerprint of 32 hex digits; None for any other text."""
+    """Parse a fingerprint of 32 hex digits; None for any other text and for zeros."""
     return _id_bytes(text, 16)
 
 
 def id_bytes(field: Field, text: str) -> bytes | None:
-    """`text` as an id of the field's size; None when no stored id can equal it."""
+    """Parse `text` as an id of the field's size; None when no stored id can equal it."""
     if field.name == "fingerprint":
         return fingerprint_bytes(text)
     return trace_id_bytes(text) if field.size == 16 else span_id_bytes(text)

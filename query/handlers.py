@@ -1,4 +1,4 @@
-"""The explore endpoints: each a column of steps from the request to one answer."""
+"""The explore endpoints: each is a list of steps from the request to one response."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -29,7 +29,9 @@ PageBuilder = Callable[[Sequence[Sequence[Any]], str | None], object]
 
 
 class ExploreHandlers:
-    """The endpoints over each principal's store. JSON is made off the loop: an answer may hold many megabytes."""
+    """The endpoints over each principal's read store. JSON is encoded off the event loop: a response may hold many
+    megabytes.
+    """
 
     def __init__(
         self,
@@ -48,40 +50,43 @@ class ExploreHandlers:
     async def attributes(self, request: web.Request) -> web.StreamResponse:
         """List the keys that spans carry.
 
-        Own fields and attributes, as filters and groups take them. A key counts the spans that `exists` finds with it.
+        Built-in fields and attributes, named as filters and groups take them. The count of a key is the number of spans
+        that `exists` finds with it.
         """
         project_id, window = get_project_id(request), attributes.plan(request.query, self._clock())
 
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
-                found = await attributes.read(store, project_id, window, self._settings.max_attribute_keys)
-            return JsonResult(msgspec.json.encode(found.keys), "keys" if found.truncated else "")
+                result = await attributes.read(store, project_id, window, self._settings.max_attribute_keys)
+            return JsonResult(msgspec.json.encode(result.keys), "keys" if result.truncated else "")
 
         return await self._answers.respond(
             request, QueryKey.of("attributes", project_id, window, to_ns=window.to_ns), make
         )
 
     async def aggregate(self, request: web.Request) -> web.StreamResponse:
-        """Count, add up or rank spans by group, over time.
+        """Count, sum or rank spans by group, over time.
 
-        Counts, sums of durations, percentiles and uniques are exact; the groups are those of the greatest values.
+        Counts, sums of durations, percentiles and uniques are exact; the response shows the groups with the greatest
+        values.
         """
         project_id = get_project_id(request)
-        asked = aggregate.plan(await read_body(request, self._settings.timeout_s), self._clock())
+        planned = aggregate.plan(await read_body(request, self._settings.timeout_s), self._clock())
 
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
-                await store.validate_regexes(asked.filters, aggregate.FILTERS_PATH)
-                found = await aggregate.read(store, self._settings, project_id, asked)
-            return JsonResult(await asyncio.to_thread(aggregate.encode_response, asked, found, self._settings))
+                await store.validate_regexes(planned.filters, aggregate.FILTERS_PATH)
+                result = await aggregate.read(store, self._settings, project_id, planned)
+            return JsonResult(await asyncio.to_thread(aggregate.encode_response, planned, result, self._settings))
 
-        question = QueryKey.of("aggregate", project_id, asked, to_ns=asked.window.to_ns)
-        return await self._answers.respond(request, question, make)
+        key = QueryKey.of("aggregate", project_id, planned, to_ns=planned.window.to_ns)
+        return await self._answers.respond(request, key, make)
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
-        """Find what is different about the spans of a spike.
+        """Find what distinguishes the spans of a spike.
 
-        Values of fields and attributes that are more frequent in it than in the baseline, the most telling first.
+        Values of fields and attributes that are more frequent in the spike than in the baseline, the most significant
+        first.
         """
         project_id = get_project_id(request)
         planned = compare.plan(await read_body(request, self._settings.timeout_s), self._clock())
@@ -89,38 +94,40 @@ class ExploreHandlers:
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
                 await store.validate_regexes(planned.filters, compare.FILTERS_PATH)
-                answer = await compare.read(store, project_id, planned, self._settings.max_scan_rows)
-            return JsonResult(msgspec.json.encode(answer))
+                comparison = await compare.read(store, project_id, planned, self._settings.max_scan_rows)
+            return JsonResult(msgspec.json.encode(comparison))
 
         end = max(planned.spike.to_ns, planned.baseline.to_ns)
-        question = QueryKey.of("compare", project_id, replace(planned, now_ns=0), to_ns=end)
-        return await self._answers.respond(request, question, make)
+        key = QueryKey.of("compare", project_id, replace(planned, now_ns=0), to_ns=end)
+        return await self._answers.respond(request, key, make)
 
     async def spans(self, request: web.Request) -> web.StreamResponse:
         """List spans, newest first.
 
-        Every stored span that matches comes exactly once, whatever the ties; pages hold while others are stored.
+        Every stored span that matches is listed exactly once, even if times are equal; pages stay consistent while
+        spans are stored.
         """
         return await self._list_rows(request, SPANS, span_page, None)
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
         """List log records, newest first.
 
-        Every stored record that matches comes exactly once, whatever the ties; pages hold while others are stored.
+        Every stored record that matches is listed exactly once, even if times are equal; pages stay consistent while
+        records are stored.
         """
         return await self._list_rows(request, LOGS, log_page, None)
 
     async def trace_logs(self, request: web.Request) -> web.StreamResponse:
         """List the log records of a trace, newest first.
 
-        Without a time, the trace's own counts.
+        Without a time in the request, the trace's own time range applies.
         """
         return await self._list_rows(request, LOGS, log_page, _trace_id(request))
 
     async def waterfall(self, request: web.Request) -> web.StreamResponse:
         """Lay a trace out as a tree.
 
-        Depth first, siblings by their start. No timestamp is changed, and every span comes once, whatever was sent.
+        Depth first, siblings ordered by start. No timestamp is changed, and every span appears once, whatever was sent.
         """
         project_id, trace_id = get_project_id(request), _trace_id(request)
 
@@ -136,7 +143,7 @@ class ExploreHandlers:
     async def span(self, request: web.Request) -> web.StreamResponse:
         """Show everything that is stored of a span.
 
-        Events, links, resource and scope are there as they were sent.
+        Events, links, resource and scope are shown as they were sent.
         """
         project_id, trace_id, span_id = get_project_id(request), _trace_id(request), _span_id(request)
 
@@ -150,24 +157,24 @@ class ExploreHandlers:
         return await self._answers.respond(request, QueryKey.of("span", project_id, trace_id, span_id), make)
 
     async def _list_rows(
-        self, request: web.Request, signal: TelemetryTable, shape: PageBuilder, trace_id: bytes | None
+        self, request: web.Request, signal: TelemetryTable, build_page: PageBuilder, trace_id: bytes | None
     ) -> web.StreamResponse:
         project_id = get_project_id(request)
-        place = ListScope(authorization_context(request).org_id, project_id, signal, trace_id)
-        planned = plan(request.query, place, self._signer, self._clock())
+        scope = ListScope(authorization_context(request).org_id, project_id, signal, trace_id)
+        planned = plan(request.query, scope, self._signer, self._clock())
 
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
                 if trace_id is not None and not await trace_windows(store, project_id, trace_id):
                     raise NotFound
                 page = await fetch(store, self._signer, planned)
-            return JsonResult(await asyncio.to_thread(_encode_page, page, shape))
+            return JsonResult(await asyncio.to_thread(_encode_page, page, build_page))
 
         return await self._answers.respond(request, page_query_key(planned), make)
 
 
-def _encode_page(page: RowPage, shape: PageBuilder) -> bytes:
-    return msgspec.json.encode(shape(page.rows, page.next_cursor))
+def _encode_page(page: RowPage, build_page: PageBuilder) -> bytes:
+    return msgspec.json.encode(build_page(page.rows, page.next_cursor))
 
 
 def _trace_id(request: web.Request) -> bytes:

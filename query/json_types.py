@@ -1,7 +1,7 @@
-"""How values look in answers: types of the fields of answer structures, as the document of the interface shows them.
+"""The types of response fields, as `/openapi.json` shows them.
 
-A number that is spliced into the JSON as text keeps every digit, which `float` would not: `msgspec.Raw`, with the
-schema of what it stands for.
+A number that is spliced into the JSON as text keeps every digit, which `float` would not: such a field is a
+`msgspec.Raw`, annotated with the schema of the JSON it holds.
 """
 
 from typing import Annotated, Any, Final
@@ -12,7 +12,7 @@ from query.fields import SPAN_KINDS, STATUS_CODES
 
 
 def raw_json(description: str, **schema: Any) -> msgspec.Meta:
-    """What to annotate a `msgspec.Raw` with: the schema of the JSON that stands there."""
+    """The annotation of a `msgspec.Raw`: the schema of the JSON it holds."""
     return msgspec.Meta(description=description, extra_json_schema=schema)
 
 
@@ -33,7 +33,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Range(msgspec.Struct):
-    """A window of time; `to` does not belong to it."""
+    """A half-open time range; `to` is exclusive."""
 
     from_: Timestamp = msgspec.field(name="from")
     to: Timestamp

@@ -1,4 +1,4 @@
-"""What the service counts of its own work; never by project, user or key."""
+"""The query service's own metrics; never labelled by project, user or key."""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,16 +7,16 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0)
 
-# Why a request was refused.
-QUEUE_FULL: Final = "queue_full"  # as many wait as may
-QUEUE_TIMEOUT: Final = "queue_timeout"  # its turn did not come in time
-SEND_BUFFER_FULL: Final = "send_buffer_full"  # clients did not take other responses in time
-TIMEOUT: Final = "timeout"  # reading took longer than it may
-TOO_EXPENSIVE: Final = "too_expensive"  # memory or rows; the one that is a 400
+# Reasons for refusing a request.
+QUEUE_FULL: Final = "queue_full"  # the queue is at its limit
+QUEUE_TIMEOUT: Final = "queue_timeout"  # no slot within the time limit
+SEND_BUFFER_FULL: Final = "send_buffer_full"  # clients did not read other responses in time
+TIMEOUT: Final = "timeout"  # the read exceeded its time limit
+TOO_EXPENSIVE: Final = "too_expensive"  # memory or rows; the only reason with status 400
 STORE_UNAVAILABLE: Final = "store_unavailable"
 REASONS: Final = (QUEUE_FULL, QUEUE_TIMEOUT, SEND_BUFFER_FULL, TIMEOUT, TOO_EXPENSIVE, STORE_UNAVAILABLE)
 
-# Where an answer came from.
+# Sources of a response.
 ENGINE: Final = "engine"
 COALESCED: Final = "coalesced"
 CACHE: Final = "cache"
@@ -24,7 +24,7 @@ SOURCES: Final = (ENGINE, COALESCED, CACHE)
 
 
 class QueryMetrics:
-    """The counters of one process; without a registry they count for nobody."""
+    """The metrics of one process; without a registry they are not exported."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self._registry = registry
@@ -68,13 +68,13 @@ class QueryMetrics:
             self._answers.labels(source)
 
     def record_refusal(self, reason: str) -> None:
-        """Count a request that was refused; `reason` is one of REASONS."""
+        """Count a refused request; `reason` is one of REASONS."""
         self._refused.labels(reason).inc()
 
     def record_answer(self, source: str) -> None:
-        """Count an answer; `source` is one of SOURCES."""
+        """Count a response; `source` is one of SOURCES."""
         self._answers.labels(source).inc()
 
     def register_gauge(self, name: str, help_: str, value: Callable[[], float]) -> None:
-        """`sluice_query_<name>` is `value` whenever it is looked at."""
+        """Register `sluice_query_<name>`; `value` is called at every scrape."""
         Gauge(f"sluice_query_{name}", help_, registry=self._registry).set_function(value)

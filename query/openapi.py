@@ -1,4 +1,6 @@
-"""What the explore endpoints take and answer, for `/openapi.json` and `/docs`; bounds are those that the checks use."""
+"""Parameters, bodies and responses of the explore endpoints for `/openapi.json` and `/docs`; bounds are the constants
+that validation uses.
+"""
 
 from typing import Annotated, Final
 
@@ -53,7 +55,7 @@ TIME: Final = (FROM, TO, HOURS)
 
 
 def _filters(signal: TelemetryTable, example: str) -> Parameter:
-    """The `filters` of a list; `example` is one that this signal takes."""
+    """The `filters` parameter of a list; `example` is one that this signal supports."""
     keys = ", ".join(
         f"`{field.name}` ({', '.join(field.names)})" if field.names else f"`{field.name}`"
         for field in signal.fields.values()

@@ -1,4 +1,4 @@
-"""What stands in the path of a request: the project that the guard found, and ids."""
+"""Path parameters of a request: the project that the access check resolved, and ids."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def get_project_id(request: web.Request) -> int:
-    """The number of the project; every path of explore names one."""
+    """The project's numeric id; every explore path names a project. TypeError if the route has none."""
     project_id = authorization_context(request).project_id
     if project_id is None:
         raise TypeError("explore is routed below a project")
@@ -21,7 +21,7 @@ def get_project_id(request: web.Request) -> int:
 
 
 def parse_path_id(request: web.Request, name: str, max_length: int, parse: Callable[[str], T | None]) -> T:
-    """An id in the path: too long is a 400, a text that can be no stored id names nothing."""
+    """Parse an id in the path. Too long: 400; a text that cannot be a stored id: NotFound."""
     issues = Issues()
     text = request.match_info[name]
     check_length(f"path.{name}", text, 1, max_length, issues)

@@ -1,4 +1,4 @@
-"""Reads from ClickHouse under the limits of the settings, and what their failures mean to whoever asked."""
+"""Reads from ClickHouse under the limits of the settings, and maps their failures to HTTP errors."""
 
 import asyncio
 import time
@@ -27,18 +27,18 @@ from query.statements import Attribute, ExistingAttributeKeys, Statement, Subjec
 from query.statements.window import Window
 
 MAX_RESULT_ROWS: Final = 100_000
-MAX_RESULT_BYTES: Final = 128 * 2**20  # twice what one body may hold: every stored row can be read alone
+MAX_RESULT_BYTES: Final = 128 * 2**20  # twice the limit of one body: every stored row can be read alone
 _CANNOT_COMPILE_REGEXP: Final = 427  # CANNOT_COMPILE_REGEXP
 _REGEX_PROBE_LIMITS: Final = QueryLimits(max_seconds=5)
 
-# In the engine a read pauses between blocks while one of a lesser number runs, and all while an insert runs (1): who
-# reads one thing at a time does not share the processors with one who reads many.
+# In ClickHouse a read pauses between blocks while one with a lower number runs, and every read pauses while an insert
+# (1) runs: a requester with one read at a time does not share the processors with a requester with many.
 SINGLE_READ_PRIORITY: Final = 2
 PARALLEL_READ_PRIORITY: Final = 3
 
 
 class ReadStore:
-    """The tables, read only, for one asker, whose reads take their turn among those of others."""
+    """Read-only access to the tables for one requester, whose reads are queued fairly with those of others."""
 
     def __init__(self, reader: "_FairReader", settings: QuerySettings, requester: Requester) -> None:
         self._reader = reader
@@ -56,10 +56,10 @@ class ReadStore:
     async def rows(
         self, statement: Statement, max_bytes: int = MAX_RESULT_BYTES, max_groups: int = 0
     ) -> list[tuple[Any, ...]]:
-        """The rows of one statement, QueryTooLarge when they have more than `max_bytes` (at least 1) in the engine, or
-        when it groups by more than about `max_groups` keys (0: any number).
+        """Return the rows of one statement. Raises QueryTooLarge if they exceed `max_bytes` (at least 1) in ClickHouse,
+        or if the statement groups by more than about `max_groups` keys (0: any number).
 
-        Raises a StoreError; `Stores.reading` says what that means on the wire.
+        Raises a StoreError; `ReadStores.session` maps it to an HTTP error.
         """
         query = sql.emit(statement)
         limits = self._limits._replace(max_result_bytes=max_bytes, max_rows_to_group_by=max_groups)
@@ -73,7 +73,7 @@ class ReadStore:
     async def find_existing_attributes(
         self, project_id: int, window: Window, subjects: Iterable[Subject]
     ) -> frozenset[str]:
-        """The names of attributes that are worth looking for in spans of `window` when `subjects` are asked for."""
+        """Return the names of those attributes of `subjects` that the roll-up has in spans of `window`."""
         names = sorted(
             {name for each in subjects if isinstance(each, Attribute) for name in sql.attribute_names(each.key)}
         )
@@ -83,7 +83,7 @@ class ReadStore:
         return frozenset(name for (name,) in rows)
 
     async def validate_regexes(self, filters: Sequence[Filter], path: str) -> None:
-        """BadRequest naming each regular expression that the engine cannot compile."""
+        """Raise BadRequest naming each regular expression that ClickHouse cannot compile."""
         issues = Issues()
         for n, filter_ in enumerate(filters):
             if filter_.op is Op.REGEX and not await self._compiles(filter_.values[0]):
@@ -102,34 +102,34 @@ class ReadStore:
 
 
 class _FairReader:
-    """The handles on ClickHouse: one asker has all but one of them at most, so that the next finds one free."""
+    """The ClickHouse handles: one requester uses at most all but one of them, so that the next one finds a free one."""
 
-    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, counted: QueryMetrics) -> None:
+    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, query_metrics: QueryMetrics) -> None:
         self._clickhouse = clickhouse
-        self._read_seconds = counted.read_seconds
+        self._read_seconds = query_metrics.read_seconds
         handles = settings.effective_handles
-        # An answer reads one thing at a time, so that its place bounds how many reads wait.
+        # An execution runs one read at a time, so the response slots bound the number of waiting reads.
         self._slots = FairSemaphore(handles, ShareLimits.all_but_one(handles), 2 * settings.max_answers)
-        counted.register_gauge("handles", "Reads that may run at once.", lambda: handles)
-        counted.register_gauge("reads_waiting", "Reads that wait for ClickHouse.", lambda: self._slots.waiting)
-        counted.register_gauge("reads_running", "Reads that ClickHouse works on.", lambda: self._slots.in_use)
+        query_metrics.register_gauge("handles", "Reads that may run at once.", lambda: handles)
+        query_metrics.register_gauge("reads_waiting", "Reads that wait for ClickHouse.", lambda: self._slots.waiting)
+        query_metrics.register_gauge("reads_running", "Reads that ClickHouse works on.", lambda: self._slots.in_use)
 
     async def read(
-        self, asker: Requester, text: str, parameters: Mapping[str, object], limits: QueryLimits
+        self, requester: Requester, text: str, parameters: Mapping[str, object], limits: QueryLimits
     ) -> list[tuple[Any, ...]]:
-        """The rows, in the turn of `asker`."""
-        async with self._slots.slot(asker):
-            first = self._slots.demand(asker) == 1
+        """Return the rows; waits for a slot in fair order."""
+        async with self._slots.slot(requester):
+            is_single_read = self._slots.demand(requester) == 1
             begin = time.monotonic()
             try:
-                priority = SINGLE_READ_PRIORITY if first else PARALLEL_READ_PRIORITY
+                priority = SINGLE_READ_PRIORITY if is_single_read else PARALLEL_READ_PRIORITY
                 return await self._clickhouse.query(text, parameters, limits=limits._replace(priority=priority))
             finally:
                 self._read_seconds.observe(time.monotonic() - begin)
 
 
 class ReadStores:
-    """The tables for everybody: each reads through a `Store` of his own, and all share the engine's handles."""
+    """Creates a `ReadStore` per requester; all share the ClickHouse handles."""
 
     name = "clickhouse"
 
@@ -140,16 +140,18 @@ class ReadStores:
         self._reader = _FairReader(clickhouse, settings, query_metrics)
 
     def for_requester(self, requester: Requester) -> ReadStore:
-        """The tables as `asker` reads them."""
+        """The tables as `requester` reads them."""
         return ReadStore(self._reader, self._settings, requester)
 
     async def probe(self) -> None:
-        """Raises when ClickHouse does not answer."""
+        """Raises if ClickHouse does not respond."""
         await self._clickhouse.probe()
 
     @asynccontextmanager
     async def session(self, requester: Requester) -> AsyncIterator[ReadStore]:
-        """What a handler reads for `asker`: bounded in time as a whole, its failures turned into refusals."""
+        """A handler's reads for `requester`: bounded in time as a whole. Failures become ServiceUnavailable, or
+        BadRequest for a query that is too expensive.
+        """
         timeout_s = self._settings.timeout_s
         try:
             async with asyncio.timeout(timeout_s):

@@ -1,14 +1,15 @@
-"""The way of an answer: a place while it is made, room while it is sent, one execution for all who ask the same.
+"""From a request to its response: a slot while the response is built, buffer space while it is sent, and one execution
+for all identical requests.
 
-    who asks        the user at the root of what he owns, in his organization
-    the same?       asked now, or made seconds ago over a window that is closed: no place is needed
-    a place         of `max_answers`, in turns; waits for `max_wait_s`                                        -> 503
-    made            by whoever has a place first; the others, who wait for theirs or come later, join it
-    room            of `max_sending_bytes`, in turns; then the place is free                                  -> 503
-    sent            piece by piece; the room is free when the last client has it all
+    requester     the user at the root of the ownership chain, in the organization
+    identical?    in progress, or cached seconds ago over a closed window: needs no slot
+    slot          one of `max_answers`, acquired in fair order; waits for `max_wait_s`                       -> 503
+    execution     started by the first request that gets a slot; the others, waiting or later, join it
+    send buffer   part of `max_sending_bytes`, acquired in fair order; then the slot is released             -> 503
+    sending       in chunks; the buffer space is released when the last client has read everything
 
-A read's limits end with the read; places bound the rows and JSON that are in memory, and room what clients are slow to
-take, so that neither keeps anybody else from his answer.
+ClickHouse's limits end with the read. Slots bound the rows and JSON in memory, the send buffer bounds what slow clients
+have not read; so neither keeps other requesters from their responses.
 """
 
 import asyncio
@@ -29,7 +30,8 @@ from query.question import JsonResult, QueryKey
 from query.sending import BufferedResponse, SendBuffer
 from query.settings import QuerySettings
 
-ALLOWED_LATENESS_NS: Final = 60 * 10**9  # after its end a window is taken for closed; what arrives later still is late
+# Time from the end of a window until it counts as closed; items that arrive later are late.
+ALLOWED_LATENESS_NS: Final = 60 * 10**9
 
 ResultFactory = Callable[[], Awaitable[JsonResult]]
 
@@ -42,15 +44,15 @@ def _current_task() -> asyncio.Task[Any]:
 
 
 class _QueuedRequest:
-    """A request that waits for its place, or for the execution that another begins of the same question."""
+    """A request that waits for a slot, or for an execution that another request starts with the same key."""
 
-    def __init__(self, request: asyncio.Task[Any], bound: asyncio.Timeout) -> None:
+    def __init__(self, request: asyncio.Task[Any], timeout: asyncio.Timeout) -> None:
         self.execution: Execution | None = None
         self._request = request
-        self._timeout = bound
+        self._timeout = timeout
 
     def join(self, execution: Execution) -> None:
-        """It waits for no place any more."""
+        """Attach to `execution` and stop waiting for a slot."""
         execution.attach(self._request)
         self.execution = execution
         if not self._timeout.expired():
@@ -58,13 +60,13 @@ class _QueuedRequest:
 
 
 def requester_of(request: web.Request) -> Requester:
-    """Whose turn it is: all that a user owns, and what that owns, is he."""
-    found = authorization_context(request)
-    return Requester(found.org_id, found.owning_user_id or found.principal_id)
+    """The requester that a request counts for: everything a user transitively owns counts as that user."""
+    context = authorization_context(request)
+    return Requester(context.org_id, context.owning_user_id or context.principal_id)
 
 
 class QueryScheduler:
-    """All answers of a process. `clock` gives nanoseconds since 1970, `min_rate` is `Sending`'s."""
+    """Schedules all responses of a process. `clock` returns nanoseconds since 1970; `min_rate` is `SendBuffer`'s."""
 
     def __init__(
         self, settings: QuerySettings, query_metrics: QueryMetrics, clock: Callable[[], int], min_rate: int = 0
@@ -92,27 +94,28 @@ class QueryScheduler:
         )
 
     async def respond(self, request: web.Request, key: QueryKey, make: ResultFactory) -> web.Response:
-        """The answer to `question`, which `make` makes where nobody else does. Whoever asks may see it.
+        """Return the response to `key`, which `make` builds unless an identical query is in progress or cached. The
+        caller has already authorized the request.
 
         Raises what `make` raises, and ServiceUnavailable.
         """
-        asker, task = requester_of(request), _current_task()
-        execution = self._find_execution(asker, key)
+        requester, task = requester_of(request), _current_task()
+        execution = self._find_execution(requester, key)
         if execution is not None:
             self._check_join_limit(execution)
             execution.attach(task)
         else:
-            execution = await self._join_or_start(asker, key, make, task)
-        parcel = await execution.result()
-        return parcel.to_response(request)
+            execution = await self._join_or_start(requester, key, make, task)
+        response = await execution.result()
+        return response.to_response(request)
 
     async def _join_or_start(
-        self, asker: Requester, question: QueryKey, make: ResultFactory, task: asyncio.Task[Any]
+        self, requester: Requester, key: QueryKey, make: ResultFactory, task: asyncio.Task[Any]
     ) -> Execution:
-        """The execution that begins in the first place that comes to anybody who waits for the same."""
-        execution = await self._acquire_slot(asker, question, task)
+        """The execution that starts in the first slot that any request with this key gets."""
+        execution = await self._acquire_slot(requester, key, task)
         if execution is None:
-            execution = self._start_in_slot(asker, question, make)
+            execution = self._start_in_slot(requester, key, make)
             execution.attach(task)
         return execution
 
@@ -121,80 +124,80 @@ class QueryScheduler:
             self._metrics.record_refusal(metrics.QUEUE_FULL)
             raise QueueFull(f"{self._max_waiting} requests wait for this answer already; ask again later.")
 
-    def _find_execution(self, asker: Requester, question: QueryKey) -> Execution | None:
-        """One that is under way, or was and is kept."""
-        execution = self._running.get(question)
+    def _find_execution(self, requester: Requester, key: QueryKey) -> Execution | None:
+        """Return the execution in progress, or a new one that sends a cached result; None if there is neither."""
+        execution = self._running.get(key)
         if execution is not None and execution.requests:
             self._metrics.record_answer(metrics.COALESCED)
             return execution
-        made = self._cache.get(question, time.monotonic())
-        if made is None:
+        result = self._cache.get(key, time.monotonic())
+        if result is None:
             return None
         self._metrics.record_answer(metrics.CACHE)
-        return self._start_execution(question, self._send_buffer.reserve(asker, made))
+        return self._start_execution(key, self._send_buffer.reserve(requester, result))
 
-    def _start_in_slot(self, asker: Requester, question: QueryKey, make: ResultFactory) -> Execution:
-        """Make it, in the place that was taken."""
+    def _start_in_slot(self, requester: Requester, key: QueryKey, make: ResultFactory) -> Execution:
+        """Start the execution in the acquired slot, and release the slot when it is done."""
         self._metrics.record_answer(metrics.ENGINE)
-        execution = self._start_execution(question, self._compute(asker, question, make))
-        execution.task.add_done_callback(lambda _task: self._slots.release(asker))
+        execution = self._start_execution(key, self._compute(requester, key, make))
+        execution.task.add_done_callback(lambda _task: self._slots.release(requester))
         return execution
 
-    def _start_execution(self, question: QueryKey, making: Coroutine[Any, Any, BufferedResponse]) -> Execution:
-        execution = self._running[question] = Execution(making)
-        execution.task.add_done_callback(lambda _task: self._on_done(question, execution))
-        for each in self._queued.pop(question, ()):
+    def _start_execution(self, key: QueryKey, coroutine: Coroutine[Any, Any, BufferedResponse]) -> Execution:
+        execution = self._running[key] = Execution(coroutine)
+        execution.task.add_done_callback(lambda _task: self._on_done(key, execution))
+        for each in self._queued.pop(key, ()):
             self._metrics.record_answer(metrics.COALESCED)
             each.join(execution)
         return execution
 
-    def _on_done(self, question: QueryKey, execution: Execution) -> None:
-        if self._running.get(question) is execution:
-            del self._running[question]
+    def _on_done(self, key: QueryKey, execution: Execution) -> None:
+        if self._running.get(key) is execution:
+            del self._running[key]
 
-    async def _compute(self, asker: Requester, question: QueryKey, make: ResultFactory) -> BufferedResponse:
-        read_at, closed = (
+    async def _compute(self, requester: Requester, key: QueryKey, make: ResultFactory) -> BufferedResponse:
+        read_at, is_closed = (
             time.monotonic(),
-            question.to_ns is not None and question.to_ns + ALLOWED_LATENESS_NS <= self._clock(),
+            key.to_ns is not None and key.to_ns + ALLOWED_LATENESS_NS <= self._clock(),
         )
-        made = await make()
-        if closed:
-            self._cache.put(question, made, read_at)
-        return await self._send_buffer.reserve(asker, made)
+        result = await make()
+        if is_closed:
+            self._cache.put(key, result, read_at)
+        return await self._send_buffer.reserve(requester, result)
 
-    async def _acquire_slot(self, asker: Requester, question: QueryKey, task: asyncio.Task[Any]) -> Execution | None:
-        """Take a place, or none: then the execution that somebody began in his.
+    async def _acquire_slot(self, requester: Requester, key: QueryKey, task: asyncio.Task[Any]) -> Execution | None:
+        """Acquire a slot and return None, or return the execution that another request started.
 
-        Raises ServiceUnavailable when too many wait already, of all or of the asker's, or for too long.
+        Raises ServiceUnavailable if the queue is full, in total or for the requester, or after `max_wait_s`.
         """
-        begin, bound = time.monotonic(), asyncio.timeout(self._max_wait_s)
-        waiting = _QueuedRequest(task, bound)
+        begin, timeout = time.monotonic(), asyncio.timeout(self._max_wait_s)
+        queued = _QueuedRequest(task, timeout)
         try:
-            async with bound:
-                await self._wait_for_slot(asker, question, waiting)
+            async with timeout:
+                await self._wait_for_slot(requester, key, queued)
         except QueueFull:
             self._metrics.record_refusal(metrics.QUEUE_FULL)
             raise
         except TimeoutError as error:
-            if waiting.execution is None:
+            if queued.execution is None:
                 self._metrics.record_refusal(metrics.QUEUE_TIMEOUT)
                 raise ServiceUnavailable(
                     f"The request waited {self._max_wait_s:g} seconds for its turn; send fewer at once, or again later."
                 ) from error
         else:
-            if waiting.execution is not None:  # both came in the same moment
-                self._slots.release(asker)
+            if queued.execution is not None:  # slot and execution arrived at the same moment
+                self._slots.release(requester)
         finally:
             self._metrics.queue_seconds.observe(time.monotonic() - begin)
-        return waiting.execution
+        return queued.execution
 
-    async def _wait_for_slot(self, asker: Requester, question: QueryKey, waiting: _QueuedRequest) -> None:
-        self._queued.setdefault(question, set()).add(waiting)
+    async def _wait_for_slot(self, requester: Requester, key: QueryKey, queued: _QueuedRequest) -> None:
+        self._queued.setdefault(key, set()).add(queued)
         try:
-            await self._slots.acquire(asker)
+            await self._slots.acquire(requester)
         finally:
-            others = self._queued.get(question)
+            others = self._queued.get(key)
             if others is not None:
-                others.discard(waiting)
+                others.discard(queued)
                 if not others:
-                    del self._queued[question]
+                    del self._queued[key]

@@ -1,4 +1,4 @@
-"""Rows as the statements select them: the columns of each shape, in order, and the SQL that reads each one."""
+"""Rows as the statements select them: the columns of each row type, in order, and the SQL that reads each one."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -7,7 +7,7 @@ Texts = dict[str, str]
 
 
 class AttributeColumns(NamedTuple):
-    """What an item carries beside itself: its attributes, those of its resource and scope as lists that are one text
+    """The attributes of an item: its own, those of its resource and scope as lists that are stored as one text
     (`proto.storage.attribute_encoding`), and its service.
     """
 
@@ -23,7 +23,7 @@ class AttributeColumns(NamedTuple):
 
 
 class ResourceScopeColumns(NamedTuple):
-    """The rest of resource and scope, shown only in whole records."""
+    """The other columns of resource and scope, shown only in full records."""
 
     dropped_attributes_count: int
     resource_dropped_attributes_count: int
@@ -34,7 +34,7 @@ class ResourceScopeColumns(NamedTuple):
 
 
 class SpanColumns(NamedTuple):
-    """A span's own columns. Ids are bytes, zeros for none; the duration may be negative."""
+    """A span's own columns. Ids are bytes, zeros if absent; the duration may be negative."""
 
     start_ns: int
     duration_ns: int
@@ -50,7 +50,7 @@ class SpanColumns(NamedTuple):
 
 
 class SpanRecordColumns(NamedTuple):
-    """What only the whole record of a span shows. Events and links are JSON lists, empty text for none."""
+    """The columns that only the full record of a span shows. Events and links are JSON lists, empty text for none."""
 
     trace_state: str
     flags: int
@@ -79,7 +79,7 @@ class LogColumns(NamedTuple):
 
 
 class BriefSpanColumns(NamedTuple):
-    """A span without its attributes, as the waterfall lays it out."""
+    """A span without its attributes, as the waterfall layout needs it."""
 
     start_ns: int
     duration_ns: int
@@ -131,9 +131,9 @@ ATTRIBUTE_SELECT: Final = ("batch_id", "row", *AttributeColumns._fields)
 
 
 def within_bytes(rows: list[tuple[Any, ...]], budget: int, *, page_started: bool) -> list[tuple[Any, ...]]:
-    """As many of the first rows as have at most `budget` bytes; one at least, unless the page has `begun`.
+    """The longest prefix of `rows` within `budget` bytes; at least one row, unless `page_started`.
 
-    The engine's own bound is not enough: it counts a resource that many rows share once.
+    ClickHouse's own bound is not enough: it counts a resource that many rows share once.
     """
     for count, row in enumerate(rows):
         budget -= text_size(row)
@@ -143,7 +143,7 @@ def within_bytes(rows: list[tuple[Any, ...]], budget: int, *, page_started: bool
 
 
 def text_size(row: Sequence[Any]) -> int:
-    """About how many bytes a row takes in the engine: its texts, with 8 for the place of each."""
+    """The approximate size of a row in ClickHouse, in bytes: its texts, with 8 bytes of overhead for each."""
     size = 0
     for each in row:
         if isinstance(each, dict):

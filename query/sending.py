@@ -1,7 +1,9 @@
-"""Answers from when they are made until their clients have them: how many bytes of them are in memory, and whose.
+"""Responses from when they are built until their clients have read them: how many bytes of them are in memory, and per
+requester.
 
-A client that takes nothing keeps its answer in memory until the connection's own deadline (`chassis.http.connections`).
-Where other answers wait for that room, it is cut sooner, and so is one that takes its time.
+A client that reads nothing keeps its response in memory until the connection's own deadline
+(`chassis.http.connections`). If other responses wait for that memory, the connection is closed sooner; so is that of a
+client that reads too slowly.
 """
 
 import asyncio
@@ -19,17 +21,17 @@ from query.fair_semaphore import FairSemaphore, QueueFull, Requester, ShareLimit
 from query.metrics import QueryMetrics
 from query.question import JsonResult
 
-CHUNK_BYTES: Final = 64 * 2**10  # bytes; so much of an answer is copied for a connection at a time
+CHUNK_BYTES: Final = 64 * 2**10  # bytes of a response that are copied to a connection at a time
 TRUNCATED_HEADER: Final = "X-Sluice-Truncated"
-_CHECKS_PER_STALL: Final = 4  # at who takes too little, in the time that he may
+_CHECKS_PER_STALL: Final = 4  # checks for stalled clients per stall_s
 
 
 class SendBuffer:
-    """Room for `max_bytes` of answers, one user and one organization having their shares of it (`Shares.of`).
+    """`max_bytes` of responses, of which one user and one organization hold at most their shares (`ShareLimits.of`).
 
-    One more waits for `max_wait_s`, `max_waiting` of them at most. Meanwhile a client in its way is cut once it has
-    for `stall_s` taken less than `min_rate` bytes a second (nothing where that is 0), or than would take it through its
-    answer in `max_wait_s`: who waits would have waited in vain.
+    A further response waits for `max_wait_s`; at most `max_waiting` responses wait. Meanwhile a client that blocks
+    others is disconnected once it has read, for `stall_s`, less than `min_rate` bytes per second (nothing if that is
+    0), or less than would complete its response in `max_wait_s`: the waiting responses would time out otherwise.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class SendBuffer:
         self._capacity = FairSemaphore(max_bytes, ShareLimits.of(max_bytes), max_waiting)
         self._max_wait_s = max_wait_s
         self._stall_s = stall_s
-        self._min_bytes = max(1.0, stall_s * min_rate)  # bytes in that time
+        self._min_bytes = max(1.0, stall_s * min_rate)  # bytes within stall_s
         self._metrics = query_metrics
         self._responses: set[BufferedResponse] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -53,7 +55,7 @@ class SendBuffer:
         )
 
     async def reserve(self, requester: Requester, result: JsonResult) -> "BufferedResponse":
-        """Take room for an answer, to be given back. Raises ServiceUnavailable."""
+        """Reserve memory for a response, which the caller must release. Raises ServiceUnavailable."""
         self._schedule_check()
         try:
             async with asyncio.timeout(self._max_wait_s):
@@ -63,12 +65,12 @@ class SendBuffer:
             raise ServiceUnavailable(
                 "Responses that clients do not take fill the send buffer; ask again later."
             ) from error
-        parcel = BufferedResponse(self, requester, result, size)
-        self._responses.add(parcel)
-        return parcel
+        response = BufferedResponse(self, requester, result, size)
+        self._responses.add(response)
+        return response
 
     def release(self, response: "BufferedResponse", size: int) -> None:
-        """The answer is not in memory any more."""
+        """Release the memory of a response."""
         self._responses.discard(response)
         self._capacity.release(response.requester, size)
 
@@ -77,19 +79,19 @@ class SendBuffer:
             self._timer = asyncio.get_running_loop().call_later(self._stall_s / _CHECKS_PER_STALL, self._abort_stalled)
 
     def _abort_stalled(self) -> None:
-        """Cut who is in the way of others and takes too little; look again for as long as anybody waits."""
+        """Disconnect clients that block others and read too slowly; check again as long as responses wait."""
         self._timer = None
         now = asyncio.get_running_loop().time()
-        for parcel in [each for each in self._responses if self._capacity.blocks_others(each.requester)]:
-            in_time = parcel.size * self._stall_s / self._max_wait_s
-            if parcel.is_stalled(now, self._stall_s, max(self._min_bytes, in_time)):
-                self._metrics.slow_clients_closed.inc(parcel.abort())
+        for response in [each for each in self._responses if self._capacity.blocks_others(each.requester)]:
+            required_bytes = response.size * self._stall_s / self._max_wait_s
+            if response.is_stalled(now, self._stall_s, max(self._min_bytes, required_bytes)):
+                self._metrics.slow_clients_closed.inc(response.abort())
         if self._capacity.waiting:
             self._schedule_check()
 
 
 class BufferedResponse:
-    """An answer in memory, sent over any number of connections."""
+    """A response in memory, sent over any number of connections."""
 
     def __init__(self, buffer: SendBuffer, requester: Requester, result: JsonResult, size: int) -> None:
         self.requester = requester
@@ -100,60 +102,60 @@ class BufferedResponse:
         self._connections: set[_ChunkedPayload] = set()
 
     def to_response(self, request: web.Request) -> web.Response:
-        """A 200 of it."""
-        pieces = _ChunkedPayload(self._result.body, request.transport)
-        self._connections.add(pieces)
-        answer = web.Response(body=pieces)
+        """A 200 response with this body."""
+        payload = _ChunkedPayload(self._result.body, request.transport)
+        self._connections.add(payload)
+        response = web.Response(body=payload)
         if self._result.truncated:
-            answer.headers[TRUNCATED_HEADER] = self._result.truncated
-        return answer
+            response.headers[TRUNCATED_HEADER] = self._result.truncated
+        return response
 
     def is_stalled(self, now: float, seconds: float, min_bytes: float) -> bool:
-        """Whether none of its clients has taken `least` bytes for so long, as far as that was looked at."""
+        """Whether none of its clients has read `min_bytes` within `seconds`, as far as checks have observed."""
         stalled = [each.is_stalled(now, seconds, min_bytes) for each in self._connections]
         return bool(stalled) and all(stalled)
 
     def abort(self) -> int:
-        """Cut its connections; how many."""
+        """Abort its connections and return their number."""
         return sum(each.abort() for each in self._connections)
 
     def release(self) -> None:
-        """Nobody wants it any more."""
+        """Release the memory; no request needs the response."""
         self._connections.clear()
         self._buffer.release(self, self._reserved_bytes)
 
 
 class _ChunkedPayload(Payload):
-    """The bytes of an answer over one connection, written as its client takes them."""
+    """The bytes of a response over one connection, written as the client reads them."""
 
     def __init__(self, body: bytes, transport: asyncio.Transport | None) -> None:
         super().__init__(body, content_type=JSON_TYPE)
         self._size = len(body)
         self._transport = transport
         self._written_bytes = 0  # to the transport
-        self._checkpoint_bytes: int | None = None  # by the client, when its time began
-        self._checkpoint_at = 0.0  # when that was
+        self._checkpoint_bytes: int | None = None  # that the client had read at the last checkpoint
+        self._checkpoint_at = 0.0  # the checkpoint's time
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """The text."""
+        """The body as text."""
         return str(self._value, encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Give the connection a piece when it has room for one."""
+        """Write a chunk whenever the connection has room for one."""
         body = memoryview(self._value)
-        for at in range(0, len(body), CHUNK_BYTES):
-            piece = body[at : at + CHUNK_BYTES]
-            self._written_bytes += len(piece)
-            await writer.write(piece)
+        for start in range(0, len(body), CHUNK_BYTES):
+            chunk = body[start : start + CHUNK_BYTES]
+            self._written_bytes += len(chunk)
+            await writer.write(chunk)
             await writer.drain()
 
     def is_stalled(self, now: float, seconds: float, min_bytes: float) -> bool:
-        """Whether the client has taken less than `least` bytes for so long."""
+        """Whether the client has read less than `min_bytes` for `seconds`."""
         if self._transport is None or self._transport.is_closing():
             return False
-        taken = self._written_bytes - unacknowledged_bytes(self._transport)
-        if self._checkpoint_bytes is None or taken - self._checkpoint_bytes >= min_bytes:
-            self._checkpoint_bytes, self._checkpoint_at = taken, now
+        read_bytes = self._written_bytes - unacknowledged_bytes(self._transport)
+        if self._checkpoint_bytes is None or read_bytes - self._checkpoint_bytes >= min_bytes:
+            self._checkpoint_bytes, self._checkpoint_at = read_bytes, now
         return now - self._checkpoint_at >= seconds
 
     def abort(self) -> bool:

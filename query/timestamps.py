@@ -1,6 +1,4 @@
-"""Points in time as integers of nanoseconds since 1970 (UTC): read from what people and programs write, shown as RFC
-3339.
-"""
+"""Times as integers of nanoseconds since 1970 (UTC): parsed from the usual notations, formatted as RFC 3339."""
 
 import re
 from datetime import UTC, date, datetime
@@ -28,22 +26,22 @@ _RFC3339: Final = re.compile(
     r"(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,18}))?)?"
     r"([Zz]|[+\- ][0-9]{2}:?[0-9]{2})?)?"
 )
-# All of them, for those who describe what is taken.
+# All accepted notations, for the API documentation.
 TIMESTAMP_PATTERN: Final = f"^(?:{'|'.join(each.pattern for each in (_RELATIVE, _EPOCH, _RFC3339))})$"
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 
 class TimestampError(ValueError):
-    """The text is no point in time; the message is for whoever sent it."""
+    """The text is not a valid time; the message is meant for the client."""
 
 
 def ceil_to_second(nanos: int) -> int:
-    """The whole second that it is, or the next one."""
+    """Round up to a whole second."""
     return -(-nanos // SECOND) * SECOND
 
 
 def parse_timestamp(text: str, now_ns: int) -> int:
-    """Nanoseconds since 1970. InstantError for anything else or outside 1970 to 2262.
+    """Parse a time into nanoseconds since 1970. Raises TimestampError for anything else or outside 1970 to 2262.
 
     RFC 3339 (without an offset UTC; a date alone is its midnight; digits beyond the ninth of a fraction are dropped),
     `now`, `now-15m`, `-15m` (ms, s, m, h, d, w), or epoch seconds, milliseconds, microseconds or nanoseconds by
@@ -112,7 +110,7 @@ def _rfc3339(text: str) -> int | None:
     except ValueError:
         return None
     offset = _offset(zone)
-    # RFC 3339 allows a leap second; it is the first moment of the next minute here, as on every clock that steps.
+    # RFC 3339 allows a leap second; here it is the start of the next minute, as on every clock that steps.
     if int(hour or 0) > 23 or int(minute or 0) > 59 or int(second or 0) > 60 or offset is None:
         return None
     seconds = days * 86_400 + int(hour or 0) * 3600 + int(minute or 0) * 60 + int(second or 0) - offset

@@ -1,4 +1,4 @@
-"""Where a trace lies in time, from the index of traces: what reads its rows reads no more than these windows."""
+"""The time ranges of a trace, from the trace index: reads of its rows are limited to these windows."""
 
 from query.read_store import ReadStore
 from query.statements import TraceBounds
@@ -6,6 +6,6 @@ from query.statements.window import Window
 
 
 async def trace_windows(store: ReadStore, project_id: int, trace_id: bytes) -> dict[int, Window]:
-    """The time that a trace's spans and log records cover, by the signal's code; empty for an unknown trace."""
+    """The time ranges of a trace's spans and log records, by the signal's code; empty for an unknown trace."""
     bounds = await store.rows(TraceBounds(project_id=project_id, trace_id=trace_id))
     return {code: Window(low, high + 1) for code, low, high in bounds}

@@ -1,16 +1,21 @@
-"""The command: where the services are put together. Nothing imports this package.
+"""The `sluice` command, which assembles the services. No other package imports this one.
 
-    main        which sub-command, with which options; a StartupError becomes one sentence and an exit code
-    options     settings of all services from file, environment and command line
-    extras      what of the package's extras is installed; without one a command says what to install
-    data        the data directory: private, writable, one `up` at a time
-    interface   what all services answer, as data (`openapi.json`), for the page of each
-    services    settings -> services -> one application
-    process     an event loop for one piece of work; a store's fault becomes one sentence
-    workers     several such processes on one port
+    main               parses the command line; a StartupError becomes one sentence and an exit code
+    cli/               one module per sub-command
+    settings_sources   settings of all services from file, environment and command line
+    extras             checks which extras of the package are installed; names those that a command lacks
+    data_dir           the data directory: private, writable, locked
+    interface          the OpenAPI document of all services as data (`openapi.json`), for the `/docs` page of each
+    app_builder        builds one application from settings and services
+    process            runs one coroutine in an event loop; an error of a store becomes one sentence
+    supervisor         several worker processes on one port
+    handover           passes listening sockets to the next supervisor on the port
 
-`sluice up` (in `up`) walks: data directory, port, migrations, first-run bootstrap, services, serve. A service alone (in
-`alone`) checks schemas instead of migrating them. A sub-command imports only the service that it runs.
+`main.main` parses the options and calls `cli.up.run`, which prepares and locks the data directory (`data_dir.locked`),
+binds the port, migrates the relational schema, creates the first organization (`cli.up._bootstrap`), builds the
+application (`app_builder.compose_app`) and serves it. ClickHouse is migrated when it is opened. `cli.serve_one.run`
+runs a single service: it checks schemas and does not migrate them. A sub-command imports only the services that it
+runs.
 """
 
 __version__ = "0.1.0"

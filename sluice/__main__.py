@@ -1,4 +1,4 @@
-"""`python -m sluice`: the same as the command."""
+"""`python -m sluice`: runs the `sluice` command."""
 
 import sys
 

@@ -1,6 +1,8 @@
-"""The composition root: settings become services, services become one application.
+"""The composition root: builds services from settings, and one application from services.
 
-Each `_add_*` imports its service when it is asked for, so that a service alone starts without the others' folders.
+`compose_app` creates the shared parts (Redis, `AuthGuards`), calls `_add_gateway`, `_add_query` or `_add_control` for
+each named service, and passes the collected routes, resources and readiness checks to `build_app`. Each `_add_*`
+imports its service when it is called, so a single service starts without the packages of the others.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -31,16 +33,16 @@ from sluice.settings_sources import SettingsSources
 AfterOpen = Callable[[VerifiedClickHouse], Awaitable[object]]
 
 ALL_SERVICES: Final = ("gateway", "query", "control")
-SPARE_HANDLES: Final = 2  # of the gateway: derived rows and probes, beside the batches being inserted
-INGEST_QUEUE: Final = 64  # calls; the gateway bounds its memory itself, in bytes
-EXPLORE_QUEUE: Final = 64  # calls: probes, and reads while those before them are being cancelled; others wait in turns
+SPARE_HANDLES: Final = 2  # of the gateway: for derived rows and probes, in addition to the inserts of batches
+INGEST_QUEUE: Final = 64  # waiting calls; the gateway itself bounds its memory, in bytes
+EXPLORE_QUEUE: Final = 64  # waiting calls: probes, and reads behind cancelled ones; other reads wait for a slot
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass
 class _AppBuilder:
-    """An application while it is put together."""
+    """Collects the parts of an application."""
 
     options: SettingsSources
     chassis: ChassisSettings
@@ -53,8 +55,9 @@ class _AppBuilder:
     readiness: list[Dependency] = field(default_factory=list)
 
     def add(self, service: Service) -> None:
-        """What the service brings; a dependency that another one brought already is asked once, as that one sees it.
-        The gateway is the first: what it takes exports without is no reason to send them away, though reads need it.
+        """Add the parts of a service. A dependency that an earlier service also has is probed once, by the rules of the
+        earlier one. The gateway is added first: a dependency that it can do without, though reads need it, must not
+        make the process unready for exports.
         """
         self.routes += service.routes
         self.resources += service.cleanup_contexts
@@ -63,8 +66,10 @@ class _AppBuilder:
 
 
 async def verify_clickhouse(clickhouse: VerifiedClickHouse) -> None:
-    """Refuse to start with tables of another release or with wrong credentials. A server that is away is no reason:
-    it is looked at once it is back, and until then the service is not ready and answers what it can.
+    """Refuse to start with tables of another release (ClickHouseSchemaError) or wrong credentials (StoreMisconfigured).
+
+    An unavailable server does not prevent the start: the schema is verified when the server is available. Until then
+    the service is not ready and answers what it can. For the embedded engine raises StoreUnavailable.
     """
     try:
         await clickhouse.verify_schema()
@@ -78,46 +83,46 @@ async def verify_clickhouse(clickhouse: VerifiedClickHouse) -> None:
 
 def compose_app(
     names: Sequence[str],
-    options: SettingsSources,
+    sources: SettingsSources,
     chassis: ChassisSettings,
     telemetry: Telemetry,
     after_open: AfterOpen = verify_clickhouse,
 ) -> web.Application:
-    """The named services in one application. `after_opening` is done once with ClickHouse, before anything uses it."""
+    """The named services in one application. `after_open` runs once, after ClickHouse is opened and before its use."""
     telemetry.set_build_info(__version__, _decoder(names))
     redis = redis_from_settings(chassis, telemetry.registry)
-    checks = AuthGuards.create(Database.from_settings(chassis), telemetry.registry, redis)
-    parts = _AppBuilder(options, chassis, telemetry, checks, redis, after_open)
-    parts.resources.append(checks.running)
-    # A gateway alone goes on with the keys that it knows.
-    parts.readiness.append(OptionalDependency(checks.database) if names == ("gateway",) else checks.database)
+    guards = AuthGuards.create(Database.from_settings(chassis), telemetry.registry, redis)
+    builder = _AppBuilder(sources, chassis, telemetry, guards, redis, after_open)
+    builder.resources.append(guards.running)
+    # A gateway alone continues with the keys that it has cached.
+    builder.readiness.append(OptionalDependency(guards.database) if names == ("gateway",) else guards.database)
     if redis is not None:
-        parts.resources.append(redis.running)
-        if checks.broadcast is not None:
-            parts.resources.append(checks.broadcast.running)
-        parts.readiness.append(OptionalDependency(redis))
+        builder.resources.append(redis.running)
+        if guards.broadcast is not None:
+            builder.resources.append(guards.broadcast.running)
+        builder.readiness.append(OptionalDependency(redis))
     for name in names:
-        _ADD[name](parts)
+        _ADD[name](builder)
     return build_app(
-        parts.routes,
+        builder.routes,
         service=names[0] if len(names) == 1 else "sluice",
         settings=chassis,
         telemetry=telemetry,
-        cleanup_contexts=parts.resources,
-        guards=Guards.over(checks),
-        readiness=parts.readiness,
+        cleanup_contexts=builder.resources,
+        guards=Guards.over(guards),
+        readiness=builder.readiness,
         full_document=interface.load_document if len(names) == 1 else None,
         limiter=None if redis is None else RedisLimiter(redis, LocalLimiter(), telemetry.registry),
     )
 
 
 def redis_from_settings(chassis: ChassisSettings, registry: CollectorRegistry | None = None) -> Redis | None:
-    """The one of the settings, not started; None where there is none. Raises StartupError for a URL that is none."""
+    """The Redis client of the settings, not started; None without a URL. Raises StartupError for an invalid URL."""
     return open_redis(chassis.redis_url, chassis.redis_timeout_s, registry) if chassis.redis_url else None
 
 
 def _decoder(names: Sequence[str]) -> str:
-    """Which one the gateway decodes with, for the metrics."""
+    """The decoder that the gateway uses, as a metric label: `kernel`, `reference`, or `none` without a gateway."""
     if "gateway" not in names:
         return "none"
     from proto.otlp.codec import KERNEL
@@ -128,7 +133,7 @@ def _decoder(names: Sequence[str]) -> str:
 def open_clickhouse(
     chassis: ChassisSettings, *, handles: int = 1, max_waiting: int = 4, timeout_s: float | None = None
 ) -> ClickHouse:
-    """A `ClickHouse` of the configured store, not started. `timeout_s`: where the work takes longer than is usual."""
+    """A client of the configured ClickHouse, not started. `timeout_s` replaces the configured timeout for long work."""
     return ClickHouse(
         chassis.effective_clickhouse_url,
         handles=handles,
@@ -154,50 +159,52 @@ def _scratch(chassis: ChassisSettings) -> Path | None:
     return chassis.data_dir / "tmp" if chassis.uses_embedded_clickhouse else None
 
 
-def _add_gateway(parts: _AppBuilder) -> None:
+def _add_gateway(builder: _AppBuilder) -> None:
     from gateway.app import service
     from gateway.settings import GatewaySettings
 
-    settings = parts.options.load(GatewaySettings)
+    settings = builder.options.load(GatewaySettings)
     handles = settings.max_batches + settings.slow_batches + settings.recovery_batches + SPARE_HANDLES
-    clickhouse = _verified_clickhouse(parts.chassis, handles=handles, max_waiting=INGEST_QUEUE)
-    parts.resources.append(_open_and_run(clickhouse, _run_once(parts)))
-    parts.add(
+    clickhouse = _verified_clickhouse(builder.chassis, handles=handles, max_waiting=INGEST_QUEUE)
+    builder.resources.append(_open_and_run(clickhouse, _run_once(builder)))
+    builder.add(
         service(
-            parts.chassis,
+            builder.chassis,
             settings,
             clickhouse,
-            parts.telemetry,
-            database=parts.guards.database,
-            redis=parts.redis,
+            builder.telemetry,
+            database=builder.guards.database,
+            redis=builder.redis,
         )
     )
 
 
-def _add_query(parts: _AppBuilder) -> None:
+def _add_query(builder: _AppBuilder) -> None:
     from query.app import service
     from query.settings import QuerySettings
 
-    settings = parts.options.load(QuerySettings)
-    clickhouse = _verified_clickhouse(parts.chassis, handles=settings.effective_handles, max_waiting=EXPLORE_QUEUE)
-    signer = load_cursor_signer(settings.cursor_key, parts.chassis.data_dir / "cursor.key")
-    parts.add(
+    settings = builder.options.load(QuerySettings)
+    clickhouse = _verified_clickhouse(builder.chassis, handles=settings.effective_handles, max_waiting=EXPLORE_QUEUE)
+    signer = load_cursor_signer(settings.cursor_key, builder.chassis.data_dir / "cursor.key")
+    builder.add(
         service(
             settings,
             clickhouse=clickhouse,
             signer=signer,
-            registry=parts.telemetry.registry,
-            send_min_rate=parts.chassis.send_min_rate,
+            registry=builder.telemetry.registry,
+            send_min_rate=builder.chassis.send_min_rate,
         )
     )
-    parts.resources.append(_run_after_open(clickhouse, _run_once(parts)))
+    builder.resources.append(_run_after_open(clickhouse, _run_once(builder)))
 
 
-def _add_control(parts: _AppBuilder) -> None:
+def _add_control(builder: _AppBuilder) -> None:
     from control.app import service
     from control.settings import ControlSettings
 
-    parts.add(service(parts.options.load(ControlSettings), parts.chassis, parts.guards, parts.telemetry.registry))
+    builder.add(
+        service(builder.options.load(ControlSettings), builder.chassis, builder.guards, builder.telemetry.registry)
+    )
 
 
 _ADD: Final[Mapping[str, Callable[[_AppBuilder], None]]] = {
@@ -207,31 +214,31 @@ _ADD: Final[Mapping[str, Callable[[_AppBuilder], None]]] = {
 }
 
 
-def _run_once(parts: _AppBuilder) -> AfterOpen:
-    """The step for the first service that opens ClickHouse, nothing for the next."""
-    step, parts.after_open = parts.after_open, _nothing
+def _run_once(builder: _AppBuilder) -> AfterOpen:
+    """`after_open` for the first service that opens ClickHouse, a no-op for the next one."""
+    step, builder.after_open = builder.after_open, _nothing
     return step
 
 
 async def _nothing(_clickhouse: VerifiedClickHouse) -> None:
-    """For a store that another service has looked at."""
+    """For a store that another service has verified already."""
 
 
 def _open_and_run(clickhouse: VerifiedClickHouse, step: AfterOpen) -> CleanupContext:
-    async def opened(_app: web.Application) -> AsyncIterator[None]:
+    async def open_and_run(_app: web.Application) -> AsyncIterator[None]:
         await clickhouse.start()
         await step(clickhouse)
         yield
         await clickhouse.close()
 
-    return opened
+    return open_and_run
 
 
 def _run_after_open(clickhouse: VerifiedClickHouse, step: AfterOpen) -> CleanupContext:
-    """For a service that opens its ClickHouse itself."""
+    """For a service that opens ClickHouse itself."""
 
-    async def stepped(_app: web.Application) -> AsyncIterator[None]:
+    async def run_step(_app: web.Application) -> AsyncIterator[None]:
         await step(clickhouse)
         yield
 
-    return stepped
+    return run_step

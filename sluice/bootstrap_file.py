@@ -1,4 +1,4 @@
-"""The file with what a newcomer needs, secrets among it: written once, whole or not at all, mode 0600."""
+"""Files with credentials, such as `bootstrap.json`: written once, atomically, mode 0600."""
 
 import os
 import tempfile
@@ -13,11 +13,11 @@ from control.identity.bootstrap import Bootstrap
 FILE_NAME: Final = "bootstrap.json"
 
 
-def write(path: Path, made: msgspec.Struct) -> None:
-    """A `Bootstrap`, or what else holds a secret. Raises StartupError when the file exists: it may hold the only copy
-    of one, or cannot be written.
+def write(path: Path, credentials: msgspec.Struct) -> None:
+    """Write a `Bootstrap`, or another struct with a secret, as JSON. Raises StartupError if the file exists, because it
+    may hold the only copy of a secret, or if it cannot be written.
     """
-    content = msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"
+    content = msgspec.json.format(msgspec.json.encode(credentials), indent=2) + b"\n"
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
         temporary = Path(name)
@@ -26,7 +26,7 @@ def write(path: Path, made: msgspec.Struct) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(temporary, path)  # appears whole, and never over another
+            os.link(temporary, path)  # atomic, and fails if `path` exists
         finally:
             temporary.unlink()
     except FileExistsError as error:
@@ -38,7 +38,7 @@ def write(path: Path, made: msgspec.Struct) -> None:
 
 
 def read(path: Path) -> Bootstrap:
-    """Raises StartupError when there is no such file, or it is not ours."""
+    """The credentials in the file. Raises StartupError if it does not exist or holds none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Bootstrap)
     except FileNotFoundError as error:

@@ -1,6 +1,6 @@
-"""`python -m sluice.build_interface` (`make interface`) writes `openapi.json`; run it after a change to routes.
+"""`python -m sluice.build_interface` (`make interface`) writes `openapi.json`; run it after changing routes.
 
-A test compares it with what `sluice up` serves.
+A test compares the file with what `sluice up` serves.
 """
 
 import sys
@@ -15,12 +15,12 @@ from sluice.settings_sources import SettingsSources
 
 
 def build_document() -> bytes:
-    """The same, from the routes of all services with the settings' defaults. A line for each operation and each
-    component: so a change of the interface is seen as one.
+    """The OpenAPI document of all services with default settings, one line per operation and component, so that a
+    diff shows each change of the interface.
     """
     with TemporaryDirectory() as directory:
-        options = SettingsSources({"SLUICE_DATA": directory}, None, {})
-        document = compose_app(ALL_SERVICES, options, options.chassis_settings(), Telemetry("interface"))[
+        sources = SettingsSources({"SLUICE_DATA": directory}, None, {})
+        document = compose_app(ALL_SERVICES, sources, sources.chassis_settings(), Telemetry("interface"))[
             API_DOCS
         ].document()
     return "".join([*split_lines(document, 3), "\n"]).encode()

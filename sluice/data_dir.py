@@ -1,6 +1,7 @@
 """The data directory: private, writable, and locked.
 
-`sluice up` holds it alone, for the embedded engine allows one process; services with a server to talk to share it.
+`sluice up` locks it exclusively, because the embedded engine allows one process. Services that use a ClickHouse server
+share it.
 """
 
 import fcntl
@@ -17,7 +18,7 @@ MODE: Final = 0o700
 
 
 def prepare(directory: Path) -> None:
-    """Create the directory (mode 0700) when it is missing. Raises StartupError when it cannot be written."""
+    """Create the directory (mode 0700) if it is missing. Raises StartupError if it is not writable."""
     try:
         directory.mkdir(mode=MODE, parents=True, exist_ok=True)
     except FileExistsError as error:
@@ -29,19 +30,19 @@ def prepare(directory: Path) -> None:
 
 
 class DataDirLock:
-    """A locked data directory. Its lock file says where the process that holds it alone can be reached."""
+    """A locked data directory. Its lock file contains the URL of the process that holds the lock exclusively."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def write_url(self, url: str) -> None:
-        """Leave the URL for `sluice send` and `sluice doctor`."""
+        """Write the URL for `sluice send` and `sluice doctor` to the lock file."""
         os.pwrite(self._descriptor, f"{url}\n".encode(), 0)
 
 
 @contextmanager
 def locked(directory: Path, *, exclusive: bool) -> Iterator[DataDirLock]:
-    """The directory, prepared, and locked while the block runs. Raises StartupError when another process has it."""
+    """Prepare the directory and lock it while the block runs. Raises StartupError if another process has locked it."""
     prepare(directory)
     try:
         descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -57,7 +58,7 @@ def locked(directory: Path, *, exclusive: bool) -> Iterator[DataDirLock]:
 
 
 def running_url(directory: Path) -> str | None:
-    """The URL that the last `sluice up` on this directory left; None when there was none."""
+    """The URL that the last `sluice up` on this directory wrote; None if there was none."""
     try:
         return (directory / LOCK).read_text(encoding="utf-8").strip() or None
     except (OSError, UnicodeDecodeError):

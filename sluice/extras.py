@@ -1,5 +1,5 @@
-"""The extras of the package: what each is for, and whether it is installed. A sub-command that needs more than there is
-says in one sentence what to install.
+"""The extras of the package: the modules of each, and whether they are installed. A sub-command that lacks some says in
+one sentence what to install.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Final
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 
-# What is imported of each; two extras bring parts of `opentelemetry`.
+# The modules that are imported of each extra; two extras install parts of `opentelemetry`.
 MODULES: Final[Mapping[str, Sequence[str]]] = {
     "gateway": ("crc32c", "google.protobuf", "isal", "opentelemetry.proto"),
     "control": ("aiosmtplib", "argon2"),
@@ -21,7 +21,7 @@ MODULES: Final[Mapping[str, Sequence[str]]] = {
 
 
 class MissingExtras(StartupError):
-    """Packages that the command needs are not installed."""
+    """Packages that the command needs are not installed; the message names the extras to install."""
 
     def __init__(self, command: str, modules: Sequence[str], extras: Sequence[str]) -> None:
         packages = "a package that is" if len(modules) == 1 else "packages that are"
@@ -32,22 +32,22 @@ class MissingExtras(StartupError):
 
 
 def of_services(names: Sequence[str], settings: ChassisSettings) -> list[str]:
-    """The extras that these services need, over the stores of the settings."""
+    """The extras that these services and the stores of the settings need."""
     return [*(name for name in names if name in MODULES), *of_stores(settings)]
 
 
 def of_stores(settings: ChassisSettings) -> list[str]:
-    """Those of the stores."""
-    chosen = {
+    """The extras that the stores of the settings need."""
+    needed_extras = {
         "embedded": settings.uses_embedded_clickhouse,
         "postgresql": settings.effective_database_url.startswith("postgresql"),
         "redis": bool(settings.redis_url),
     }
-    return [extra for extra, needed in chosen.items() if needed]
+    return [extra for extra, needed in needed_extras.items() if needed]
 
 
 def require(command: str, extras: Sequence[str]) -> None:
-    """Raises MissingExtras naming everything that is missing of these."""
+    """Raises MissingExtras, which names all missing modules of these extras."""
     missing = {extra: [name for name in MODULES[extra] if not _is_installed(name)] for extra in extras}
     modules = [name for names in missing.values() for name in names]
     if modules:
@@ -55,7 +55,7 @@ def require(command: str, extras: Sequence[str]) -> None:
 
 
 def of_module(name: str) -> str | None:
-    """The extra that brings a module; None for one that none brings."""
+    """The extra that installs a module; None if no extra does."""
     for extra, modules in MODULES.items():
         if any(f"{module}.".startswith(f"{name}.") or f"{name}.".startswith(f"{module}.") for module in modules):
             return extra
@@ -65,5 +65,5 @@ def of_module(name: str) -> str | None:
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # what it is a part of
+    except ModuleNotFoundError:  # its parent package is missing
         return False

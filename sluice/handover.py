@@ -1,10 +1,12 @@
-"""Listening sockets, from a supervisor to the next one on its port: in a rolling restart no connection is lost.
+"""Hands listening sockets from a supervisor to the next one on its port, so that a rolling restart loses no connection.
 
-What waits in the queue of a listening socket is reset when its last owner closes it, whoever else listens on the same
-port (SO_REUSEPORT). So the next supervisor gets the sockets themselves, over a Unix socket in the data directory, and
-both accept from them until the one before is told to end. The last that began is the one that hands them on: it has
-the path once all its workers accept. Whoever had it before looks whether it is still there, and has it again when it is
-not, however it ended: the next one that begins finds the sockets in any case.
+When the last owner of a listening socket closes it, the connections in its accept queue are reset, even if other
+sockets listen on the same port (SO_REUSEPORT). So the next supervisor gets the sockets themselves, over a Unix socket
+in the data directory (`take_over_sockets`), and both accept from them until the previous one is stopped.
+
+The most recently started supervisor offers the sockets (`offer_sockets`): it binds the path of the Unix socket once all
+its workers accept connections. The supervisors that had the path before check every CHECK_INTERVAL_S whether its owner
+still runs, and bind it again if not, however that one exited. So the next supervisor always finds the sockets.
 """
 
 import asyncio
@@ -24,19 +26,19 @@ import structlog
 from chassis.errors import StartupError
 
 REPLY_TIMEOUT_S: Final = 2.0
-CHECK_INTERVAL_S: Final = 0.5  # between two looks at who has the path
-TAKEOVER_WAIT_S: Final = 3.0  # of one that begins, with those who listen and do not offer: some looks
-LOCK: Final = "listeners.lock"  # in the data directory
-MAX_NAME: Final = 64  # bytes of a command's
+CHECK_INTERVAL_S: Final = 0.5  # between two checks of who owns the path
+TAKEOVER_WAIT_S: Final = 3.0  # how long a start waits for a process that listens but does not offer: several checks
+LOCK: Final = "listeners.lock"  # a file in the data directory
+MAX_NAME: Final = 64  # bytes, of a command
 NO_SOCKETS_TAKEN_OVER: Final = "no listening sockets taken over; opened new ones"
-MAX_SOCKETS: Final = 253  # sockets in one message (SCM_MAX_FD)
-_CREDENTIALS: Final = struct.Struct("3i")  # of a peer: process, user, group
+MAX_SOCKETS: Final = 253  # sockets per message (SCM_MAX_FD)
+_CREDENTIALS: Final = struct.Struct("3i")  # of the peer: process, user, group
 
 log = structlog.get_logger(__name__)
 
 
 class HandoverReply(NamedTuple):
-    """What came of asking for sockets: those, or why there are none (empty where nobody is there)."""
+    """The sockets that were received, or the reason for none (empty if no process offers any)."""
 
     sockets: list[socket.socket]
     process: int = 0
@@ -44,21 +46,21 @@ class HandoverReply(NamedTuple):
 
 
 def take_over_sockets(directory: Path, bound: socket.socket, command: str) -> list[socket.socket]:
-    """What a supervisor with this data directory listens on at the address of `bound`; empty where there is none.
+    """The listening sockets of the running supervisor with this data directory, at the address of `bound`; or none.
 
-    Where somebody listens it may be about to have the path again: it is asked for a while. Raises StartupError when it
-    serves with another command than `command`.
+    If a process listens there, it may be about to bind the path again: retries for TAKEOVER_WAIT_S. Raises StartupError
+    if that supervisor runs another command than `command`.
     """
-    end = time.monotonic() + TAKEOVER_WAIT_S
+    deadline = time.monotonic() + TAKEOVER_WAIT_S
     while True:
         reply = _request_sockets(directory, bound, command)
-        if reply.sockets or not _is_address_in_use(bound) or time.monotonic() > end:
+        if reply.sockets or not _is_address_in_use(bound) or time.monotonic() > deadline:
             break
         time.sleep(CHECK_INTERVAL_S / 10)
     if reply.sockets:
         port = bound.getsockname()[1]
-        said = f"took over {len(reply.sockets)} listening sockets on port {port} from process {reply.process}"
-        log.warning(said)
+        message = f"took over {len(reply.sockets)} listening sockets on port {port} from process {reply.process}"
+        log.warning(message)
     elif reply.reason:
         log.warning(NO_SOCKETS_TAKEN_OVER, reason=reply.reason)
     else:
@@ -68,37 +70,39 @@ def take_over_sockets(directory: Path, bound: socket.socket, command: str) -> li
 
 def _request_sockets(directory: Path, bound: socket.socket, command: str) -> HandoverReply:
     address = bound.getsockname()
-    with _socket_path(directory, address[1]) as path, socket.socket(socket.AF_UNIX) as asking:
-        asking.settimeout(REPLY_TIMEOUT_S)
+    with _socket_path(directory, address[1]) as path, socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(REPLY_TIMEOUT_S)
         try:
-            asking.connect(path)
-            process, ours = _peer_credentials(asking)
-            if not ours:
+            connection.connect(path)
+            process, same_user = _peer_credentials(connection)
+            if not same_user:
                 return HandoverReply([], process, f"process {process} is another user's")
-            name, descriptors, _, _ = socket.recv_fds(asking, MAX_NAME, MAX_SOCKETS)
-            found = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+            name, descriptors, _, _ = socket.recv_fds(connection, MAX_NAME, MAX_SOCKETS)
+            sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
         except (FileNotFoundError, ConnectionRefusedError):
             return HandoverReply([])
         except OSError as error:
             return HandoverReply([], 0, str(error))
-    others = [each.getsockname() for each in found if each.getsockname() != address]
-    serves = name.decode("ascii", "replace")
-    if others or not found or serves != command:
-        for each in found:
+    others = [each.getsockname() for each in sockets if each.getsockname() != address]
+    served_command = name.decode("ascii", "replace")
+    if others or not sockets or served_command != command:
+        for each in sockets:
             each.close()
-    if others or not found:
-        what = f"listens on {others[0][0]}" if others else "gave none"
-        return HandoverReply([], process, f"process {process} {what}")
-    if serves != command:
+    if others or not sockets:
+        fault = f"listens on {others[0][0]}" if others else "gave none"
+        return HandoverReply([], process, f"process {process} {fault}")
+    if served_command != command:
         raise StartupError(
-            f"`sluice {serves}` (process {process}) listens on port {address[1]} with this data directory; choose "
-            "another port with --port."
+            f"`sluice {served_command}` (process {process}) listens on port {address[1]} with this data directory; "
+            "choose another port with --port."
         )
-    return HandoverReply(found, process)
+    return HandoverReply(sockets, process)
 
 
 def _is_address_in_use(bound: socket.socket) -> bool:
-    """At the address of `bound`, which does not: without SO_REUSEPORT only sockets that listen are in the way."""
+    """Whether another socket listens at the address of `bound`, which itself does not listen. Without SO_REUSEPORT
+    only a listening socket makes bind() fail.
+    """
     with socket.socket(bound.family, bound.type) as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -110,7 +114,7 @@ def _is_address_in_use(bound: socket.socket) -> bool:
 
 @contextmanager
 def offer_sockets(directory: Path, sockets: Sequence[socket.socket], command: str) -> Iterator[None]:
-    """Hand the sockets, which `command` serves, to whoever asks while the block runs; in a running loop."""
+    """Offer the sockets, which `command` serves, to the next supervisor while the block runs. Needs a running loop."""
     with _socket_path(directory, sockets[0].getsockname()[1]) as path:
         offer = _SocketOffer(Path(path), sockets, command)
         offer.check()
@@ -121,7 +125,7 @@ def offer_sockets(directory: Path, sockets: Sequence[socket.socket], command: st
 
 
 class _SocketOffer:
-    """Has the path, at first in the place of whoever did, and again whenever nobody has it who lives."""
+    """Owns the path: replaces the previous owner at first, and binds it again whenever no running process owns it."""
 
     def __init__(self, path: Path, sockets: Sequence[socket.socket], command: str) -> None:
         self._path = path
@@ -129,13 +133,13 @@ class _SocketOffer:
         self._command = command
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        # Held when another has the path, too: as long as it is open nobody's file gets its number.
+        # Stays open when another process owns the path: no other file gets its inode meanwhile.
         self._listener: socket.socket | None = None
         self._inode = 0
         self._failed = False
 
     def check(self) -> None:
-        """See to the path, now and every LOOK_S. What keeps it from being had is said once, and keeps nobody else."""
+        """Check the path now and every CHECK_INTERVAL_S. An error is logged once; it stops no other supervisor."""
         self._timer = self._loop.call_later(CHECK_INTERVAL_S, self.check)
         try:
             if not self._owns_path():
@@ -143,43 +147,43 @@ class _SocketOffer:
                     self._bind_unless_served()
             self._failed = False
         except BlockingIOError:
-            pass  # another is at it: the next look
+            pass  # another supervisor holds the lock: the next check decides
         except OSError as error:
             if not self._failed:
                 log.warning("the listening sockets cannot be offered to the next supervisor", detail=str(error))
             self._failed = True
 
     def _bind_unless_served(self) -> None:
-        again = self._listener is not None
-        if again and _is_served(self._path):
+        bound_before = self._listener is not None
+        if bound_before and _is_served(self._path):
             return
         self._bind_path()
-        if again:
+        if bound_before:
             log.info("offering the listening sockets again: who did is gone")
 
     def _bind_path(self) -> None:
-        fresh = self._path.with_name(f"{self._path.name}.new")
-        fresh.unlink(missing_ok=True)  # of one that was killed just here
-        offering = socket.socket(socket.AF_UNIX)
+        new_path = self._path.with_name(f"{self._path.name}.new")
+        new_path.unlink(missing_ok=True)  # left by a process that was killed at this point
+        listener = socket.socket(socket.AF_UNIX)
         try:
-            offering.setblocking(False)
-            os.fchmod(offering.fileno(), 0o600)  # of the file, too, from when it is there (Linux)
-            offering.bind(str(fresh))
-            offering.listen()
-            number = fresh.lstat().st_ino
-            fresh.rename(self._path)  # at once in the place of the one before
+            listener.setblocking(False)
+            os.fchmod(listener.fileno(), 0o600)  # on Linux also the mode of the file that bind() creates
+            listener.bind(str(new_path))
+            listener.listen()
+            inode = new_path.lstat().st_ino
+            new_path.rename(self._path)  # atomically replaces the previous socket
         except OSError:
-            offering.close()
+            listener.close()
             raise
         self._close()
-        self._listener, self._inode = offering, number
-        self._loop.add_reader(offering.fileno(), _send_sockets, offering, self._sockets, self._command)
+        self._listener, self._inode = listener, inode
+        self._loop.add_reader(listener.fileno(), _send_sockets, listener, self._sockets, self._command)
 
     def end(self) -> None:
-        """Take back what is its own yet, and nobody else's."""
+        """Remove the path if this process still owns it."""
         if self._timer is not None:
             self._timer.cancel()
-        with suppress(OSError), _directory_lock(self._path.parent):  # a path that is left does no harm: nobody is there
+        with suppress(OSError), _directory_lock(self._path.parent):  # a stale path is harmless: no process serves it
             if self._owns_path():
                 self._path.unlink()
         self._close()
@@ -196,36 +200,36 @@ class _SocketOffer:
             self._listener.close()
 
 
-def _send_sockets(offering: socket.socket, sockets: Sequence[socket.socket], command: str) -> None:
+def _send_sockets(listener: socket.socket, sockets: Sequence[socket.socket], command: str) -> None:
     with suppress(OSError):
-        asking, name = offering.accept()
-        with asking:
-            process, ours = _peer_credentials(asking)
-            if ours and not name:
-                socket.send_fds(asking, [command.encode()], [each.fileno() for each in sockets[:MAX_SOCKETS]])
+        connection, name = listener.accept()
+        with connection:
+            process, same_user = _peer_credentials(connection)
+            if same_user and not name:
+                socket.send_fds(connection, [command.encode()], [each.fileno() for each in sockets[:MAX_SOCKETS]])
                 port = sockets[0].getsockname()[1]
-                said = f"handed the listening sockets on port {port} to process {process}"
-                said += "; send SIGTERM to this one when that is ready"
-                log.warning(said)
+                message = f"handed the listening sockets on port {port} to process {process}"
+                message += "; send SIGTERM to this one when that is ready"
+                log.warning(message)
 
 
 def _is_served(path: Path) -> bool:
-    """Whether a process of ours has this socket. Nothing is asked of it."""
-    with socket.socket(socket.AF_UNIX) as looking:
-        looking.setblocking(False)
-        looking.bind("")  # any name (unix(7), autobind): by it who only looks is told from who asks
+    """Whether a process of this user serves the socket. Requests nothing from it."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.setblocking(False)
+        connection.bind("")  # any name (unix(7), autobind): marks a check; a peer without a name requests the sockets
         try:
-            looking.connect(str(path))
+            connection.connect(str(path))
         except BlockingIOError:
-            return True  # and has a full queue
+            return True  # served, with a full queue
         except OSError:
             return False
-        return _peer_credentials(looking)[1]
+        return _peer_credentials(connection)[1]
 
 
 @contextmanager
 def _directory_lock(directory: Path) -> Iterator[None]:
-    """No other supervisor changes paths in this directory meanwhile. Raises BlockingIOError while one does."""
+    """Keep other supervisors from changing paths in the directory. Raises BlockingIOError while one holds the lock."""
     descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -236,7 +240,7 @@ def _directory_lock(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _socket_path(directory: Path, port: int) -> Iterator[str]:
-    """A path of the Unix socket that is short enough for one (unix(7): 107 bytes), whatever the directory's."""
+    """A path of the Unix socket that is short enough (unix(7): 107 bytes), however long the path of the directory."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}/listeners-{port}"
@@ -245,7 +249,7 @@ def _socket_path(directory: Path, port: int) -> Iterator[str]:
 
 
 def _peer_credentials(connection: socket.socket) -> tuple[int, bool]:
-    """The process at the other end, and whether it is of the same user."""
+    """The process id of the peer, and whether it runs as the same user."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     process, user, _ = _CREDENTIALS.unpack(credentials)
     return process, user == os.geteuid()

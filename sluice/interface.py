@@ -1,6 +1,6 @@
-"""The OpenAPI document of all services, as data: a service that runs alone shows it at `/docs`.
+"""The OpenAPI document of all services, as data: a service that runs alone serves it at `/docs`.
 
-It cannot import the others, and the proxy in front of them may route `/docs` to any of them.
+Such a service cannot import the others, and the proxy in front of them may route `/docs` to any of them.
 """
 
 import json
@@ -13,13 +13,13 @@ FILE_NAME: Final = "openapi.json"
 
 
 def load_document() -> dict[str, Any]:
-    """The document that came with this release."""
-    read: dict[str, Any] = msgspec.json.decode(files("sluice").joinpath(FILE_NAME).read_bytes())
-    return read
+    """The document of this release, from `openapi.json`."""
+    document: dict[str, Any] = msgspec.json.decode(files("sluice").joinpath(FILE_NAME).read_bytes())
+    return document
 
 
 def split_lines(value: Any, depth: int) -> list[str]:
-    """JSON that is broken into lines down to `depth`."""
+    """Fragments of compact JSON, with a line break between the members of objects down to `depth`."""
     if not depth or not isinstance(value, dict) or not value:
         return [json.dumps(value, ensure_ascii=False, separators=(",", ":"))]
     members = (f"{json.dumps(name)}:{''.join(split_lines(each, depth - 1))}" for name, each in value.items())

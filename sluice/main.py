@@ -1,4 +1,4 @@
-"""`sluice`: reads the command line and hands over to one module per sub-command."""
+"""`sluice`: parses the command line and runs the module of the sub-command."""
 
 import argparse
 import importlib
@@ -15,45 +15,37 @@ from chassis.errors import StartupError
 from proto.identity import MAX_KEY_RATE, MAX_MONTHLY_ITEMS
 from sluice import __version__, extras
 
-# Sub-command, module whose `run(arguments) -> int` it is, and what `sluice --help` says.
+# Sub-command, module with its `run(arguments) -> int`, and its line in `sluice --help`.
 _COMMANDS: Final = (
-    ("up", "sluice.cli.up", "all services in one process on one port, embedded stores by default"),
-    ("gateway", "sluice.cli.serve_one", "the gateway alone: takes OTLP in (needs a ClickHouse server)"),
-    ("query", "sluice.cli.serve_one", "the explore API alone (needs a ClickHouse server)"),
-    ("control", "sluice.cli.serve_one", "the control API alone"),
-    ("migrate", "sluice.cli.migrate", "bring both schemas to this release; does nothing when they are"),
-    ("init", "sluice.cli.init", "make an organization with a project, a project key and an access token"),
-    ("limits", "sluice.cli.limits", "the quota of an organization and the rates of its keys: shown, or set"),
-    ("password", "sluice.cli.password", "a new password for a user who has lost his"),
-    ("owner", "sluice.cli.recover_owner", "a fresh access token of an owner, where none of them gets in any more"),
-    ("signers", "sluice.cli.signing_keys", "the keys that sessions are signed with: shown, withdrawn"),
-    ("audit", "sluice.cli.audit", "whether the audit of every organization is what was written"),
-    ("secrets", "sluice.cli.secrets", "the keys that stored secrets are encrypted with: shown, rotated, taken out"),
-    ("config", "sluice.cli.config", "every setting: name, unit, default, what 0 means, current value"),
-    ("doctor", "sluice.cli.doctor", "what is reachable, which schemas, which decoder, which versions"),
-    (
-        "journal",
-        "sluice.cli.journal",
-        "what the journals of a gateway hold, whether it can be read, what was set aside",
-    ),
-    (
-        "repair",
-        "sluice.cli.repair",
-        "trace index, attribute keys and errors of some days, anew from their spans and logs",
-    ),
-    ("send", "sluice.cli.send", "send a small real trace and a log through the OpenTelemetry SDK"),
+    ("up", "sluice.cli.up", "runs all services in one process on one port, with embedded stores by default"),
+    ("gateway", "sluice.cli.serve_one", "runs the gateway alone: receives OTLP (needs a ClickHouse server)"),
+    ("query", "sluice.cli.serve_one", "runs the explore API alone (needs a ClickHouse server)"),
+    ("control", "sluice.cli.serve_one", "runs the control API alone"),
+    ("migrate", "sluice.cli.migrate", "migrates the relational and ClickHouse schemas to this release; idempotent"),
+    ("init", "sluice.cli.init", "creates an organization with a project, a project key and an access token"),
+    ("limits", "sluice.cli.limits", "shows or sets the quota of an organization and the rates of its keys"),
+    ("password", "sluice.cli.password", "resets a forgotten password"),
+    ("owner", "sluice.cli.recover_owner", "recovers access when every owner is locked out"),
+    ("signers", "sluice.cli.signing_keys", "lists or withdraws the keys that sign session tokens"),
+    ("audit", "sluice.cli.audit", "verifies the audit hash chain of every organization"),
+    ("secrets", "sluice.cli.secrets", "lists, rotates or retires the keys that encrypt stored secrets"),
+    ("config", "sluice.cli.config", "prints every setting: name, unit, default, what 0 means, current value"),
+    ("doctor", "sluice.cli.doctor", "checks what is reachable, schemas, decoder, versions and settings"),
+    ("journal", "sluice.cli.journal", "shows and verifies the journals of a gateway; requeues quarantined requests"),
+    ("repair", "sluice.cli.repair", "rebuilds trace index, attribute keys and errors of some days from spans and logs"),
+    ("send", "sluice.cli.send", "exports a small trace and a log record through the OpenTelemetry SDK"),
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command; the exit code. 2: the command line or the settings are wrong, 1: it could not be done, 141:
-    nobody reads any more what it has to say.
+    """Run one sub-command and return its exit code: 1: it failed; 2: the command line or the settings are wrong; 141:
+    the reader of standard output closed it.
     """
     try:
         try:
             return _run(argv)
         finally:
-            print(end="", flush=True)  # here, where it can be said what becomes of it, and not while Python ends
+            print(end="", flush=True)  # here, where a broken pipe can be handled, not at interpreter exit
     except BrokenPipeError as error:
         return _on_broken_pipe(error)
 
@@ -80,11 +72,11 @@ def _print_error(error: StartupError) -> int:
 
 
 def _on_broken_pipe(error: BrokenPipeError) -> int:
-    """Standard output was closed by its reader, as by `head`: what is left of it goes nowhere, for Python tries once
-    more at its end. The exit code is that of a process which SIGPIPE ends. Raises where another pipe broke.
+    """The reader of standard output closed it, as `head` does. Discards the remaining output, because Python flushes
+    once more at exit, and returns the exit code of a process that SIGPIPE ends. Re-raises if another pipe broke.
     """
     output = select.poll()
-    output.register(sys.stdout, 0)  # 0: of errors and a reader that has gone one is told always
+    output.register(sys.stdout, 0)  # 0: poll always reports errors and a closed reader
     if not output.poll(0):
         raise error
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -92,7 +84,9 @@ def _on_broken_pipe(error: BrokenPipeError) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sluice", description="OTLP in, ClickHouse rows, spans out.")
+    parser = argparse.ArgumentParser(
+        prog="sluice", description="OTLP ingestion gateway that stores spans and log records in ClickHouse."
+    )
     parser.add_argument("--version", action="version", version=f"sluice {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module, summary in _COMMANDS:
@@ -104,85 +98,93 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_common_options(command: argparse.ArgumentParser, default: str | None) -> None:
-    """What every sub-command takes, and an action of one (`default` SUPPRESS: what stood before it stays)."""
+    """Add the options of every sub-command and action. `default` SUPPRESS: an action keeps values given before it."""
     command.add_argument(
-        "--config", metavar="FILE", default=default, help="settings file (TOML); SLUICE_CONFIG otherwise"
+        "--config", metavar="FILE", default=default, help="settings file (TOML); default: SLUICE_CONFIG"
     )
-    command.add_argument("--data", metavar="DIR", default=default, help="data directory; ./data by default")
+    command.add_argument("--data", metavar="DIR", default=default, help="data directory; default: ./data")
 
 
 def _no_options(_command: argparse.ArgumentParser) -> None:
-    """Nothing beyond what every sub-command takes."""
+    """For a sub-command that has the common options only."""
 
 
 def _serving(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--host", metavar="H", help="address to listen on; 127.0.0.1 by default")
-    command.add_argument("--port", metavar="P", type=_port, help="port to listen on; 4318 by default, 0: any free one")
+    command.add_argument("--host", metavar="H", help="address to listen on; default: 127.0.0.1")
+    command.add_argument("--port", metavar="P", type=_port, help="port to listen on; default: 4318, 0: any free port")
     command.add_argument(
         "--health-port",
         metavar="P",
         type=_port,
-        help="a second port on 127.0.0.1 of this command alone, with --workers for all of them; none by default",
+        help="a second port on 127.0.0.1, for this command only; with --workers it covers all workers; default: none",
     )
     command.add_argument(
-        "--workers", metavar="N", type=_workers, default=1, help="processes that share the port; 1 by default"
+        "--workers", metavar="N", type=_workers, default=1, help="processes that share the port; default: 1"
     )
-    command.add_argument("--share-port", help=argparse.SUPPRESS)  # one of those processes
+    command.add_argument("--share-port", help=argparse.SUPPRESS)  # set for worker processes
 
 
 def _init(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--org", metavar="SLUG", default="default", help="organization to make; `default` by default")
-    command.add_argument("--project", metavar="SLUG", default="default", help="its first project; `default` by default")
     command.add_argument(
-        "--quota", metavar="N", type=_quota, default=0, help="items it may send in a calendar month; 0, any, by default"
+        "--org", metavar="SLUG", default="default", help="slug of the organization; default: `default`"
     )
     command.add_argument(
-        "--out", metavar="FILE", help="where the secrets are written, mode 0600; inside DATA by default"
+        "--project", metavar="SLUG", default="default", help="slug of its first project; default: `default`"
     )
-    command.add_argument("--json", action="store_true", help="print what was made as JSON (without the secrets)")
+    command.add_argument(
+        "--quota", metavar="N", type=_quota, default=0, help="items per calendar month; default: 0, unlimited"
+    )
+    command.add_argument("--out", metavar="FILE", help="file for the secrets, mode 0600; default: inside DATA")
+    command.add_argument("--json", action="store_true", help="print the result as JSON (without the secrets)")
 
 
 def _limits(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--org", metavar="SLUG", default="default", help="organization; `default` by default")
-    command.add_argument("--quota", metavar="N", type=_quota, help="set the items of a calendar month; 0: any number")
-    command.add_argument("--key", metavar="ID", help="the key that --rate is for, by its id (not the secret)")
-    command.add_argument("--rate", metavar="R", type=_rate, help="set its requests a second; 0: no limit, or `default`")
+    command.add_argument(
+        "--org", metavar="SLUG", default="default", help="slug of the organization; default: `default`"
+    )
+    command.add_argument("--quota", metavar="N", type=_quota, help="set the items per calendar month; 0: unlimited")
+    command.add_argument("--key", metavar="ID", help="id (not the secret) of the key that --rate applies to")
+    command.add_argument(
+        "--rate", metavar="R", type=_rate, help="set its requests per second; 0: no limit, or `default`"
+    )
     command.add_argument("--json", action="store_true", help="print as JSON")
 
 
 def _password(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--email", metavar="ADDRESS", required=True, help="whose; the password is read, never an option"
+        "--email", metavar="ADDRESS", required=True, help="e-mail address of the user; the password is never an option"
     )
-    command.add_argument("--without-factor", action="store_true", help="take the second factor away as well")
+    command.add_argument("--without-factor", action="store_true", help="remove the second factor as well")
 
 
 def _owner(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--org", metavar="SLUG", default="default", help="organization; `default` by default")
-    command.add_argument("--out", metavar="FILE", help="where the token is written, mode 0600; inside DATA by default")
+    command.add_argument(
+        "--org", metavar="SLUG", default="default", help="slug of the organization; default: `default`"
+    )
+    command.add_argument("--out", metavar="FILE", help="file for the token, mode 0600; default: inside DATA")
 
 
 def _signers(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
-    show = actions.add_parser("show", help="all that processes have published, those in use first")
-    withdraw = actions.add_parser("withdraw", help="believe no more what a key has signed; there is no way back")
-    withdraw.add_argument("kid", metavar="KID", help="the key, as `show` names it")
+    show = actions.add_parser("show", help="list all published keys, keys in use first")
+    withdraw = actions.add_parser("withdraw", help="stop trusting a key permanently; this cannot be undone")
+    withdraw.add_argument("kid", metavar="KID", help="id of the key, as `show` prints it")
     for action in (show, withdraw):
         _add_common_options(action, default=argparse.SUPPRESS)
 
 
 def _audit(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
-    verify = actions.add_parser("verify", help="check every chain of events; 1 when one is broken")
-    verify.add_argument("--org", metavar="SLUG", help="only the chain of this organization")
-    verify.add_argument("--file", metavar="FILE", help="an export, instead of the database")
+    verify = actions.add_parser("verify", help="verify every chain of events; exit code 1 if one is broken")
+    verify.add_argument("--org", metavar="SLUG", help="verify the chain of this organization only")
+    verify.add_argument("--file", metavar="FILE", help="verify an export instead of the database")
     verify.add_argument(
         "--noted",
         metavar="SEQ:HASH",
         type=_noted_event,
-        help="an event that an earlier run printed as the last: is it there",
+        help="also check that the chain still has this event, which an earlier run printed as the last",
     )
-    verify.add_argument("--json", action="store_true", help="print one JSON object a chain")
+    verify.add_argument("--json", action="store_true", help="print one JSON object per chain")
 
 
 def _config(command: argparse.ArgumentParser) -> None:
@@ -199,35 +201,37 @@ def _secrets(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "action",
         choices=("show", "rotate", "retire"),
-        help="show: keys of the ring, and how many secrets each has encrypted; rotate: draw a new key where the ring "
-        "is a file, encrypt every secret with the first one; retire: take unused keys out of the file",
+        help="show: lists the keys of the ring and how many secrets each encrypts; rotate: generates a new key if the "
+        "ring is a file, then re-encrypts every secret with the first key; retire: removes unused keys from the file",
     )
 
 
 def _journal(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
-    inspect = actions.add_parser("inspect", help="journals, quarantine and damage; quick, also while the gateway runs")
+    inspect = actions.add_parser(
+        "inspect", help="show journals, quarantine and damage; fast, also while the gateway runs"
+    )
     inspect.add_argument("--json", action="store_true", help="print as JSON")
-    verify = actions.add_parser("verify", help="read every frame; 1 when any is damaged")
-    requeue = actions.add_parser("requeue", help="put requests of the quarantine back into the way to ClickHouse")
-    requeue.add_argument("names", metavar="NAME", nargs="*", help="a file of the quarantine, as `inspect` lists it")
-    requeue.add_argument("--all", action="store_true", help="everything that was set aside")
+    verify = actions.add_parser("verify", help="read every frame; exit code 1 if any is damaged")
+    requeue = actions.add_parser("requeue", help="requeue quarantined requests for insertion into ClickHouse")
+    requeue.add_argument("names", metavar="NAME", nargs="*", help="a quarantined file, as `inspect` lists it")
+    requeue.add_argument("--all", action="store_true", help="requeue everything in the quarantine")
     for action in (inspect, verify, requeue):
         _add_common_options(action, default=argparse.SUPPRESS)
 
 
 def _repair(command: argparse.ArgumentParser) -> None:
     for option, target, what in (("--from", "first", "first"), ("--to", "last", "last")):
-        text = f"{what} day (UTC), as 2026-11-20"
+        text = f"{what} day (UTC), such as 2026-11-20"
         command.add_argument(option, dest=target, metavar="DAY", type=_day, required=True, help=text)
-    command.add_argument("--dry-run", action="store_true", help="show what would become of them and change nothing")
+    command.add_argument("--dry-run", action="store_true", help="show what would change, without changing it")
 
 
 def _send(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--file", metavar="FILE", help="credentials; DATA/bootstrap.json by default")
-    command.add_argument("--url", metavar="URL", help="where to send; where `sluice up` listens by default")
+    command.add_argument("--file", metavar="FILE", help="credentials file; default: DATA/bootstrap.json")
+    command.add_argument("--url", metavar="URL", help="URL to send to; default: the URL of the running `sluice up`")
     command.add_argument(
-        "--query-url", metavar="URL", help="where to read it, where services are apart; --url by default"
+        "--query-url", metavar="URL", help="URL of the query service, if it runs separately; default: --url"
     )
 
 
@@ -235,7 +239,7 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError("must be a day as 2026-11-20") from None
+        raise argparse.ArgumentTypeError("must be a day such as 2026-11-20") from None
 
 
 def _port(text: str) -> int:
@@ -249,7 +253,7 @@ def _workers(text: str) -> int:
 def _noted_event(text: str) -> tuple[int, bytes]:
     seq, _, digest = text.partition(":")
     if re.fullmatch(r"[1-9][0-9]{0,15}", seq) is None or re.fullmatch(r"[0-9a-f]{64}", digest) is None:
-        raise argparse.ArgumentTypeError("must be the number and the hash of an event, as 17:9f86d0...")
+        raise argparse.ArgumentTypeError("must be the number and the hash of an event, such as 17:9f86d0...")
     return int(seq), bytes.fromhex(digest)
 
 
@@ -261,13 +265,13 @@ def _rate(text: str) -> int | str:
     return text if text == "default" else _number(text, 0, MAX_KEY_RATE, "`default` or ")
 
 
-def _number(text: str, least: int, most: int, instead: str = "") -> int:
+def _number(text: str, minimum: int, maximum: int, alternative: str = "") -> int:
     try:
         number = int(text)
     except ValueError:
-        number = least - 1
-    if not least <= number <= most:
-        raise argparse.ArgumentTypeError(f"must be {instead}a whole number, {least} to {most}")
+        number = minimum - 1
+    if not minimum <= number <= maximum:
+        raise argparse.ArgumentTypeError(f"must be {alternative}a whole number, {minimum} to {maximum}")
     return number
 
 

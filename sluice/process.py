@@ -1,4 +1,4 @@
-"""One process: an event loop, a port, an application, until SIGTERM."""
+"""Set-up of a process: event loop, memory allocator, logging."""
 
 import asyncio
 import logging
@@ -19,14 +19,16 @@ T = TypeVar("T")
 
 _LIBRARY_LOG_LEVELS: Final = {
     "alembic": logging.WARNING,  # announces every connection
-    "clickhouse_connect": logging.ERROR,  # these two warn of failures that they also raise, and we then log or answer
+    "clickhouse_connect": logging.ERROR,  # these two log failures that they also raise; callers log or return them
     "urllib3": logging.ERROR,
 }
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end on the fastest loop at hand. Raises StartupError, one sentence, when a store stops the work; one
-    that says how the command is to end, for a setting is wrong, as it is.
+    """Run `work` to completion on uvloop if it is installed, otherwise on asyncio.
+
+    Raises StartupError, one sentence, if a store fails. A StartupError of `work`, which has its own exit code, passes
+    unchanged.
     """
     memory.tune_malloc()
     try:
@@ -39,14 +41,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def log_to_stderr(settings: ChassisSettings) -> None:
-    """JSON lines on standard error; standard output is for people."""
+    """Log JSON lines to standard error; standard output is for the user."""
     configure_logging(settings.log_level)
     for library, level in _LIBRARY_LOG_LEVELS.items():
         logging.getLogger(library).setLevel(level)
 
 
 def with_bound_port(settings: ChassisSettings, listener: socket.socket) -> ChassisSettings:
-    """The settings with the port that was given for port 0."""
+    """The settings with the port that the listener is bound to, which differs if the setting is 0."""
     return msgspec.structs.replace(settings, port=listener.getsockname()[1])
 
 
@@ -54,5 +56,5 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
     except ImportError:
-        return None  # asyncio's own
+        return None  # the default loop of asyncio
     return uvloop.new_event_loop

@@ -1,4 +1,4 @@
-"""What `sluice up` prints for a newcomer: commands to paste that take the secrets from the file."""
+"""The quick-start text of `sluice up`: commands to paste, which read the secrets from the bootstrap file."""
 
 import shlex
 import string
@@ -22,7 +22,7 @@ The same with curl alone:
       "startTimeUnixNano": "'$$NOW'000000000", "endTimeUnixNano": "'$$NOW'250000000"}]}]}]}'; echo
     for wait in 1 1 1 2 5; do sleep $$wait; curl -sf \\
       $url/orgs/$$(secret orgSlug)/projects/$$(secret projectSlug)/explore/traces/$$TRACE/waterfall \\
-      -H "Authorization: Bearer $$(secret accessToken)" && break; done || echo "it is not there yet"; echo
+      -H "Authorization: Bearer $$(secret accessToken)" && break; done || echo "not available yet"; echo
 
 Any OpenTelemetry SDK:
 
@@ -32,7 +32,7 @@ Any OpenTelemetry SDK:
 
 
 def quickstart_text(url: str, data: Path, file: Path) -> str:
-    """Copy-and-paste commands for the server at `url` with the credentials in `file`; no secret is in them."""
+    """Commands to paste, for the server at `url` with the credentials in `file`. They contain no secret."""
     return _QUICKSTART.substitute(
         command=shlex.quote(sys.argv[0]) if Path(sys.argv[0]).name == "sluice" else "sluice",
         url=shlex.quote(url),

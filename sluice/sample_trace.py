@@ -1,4 +1,4 @@
-"""A trace as the OpenTelemetry SDK of a web shop makes it, with a log record, exported over OTLP/HTTP."""
+"""A sample trace of a web shop with a log record, exported by the OpenTelemetry SDK over OTLP/HTTP."""
 
 import logging
 import re
@@ -30,38 +30,38 @@ _UNITS: Final = ((86_400, "days"), (3_600, "h"), (60, "min"))
 
 
 class SampleResult(NamedTuple):
-    """What arrived: the trace id in hex, and how many spans it has."""
+    """The trace that the server accepted: its id in hex, and its number of spans."""
 
     trace_id: str
     spans: int
 
 
 def send(url: str, key: str) -> SampleResult:
-    """Export to `url` with a project key. Raises StartupError when the server does not take all of it."""
+    """Export to `url` with a project key. Raises StartupError if the server does not accept all of it."""
     resource = Resource.create(
         {"service.name": "shop", "service.version": "1.0.0", "deployment.environment.name": "example"}
     )
     headers = {"X-Legacy-Auth": f"Legacy legacy_key={key}"}
-    complaints = _ExportErrors()
-    watched = _Session()
-    spans = OTLPSpanExporter(endpoint=f"{url}/v1/traces", headers=headers, timeout=_TIMEOUT_S, session=watched)
-    records = OTLPLogExporter(endpoint=f"{url}/v1/logs", headers=headers, timeout=_TIMEOUT_S, session=watched)
+    export_errors = _ExportErrors()
+    session = _Session()
+    spans = OTLPSpanExporter(endpoint=f"{url}/v1/traces", headers=headers, timeout=_TIMEOUT_S, session=session)
+    records = OTLPLogExporter(endpoint=f"{url}/v1/logs", headers=headers, timeout=_TIMEOUT_S, session=session)
     tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
     tracers.add_span_processor(BatchSpanProcessor(spans))
     loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
     loggers.add_log_record_processor(BatchLogRecordProcessor(records))
-    with complaints:
+    with export_errors:
         trace_id = _emit_order(tracers.get_tracer("sluice.send"), loggers)
         tracers.shutdown()
         loggers.shutdown()
-    refusal = watched.rejection(complaints.texts)
-    if refusal is not None:
-        raise StartupError(f"{url} did not take the trace: {refusal}")
+    rejection = session.rejection(export_errors.texts)
+    if rejection is not None:
+        raise StartupError(f"{url} did not accept the trace: {rejection}")
     return SampleResult(trace_id, SPANS)
 
 
 def retry_hint(retry_after: str | None) -> str:
-    """A sentence on when to come back, rounded up; `retry_after` is the header, in seconds."""
+    """A sentence that says when to retry, rounded up; `retry_after` is the header, in seconds."""
     seconds = int(retry_after) if retry_after and re.fullmatch("[0-9]{1,9}", retry_after) else 0
     if not seconds:
         return "Try again later."
@@ -70,38 +70,38 @@ def retry_hint(retry_after: str | None) -> str:
 
 
 class _Session(requests.Session):
-    """Keeps the last answer of each path: the SDK tells neither all of a refusal nor how its own retries ended."""
+    """Keeps the last response per URL: the SDK reports neither the body of an error nor the outcome of its retries."""
 
     def __init__(self) -> None:
         super().__init__()
         self.responses: dict[str, requests.Response] = {}
         self.hooks["response"].append(self._keep)
 
-    def _keep(self, answer: requests.Response, **_how: object) -> None:
-        self.responses[str(answer.request.url)] = answer
+    def _keep(self, response: requests.Response, **_how: object) -> None:
+        self.responses[str(response.request.url)] = response
 
     def rejection(self, export_errors: Sequence[str]) -> str | None:
-        """Why not everything was taken; None where it was. `complaints` are the SDK's own words."""
-        for answer in self.responses.values():
-            if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
-                return _rate_limit_message(answer)
-        if len(self.responses) == _EXPORTS and all(answer.ok for answer in self.responses.values()):
+        """Why the server did not accept everything, or None. `export_errors` are the messages that the SDK logged."""
+        for response in self.responses.values():
+            if response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+                return _rate_limit_message(response)
+        if len(self.responses) == _EXPORTS and all(response.ok for response in self.responses.values()):
             return None
-        return export_errors[-1] if export_errors else "no answer."
+        return export_errors[-1] if export_errors else "no response."
 
 
-def _rate_limit_message(answer: requests.Response) -> str:
-    """Which limit it was, in the gateway's words, and when to come back."""
+def _rate_limit_message(response: requests.Response) -> str:
+    """The message of the gateway, which names the limit, and when to retry."""
     try:
-        reason = status_pb2.Status.FromString(answer.content).message
-    except DecodeError:  # somebody else's 429, as a proxy's
-        reason = f"{answer.reason}."
-    when = retry_hint(answer.headers.get("Retry-After"))
+        reason = status_pb2.Status.FromString(response.content).message
+    except DecodeError:  # a 429 from another server, such as a proxy
+        reason = f"{response.reason}."
+    when = retry_hint(response.headers.get("Retry-After"))
     return f"429, {reason} {when} `sluice limits` shows and sets quota and rates."
 
 
 class _ExportErrors(logging.Handler):
-    """What the SDK logs, instead of raising, when an attempt fails; it may succeed with the next."""
+    """Collects what the SDK logs, instead of raising, when an attempt fails; the next attempt may succeed."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -118,7 +118,7 @@ class _ExportErrors(logging.Handler):
 
 
 def _emit_order(tracer: Tracer, loggers: LoggerProvider) -> str:
-    """One order of 180 ms that ended just now: a query, then a payment that fails and is logged."""
+    """Emit an order of 180 ms that ends now: a query, then a payment that fails and is logged. Returns the trace id."""
     end = time.time_ns()
     start = end - 180 * _MILLISECOND
     root = tracer.start_span(

@@ -1,4 +1,4 @@
-"""Settings of all services: from defaults, file, environment and command line, the later ones winning."""
+"""Settings of all services from defaults, file, environment and command line; later sources override earlier ones."""
 
 import argparse
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 class SettingsSources(NamedTuple):
-    """Where settings come from, read once; `load` makes the structure of one service from them."""
+    """The sources of settings, read once; `load` builds the settings of one service from them."""
 
     environ: Mapping[str, str]
     file: Path | None
@@ -22,17 +22,17 @@ class SettingsSources(NamedTuple):
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> "SettingsSources":
-        """From the environment of this process and its command line."""
+        """The sources of this process: its environment and command line."""
         environ = environment()
-        named = arguments.config or environ.get(CONFIG_VARIABLE)
-        given = {name: getattr(arguments, name, None) for name in _CHASSIS_OPTIONS}
-        overrides = {name: value for name, value in given.items() if value not in (None, "")}
-        return cls(environ, Path(named) if named else None, overrides)
+        config_file = arguments.config or environ.get(CONFIG_VARIABLE)
+        options = {name: getattr(arguments, name, None) for name in _CHASSIS_OPTIONS}
+        overrides = {name: value for name, value in options.items() if value not in (None, "")}
+        return cls(environ, Path(config_file) if config_file else None, overrides)
 
     def load(self, cls: type[AnySettings]) -> AnySettings:
-        """Raises SettingsError naming what is unknown or does not fit."""
+        """The settings of one service. Raises SettingsError, which names an unknown setting or an invalid value."""
         return cls.load(self.environ, self.file, self.overrides if cls.prefix == PREFIX else None)
 
     def chassis_settings(self) -> ChassisSettings:
-        """What every service stands on."""
+        """The settings that all services share."""
         return self.load(ChassisSettings)

@@ -1,13 +1,18 @@
-"""Several processes on one port (SO_REUSEPORT): the kernel spreads connections, a supervisor keeps them together.
+"""Several processes on one port (SO_REUSEPORT): the kernel distributes connections, a supervisor runs the workers.
 
-The supervisor holds the port and the data directory and serves nothing itself, but for its own health port. It says
-that it listens when every worker accepts. A signal is passed on and the workers drain; a worker that ends by itself
-ends all, and the log says how it ended, so that whatever restarts the command sees the failure.
+`supervise` opens the sockets and runs a `Supervisor`. The supervisor holds the port and the data directory, and serves
+only its health port. It announces the address when every worker accepts connections. It forwards SIGTERM and SIGINT as
+SIGTERM, and the workers drain. If a worker exits by itself, the supervisor stops all workers and logs how that worker
+exited, so that whatever restarts the command sees the failure.
 
-Each worker gets its listening sockets, which come from the supervisor before, if there is one (`handover`); a socket by
-which the others ask for its metrics, and the supervisor whether it is ready (`chassis.runtime.worker_metrics`); a pipe
-to say that it accepts; and the lifeline: a pipe that nobody writes to and only the supervisor could. It ends with the
-supervisor, however that ended, and then the worker drains as on a signal.
+Each worker (`run_worker`) inherits:
+
+- its listening sockets, taken over from the previous supervisor if there is one (`handover`);
+- a metrics socket: the other workers read its metrics from it, and the supervisor its readiness
+  (`chassis.runtime.worker_metrics`);
+- a ready pipe, to report that it accepts connections;
+- the parent pipe. Only the supervisor has its write end, and writes nothing. The pipe closes when the supervisor exits,
+  for whatever reason; the worker then drains as on a signal.
 """
 
 import argparse
@@ -38,22 +43,22 @@ from sluice.settings_sources import SettingsSources
 
 Listener: TypeAlias = socket.socket
 
-# A worker that was asked to end while it was still starting dies of the signal; it had nothing to drain.
+# SIGTERM kills a worker that is still starting; it has nothing to drain.
 _CLEAN_EXIT_CODES: Final = (0, -signal.SIGTERM)
-_SETTINGS_EXIT_CODE: Final = 2  # no restart will help; the command ends with it as one process alone does
+_SETTINGS_EXIT_CODE: Final = 2  # a restart does not help; the command exits with it, as a single process does
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """What the supervisor has for one worker; descriptors are inherited."""
+    """What a worker gets from the supervisor; the numbers of descriptors, which it inherits."""
 
     number: int
     parent_pipe: int
-    ready_pipe: int  # the pipe to say so
+    ready_pipe: int  # the worker writes one byte when it accepts connections
     metrics_socket: int
-    metrics_addresses: Sequence[bytes]  # of all siblings
+    metrics_addresses: Sequence[bytes]  # of all workers
     listeners: Sequence[int]
 
     def __str__(self) -> str:
@@ -62,14 +67,14 @@ class WorkerSpec:
 
     @classmethod
     def parse(cls, text: str) -> "WorkerSpec":
-        """From an option of the command line."""
+        """From the value of `--share-port`, as `str` writes it."""
         *numbers, names, listeners = text.split(":")
-        number, lifeline, accepts, sibling = map(int, numbers)
+        number, parent_pipe, ready_pipe, metrics_socket = map(int, numbers)
         return cls(
             number,
-            lifeline,
-            accepts,
-            sibling,
+            parent_pipe,
+            ready_pipe,
+            metrics_socket,
             [bytes.fromhex(name) for name in names.split(",")],
             [int(listener) for listener in listeners.split(",")],
         )
@@ -78,9 +83,9 @@ class WorkerSpec:
 def supervise(
     arguments: argparse.Namespace, settings: ChassisSettings, listener: Listener, announce: Callable[[], None]
 ) -> int:
-    """Run `arguments.workers` processes like this one on the port of `listener`; the exit code."""
+    """Run `arguments.workers` worker processes on the port of `listener`; returns the exit code."""
     host, port = listener.getsockname()[:2]
-    # Not from the working directory (-P): whatever lies there is no module of ours.
+    # -P: do not import modules from the working directory.
     command = [sys.executable, "-P", "-m", "sluice", arguments.command, "--host", host, "--port", str(port)]
     for name in ("config", "data"):
         if getattr(arguments, name) is not None:
@@ -95,7 +100,7 @@ def supervise(
 
 
 def _listeners(command: str, settings: ChassisSettings, listener: Listener, count: int) -> list[Listener]:
-    """At least one for each worker, all bound like `listener`: those of the supervisor before, and new ones."""
+    """At least `count` sockets bound like `listener`: those of the previous supervisor, if any, and new ones."""
     listeners = handover.take_over_sockets(settings.data_dir, listener, command)
     if listeners:
         listener.close()
@@ -106,53 +111,52 @@ def _listeners(command: str, settings: ChassisSettings, listener: Listener, coun
 
 
 def run_worker(names: Sequence[str], options: SettingsSources, settings: ChassisSettings, spec: str) -> int:
-    """Be one of the processes: the port is shared, data directory and schemas are the supervisor's business.
+    """Run as one of the workers. The port is shared; the supervisor handles data directory and schemas.
 
-    `text`: what the supervisor has for it.
+    `spec`: the worker's `WorkerSpec` as text.
     """
     process.run(_serve_worker(names, options, settings, WorkerSpec.parse(spec)))
     return 0
 
 
 async def _serve_worker(
-    names: Sequence[str], options: SettingsSources, settings: ChassisSettings, share: WorkerSpec
+    names: Sequence[str], options: SettingsSources, settings: ChassisSettings, spec: WorkerSpec
 ) -> None:
-    stop = _stop_with_parent(
-        share.parent_pipe
-    )  # before anything is opened: a supervisor may be killed while workers start
-    siblings = WorkerMetrics(share.number, socket.socket(fileno=share.metrics_socket), share.metrics_addresses)
-    listener, *more = (socket.socket(fileno=each) for each in share.listeners)
-    telemetry = Telemetry(_service(names), worker_metrics=siblings)
+    # Before anything is opened: a supervisor may be killed while workers start.
+    stop = _stop_with_parent(spec.parent_pipe)
+    worker_metrics = WorkerMetrics(spec.number, socket.socket(fileno=spec.metrics_socket), spec.metrics_addresses)
+    listener, *extra_listeners = (socket.socket(fileno=each) for each in spec.listeners)
+    telemetry = Telemetry(_service(names), worker_metrics=worker_metrics)
     app = compose_app(names, options, settings, telemetry)
-    await serve(app, listener, settings, telemetry, partial(_report_accepting, share), stop, more)
+    await serve(app, listener, settings, telemetry, partial(_report_accepting, spec), stop, extra_listeners)
 
 
 def _service(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else "sluice"
 
 
-def _report_accepting(share: WorkerSpec) -> None:
-    with suppress(BrokenPipeError):  # the supervisor is gone, which the lifeline tells
-        os.write(share.ready_pipe, b"+")
-    os.close(share.ready_pipe)
+def _report_accepting(spec: WorkerSpec) -> None:
+    with suppress(BrokenPipeError):  # the supervisor has exited, which the parent pipe reports
+        os.write(spec.ready_pipe, b"+")
+    os.close(spec.ready_pipe)
 
 
-def _stop_with_parent(lifeline: int) -> asyncio.Event:
-    """Set once the supervisor is gone: the pipe is readable then, and never before."""
+def _stop_with_parent(parent_pipe: int) -> asyncio.Event:
+    """An event that is set when the supervisor exits: only then does the pipe become readable."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def ended() -> None:
-        loop.remove_reader(lifeline)
+    def on_parent_exit() -> None:
+        loop.remove_reader(parent_pipe)
         log.warning("the supervisor of this worker is gone, draining")
         stop.set()
 
-    loop.add_reader(lifeline, ended)
+    loop.add_reader(parent_pipe, on_parent_exit)
     return stop
 
 
 class Supervisor:
-    """Keeps `count` workers, and tells of them at a port of its own."""
+    """Runs `count` workers and reports their health and metrics on its own port."""
 
     def __init__(
         self, name: str, command: Sequence[str], count: int, settings: ChassisSettings, listeners: Sequence[Listener]
@@ -162,33 +166,36 @@ class Supervisor:
         self._count = count
         self._settings = settings
         self._listeners = listeners
-        self._accepting = asyncio.Event()  # all of them do
+        self._accepting = asyncio.Event()  # set when all workers accept connections
         self._workers: Sequence[WorkerDependency] = ()
-        self._readiness: list[Dependency] = [self]  # whether they are ready; workers once they accept
+        self._readiness: list[Dependency] = [self]  # the workers are added when all accept connections
         self.draining = False
 
     async def run(self, health: Sequence[Listener], announce: Callable[[], None]) -> int:
-        """Until a worker ends, or a signal comes and all have drained; the exit code. `health`: one socket, or none."""
+        """Run until a worker exits, or a signal arrives and all have drained. Returns the exit code.
+
+        `health`: one listening socket, or none.
+        """
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, stop.set)
-        siblings = [bind_worker_socket() for _ in range(self._count)]
-        names = [each.getsockname() for each in siblings]
+        metrics_sockets = [bind_worker_socket() for _ in range(self._count)]
+        addresses = [each.getsockname() for each in metrics_sockets]
         async with AsyncExitStack() as stack:
             for each in health:
-                await stack.enter_async_context(self._serve_health(each, names))
-            processes = await self._start(siblings, names)
-            ends = [loop.create_task(worker.wait()) for worker in processes]
-            asked = await self._watch(stop, ends, announce)
-            return await self._shut_down(processes, ends, asked=asked)
+                await stack.enter_async_context(self._serve_health(each, addresses))
+            processes = await self._start(metrics_sockets, addresses)
+            exits = [loop.create_task(worker.wait()) for worker in processes]
+            signalled = await self._watch(stop, exits, announce)
+            return await self._shut_down(processes, exits, signalled=signalled)
 
     @asynccontextmanager
-    async def _serve_health(self, listener: Listener, names: Sequence[bytes]) -> AsyncIterator[None]:
-        """/livez, /readyz and /metrics of the workers together."""
+    async def _serve_health(self, listener: Listener, addresses: Sequence[bytes]) -> AsyncIterator[None]:
+        """Serve /livez, /readyz and /metrics for all workers together."""
         settings = msgspec.structs.replace(self._settings, drain_timeout_s=DRAIN_GRACE_S)
-        telemetry = Telemetry(self._name, worker_metrics=WorkerMetrics(None, None, names))
-        self._workers = [WorkerDependency(number, name) for number, name in enumerate(names)]
+        telemetry = Telemetry(self._name, worker_metrics=WorkerMetrics(None, None, addresses))
+        self._workers = [WorkerDependency(number, address) for number, address in enumerate(addresses)]
         service = "sluice" if self._name == "up" else self._name
         app = build_app([], service=service, settings=settings, telemetry=telemetry, readiness=self._readiness)
         async with listening(app, listener, settings, telemetry):
@@ -197,89 +204,92 @@ class Supervisor:
     name = "supervisor"
 
     async def probe(self) -> None:
-        """As something that its own readiness depends on."""
+        """The supervisor's own entry in /readyz. Raises NotReady while it drains or waits for its workers."""
         if self.draining:
             raise NotReady("is shutting down")
         if not self._accepting.is_set():
             raise NotReady("waits for its workers")
 
-    async def _start(self, siblings: Sequence[socket.socket], names: Sequence[bytes]) -> list[Process]:
-        """The workers. What says that they accept is read from here on."""
-        lifeline, _held = os.pipe()  # the other end is open for as long as this process is there, and in no other
-        told, accepts = os.pipe()
+    async def _start(self, metrics_sockets: Sequence[socket.socket], addresses: Sequence[bytes]) -> list[Process]:
+        """Start the workers, and start reading the ready pipe."""
+        # Only this process has the write end, open for as long as the process runs.
+        parent_pipe, _write_end = os.pipe()
+        ready_reader, ready_pipe = os.pipe()
         processes = []
-        for number, sibling in enumerate(siblings):
+        for number, metrics_socket in enumerate(metrics_sockets):
             listeners = [each.fileno() for each in self._listeners[number :: self._count]]
-            share = WorkerSpec(number, lifeline, accepts, sibling.fileno(), names, listeners)
-            # Sessions of their own: a terminal's Ctrl-C would reach the workers beside the signal that is passed on.
+            spec = WorkerSpec(number, parent_pipe, ready_pipe, metrics_socket.fileno(), addresses, listeners)
+            # In their own sessions: otherwise Ctrl-C reaches the workers in addition to the forwarded signal.
             processes.append(
                 await asyncio.create_subprocess_exec(
-                    *(*self._command, "--share-port", str(share)),
+                    *(*self._command, "--share-port", str(spec)),
                     start_new_session=True,
-                    pass_fds=(lifeline, accepts, sibling.fileno(), *listeners),
+                    pass_fds=(parent_pipe, ready_pipe, metrics_socket.fileno(), *listeners),
                 )
             )
-        for each in siblings:
+        for each in metrics_sockets:
             each.close()
-        os.close(lifeline)
-        os.close(accepts)
-        self._count_accepting(told)
+        os.close(parent_pipe)
+        os.close(ready_pipe)
+        self._count_accepting(ready_reader)
         return processes
 
-    def _count_accepting(self, told: int) -> None:
+    def _count_accepting(self, ready_reader: int) -> None:
         loop = asyncio.get_running_loop()
-        waited_for = self._count
+        remaining = self._count
 
-        def read() -> None:
-            nonlocal waited_for
-            said = os.read(told, self._count)
-            waited_for -= len(said)
-            if not waited_for:
+        def on_ready() -> None:
+            nonlocal remaining
+            received = os.read(ready_reader, self._count)
+            remaining -= len(received)
+            if not remaining:
                 self._accepting.set()
                 self._readiness.extend(self._workers)
-            if not said or not waited_for:
-                loop.remove_reader(told)
-                os.close(told)
+            if not received or not remaining:
+                loop.remove_reader(ready_reader)
+                os.close(ready_reader)
 
-        loop.add_reader(told, read)
+        loop.add_reader(ready_reader, on_ready)
 
     async def _watch(
-        self, stop: asyncio.Event, ends: Sequence[asyncio.Task[int]], announce: Callable[[], None]
+        self, stop: asyncio.Event, exits: Sequence[asyncio.Task[int]], announce: Callable[[], None]
     ) -> bool:
-        """Wait for a signal, or the end of a worker; whether it was a signal. Say meanwhile that all accept."""
+        """Wait for a signal or the exit of a worker; returns whether it was a signal. Announces when all accept."""
         loop = asyncio.get_running_loop()
         stopped, accepting = loop.create_task(stop.wait()), loop.create_task(self._accepting.wait())
-        await asyncio.wait([stopped, accepting, *ends], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([stopped, accepting, *exits], return_when=asyncio.FIRST_COMPLETED)
         if accepting.done() and not stop.is_set():
             with handover.offer_sockets(self._settings.data_dir, self._listeners, self._name):
                 announce()
-                await asyncio.wait([stopped, *ends], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([stopped, *exits], return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         accepting.cancel()
         return stop.is_set()
 
-    async def _shut_down(self, processes: Sequence[Process], ends: Sequence[asyncio.Task[int]], *, asked: bool) -> int:
-        """Have them all end; the exit code."""
+    async def _shut_down(
+        self, processes: Sequence[Process], exits: Sequence[asyncio.Task[int]], *, signalled: bool
+    ) -> int:
+        """Stop all workers; returns the exit code."""
         self.draining = True
         for listener in self._listeners:
-            listener.close()  # or clients would still wait in its queue, with nobody there to accept them
-        first = [] if asked else [number for number, end in enumerate(ends) if end.done()]
+            listener.close()  # otherwise clients would wait in its queue, which nobody accepts from
+        first = [] if signalled else [number for number, end in enumerate(exits) if end.done()]
         for number in first:
-            _log_exit(number, ends[number].result(), "; ending the others")
+            _log_exit(number, exits[number].result(), "; ending the others")
         _forward_sigterm(processes)
-        codes = await asyncio.gather(*ends)
-        badly = [number for number, code in enumerate(codes) if code not in _CLEAN_EXIT_CODES and number not in first]
-        for number in badly:
+        codes = await asyncio.gather(*exits)
+        failed = [number for number, code in enumerate(codes) if code not in _CLEAN_EXIT_CODES and number not in first]
+        for number in failed:
             _log_exit(number, codes[number])
-        faults = {codes[number] for number in (*first, *badly)}
+        faults = {codes[number] for number in (*first, *failed)}
         return _SETTINGS_EXIT_CODE if _SETTINGS_EXIT_CODE in faults else int(bool(faults))
 
 
-def _log_exit(number: int, code: int, then: str = "") -> None:
-    """How a worker ended, by its return code: the signal's number where it is negative."""
+def _log_exit(number: int, code: int, suffix: str = "") -> None:
+    """Log how a worker exited. A negative `code` is the negated number of the signal that killed it."""
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    said = f"worker {number} {how}{then}"
-    log.error(said)
+    message = f"worker {number} {how}{suffix}"
+    log.error(message)
 
 
 def _forward_sigterm(processes: Sequence[Process]) -> None:

@@ -1,15 +1,17 @@
-"""Who is calling, and how far do they reach.
+"""Authentication and authorization: the checks that every service makes.
 
-A bearer request: `bearer.BearerGuard.authenticate` takes the credential from the header, a personal access token or the
-access token of a dashboard session (`jwt_check`, `signing`), and finds how its holder, and everyone on whom that
-depends, stands in the organization (`standing`, cached for at most five seconds). 401 for no valid credential, or for a
-session that owes its second factor; it returns a `model.Grant`, whose principal is held to its rate limit. Then
-`authorize`: 404 for an organization or project that the holder cannot see, 403 for a missing scope. What it returns is
-a `model.Reach`.
+A bearer request: `bearer.BearerGuard.authenticate` parses the credential in the header: a personal access token, or the
+access token of a dashboard session (`jwt_verifier`, `jwt`). It loads the credential (`grants`) with the membership
+status of its holder and of every principal it depends on (`membership_status`), cached for at most five seconds, and
+raises 401 for an invalid credential. `chassis.http.access` then applies the rate limit of the principal to the
+`model.AuthenticatedCredential` and rejects a session with a pending second factor with 401. `BearerGuard.authorize`
+raises 404 for an organization or project that the holder cannot see, 403 for a missing scope, and returns a
+`model.AuthorizationContext`.
 
-An export request: `project_keys.ProjectKeyGuard.check` finds the project of its key, from memory whenever it can: a
-known key keeps working while the relational store is away. What it returns is a `model.ProjectIdentity`.
+An export request: `project_key_guard.ProjectKeyGuard.check` finds the project of its key, from memory when possible: a
+known key keeps working while the database is unavailable. It returns a `model.ProjectIdentity`.
 
-`tables` is where all of it is stored; `registry`, `telemetry_keys`, `members`, `users`, `sessions`, `invitations` and
-`tokens` write there. `checks` is what a process has of it, and how processes tell each other of changes.
+`tables` defines the stored rows; the repositories in `control.identity` write them. `guards.AuthGuards` holds the
+guards of a process and publishes invalidations to the other processes. `usage` records the quota usage of
+organizations.
 """

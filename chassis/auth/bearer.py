@@ -1,10 +1,12 @@
-"""The check of a bearer, in this order: 401 no valid credential (`authenticate`), 404 out of sight, 403 out of reach
-(`authorize`). The limit of the principal stands between the two.
+"""The check of a bearer credential, in this order: 401 for an invalid credential (`authenticate`), 404 for an
+organization or project that the holder cannot see, 403 for a missing scope (`authorize`). The caller applies the rate
+limit of the principal between the two.
 
 A credential is a personal access token, or the access token of a dashboard session (`chassis.auth.jwt_verifier`). It is
-pinned to one organization; any other organization is out of its holder's sight, as is its own once the holder is no
-member any more. Its scopes are intersected with the live roles at every request (`chassis.auth.membership_status`).
-"Live" is at most FRESH_S old, and a change made in the same process counts at once (`forget`, `forget_sessions`).
+pinned to one organization; any other organization is invisible to its holder, as is its own once the holder is no
+longer a member. Its scopes are intersected with the current roles at every request (`chassis.auth.membership_status`).
+"Current" is at most FRESH_S old, and a change made in the same process takes effect at once (`invalidate`,
+`invalidate_sessions`).
 """
 
 import asyncio
@@ -26,8 +28,8 @@ from proto.identity import Scope, hash_secret, is_slug, is_token
 
 FRESH_S: Final = 5.0
 LIMITS: Final = CacheLimits(fresh_s=FRESH_S)
-LAST_USE_PRECISION: Final = timedelta(minutes=1)  # how often one token's last use is written down at most
-_MAX_LAST_USE_WRITES: Final = 16  # under way at once; one more is left to the token's next look-up
+LAST_USE_PRECISION: Final = timedelta(minutes=1)  # the last use of a token is written at most this often
+_MAX_LAST_USE_WRITES: Final = 16  # in flight; a write beyond that is left to the token's next lookup
 
 _PROJECT: Final = sa.select(projects.c.id).where(
     projects.c.org_id == sa.bindparam("org_id"), projects.c.slug == sa.bindparam("slug")
@@ -35,7 +37,7 @@ _PROJECT: Final = sa.select(projects.c.id).where(
 
 
 class BearerGuard:
-    """Finds out who a bearer is and how far they reach."""
+    """Authenticates and authorizes bearer credentials."""
 
     def __init__(
         self,
@@ -61,16 +63,17 @@ class BearerGuard:
         self._writes: set[asyncio.Task[None]] = set()
 
     async def authenticate(self, authorization: str | None) -> AuthenticatedCredential:
-        """`authorization` is the header as it came. Raises Unauthorized (of a token that has expired, or whose session
-        has ended: Outlived), ServiceUnavailable.
+        """`authorization` is the raw header. Raises Unauthorized (CredentialExpired when the token or session is
+        expired, or the session of a valid access token has ended), ServiceUnavailable.
         """
         return await self._load_credential(_parse_bearer(authorization))
 
     async def authorize(
         self, grant: AuthenticatedCredential, org_slug: str, project_slug: str | None, scopes: Collection[str]
     ) -> AuthorizationContext:
-        """What the token's holder may do at the place of a path, where one of the scopes is needed. Raises NotFound,
-        Forbidden, ServiceUnavailable. Whether there is such a project is told to who reads projects, or may go on.
+        """What the credential may do in the organization and project of a path; one of `scopes` is required. Raises
+        NotFound, Forbidden, ServiceUnavailable. Only a holder of `projects:read` or of a required scope learns whether
+        the project exists.
         """
         if grant.role is None or grant.org_slug != org_slug:
             raise NotFound
@@ -95,45 +98,47 @@ class BearerGuard:
         )
 
     def invalidate(self, org_id: str) -> None:
-        """To be called when a token, session, principal, membership or project of the organization was changed."""
-        self._tokens.invalidate_where(lambda _, grant: grant is None or grant.org_id == org_id)
-        self._sessions.invalidate_where(lambda _, grant: grant is None or grant.org_id == org_id)
-        self._projects.invalidate_where(lambda place, _: place[0] == org_id)
+        """Call after a change of a token, session, principal, membership or project of the organization."""
+        self._tokens.invalidate_where(lambda _, credential: credential is None or credential.org_id == org_id)
+        self._sessions.invalidate_where(lambda _, credential: credential is None or credential.org_id == org_id)
+        self._projects.invalidate_where(lambda key, _: key[0] == org_id)
 
     def invalidate_sessions(self, principal_id: str) -> None:
-        """To be called when sessions of the user were ended or owe something else, in whatever organization."""
-        self._sessions.invalidate_where(lambda _, grant: grant is None or grant.principal_id == principal_id)
+        """Call after sessions of the user were ended or their pending second factor changed, in any organization."""
+        self._sessions.invalidate_where(
+            lambda _, credential: credential is None or credential.principal_id == principal_id
+        )
 
     def invalidate_all(self) -> None:
-        """To be called when any of that may have been changed."""
+        """Call when any token, session or project may have changed."""
         self._tokens.invalidate_all()
         self._sessions.invalidate_all()
         self._projects.invalidate_all()
 
     async def close(self) -> None:
-        """End look-ups under way; let the last uses be written."""
+        """Cancel pending lookups; wait for pending writes of the last use."""
         await self._tokens.close()
         await self._sessions.close()
         await self._projects.close()
         await self._jwt.close()
         await asyncio.gather(*self._writes, return_exceptions=True)
 
-    async def _load_credential(self, credential: str) -> AuthenticatedCredential:
-        """What a good credential grants."""
-        if is_token(credential):
-            digest = hash_secret(credential)
-            grant = self._tokens.peek(digest) or await self._tokens.get(digest)
-            if grant is None:
+    async def _load_credential(self, bearer_token: str) -> AuthenticatedCredential:
+        """Raises Unauthorized, CredentialExpired, ServiceUnavailable."""
+        if is_token(bearer_token):
+            digest = hash_secret(bearer_token)
+            credential = self._tokens.peek(digest) or await self._tokens.get(digest)
+            if credential is None:
                 raise Unauthorized(INVALID_TOKEN)
         else:
-            session_id = await self._jwt.verify_session(credential)
-            grant = self._sessions.peek(session_id) or await self._sessions.get(session_id)
-        if grant is None or (grant.expires_at is not None and grant.expires_at <= self._now()):
+            session_id = await self._jwt.verify_session(bearer_token)
+            credential = self._sessions.peek(session_id) or await self._sessions.get(session_id)
+        if credential is None or (credential.expires_at is not None and credential.expires_at <= self._now()):
             raise CredentialExpired(INVALID_TOKEN)
-        return grant
+        return credential
 
     async def _authorize_project(self, org_id: str, slug: str) -> int:
-        if not is_slug(slug):  # a path may hold what no database column takes
+        if not is_slug(slug):  # a path may hold characters that no database column accepts
             raise NotFound
         project_id = self._projects.peek((org_id, slug)) or await self._projects.get((org_id, slug))
         if project_id is None:
@@ -145,9 +150,9 @@ class BearerGuard:
             found = await load_token_credential(connection, digest)
         if found is None:
             return None
-        grant, last_used_at = found
-        self._record_use(grant.token_id, last_used_at)
-        return grant
+        credential, last_used_at = found
+        self._record_use(credential.token_id, last_used_at)
+        return credential
 
     async def _fetch_session(self, session_id: str) -> AuthenticatedCredential | None:
         async with self._database.read() as connection:
@@ -159,28 +164,28 @@ class BearerGuard:
             return found
 
     def _record_use(self, token_id: str, last_used_at: datetime | None) -> None:
-        """Write the time of use aside, so that no request waits for it."""
+        """Write the time of use in the background, so that no request waits for it."""
         now = self._now()
-        stale = last_used_at is None or now - last_used_at >= LAST_USE_PRECISION
-        if stale and len(self._writes) < _MAX_LAST_USE_WRITES:
+        is_due = last_used_at is None or now - last_used_at >= LAST_USE_PRECISION
+        if is_due and len(self._writes) < _MAX_LAST_USE_WRITES:
             task = asyncio.ensure_future(self._write_use(token_id, now))
             self._writes.add(task)
             task.add_done_callback(self._writes.discard)
 
     async def _write_use(self, token_id: str, now: datetime) -> None:
         column = access_tokens.c.last_used_at
-        earlier = column.is_(None) | (column <= now - LAST_USE_PRECISION)
+        is_due = column.is_(None) | (column <= now - LAST_USE_PRECISION)
         try:
             async with self._database.write() as connection:
                 await connection.execute(
-                    access_tokens.update().where(access_tokens.c.id == token_id, earlier).values(last_used_at=now)
+                    access_tokens.update().where(access_tokens.c.id == token_id, is_due).values(last_used_at=now)
                 )
         except DatabaseUnavailable:
-            pass  # logged where it was raised; the time of last use is worth no more than one attempt
+            pass  # logged where it was raised; the time of last use is not worth a second attempt
 
 
 def _parse_bearer(authorization: str | None) -> str:
-    """What the header carries. Whether it can be a credential is looked at before anything is looked up."""
+    """The credential in the header, not checked yet."""
     if authorization is None:
         raise Unauthorized("A bearer token is required.")
     scheme, _, credential = authorization.partition(" ")

@@ -1,9 +1,9 @@
-"""Look-ups remembered for a few seconds: bounded, one fetch at a time per key, and honest about an absent source.
+"""A lookup cache for a few seconds: bounded, one fetch at a time per key, and serving stale entries during an outage.
 
-Known and unknown keys are kept apart, so that a flood of made-up keys can only push out other made-up keys. An entry is
-fresh for `fresh_s`, or until somebody says that it was changed (`forget_where`); after that the source is asked again.
-While the source is away, entries younger than `stale_s` are served as they are (0: none is), and the source is tried
-again in the background, at most once per `RETRY_S`.
+Known and unknown keys are stored separately, so that a flood of invented keys evicts only other invented keys. An entry
+is fresh for `fresh_s`, or until it is invalidated (`invalidate`, `invalidate_where`); after that the source is read
+again. While the source is unavailable, entries younger than `stale_s` are served as they are (0: none is), and the
+source is retried in the background, at most once per `RETRY_S`.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from chassis.errors import ServiceUnavailable
 
 FETCH_TIMEOUT_S: Final = 2.0
 RETRY_S: Final = 1.0
-MAX_FETCHES: Final = 64  # keys being looked up at once; one more is served as it was, or waits its turn
-MAX_UNKNOWN_FETCHES: Final = 32  # of them; made-up keys must leave room for refreshing real ones
+MAX_FETCHES: Final = 64  # concurrent fetches; beyond that a stale entry is served, or the fetch waits for a slot
+MAX_UNKNOWN_FETCHES: Final = 32  # concurrent fetches of keys not in memory: leaves room for refreshing known ones
 OUTDATED: Final = -math.inf
 
 log = structlog.get_logger(__name__)
@@ -30,7 +30,7 @@ V = TypeVar("V")
 
 
 class CacheMetrics:
-    """What every cache of one process counts; the label `cache` tells them apart."""
+    """Metrics of all caches of a process, with the label `cache`."""
 
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.lookups = Counter(
@@ -45,7 +45,7 @@ class CacheMetrics:
 
 
 class CacheLimits(NamedTuple):
-    """How long and how many. Times in seconds, counts in entries."""
+    """Times in seconds, counts in entries."""
 
     fresh_s: float = 5.0
     stale_s: float = 0.0
@@ -56,11 +56,11 @@ class CacheLimits(NamedTuple):
 class _Entry(NamedTuple, Generic[V]):
     value: V | None
     fetched_at: float
-    fresh_until: float  # OUTDATED: somebody said that it was changed
+    fresh_until: float  # OUTDATED: invalidated
 
 
 class LookupCache(Generic[K, V]):
-    """`recall` answers at once or not at all; `get` asks the source when it must."""
+    """`peek` never waits; `get` fetches from the source if necessary."""
 
     def __init__(
         self,
@@ -76,11 +76,11 @@ class LookupCache(Generic[K, V]):
         self._clock = clock
         self._known: OrderedDict[K, _Entry[V]] = OrderedDict()
         self._unknown: OrderedDict[K, _Entry[V]] = OrderedDict()
-        self._fetches: dict[K, asyncio.Task[V | None]] = {}  # those that nothing has overtaken
+        self._fetches: dict[K, asyncio.Task[V | None]] = {}  # without those that an invalidation has superseded
         self._running: set[asyncio.Task[V | None]] = set()
-        self._unknown_fetches = 0  # of them, of keys that nobody knew
+        self._unknown_fetches = 0  # running fetches of keys that were not in memory
         self._fetch_slots = asyncio.Semaphore(MAX_FETCHES)
-        self._retry_at: float | None = None  # set while the source is away
+        self._retry_at: float | None = None  # set while the source is unavailable
         self._hits = metrics.lookups.labels(name, "hit")
         self._unknown_hits = metrics.lookups.labels(name, "unknown_hit")
         self._fetched = metrics.lookups.labels(name, "fetched")
@@ -90,7 +90,7 @@ class LookupCache(Generic[K, V]):
         metrics.entries.labels(name, "unknown").set_function(lambda: len(self._unknown))
 
     def peek(self, key: K) -> V | None:
-        """The value when it is known and fresh; costs two dictionary operations and never waits."""
+        """The value if it is known and fresh; costs two dictionary operations and never waits."""
         entry = self._known.get(key)
         if entry is None or self._clock() >= entry.fresh_until:
             return None
@@ -103,7 +103,9 @@ class LookupCache(Generic[K, V]):
         return key in self._known
 
     async def get(self, key: K) -> V | None:
-        """The value, None when the source does not have it. Raises ServiceUnavailable when the source is away."""
+        """The value, None when the source does not have it. Raises ServiceUnavailable when the source is unavailable
+        and there is no stale entry to serve.
+        """
         value = self.peek(key)
         if value is not None:
             return value
@@ -119,14 +121,15 @@ class LookupCache(Generic[K, V]):
             return self._serve_stale(key)
 
     def invalidate(self, key: K) -> None:
-        """Drop one key now, and what a fetch under way would still bring of it."""
+        """Drop one key, and the result of a pending fetch of it."""
         self._known.pop(key, None)
         self._unknown.pop(key, None)
         self._fetches.pop(key, None)
 
     def invalidate_where(self, matches: Callable[[K, V | None], bool]) -> None:
-        """Ask the source again for all that matches, a key with its value (None: it is unknown, or looked up for the
-        first time). What is known stays so: while the source is away it is served as it was, if that is allowed.
+        """Mark matching entries as outdated, so that they are fetched again. `matches` gets a key with its value (None:
+        it is unknown, or fetched for the first time). Known entries stay: while the source is unavailable they are
+        served stale, if `stale_s` allows it.
         """
         for key, entry in self._known.items():
             if matches(key, entry.value):
@@ -137,11 +140,11 @@ class LookupCache(Generic[K, V]):
             del self._fetches[key]
 
     def invalidate_all(self) -> None:
-        """Ask the source again for everything."""
+        """Mark all entries as outdated."""
         self.invalidate_where(lambda _key, _value: True)
 
     async def close(self) -> None:
-        """End the fetches under way."""
+        """Cancel the pending fetches."""
         running = list(self._running)
         for fetch in running:
             fetch.cancel()
@@ -152,7 +155,7 @@ class LookupCache(Generic[K, V]):
         return None if entry is None else entry.value
 
     async def _get_during_outage(self, key: K) -> V | None:
-        """Now and then a caller finds out whether the source is back; one with nothing to serve waits for it."""
+        """At most once per RETRY_S start a fetch, to detect recovery; a caller with no stale entry waits for it."""
         if self._retry_at is None or self._clock() < self._retry_at:
             return self._serve_stale(key)
         self._retry_at = self._clock() + RETRY_S
@@ -170,13 +173,13 @@ class LookupCache(Generic[K, V]):
         return entry.value
 
     def _stale_entry(self, key: K) -> _Entry[V] | None:
-        """What is known of the key, if it may be served while the source is away."""
+        """The entry of the key, if it may be served while the source is unavailable."""
         entry = self._known.get(key)
-        young = entry is not None and self._clock() - entry.fetched_at < self._limits.stale_s
-        return entry if young else None
+        is_servable = entry is not None and self._clock() - entry.fetched_at < self._limits.stale_s
+        return entry if is_servable else None
 
     async def _await_fetch(self, key: K) -> V | None:
-        """Wait for the one fetch of this key; a caller that gives up leaves it to the others."""
+        """Wait for the one fetch of this key; a cancelled caller does not cancel it for the others."""
         task = self._fetches.get(key)
         if task is None:
             self._check_capacity(key)
@@ -184,37 +187,41 @@ class LookupCache(Generic[K, V]):
         return await asyncio.shield(task)
 
     def _check_capacity(self, key: K) -> None:
-        """ServiceUnavailable for one stranger too many, and where all turns are taken for what has merely grown old."""
+        """Raises ServiceUnavailable when MAX_UNKNOWN_FETCHES fetches of unknown keys are running; and when all slots
+        are in use and this entry is merely expired, so that the caller can serve it stale.
+        """
         entry = self._known.get(key)
         if entry is None:
-            full = self._unknown_fetches >= MAX_UNKNOWN_FETCHES
+            is_full = self._unknown_fetches >= MAX_UNKNOWN_FETCHES
         else:
-            full = self._fetch_slots.locked() and entry.fresh_until != OUTDATED and self._stale_entry(key) is not None
-        if full:
+            is_full = (
+                self._fetch_slots.locked() and entry.fresh_until != OUTDATED and self._stale_entry(key) is not None
+            )
+        if is_full:
             raise ServiceUnavailable("The credential cannot be checked now.")
 
     def _start_fetch(self, key: K) -> asyncio.Task[V | None]:
-        stranger = key not in self._known
+        is_unknown = key not in self._known
         task = asyncio.ensure_future(self._refresh(key))
         self._fetches[key] = task
         self._running.add(task)
-        self._unknown_fetches += stranger
-        task.add_done_callback(lambda done: self._on_fetch_done(key, done, stranger))
+        self._unknown_fetches += is_unknown
+        task.add_done_callback(lambda done: self._on_fetch_done(key, done, is_unknown))
         return task
 
     async def _refresh(self, key: K) -> V | None:
         await self._acquire_fetch_slot()
         try:
-            asked_at = self._clock()  # what is answered is as old as the question
+            requested_at = self._clock()  # a response is as old as its request
             value = await self._fetch_from_source(key)
         finally:
             self._fetch_slots.release()
         if self._fetches.get(key) is asyncio.current_task():
-            self._store(key, _Entry(value, asked_at, asked_at + self._limits.fresh_s))
+            self._store(key, _Entry(value, requested_at, requested_at + self._limits.fresh_s))
         return value
 
     async def _acquire_fetch_slot(self) -> None:
-        """Wait for it, so long as a look-up may take."""
+        """Wait for a slot, for at most FETCH_TIMEOUT_S."""
         try:
             async with asyncio.timeout(FETCH_TIMEOUT_S):
                 await self._fetch_slots.acquire()
@@ -222,7 +229,7 @@ class LookupCache(Generic[K, V]):
             raise ServiceUnavailable("The credential cannot be checked now.") from error
 
     async def _fetch_from_source(self, key: K) -> V | None:
-        """What the source says; whether it is away is known from then on."""
+        """Fetch the value, and record whether the source is available."""
         try:
             async with asyncio.timeout(FETCH_TIMEOUT_S):
                 value = await self._fetch(key)
@@ -236,19 +243,19 @@ class LookupCache(Generic[K, V]):
         return value
 
     def _store(self, key: K, entry: _Entry[V]) -> None:
-        kept, other, limit = self._known, self._unknown, self._limits.max_known
+        target, other, limit = self._known, self._unknown, self._limits.max_known
         if entry.value is None:
-            kept, other, limit = self._unknown, self._known, self._limits.max_unknown
+            target, other, limit = self._unknown, self._known, self._limits.max_unknown
         other.pop(key, None)
-        kept[key] = entry
-        kept.move_to_end(key)
-        while len(kept) > limit:
-            kept.popitem(last=False)
+        target[key] = entry
+        target.move_to_end(key)
+        while len(target) > limit:
+            target.popitem(last=False)
 
-    def _on_fetch_done(self, key: K, task: asyncio.Task[V | None], stranger: bool) -> None:
+    def _on_fetch_done(self, key: K, task: asyncio.Task[V | None], is_unknown: bool) -> None:
         self._running.discard(task)
-        self._unknown_fetches -= stranger
+        self._unknown_fetches -= is_unknown
         if self._fetches.get(key) is task:
             del self._fetches[key]
         if not task.cancelled():
-            task.exception()  # looked at here: nobody may be waiting for a background refresh
+            task.exception()  # retrieved: a background refresh may have no waiting caller

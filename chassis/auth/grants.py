@@ -1,8 +1,8 @@
-"""What a credential grants, as the store has it at this moment.
+"""Loads credentials from the database with their current scopes.
 
-The guard looks it up for requests (`chassis.auth.bearer`), and remembers it for some seconds. Whoever changes
-something on the strength of it asks once more within his transaction (`reach_now`, `session_now`): a body may take long
-to arrive, and what was revoked meanwhile, here or in another process, must not count.
+The guard loads a credential for requests (`chassis.auth.bearer`) and caches it for some seconds. Code that writes on
+behalf of a credential loads it again inside its transaction (`reload_authorization`, `reload_session_credential`): a
+body may take long to arrive, and a credential revoked meanwhile, in this or another process, must not count.
 """
 
 from collections.abc import Collection
@@ -20,7 +20,7 @@ from chassis.errors import Forbidden, MfaRequired, NotFound, Unauthorized
 from proto.identity import Scope
 
 INVALID_TOKEN: Final = "The access token is not valid."  # noqa: S105 (a message)
-SECOND_FACTORS: Final = frozenset({"otp", "rc"})  # of RFC 8176, and ours: a recovery code
+SECOND_FACTORS: Final = frozenset({"otp", "rc"})  # amr values: otp of RFC 8176, and our own rc, a recovery code
 
 _TOKENS: Final = (
     sa.select(
@@ -59,24 +59,24 @@ _SESSION: Final = (
 async def load_token_credential(
     connection: AsyncConnection, digest: bytes
 ) -> tuple[AuthenticatedCredential, datetime | None] | None:
-    """Of the token with this hash, and when it was used last; None for none that works."""
+    """The credential of the token with this hash, and when it was last used; None if there is no usable one."""
     row = (await connection.execute(_BY_HASH, {"hash": digest})).one_or_none()
     found = None if row is None else await _build_token_credential(connection, row)
     return None if row is None or found is None else (found, row.last_used_at)
 
 
 async def load_session_credential(connection: AsyncConnection, session_id: str) -> AuthenticatedCredential | None:
-    """Of the session with this id; None for none that lasts."""
+    """The credential of the session with this id; None if it is revoked or unknown, or a principal disabled."""
     row = (await connection.execute(_SESSION, {"id": session_id})).one_or_none()
     if row is None:
         return None
-    owes = row.totp_confirmed_at is not None and SECOND_FACTORS.isdisjoint(row.methods)
+    mfa_pending = row.totp_confirmed_at is not None and SECOND_FACTORS.isdisjoint(row.methods)
     found = await _build_credential(connection, row)
-    return None if found is None else replace(found, is_session=True, mfa_pending=owes)
+    return None if found is None else replace(found, is_session=True, mfa_pending=mfa_pending)
 
 
 async def reload_credential(connection: AsyncConnection, credential_id: str, now: datetime) -> AuthenticatedCredential:
-    """Of the token or session with this id. Raises Unauthorized, FactorRequired."""
+    """The credential of the token or session with this id. Raises Unauthorized, MfaRequired."""
     row = (await connection.execute(_BY_ID, {"id": credential_id})).one_or_none()
     if row is None:
         found = await load_session_credential(connection, credential_id)
@@ -92,8 +92,8 @@ async def reload_credential(connection: AsyncConnection, credential_id: str, now
 async def reload_session_credential(
     connection: AsyncConnection, session_id: str, now: datetime, *, allow_pending_mfa: bool
 ) -> AuthenticatedCredential:
-    """Of the session with this id; `owing`: also while its second factor is owed. Raises Unauthorized,
-    FactorRequired.
+    """The credential of the session with this id; `allow_pending_mfa`: also while its second factor is pending. Raises
+    Unauthorized, MfaRequired.
     """
     found = await load_session_credential(connection, session_id)
     if found is None or (found.expires_at is not None and found.expires_at <= now):
@@ -106,8 +106,8 @@ async def reload_session_credential(
 async def reload_authorization(
     connection: AsyncConnection, known: AuthorizationContext, wanted: Collection[str], now: datetime
 ) -> AuthorizationContext:
-    """What a bearer may do who reached so far a while ago, and did it with one of the scopes `wanted`. Raises
-    Unauthorized, FactorRequired, NotFound, Forbidden.
+    """The current authorization of a bearer that was authorized as `known` before, with one of the scopes `wanted`.
+    Raises Unauthorized, MfaRequired, NotFound, Forbidden.
     """
     found = await reload_credential(connection, known.token_id, now)
     if found.role is None:
@@ -117,7 +117,7 @@ async def reload_authorization(
 
 
 def require_scope(held: frozenset[Scope], wanted: Collection[str]) -> None:
-    """Raises Forbidden unless one of the scopes `wanted` is held."""
+    """Raises Forbidden unless `held` contains one of the scopes `wanted`."""
     if held.isdisjoint(wanted):
         raise Forbidden(f"The access token or its holder's role lacks the scope {' or '.join(sorted(wanted))}.")
 
@@ -135,21 +135,23 @@ async def _build_credential(
     subject_id: str | None = None,
     chain: list[str] | None = None,
 ) -> AuthenticatedCredential | None:
-    """Of a token's or session's row, with how everyone stands on whom it depends; None when one of them is disabled."""
+    """The credential of a token's or session's row, with the statuses of all principals it depends on; None when one of
+    them is disabled.
+    """
     involved = {row.principal_id, *(chain or ()), *([] if subject_id is None else [subject_id])}
     found = await load_membership_statuses(connection, row.org_id, involved)
     if any_disabled(found):
         return None
     granted = None if scopes is None else frozenset(Scope(name) for name in scopes if name in set(Scope))
-    reach = common_scopes(found, granted)
+    common = common_scopes(found, granted)
     holder = found[row.principal_id]
     return AuthenticatedCredential(
         token_id=row.id,
         principal_id=row.principal_id,
         org_id=row.org_id,
         org_slug=row.org_slug,
-        role=None if reach is None else holder.role,
-        scopes=reach or frozenset(),
+        role=None if common is None else holder.role,
+        scopes=common or frozenset(),
         expires_at=row.expires_at,
         kind=holder.kind,
         owner_id=holder.owner_id,

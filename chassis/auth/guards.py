@@ -1,4 +1,4 @@
-"""The relational store and the two guards over it, as one resource that a process starts and closes."""
+"""The database and the two guards that read it, as one resource that a process starts and closes."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from chassis.db.database import Database
 from chassis.redis import Broadcast, Redis
 
 CHANNEL: Final = "sluice:identity"
-_BEARERS: Final = "bearers "  # of the organization that is named
-_SESSIONS: Final = "sessions "  # of the user
+_BEARERS: Final = "bearers "  # + organization id
+_SESSIONS: Final = "sessions "  # + user id
 _PROJECT: Final = "project "
 _KEY: Final = "key "
 
 
 @dataclass(frozen=True, slots=True)
 class AuthGuards:
-    """One per process, shared by its services, so that a change made by one counts for all of them at once.
+    """One per process, shared by its services, so that a change made by one takes effect in all of them at once.
 
-    Whoever changes what guards remember says so by one of the `forget_` methods. Where there is a Redis, the guards of
-    all other processes forget it too; else they know within five seconds.
+    Code that changes cached data calls one of the `invalidate_` methods. With Redis, the guards of all other processes
+    invalidate it too; without, they see the change within five seconds.
     """
 
     database: Database
@@ -38,32 +38,32 @@ class AuthGuards:
         """Guards over `database`, counted in `registry`."""
         metrics = CacheMetrics(registry)
         bearer, keys = BearerGuard(database, metrics), ProjectKeyGuard(database, metrics)
-        hearing = _InvalidationListener(bearer, keys)
-        broadcast = None if redis is None else Broadcast(redis, CHANNEL, hearing.on_message, hearing.on_gap)
+        listener = _InvalidationListener(bearer, keys)
+        broadcast = None if redis is None else Broadcast(redis, CHANNEL, listener.on_message, listener.on_gap)
         return cls(database, bearer, keys, broadcast)
 
     def invalidate_bearers(self, org_id: str) -> None:
-        """A token, session, principal, membership or project of the organization was changed."""
+        """Call after a change of a token, session, principal, membership or project of the organization."""
         self.bearer.invalidate(org_id)
         self._publish(_BEARERS + org_id)
 
     def invalidate_sessions(self, principal_id: str) -> None:
-        """Sessions of the user were ended or owe something else, in whatever organization."""
+        """Call after sessions of the user were ended or their pending second factor changed, in any organization."""
         self.bearer.invalidate_sessions(principal_id)
         self._publish(_SESSIONS + principal_id)
 
     def invalidate_project(self, project_id: int) -> None:
-        """What keys of the project say of it was changed."""
+        """Call after a change of project data that is cached with its keys."""
         self.project_keys.invalidate_project(project_id)
         self._publish(f"{_PROJECT}{project_id}")
 
     def invalidate_key(self, key_hash: bytes) -> None:
-        """The project key behind this hash was changed."""
+        """Call after a change of the project key with this hash."""
         self.project_keys.invalidate(key_hash)
         self._publish(_KEY + key_hash.hex())
 
     async def running(self, _app: web.Application) -> AsyncIterator[None]:
-        """Start the store; at the end close guards and store."""
+        """Start the database; at shutdown close the guards and the database."""
         await self.database.start()
         yield
         await self.bearer.close()
@@ -77,19 +77,19 @@ class AuthGuards:
 
 @dataclass(frozen=True, slots=True)
 class _InvalidationListener:
-    """What guards do when another process has changed something."""
+    """Applies invalidations that other processes publish."""
 
     bearer: BearerGuard
     project_keys: ProjectKeyGuard
 
     def on_message(self, message: str) -> None:
-        what, blank, which = message.partition(" ")
-        forget = {_BEARERS: self.bearer.invalidate, _SESSIONS: self.bearer.invalidate_sessions}.get(what + blank)
-        if forget is not None:
-            forget(which)
+        kind, blank, subject = message.partition(" ")
+        invalidate = {_BEARERS: self.bearer.invalidate, _SESSIONS: self.bearer.invalidate_sessions}.get(kind + blank)
+        if invalidate is not None:
+            invalidate(subject)
         elif message.startswith((_PROJECT, _KEY)):
             self._invalidate_keys(message)
-        else:  # of another release
+        else:  # a message of another release
             self.on_gap()
 
     def on_gap(self) -> None:

@@ -1,4 +1,4 @@
-"""Draws the random part of ids and secrets; their formats are in `proto.identity`."""
+"""Generates the random part of ids and secrets; their formats are in `proto.identity`."""
 
 import secrets
 import time
@@ -15,7 +15,7 @@ from proto.identity import (
 )
 
 _CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
-_ID_DIGITS: Final = 26  # 128 bits, five a digit
+_ID_DIGITS: Final = 26  # for 128 bits, five per digit
 
 
 def new_id(prefix: str) -> str:
@@ -26,25 +26,25 @@ def new_id(prefix: str) -> str:
 
 
 def new_project_id() -> int:
-    """A random positive integer of 53 bits: exact in JSON everywhere, and silent about how many projects there are."""
+    """A random positive integer of 53 bits: exact in JSON everywhere, and it does not reveal the number of projects."""
     return 1 + secrets.randbelow(MAX_PROJECT_ID)
 
 
 def new_token() -> str:
-    """A personal access token."""
+    """A new personal access token, in plain text."""
     return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES))
 
 
 def new_invitation() -> str:
-    """What an invitation is accepted with."""
+    """A new invitation token, in plain text."""
     return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES), INVITATION_PREFIX)
 
 
 def new_refresh_token() -> str:
-    """What a session goes on with."""
+    """A new refresh token of a session, in plain text."""
     return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES), REFRESH_PREFIX)
 
 
 def new_project_key() -> str:
-    """A project key."""
+    """A new project key, in plain text."""
     return encode_project_key(secrets.token_bytes(PROJECT_KEY_ENTROPY_BYTES))

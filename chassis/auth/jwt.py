@@ -1,7 +1,7 @@
-"""Access tokens of dashboard sessions: JWTs (RFC 9068) that one process signs with Ed25519 and every other can check.
+"""Access tokens of dashboard sessions: JWTs (RFC 9068) that one process signs with Ed25519 and all others verify.
 
-A token says who and which session (`sub`, `sid`, `org`), how they were authenticated (`amr`), and until when. What they
-may do is not in it: that is looked up at every request.
+A token states the user and the session (`sub`, `sid`, `org`), how the user was authenticated (`amr`), and when it
+expires. It holds no permissions: those are looked up at every request.
 """
 
 import base64
@@ -18,10 +18,10 @@ from joserfc.jwk import OKPKey
 
 from chassis.auth.id_generation import new_id
 
-ALGORITHM: Final = "Ed25519"  # RFC 9864; "EdDSA" says less
+ALGORITHM: Final = "Ed25519"  # RFC 9864; "EdDSA" does not name the curve
 TYPE: Final = "at+jwt"
 ISSUER: Final = "sluice"
-CLIENT: Final = "sluice"  # RFC 9068, 2.2: whose client the session is in; there is none but ours
+CLIENT: Final = "sluice"  # RFC 9068, 2.2: the client of the session; there is only this one
 LIFETIME: Final = timedelta(minutes=15)
 _LIFETIME_S: Final = int(LIFETIME.total_seconds())
 MAX_LENGTH: Final = 2_048  # characters of a token; ours have about 500
@@ -31,14 +31,14 @@ _THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _EpochSeconds = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]  # epoch seconds, up to the year 9999
 
 
-class _Header(msgspec.Struct, forbid_unknown_fields=True):  # `crit`, `jwk` and others say what we never sign
+class _Header(msgspec.Struct, forbid_unknown_fields=True):  # `crit`, `jwk` and others, which we never sign, are errors
     alg: str
     typ: str
     kid: str
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What a token says."""
+    """The claims of a token."""
 
     iss: str
     aud: str
@@ -53,23 +53,23 @@ class Claims(msgspec.Struct, frozen=True):
 
     @property
     def expires_at(self) -> datetime:
-        """The same as a time."""
+        """`exp` in UTC."""
         return datetime.fromtimestamp(self.exp, UTC)
 
 
 class PublicKey(NamedTuple):
-    """The half that checks: 32 bytes, and what they are called."""
+    """The public half of a signing key: 32 bytes and its key id."""
 
     kid: str
     raw: bytes
 
     def jwk(self) -> dict[str, Any]:
-        """As a key set shows it (RFC 8037)."""
+        """The key as a member of a JWK set (RFC 8037)."""
         return {"kty": "OKP", "crv": "Ed25519", "x": _b64(self.raw), "kid": self.kid, "use": "sig", "alg": ALGORITHM}
 
 
 class JwtSigner:
-    """Signs with one key. Its name is the thumbprint of its public half (RFC 7638), so it is the same everywhere."""
+    """Signs with one key. The key id is the thumbprint of the public half (RFC 7638), so it is the same everywhere."""
 
     def __init__(self, key: OKPKey, public: PublicKey) -> None:
         self._key = key
@@ -84,7 +84,7 @@ class JwtSigner:
         return cls(key, PublicKey(key.thumbprint(), raw))
 
     def sign(self, session_id: str, principal_id: str, org_id: str, methods: list[str], now: datetime) -> str:
-        """A token that is good for LIFETIME from `now`."""
+        """A token that is valid for LIFETIME from `now`."""
         issued = int(now.timestamp())
         claims = {
             "iss": ISSUER,
@@ -103,7 +103,7 @@ class JwtSigner:
 
 
 def unverified_key_id(token: str) -> str | None:
-    """Name of the key that a token says it is signed with; None for what is no token of ours, whoever signed it."""
+    """The key id in a token's header; None for a token that is not in our format. The signature is not verified."""
     head, _, rest = token.partition(".")
     if len(token) > MAX_LENGTH or rest.count(".") != 1:
         return None
@@ -111,21 +111,21 @@ def unverified_key_id(token: str) -> str | None:
         header = msgspec.json.decode(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)), type=_Header)
     except (ValueError, msgspec.MsgspecError):
         return None
-    ours = (header.alg, header.typ) == (ALGORITHM, TYPE) and _THUMBPRINT.fullmatch(header.kid) is not None
-    return header.kid if ours else None
+    is_ours = (header.alg, header.typ) == (ALGORITHM, TYPE) and _THUMBPRINT.fullmatch(header.kid) is not None
+    return header.kid if is_ours else None
 
 
 def verify_token(token: str, key: PublicKey) -> Claims | None:
-    """What the token says, when this key has signed it, it is meant for us and good for no longer than ours are;
-    whether it is still good is not looked at. None for any other.
+    """The claims, if this key signed the token, it is issued by and for us, and its lifetime is at most LIFETIME; None
+    for any other token. Does not check whether the token has expired.
     """
     imported = OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": _b64(key.raw)})
     try:
         claims = msgspec.convert(jwt.decode(token, imported, algorithms=[ALGORITHM]).claims, Claims)
     except (JoseError, ValueError, TypeError, msgspec.ValidationError):  # TypeError: a header of other types
         return None
-    lasting = claims.exp - claims.iat
-    return claims if (claims.iss, claims.aud) == (ISSUER, ISSUER) and 0 < lasting <= _LIFETIME_S else None
+    lifetime_s = claims.exp - claims.iat
+    return claims if (claims.iss, claims.aud) == (ISSUER, ISSUER) and 0 < lifetime_s <= _LIFETIME_S else None
 
 
 def _b64(raw: bytes) -> str:

@@ -1,7 +1,7 @@
-"""The check of a session's access token: whose signature it bears, and which session it speaks for.
+"""The check of a session's access token: verifies the signature and returns the session id.
 
-A signature is checked once per token and process, and remembered: it does not change. Whether its key is believed is
-as of at most five seconds ago; whether the session lives on is looked up like any other credential
+A signature is verified once per token and process, and the result is cached: it does not change. Whether the key is
+trusted is at most five seconds old; whether the session still exists is looked up like any other credential
 (`chassis.auth.bearer`).
 """
 
@@ -19,7 +19,7 @@ from chassis.errors import CredentialExpired, Unauthorized
 from proto.identity import hash_secret
 
 MAX_CACHED_TOKENS: Final = 10_000  # tokens; about 300 bytes each
-SKEW: Final = timedelta(minutes=1)  # that the clock of who signs may be ahead
+SKEW: Final = timedelta(minutes=1)  # that the clock of the signing process may be ahead
 LIMITS: Final = CacheLimits(fresh_s=5.0, stale_s=3_600.0, max_known=100, max_unknown=1_000)  # of public keys
 
 
@@ -30,7 +30,7 @@ class _VerifiedJwt(NamedTuple):
 
 
 class JwtVerifier:
-    """Finds the session of a token."""
+    """Verifies access tokens and finds their sessions."""
 
     def __init__(
         self, database: Database, metrics: CacheMetrics, *, clock: Callable[[], float], now: Callable[[], datetime]
@@ -41,20 +41,22 @@ class JwtVerifier:
         self._verified: OrderedDict[bytes, _VerifiedJwt] = OrderedDict()
 
     async def verify_session(self, token: str) -> str:
-        """Raises Unauthorized for what is no token of ours, Outlived for an expired one; ServiceUnavailable."""
+        """The session id. Raises Unauthorized for an invalid token, CredentialExpired for an expired one,
+        ServiceUnavailable when the key cannot be looked up.
+        """
         digest = hash_secret(token)
-        checked = self._verified.get(digest)
-        if checked is None:
-            checked = await self._verify(token)
-            self._cache_verified(digest, checked)
-        elif await self._key(checked.kid) is None:
+        verified = self._verified.get(digest)
+        if verified is None:
+            verified = await self._verify(token)
+            self._cache_verified(digest, verified)
+        elif await self._key(verified.kid) is None:
             raise Unauthorized(INVALID_TOKEN)
-        if checked.expires_at <= self._now():
+        if verified.expires_at <= self._now():
             raise CredentialExpired(INVALID_TOKEN)
-        return checked.session_id
+        return verified.session_id
 
     async def close(self) -> None:
-        """End look-ups under way."""
+        """Cancel pending lookups."""
         await self._keys.close()
 
     async def _verify(self, token: str) -> _VerifiedJwt:
@@ -68,8 +70,8 @@ class JwtVerifier:
     async def _key(self, kid: str) -> PublicKey | None:
         return self._keys.peek(kid) or await self._keys.get(kid)
 
-    def _cache_verified(self, digest: bytes, checked: _VerifiedJwt) -> None:
-        self._verified[digest] = checked
+    def _cache_verified(self, digest: bytes, verified: _VerifiedJwt) -> None:
+        self._verified[digest] = verified
         while len(self._verified) > MAX_CACHED_TOKENS:
             self._verified.popitem(last=False)
 

@@ -1,8 +1,8 @@
-"""How principals stand in an organization right now, and what a credential of theirs reaches.
+"""The current membership status of principals in an organization, and the scopes that a credential of theirs has.
 
-Whoever holds it, those who act before him, the one for whom they act, and the owners of all of these: each must be in
-the organization and not be disabled, and nothing reaches further than the role of any of them. So an agent never does
-what its owner may not, and stops with him.
+The holder, the principals that act before it, the one on whose behalf they act, and the owners of all of these: each
+must be a member of the organization and not disabled, and no scope exceeds the role of any of them. So an agent never
+does what its owner may not do, and stops working with its owner.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ _STATUSES: Final = (
 
 
 class MembershipStatus(NamedTuple):
-    """`role` is None for who is no member."""
+    """`role` is None for a principal that is not a member."""
 
     kind: PrincipalKind
     owner_id: str | None
@@ -44,7 +44,7 @@ class MembershipStatus(NamedTuple):
 async def load_membership_statuses(
     connection: AsyncConnection, org_id: str, ids: Iterable[str]
 ) -> dict[str, MembershipStatus]:
-    """Those with these ids, and their owners, and the owners of these."""
+    """The statuses of these principals, their owners, the owners of those and so on."""
     rows = await connection.execute(_STATUSES, {"ids": sorted(set(ids)), "org_id": org_id})
     return {
         row.id: MembershipStatus(
@@ -58,36 +58,36 @@ async def load_membership_statuses(
 
 
 def with_owner_chain(ids: Iterable[str], found: Mapping[str, MembershipStatus]) -> frozenset[str]:
-    """These, their owners, the owners of those and so on, as `found` has them."""
-    every, fresh = set(ids), set(ids)
-    while fresh:
-        fresh = {owner for one in fresh if (owner := found[one].owner_id) is not None} - every
-        every |= fresh
-    return frozenset(every)
+    """These ids with those of their owners, the owners of those and so on; `found` holds all of them."""
+    all_ids, new_ids = set(ids), set(ids)
+    while new_ids:
+        new_ids = {owner for principal_id in new_ids if (owner := found[principal_id].owner_id) is not None} - all_ids
+        all_ids |= new_ids
+    return frozenset(all_ids)
 
 
 def owning_user(principal_id: str, found: Mapping[str, MembershipStatus]) -> str:
-    """Who is at the end of the row of its owners, as `found` has them: a user, who may be the principal itself."""
+    """The user at the end of the chain of owners in `found`; may be the principal itself."""
     while (owner := found[principal_id].owner_id) is not None:
         principal_id = owner
     return principal_id
 
 
 def owned_principals(owner_id: str) -> sa.Select[tuple[str]]:
-    """Its id, and of all that it owns, in whatever organization, and what that owns."""
-    own = sa.select(principals.c.id).where(principals.c.id == owner_id).cte("estate", recursive=True)
-    return sa.select(own.union(sa.select(principals.c.id).join(own, principals.c.owner_id == own.c.id)).c.id)
+    """The ids of the principal, of all that it owns in any organization, and of all that those own."""
+    owned = sa.select(principals.c.id).where(principals.c.id == owner_id).cte("estate", recursive=True)
+    return sa.select(owned.union(sa.select(principals.c.id).join(owned, principals.c.owner_id == owned.c.id)).c.id)
 
 
 def any_disabled(found: Mapping[str, MembershipStatus]) -> bool:
-    """Whether what depends on all of them works no more."""
-    return any(standing.is_disabled for standing in found.values())
+    """Whether a principal is disabled, so that nothing that depends on all of them works."""
+    return any(status.is_disabled for status in found.values())
 
 
 def common_scopes(found: Mapping[str, MembershipStatus], granted: frozenset[Scope] | None) -> frozenset[Scope] | None:
-    """What all their roles have, of what was granted (None: everything). None when one of them is no member."""
-    held = [None if standing.role is None else ROLE_SCOPES[standing.role] for standing in found.values()]
-    if not held or None in held:
+    """The granted scopes (None: all) that all their roles have. None when one of them is not a member."""
+    role_scopes = [None if status.role is None else ROLE_SCOPES[status.role] for status in found.values()]
+    if not role_scopes or None in role_scopes:
         return None
-    every = frozenset(Scope) if granted is None else granted
-    return reduce(frozenset.intersection, (scopes for scopes in held if scopes is not None), every)
+    initial = frozenset(Scope) if granted is None else granted
+    return reduce(frozenset.intersection, (scopes for scopes in role_scopes if scopes is not None), initial)

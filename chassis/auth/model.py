@@ -1,4 +1,4 @@
-"""What the guards find out about a caller; small frozen values that handlers read."""
+"""Results of the guards: small frozen values that handlers read."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from proto.identity import PrincipalKind, Role, Scope
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Someone or something that holds credentials. `owner_id` is set for agents and services."""
+    """A user, agent or service that holds credentials. `owner_id` is set for agents and services."""
 
     id: str
     kind: PrincipalKind
@@ -18,10 +18,10 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedCredential:
-    """What the store says about a valid token or session. `role` is None when its holder, one for whom it acts, or an
-    owner of these is not a member any more. Of a session `token_id` is the session's id, and `owes_factor` says that
-    its user has yet to show the second factor. `root_id`: the user at the end of the row of its holder's owners, None
-    when it has none.
+    """A valid token or session as the database has it. `role` is None when the holder, a principal it acts for, or an
+    owner of these is no longer a member. For a session `token_id` is the session's id, and `mfa_pending` says that its
+    user has yet to pass the second factor. `owning_user_id`: the user at the end of the holder's chain of owners, None
+    when it has no owner.
     """
 
     token_id: str
@@ -42,12 +42,12 @@ class AuthenticatedCredential:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationContext:
-    """What one bearer may do in the organization its token is pinned to, as of at most five seconds ago.
+    """What a bearer may do in the organization its token is pinned to, at most five seconds old.
 
-    `project_id` and `project_slug` are set on routes below a project. `owner_id`: of an agent or service,
-    `root_id`: the user at the end of the row of its owners. On a token that acts for somebody (RFC 8693) `on_behalf_of`
-    is the principal it speaks for in the end, and `act_chain` are the ids of those who act, the current one first and
-    the innermost last; both are empty on any other token.
+    `project_id` and `project_slug` are set on routes below a project. `owner_id` is set for an agent or service,
+    `owning_user_id` is the user at the end of its chain of owners. On a token that acts for another principal (RFC
+    8693) `on_behalf_of` is the principal on whose behalf it acts in the end, and `act_chain` holds the ids of the
+    acting principals, the current one first and the innermost last; both are empty on any other token.
     """
 
     principal_id: str
@@ -67,10 +67,11 @@ class AuthorizationContext:
 
 @dataclass(frozen=True, slots=True)
 class ProjectIdentity:
-    """The project that a project key speaks for.
+    """The project that a project key belongs to.
 
-    `sensitive_words` are lower-case words whose attributes are scrubbed on top of the built-in list. `monthly_items` is
-    the organization's quota (0: none); `rate` the requests per second of this key (None: the default, 0: no limit).
+    Attributes that contain one of `sensitive_words` (lower case) are scrubbed in addition to the built-in list.
+    `monthly_items` is the organization's quota (0: none); `rate` the requests per second of this key (None: the
+    default, 0: no limit).
     """
 
     project_id: int

@@ -1,13 +1,13 @@
-"""The check of a project key: from memory whenever possible, so that ingest does not fall with the database.
+"""The check of a project key: from memory when possible, so that ingest survives an outage of the database.
 
-    take the key    the header X-Legacy-Auth, the header Authorization: DSN, the query; several must agree  -> 400 / 401
-    find it         from memory; else, unless its address has failed too often, one look-up           -> 429 / 401 / 503
-    hold it         to its rate, which is the caller's to do                                          -> 429
-    agree           project_id and a DSN's project must be the key's                                       -> 403
+    parse           the header X-Legacy-Auth, the header Authorization: DSN, the query; several must agree  -> 400 / 401
+    find            in memory; else, unless its address has failed too often, one lookup             -> 429 / 401 / 503
+    rate limit      in the caller's `on_authenticated`                                                -> 429
+    compare         project_id and a DSN's project must be the key's                                       -> 403
 
-A key that was revoked or disabled stops working within FRESH_S everywhere, and at once in the process that did it
-(`forget`); one that is revoked at a time to come, within FRESH_S of that. While the database is away, keys seen within
-STALE_S keep working as they last were.
+A revoked or disabled key stops working within FRESH_S everywhere, and at once in the process that changed it
+(`invalidate`); a key with a revocation time in the future stops within FRESH_S of that time. While the database is
+unavailable, keys seen within STALE_S keep working with their last known data.
 """
 
 import time
@@ -28,7 +28,7 @@ from proto.identity import Dsn, hash_secret, is_project_key, parse_dsn
 FRESH_S: Final = 5.0
 STALE_S: Final = 86_400.0
 LIMITS: Final = CacheLimits(fresh_s=FRESH_S, stale_s=STALE_S)
-MAX_CACHED_CREDENTIALS: Final = 1_024  # as they were sent, whose reading is remembered
+MAX_CACHED_CREDENTIALS: Final = 1_024  # parsed credentials, keyed by the raw values
 MAX_KEY_LENGTH: Final = 128  # specification 4.3
 MAX_PROJECT_ID_LENGTH: Final = 64
 
@@ -55,8 +55,8 @@ _LOOKUP: Final = (
 
 class _Credential(NamedTuple):
     key: str
-    digest: bytes  # of it
-    project_ids: tuple[str, ...]  # what else the request says about its project
+    digest: bytes  # of the key
+    project_ids: tuple[str, ...]  # that the request itself names
 
 
 class ProjectKeyGuard:
@@ -87,12 +87,14 @@ class ProjectKeyGuard:
         before_lookup: Callable[[], Awaitable[None]] | None = None,
         on_authenticated: Callable[[ProjectIdentity], Awaitable[None]] | None = None,
     ) -> ProjectIdentity:
-        """Values as they came: two headers, two query parameters. `admit` is asked before a key is looked up that is
-        not in memory, and may raise: one that is known passes, whatever others at its address do. `found` is told whose
-        key it is before that is compared with what the request says of its project, and may raise.
+        """Takes the raw values of two headers and two query parameters. `before_lookup` is called before the lookup of
+        a key that is not in memory, and may raise: a known key passes, whatever other clients at its address do.
+        `on_authenticated` is called with the key's project before that is compared with the project that the request
+        names, and may raise.
 
-        BadRequest for over-long query values, Unauthorized for no, malformed, differing, unknown, disabled or revoked
-        keys, Forbidden when the project named is not the key's, ServiceUnavailable when the key cannot be looked up.
+        Raises BadRequest for over-long query values; Unauthorized for missing, malformed, conflicting, unknown,
+        disabled or revoked keys; Forbidden when the request names another project than the key's; ServiceUnavailable
+        when the key cannot be looked up.
         """
         _check_bounds(legacy_key, project_id)
         credential = _parse_credential(legacy_auth, authorization, legacy_key, project_id)
@@ -107,24 +109,26 @@ class ProjectKeyGuard:
         return identity
 
     def invalidate(self, key_hash: bytes) -> None:
-        """To be called when the key behind this hash was changed: the next request looks it up."""
+        """Call after a change of the key with this hash: the next request looks it up."""
         self._cache.invalidate(key_hash)
 
     def invalidate_project(self, project_id: int) -> None:
-        """To be called when the project was changed."""
+        """Call after a change of the project."""
         self._cache.invalidate_where(lambda _, found: found is None or found.project_id == project_id)
 
     def invalidate_all(self) -> None:
-        """To be called when any key or project may have been changed."""
+        """Call when any key or project may have changed."""
         self._cache.invalidate_all()
 
     async def close(self) -> None:
-        """End look-ups under way."""
+        """Cancel pending lookups."""
         await self._cache.close()
 
-    async def _look_up(self, digest: bytes, admit: Callable[[], Awaitable[None]] | None) -> ProjectIdentity | None:
-        if admit is not None and not self._cache.contains(digest):
-            await admit()
+    async def _look_up(
+        self, digest: bytes, before_lookup: Callable[[], Awaitable[None]] | None
+    ) -> ProjectIdentity | None:
+        if before_lookup is not None and not self._cache.contains(digest):
+            await before_lookup()
         return await self._cache.get(digest)
 
     async def _fetch(self, digest: bytes) -> ProjectIdentity | None:
@@ -152,8 +156,9 @@ def _check_bounds(legacy_key: str | None, project_id: str | None) -> None:
 def _parse_credential(
     legacy_auth: str | None, authorization: str | None, legacy_key: str | None, project_id: str | None
 ) -> _Credential:
-    """The one key that the request carries; its shape is checked, so that nothing else costs a look-up. A sender says
-    the same in each of its requests, so the last ones are remembered, as they are in the memory of requests anyway.
+    """The one key that the request carries. Its format is checked, so that a malformed key costs no lookup. A client
+    sends the same values with each of its requests, so the latest results are cached; request memory holds the raw
+    values anyway.
     """
     keys = []
     project_ids = [] if project_id is None else [project_id]
@@ -175,7 +180,7 @@ def _parse_credential(
 
 
 def _from_legacy_auth(header: str) -> str:
-    """The key of `Legacy legacy_key=...`; further comma-separated parameters, which SDKs like to send, are ignored."""
+    """The key of `Legacy legacy_key=...`; further comma-separated parameters, which SDKs send, are ignored."""
     scheme, _, parameters = header.strip().partition(" ")
     if scheme.lower() == "legacy":
         pairs = [parameter.strip().partition("=") for parameter in parameters.split(",")]

@@ -1,7 +1,7 @@
-"""The tables of identity. Every row below an organization carries its `org_id`, and so does every index that finds it.
+"""The tables of identity. Every row below an organization has its `org_id`, and so does every index that finds it.
 
-Ids are text: a prefix and a ULID (`minting.new_id`), so that their order is the order of creation. Project ids are the
-exception: random positive 53-bit integers, because DSNs carry them and the telemetry tables are sorted by them. Of
+Ids are text: a prefix and a ULID (`id_generation.new_id`), so that they sort by creation. Project ids are the
+exception: random positive 53-bit integers, because DSNs contain them and the telemetry tables are sorted by them. Of
 secrets only the SHA-256 is stored.
 """
 
@@ -41,18 +41,18 @@ organizations: Final = sa.Table(
     sa.Column("id", _Id, primary_key=True),
     sa.Column("slug", text(MAX_SLUG_LENGTH), nullable=False, unique=True),
     sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
-    sa.Column("monthly_items", sa.BigInteger, server_default="0", nullable=False),  # 0: without a quota
+    sa.Column("monthly_items", sa.BigInteger, server_default="0", nullable=False),  # 0: no quota
     sa.Column("created_at", UtcTime, nullable=False),
 )
 
-# Items that an organization's projects had accepted in a month, "2026-11".
+# Accepted items of an organization's projects in a month, "2026-11".
 quota_usage: Final = sa.Table(
     "quota_usage",
     metadata,
     sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), primary_key=True),
     sa.Column("month", text(7), primary_key=True),
     sa.Column("items", sa.BigInteger, nullable=False),
-    sa.Column("counted_at", UtcTime),  # when a process last began to count them in the telemetry store
+    sa.Column("counted_at", UtcTime),  # start of the last recount in ClickHouse
 )
 
 projects: Final = sa.Table(
@@ -77,7 +77,7 @@ project_keys: Final = sa.Table(
     sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
     sa.Column("hint", text(8), nullable=False),
     sa.Column("enabled", sa.Boolean, nullable=False),
-    sa.Column("rate", sa.Integer),  # requests per second; NULL: that of the settings, 0: no limit
+    sa.Column("rate", sa.Integer),  # requests per second; NULL: the default of the settings, 0: no limit
     sa.Column("revoked_at", UtcTime),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("created_by", _Id, sa.ForeignKey("principals.id")),
@@ -118,34 +118,34 @@ access_tokens: Final = sa.Table(
     sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
     sa.Column("hint", text(8), nullable=False),
-    sa.Column("scopes", _Json),  # NULL: all that the holder's role has
+    sa.Column("scopes", _Json),  # NULL: all scopes of the holder's role
     sa.Column("expires_at", UtcTime),
     sa.Column("last_used_at", UtcTime),
     sa.Column("revoked_at", UtcTime),
     sa.Column("created_at", UtcTime, nullable=False),
-    sa.Column("minted_with", _Id),  # a token; NULL: in a session. No foreign key, as SQLite adds none to a table
+    sa.Column("minted_with", _Id),  # a token; NULL: a session. No foreign key: SQLite cannot add one to a table
     sa.Index(None, "org_id", "principal_id", "id"),
     sa.Index(None, "org_id", "minted_with"),
 )
 
-# What a principal of kind user logs in with, whichever organizations it is in.
+# Login data of a principal of kind user, independent of its organizations.
 users: Final = sa.Table(
     "users",
     metadata,
     sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), primary_key=True),
     sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False, unique=True),  # in lower case
     sa.Column("email_verified", sa.Boolean, nullable=False),
-    sa.Column("password_hash", text(200)),  # of argon2id, with its parameters
+    sa.Column("password_hash", text(200)),  # argon2id, with its parameters
     sa.Column("totp_secret", sa.LargeBinary(512), info={"sealed": True}),
-    sa.Column("totp_confirmed_at", UtcTime),  # NULL: no second factor is asked for
-    sa.Column("totp_step", sa.BigInteger),  # the last one that was accepted
+    sa.Column("totp_confirmed_at", UtcTime),  # NULL: no second factor is required
+    sa.Column("totp_step", sa.BigInteger),  # the last accepted one
     sa.Column("locale", text(MAX_LOCALE_LENGTH), nullable=False),
     sa.Column("theme", text(16), nullable=False),
     sa.Column("avatar_url", text(MAX_URL_LENGTH)),
     sa.Column("created_at", UtcTime, nullable=False),
 )
 
-# Each opens the account once in the place of a TOTP code.
+# Each is valid once instead of a TOTP code.
 recovery_codes: Final = sa.Table(
     "recovery_codes",
     metadata,
@@ -163,7 +163,7 @@ invitations: Final = sa.Table(
     sa.Column("role", text(16), nullable=False),
     sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
     sa.Column("created_by", _Id, sa.ForeignKey("principals.id"), nullable=False),
-    sa.Column("minted_with", _Id, sa.ForeignKey("access_tokens.id")),  # NULL: in a session
+    sa.Column("minted_with", _Id, sa.ForeignKey("access_tokens.id")),  # NULL: a session
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("expires_at", UtcTime, nullable=False),
     sa.Column("accepted_at", UtcTime),
@@ -174,14 +174,14 @@ invitations: Final = sa.Table(
     sa.Index(None, "minted_with"),
 )
 
-# A family of refresh tokens: it ends as a whole.
+# A family of refresh tokens, revoked as one.
 sessions: Final = sa.Table(
     "sessions",
     metadata,
     sa.Column("id", _Id, primary_key=True),
     sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), nullable=False),
-    sa.Column("methods", _Json, nullable=False),  # how its user was authenticated: amr of RFC 8176
+    sa.Column("methods", _Json, nullable=False),  # how the user was authenticated: amr of RFC 8176
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("expires_at", UtcTime, nullable=False),
     sa.Column("revoked_at", UtcTime),
@@ -200,7 +200,7 @@ refresh_tokens: Final = sa.Table(
     sa.Index(None, "session_id"),
 )
 
-# Of a token that acts for somebody (RFC 8693): for whom, and who acts, the current one first.
+# Of a token that acts for another principal (RFC 8693): the subject, and the chain of actors, the current one first.
 delegations: Final = sa.Table(
     "delegations",
     metadata,
@@ -211,7 +211,7 @@ delegations: Final = sa.Table(
     sa.Column("created_at", UtcTime, nullable=False),
 )
 
-# Public halves of the keys that control processes sign access tokens of sessions with.
+# Public halves of the keys with which control processes sign the access tokens of sessions.
 signing_keys: Final = sa.Table(
     "signing_keys",
     metadata,

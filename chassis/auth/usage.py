@@ -1,7 +1,7 @@
-"""How much of its month an organization has used: the rows of `quota_usage`, added to by every gateway.
+"""The quota usage of organizations: the rows of `quota_usage`, to which every gateway adds.
 
-Each function works within the transaction of its caller. Writers take turns, so a row that is not there when it is
-looked for is not there when it is made.
+Each function runs inside its caller's transaction. Write transactions are serialized, so a row that is missing when it
+is read is still missing when it is inserted.
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ _ITEMS: Final = quota_usage.c["items"]  # `.items` is a method of the collection
 
 
 async def read_usage(connection: AsyncConnection, month: str, org_ids: Sequence[str]) -> dict[str, int]:
-    """Items of each organization in the month, "2026-11"; without those of which nothing is recorded."""
-    found = sa.select(quota_usage.c.org_id, _ITEMS).where(
+    """Items of each organization in the month, "2026-11"; organizations without a record are left out."""
+    query = sa.select(quota_usage.c.org_id, _ITEMS).where(
         quota_usage.c.month == month, quota_usage.c.org_id.in_(org_ids)
     )
-    return {row[0]: row[1] for row in await connection.execute(found)}
+    return {row[0]: row[1] for row in await connection.execute(query)}
 
 
 async def add_usage(connection: AsyncConnection, month: str, org_id: str, items: int) -> int:
-    """The items of the month, with these."""
+    """Add to the items of the month; returns the new total."""
     return await _upsert(connection, month, org_id, items, {"items": _ITEMS + items})
 
 
 async def set_usage_at_least(connection: AsyncConnection, month: str, org_id: str, items: int) -> int:
-    """The items of the month, which are these at least."""
+    """Raise the items of the month to at least this number; returns the new total."""
     higher = sa.case((_ITEMS < items, items), else_=_ITEMS)
     return await _upsert(connection, month, org_id, items, {"items": higher})
 
@@ -39,11 +39,11 @@ async def set_usage_at_least(connection: AsyncConnection, month: str, org_id: st
 async def claim_recount(
     connection: AsyncConnection, month: str, org_id: str, now: datetime, older_than: timedelta
 ) -> bool:
-    """Whether it is the caller's turn to count the month's items in the telemetry store, nobody having begun to for so
-    long. Of several that ask at once one is told so.
+    """Whether the caller shall count the month's items in ClickHouse: no recount has started within `older_than`. Of
+    concurrent callers exactly one gets True.
     """
     now = to_milliseconds(now)
-    await add_usage(connection, month, org_id, 0)  # there is a row from now on
+    await add_usage(connection, month, org_id, 0)  # ensures that the row exists
     due = quota_usage.c.counted_at.is_(None) | (quota_usage.c.counted_at <= now - older_than)
     claimed = await connection.execute(
         quota_usage.update()
@@ -54,13 +54,13 @@ async def claim_recount(
 
 
 async def list_project_ids(connection: AsyncConnection, org_id: str) -> list[int]:
-    """Every project of the organization."""
-    found = sa.select(projects.c.id).where(projects.c.org_id == org_id).order_by(projects.c.id)
-    return list((await connection.scalars(found)).all())
+    """The ids of all projects of the organization, ascending."""
+    query = sa.select(projects.c.id).where(projects.c.org_id == org_id).order_by(projects.c.id)
+    return list((await connection.scalars(query)).all())
 
 
 async def _upsert(connection: AsyncConnection, month: str, org_id: str, items: int, values: dict[str, Any]) -> int:
-    """Update the row, or make it with `items`; what it has then."""
+    """Update the row, or insert it with `items`; returns its items."""
     changed = await connection.execute(
         quota_usage.update()
         .where(quota_usage.c.month == month, quota_usage.c.org_id == org_id)

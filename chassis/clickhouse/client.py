@@ -1,4 +1,4 @@
-"""A few engine handles behind one bounded queue; every call runs on a thread of its own pool."""
+"""A few engine handles behind one bounded queue; every call runs in a thread of the client's own pool."""
 
 import asyncio
 import os
@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 
 class QueryLimits(NamedTuple):
-    """What one read may cost: seconds, bytes and rows. 0 means without limit."""
+    """The limits of one read: seconds, bytes and rows. 0 means unlimited."""
 
     max_seconds: float = 30.0
     max_memory_bytes: int = 2 * 2**30
     max_result_rows: int = 100_000
-    max_result_bytes: int = 0  # as the engine holds them, uncompressed
+    max_result_bytes: int = 0  # uncompressed, in the engine's representation
     max_rows_to_read: int = 0
     max_rows_to_group_by: int = 0  # distinct keys; each thread of the engine counts its own
     max_threads: int = 0  # 0: the engine chooses
-    # It pauses before each block, for milliseconds, while a call of a lesser number runs. Inserts are 1: nobody's
-    # telemetry waits for somebody's chart.
+    # A read pauses before each block, for milliseconds, while a call with a lower number runs. Inserts have 1: ingest
+    # does not wait for charts.
     priority: int = 2
 
 
@@ -50,7 +50,7 @@ INSERT_SETTINGS: Final[Mapping[str, str | int]] = {
     "session_timezone": "UTC",
     "priority": 1,
 }
-# Sent where the server knows them: older ones refuse the name.
+# Sent only to servers that know them: older ones reject an unknown name.
 INSERT_SETTINGS_IF_KNOWN: Final[Mapping[str, str | int]] = {"deduplicate_insert": "enable"}
 
 _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
@@ -62,24 +62,24 @@ _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
     "join_use_nulls": 0,
     "group_by_use_nulls": 0,
     "use_query_cache": 0,
-    "skip_unavailable_shards": 0,  # a part of the rows is no answer
-    "precise_float_parsing": 1,  # numbers are read from their texts
+    "skip_unavailable_shards": 0,  # a part of the rows is not a result
+    "precise_float_parsing": 1,  # numbers are parsed from text
     "cancel_http_readonly_queries_on_client_close": 1,
 }
-# How long a read pauses for others of a lesser `priority`: before every block, not once. With the 1000 of the engine a
-# read of a hundred blocks stands still for minutes where inserts never end.
+# How long a read pauses for calls with a lower `priority` number: before every block, not once. With the engine's
+# default of 1000 a read of a hundred blocks stalls for minutes while inserts never stop.
 QUERY_SETTINGS_IF_KNOWN: Final[Mapping[str, str | int]] = {"low_priority_query_wait_time_ms": 10}
 
-# The embedded client runs anything else as a command, with `SET readonly`, which then cannot be unset.
+# The embedded client runs any other statement as a command, with `SET readonly`, which then cannot be unset.
 _READ: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
 
 _KILL: Final = "KILL QUERY WHERE Settings['log_comment'] = {comment:String} ASYNC"
 _KILL_PAUSE_S: Final = 0.2
-CLOSE_S: Final = 3.0  # calls that end by themselves have done so by then; a drain has waited before
+CLOSE_S: Final = 3.0  # calls that end by themselves have ended by then; a drain precedes it
 
 
 class _Handle:
-    """One clickhouse-connect client, opened when first used and again after it failed to open."""
+    """One clickhouse-connect client, opened on first use, and again after a failed attempt."""
 
     def __init__(self, target: Target, timeout_s: float) -> None:
         self._target = target
@@ -107,10 +107,10 @@ class _Handle:
 class ClickHouse:
     """ClickHouse at `url`: `chdb:///DIR` or `http(s)://user:pw@host:port/db`.
 
-    At most `handles` calls run at once and `max_waiting` wait; the next is refused with StoreBusy. `timeout_s` bounds
-    the wait for a server's answer. `database` overrides the URL's. `scratch` is where the embedded engine's insert
-    files go (they live for one call; default: the process's temporary directory), `memory_bytes` what it may hold in
-    memory (0: a share of what the process may use). Every method raises a `StoreError`.
+    At most `handles` calls run at once and `max_waiting` wait; any further call raises StoreBusy. `timeout_s` bounds
+    the wait for a server's response. `database` overrides the URL's. `scratch` is the directory for the embedded
+    engine's insert files (each exists for one call; default: the process's temporary directory), `memory_bytes` its
+    memory limit (0: two fifths of what the process may use). Every method raises a `StoreError`.
     """
 
     def __init__(
@@ -132,10 +132,10 @@ class ClickHouse:
         self._handles = [_Handle(self._target, timeout_s) for _ in range(handles)]
         self._idle = list(self._handles)
         self._waiters: deque[asyncio.Future[_Handle]] = deque()
-        # Kills need a handle and a thread that no query can hold.
+        # Kills need a handle and a thread that no query can occupy.
         self._kill_handle = _Handle(self._target, timeout_s)
         self._kills: set[asyncio.Task[None]] = set()
-        self._running: dict[asyncio.Future[Any], str | None] = {}  # with the comment by which a read is killed
+        self._running: dict[asyncio.Future[Any], str | None] = {}  # with the log comment by which a read is killed
         self._threads = PrestartedExecutor(handles + 1)
 
     @property
@@ -145,12 +145,12 @@ class ClickHouse:
 
     @property
     def address(self) -> str:
-        """Where it is, for messages; without credentials."""
+        """The URL for messages, without credentials."""
         return self._target.redacted_url
 
     async def start(self) -> None:
-        """Start the threads and open the embedded engine: a limit on threads, or a bad or taken directory, stops the
-        start. A server is met at the first call.
+        """Start the threads and open the embedded engine: a thread limit, or an unusable or locked directory, fails the
+        start. A server is contacted at the first call.
         """
         self._threads.start()
         if not self.embedded:
@@ -161,8 +161,8 @@ class ClickHouse:
         crashes.abort_on_crash()
 
     async def close(self) -> None:
-        """End the reads under way, wait for the inserts, close the handles. A server gets no more than CLOSE_S for
-        either: it may hang.
+        """Kill pending reads, wait for the inserts, close the handles. With a server, which may hang, each of the two
+        waits at most CLOSE_S.
         """
         for done, comment in self._running.items():
             self._cancel_query(done, comment)
@@ -177,7 +177,7 @@ class ClickHouse:
         await asyncio.get_running_loop().run_in_executor(None, self._close_handles)
 
     async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
-        """Insert one block in Native format, given in pieces. The same token again is a no-op in the table."""
+        """Insert one block in Native format, given in pieces. Repeating it with the same token changes nothing."""
 
         def call(client: Client) -> None:
             settings: dict[str, str | int] = {**INSERT_SETTINGS, "insert_deduplication_token": token}
@@ -186,10 +186,10 @@ class ClickHouse:
             client.raw_insert(
                 table,
                 column_names=columns,
-                insert_block=(piece for piece in pieces),  # a list would be joined
+                insert_block=(piece for piece in pieces),  # a list would be joined into one copy
                 settings=settings,
                 fmt="Native",
-                transport_settings={"Content-Length": str(sum(map(len, pieces)))},  # else each is copied into a chunk
+                transport_settings={"Content-Length": str(sum(map(len, pieces)))},  # else pieces are copied into chunks
             )
 
         await self._call(call, errors.from_insert)
@@ -199,7 +199,7 @@ class ClickHouse:
     ) -> list[tuple[object, ...]]:
         """Rows of a read. Values are bound by the engine: `{name:Type}` in the statement, `name` in `parameters`.
 
-        FixedString comes back as bytes. Cancelling the caller cancels the query in the engine.
+        FixedString values are returned as bytes. Cancelling the caller cancels the query in the engine.
         """
         if not _READ.match(sql):
             raise ValueError("a query is a SELECT")
@@ -211,7 +211,7 @@ class ClickHouse:
         def call(client: Client) -> list[tuple[object, ...]]:
             settings = {**_QUERY_SETTINGS, **_limit_settings(self._cap_memory(limits)), "log_comment": comment}
             settings |= _supported_settings(client, QUERY_SETTINGS_IF_KNOWN)
-            # A user whose profile is read-only already may not send the setting.
+            # A user whose profile is already read-only may not send the setting.
             if client.server_settings["readonly"].value == "0":
                 settings["readonly"] = 1
             _require(client, settings)
@@ -226,7 +226,7 @@ class ClickHouse:
         parameters: Mapping[str, object] | None = None,
         settings: Mapping[str, str | int | float] | None = None,
     ) -> None:
-        """Run a statement of ours (DDL, INSERT SELECT); never text with a caller's values in it, those are bound."""
+        """Run a statement of ours (DDL, INSERT SELECT); values of a caller are never part of `sql` but bound."""
 
         def call(client: Client) -> None:
             _require(client, settings or {})
@@ -250,7 +250,7 @@ class ClickHouse:
         await self._threads.run(_classify_errors, create, errors.from_query)
 
     async def probe(self) -> None:
-        """A round trip that reads nothing; raises when ClickHouse does not answer, or something else answers 200."""
+        """A round trip that reads no table; raises a StoreError when the response is missing or not ClickHouse's."""
         if await self.query("SELECT 1", {}, limits=QueryLimits(max_seconds=5)) != [(1,)]:
             raise errors.StoreUnavailable(f"What answers at {self.address} is not ClickHouse.")
 
@@ -275,14 +275,14 @@ class ClickHouse:
             raise
 
     def _cap_memory(self, limits: QueryLimits) -> QueryLimits:
-        """`limits`, and in the embedded engine no more memory than leaves room for inserts and merges."""
+        """`limits`, with memory capped in the embedded engine so that inserts and merges have room."""
         if not self._max_read_bytes:
             return limits
-        asked = limits.max_memory_bytes or self._max_read_bytes
-        return limits._replace(max_memory_bytes=min(asked, self._max_read_bytes))
+        requested = limits.max_memory_bytes or self._max_read_bytes
+        return limits._replace(max_memory_bytes=min(requested, self._max_read_bytes))
 
     def _cancel_query(self, running: "asyncio.Future[T]", comment: str | None) -> None:
-        """Begin to cancel a read in the engine, unless that has begun."""
+        """Start to cancel a read in the engine, unless that is already in progress."""
         if comment is None or running.done():
             return
         self._running[running] = None
@@ -301,16 +301,16 @@ class ClickHouse:
             return await waiter
         except asyncio.CancelledError:
             if waiter.cancelled():
-                with suppress(ValueError):  # a handle came free in the same moment, and passed it by
+                with suppress(ValueError):  # `_release` has already skipped and removed it
                     self._waiters.remove(waiter)
-            else:  # the handle arrived in the moment of the cancellation
+            else:  # the handle was assigned at the moment of the cancellation
                 self._release(waiter.result())
             raise
 
     def _on_done(self, handle: _Handle, future: "asyncio.Future[T]") -> None:
         self._running.pop(future, None)
         if not future.cancelled():
-            future.exception()  # an abandoned call's error is nobody's
+            future.exception()  # retrieved: the caller may be gone
         self._release(handle)
 
     def _release(self, handle: _Handle) -> None:
@@ -322,7 +322,7 @@ class ClickHouse:
         self._idle.append(handle)
 
     async def _kill(self, comment: str, running: "asyncio.Future[T]") -> None:
-        """Cancel the query in the engine; again while it runs, since it may not have begun when the first kill came."""
+        """Cancel the query in the engine; repeated while it runs, since the first kill may precede its start."""
 
         def kill() -> None:
             self._kill_handle.client().command(_KILL, parameters={"comment": comment})
@@ -342,14 +342,14 @@ class ClickHouse:
     @staticmethod
     def _prepare_scratch(scratch: Path) -> None:
         if tempfile.tempdir == os.fspath(scratch):
-            return  # another store of this process uses it already
+            return  # another client in this process already uses it
         try:
             scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
             for left_over in scratch.glob("*.raw"):
                 left_over.unlink()
         except OSError as error:
             raise errors.StoreMisconfigured(f"The directory {scratch} cannot be used: {error.strerror}.") from error
-        # clickhouse-connect asks `tempfile` for a place; the system's may be small or another file system.
+        # clickhouse-connect uses `tempfile`; the system's directory may be small or on another file system.
         tempfile.tempdir = os.fspath(scratch)
 
 
@@ -358,7 +358,7 @@ def _classify_errors(call: Callable[[], T], classify: Callable[[int | None, str]
         return call()
     except Error as error:
         raise classify(error.code, errors.reason(error)) from error
-    except MemoryError as error:  # of the embedded engine, or while its answer became Python objects
+    except MemoryError as error:  # in the embedded engine, or while its result was converted to Python objects
         message = "This process has no memory left for the result; ask for less, or give the process more memory."
         raise classify(errors.MEMORY_LIMIT_EXCEEDED, message) from error
     except (ClickHouseError, HTTPError, OSError) as error:
@@ -366,12 +366,12 @@ def _classify_errors(call: Callable[[], T], classify: Callable[[int | None, str]
 
 
 def _supported_settings(client: Client, settings: Mapping[str, str | int]) -> dict[str, str | int]:
-    """Those that the server knows."""
+    """The settings that the server knows."""
     return {name: value for name, value in settings.items() if name in client.server_settings}
 
 
 def _require(client: Client, settings: Mapping[str, object]) -> None:
-    """StoreMisconfigured where the server or its user would refuse what every call of ours sends."""
+    """StoreMisconfigured if the server does not know one of these settings, or the user may not change it."""
     for name in settings:
         known = client.server_settings.get(name)
         if known is None:

@@ -1,7 +1,7 @@
-"""Connections to a ClickHouse server that can be cut while a thread waits for their answer.
+"""Connections to a ClickHouse server that can be shut down while a thread waits for a response.
 
-A blocking read ends with its answer or its timeout, and a process that stops must not wait that long for a server that
-hangs.
+A blocking read ends with its response or its timeout; a process that shuts down must not wait that long for a server
+that hangs.
 """
 
 import socket
@@ -20,7 +20,7 @@ class AbortableConnections:
     """The connections of one client."""
 
     def __init__(self, scheme: str, host: str, port: int, tls: dict[str, Any]) -> None:
-        self._lock = threading.Lock()  # threads connect while the event loop's cuts
+        self._lock = threading.Lock()  # threads connect while the event loop's thread aborts
         self._open: WeakSet[HTTPConnection] = WeakSet()
         self._aborted = False
         options = {**tls, _PROXIES[scheme]: check_env_proxy(scheme, host, port)}
@@ -28,15 +28,15 @@ class AbortableConnections:
         self.pool.pool_classes_by_scheme = _pool_classes(self)
 
     def register(self, connection: HTTPConnection) -> None:
-        """Remember one, or cut it at once: the client is being closed."""
+        """Track a connection; shut it down at once if the client is being closed."""
         with self._lock:
             self._open.add(connection)
-            late = self._aborted
-        if late:
+            is_aborted = self._aborted
+        if is_aborted:
             _shut_down(connection)
 
     def abort(self) -> None:
-        """End every call under way, now and later."""
+        """Fail every call, pending and future."""
         with self._lock:
             self._aborted = True
             connections = set(self._open)
@@ -44,7 +44,7 @@ class AbortableConnections:
             _shut_down(connection)
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close the idle connections."""
         self.pool.clear()
         all_managers.pop(self.pool, None)
 
@@ -53,9 +53,9 @@ def _shut_down(connection: HTTPConnection) -> None:
     sock = connection.sock  # read once: its own thread may close it meanwhile
     if sock is not None:
         try:
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # under TLS as well: nothing is said any more
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # the TCP socket also under TLS: no close_notify is sent
         except OSError:
-            pass  # it is closed
+            pass  # already closed
 
 
 def _pool_classes(connections: AbortableConnections) -> dict[str, Any]:

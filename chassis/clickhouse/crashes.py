@@ -1,7 +1,7 @@
-"""A crash ends the process at once.
+"""Ends the process at once when it crashes.
 
-The embedded engine catches the signals of a crash to write a report first; it takes minutes for that, or never ends,
-and meanwhile nobody is served and nobody starts the process again. What Python can tell of a crash takes no time.
+The embedded engine handles crash signals to write a report first; that takes minutes or never ends, and meanwhile the
+process serves nothing and is not restarted. Python's own crash report takes no time.
 """
 
 import faulthandler
@@ -22,10 +22,10 @@ _STDERR: Final = 2
 
 
 def abort_on_crash() -> None:
-    """From here on, in this process: the Python stacks of all threads on standard error, then the default action.
+    """From now on a crash writes the Python stacks of all threads to standard error, then takes the default action.
 
-    To be called when the engine is open, which it stays: it takes the signals whenever it begins. Only the main thread
-    can do this; in another nothing is changed.
+    Call it once the engine is open, which it stays: it installs its handlers whenever it is opened. Only the main
+    thread can set signal handlers; in another thread this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         return

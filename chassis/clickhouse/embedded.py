@@ -1,9 +1,8 @@
-"""What the embedded engine is started with: limits of its memory, and settings that its tables have from the moment
-they are loaded.
+"""The configuration of the embedded engine: memory limits, and table settings that apply as soon as tables are loaded.
 
-A server has an operator who gives it a configuration; the engine in the process would take all memory of the machine
-for its own, and its defaults change with its releases. A statement that changes them comes too late: merges begin while
-the tables are loaded, and one of them may be what ended the process before.
+A server has an operator who configures it; the embedded engine would use all memory of the machine, and its defaults
+change between releases. Setting them with a statement is too late: merges begin while the tables are loaded, and one of
+them may be what crashed the process before.
 """
 
 from pathlib import Path
@@ -11,12 +10,12 @@ from typing import Final
 
 from chassis.runtime.memory_limit import available_bytes
 
-MIN_BYTES: Final = 256 * 2**20  # with less it cannot work
+MIN_BYTES: Final = 256 * 2**20  # the engine does not work with less
 CONFIG_FILE_NAME: Final = "sluice-engine.xml"
 
-# Of the memory that the process may use: the rest is for requests, batches and answers (docs/operations.md).
+# Of the memory that the process may use: the rest is for requests, batches and responses (docs/operations.md).
 _MEMORY_FRACTION: Final = 2 / 5
-# The engine's own defaults of these caches are gigabytes; they count as memory in use and do not give way to a query.
+# The engine's defaults for these caches are gigabytes; they count as memory in use and are not evicted for a query.
 _CACHES: Final = {
     "mark_cache_size": 16,
     "primary_index_cache_size": 16,
@@ -27,20 +26,20 @@ _CACHES: Final = {
 
 
 def engine_bytes(configured: int) -> int:
-    """The engine's memory: `configured`, or where that is 0 two fifths of what the process may use."""
+    """The engine's memory limit: `configured`, or if that is 0 two fifths of what the process may use."""
     return max(MIN_BYTES, configured or int(available_bytes() * _MEMORY_FRACTION))
 
 
 def max_read_bytes(engine: int) -> int:
-    """Memory of one read, at most: a quarter, so that some together leave room for inserts and merges."""
+    """The memory limit of one read: a quarter, so that several together leave room for inserts and merges."""
     return engine // 4
 
 
 def configuration(engine: int) -> str:
-    """The engine's configuration file for so much memory.
+    """The engine's configuration file for a memory limit of `engine` bytes.
 
-    A statement, an insert or a merge that would take the engine beyond it fails; the process goes on. `merge_tree`
-    holds for all tables, those of earlier releases too, from the moment they are loaded (migration 0002 says why).
+    A statement, an insert or a merge that would exceed the limit fails; the process goes on. `merge_tree` applies to
+    all tables, also those of earlier releases, from the moment they are loaded (migration 0002 gives the reason).
     """
     caches = "".join(f"  <{name}>{engine // part}</{name}>\n" for name, part in _CACHES.items())
     return (
@@ -57,7 +56,9 @@ def configuration(engine: int) -> str:
 
 
 def write_configuration(directory: Path, engine: int) -> Path:
-    """Write it into the engine's directory, where only this process is; the file. Raises OSError."""
+    """Write the configuration to the engine's directory, which only this process uses; returns the path. Raises
+    OSError.
+    """
     path = directory / CONFIG_FILE_NAME
     text = configuration(engine)
     if not path.exists() or path.read_text() != text:

@@ -1,11 +1,11 @@
-"""What can go wrong between us and ClickHouse, and whether the same call may succeed later.
+"""Errors of ClickHouse, and whether the same call may succeed later.
 
-| error | meaning | the same call again |
+| error | meaning | retry the same call |
 |---|---|---|
-| StoreUnavailable | away, overloaded, full, or not set up as we need it | yes, later |
+| StoreUnavailable | unavailable, overloaded, full, or not set up as required | yes, later |
 | StoreBusy | our own queue in front of it is full | yes, soon |
-| StoreRejected | this statement or this block is refused | no |
-| QueryTimeout, QueryTooLarge | a limit of this read was met | no, ask for less |
+| StoreRejected | this statement or this block is rejected | no |
+| QueryTimeout, QueryTooLarge | a limit of this read was reached | no, request less |
 | StoreMisconfigured | the URL, the directory or the credentials are wrong | after an operator acted |
 """
 
@@ -16,7 +16,7 @@ from chassis.errors import StartupError
 
 
 class StoreError(Exception):
-    """Base of the family. `code` is ClickHouse's error number, where it gave one."""
+    """Base of the family. `code` is ClickHouse's error number, if it sent one."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class StoreError(Exception):
 
 
 class StoreUnavailable(StoreError):
-    """ClickHouse cannot do this now; nothing is wrong with what was asked."""
+    """ClickHouse cannot do this now; the call itself is valid."""
 
 
 class StoreBusy(StoreUnavailable):
@@ -33,7 +33,7 @@ class StoreBusy(StoreUnavailable):
 
 
 class StoreRejected(StoreError):
-    """ClickHouse refuses this statement or block, and will again."""
+    """ClickHouse rejects this statement or block, and will reject it again."""
 
 
 class QueryTimeout(StoreError):
@@ -41,7 +41,7 @@ class QueryTimeout(StoreError):
 
 
 class QueryTooLarge(StoreError):
-    """A read met its limit of memory or rows."""
+    """A read reached its limit of memory or rows."""
 
 
 class StoreMisconfigured(StoreUnavailable, StartupError):
@@ -56,7 +56,7 @@ TOO_MANY_PARTS: Final = 252
 MEMORY_LIMIT_EXCEEDED: Final = 241
 UNKNOWN_DATABASE: Final = 81
 
-# Codes of a read that speak about the store and not about the statement, and what they say.
+# Codes of a read that concern the store and not the statement, with their meaning.
 _STORE_FAULTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((16, 60, 81), "a column, table or database is missing"),
     **dict.fromkeys((164, 242), "read-only"),
@@ -68,9 +68,9 @@ _STORE_FAULTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((74, 75, 76, 87, 88, 243, 425, 499), "files, disk space, object storage"),
     **dict.fromkeys((394, 473), "cancelled, deadlock avoided"),
 }
-# Codes of an insert that only its block can be blamed for. The statement, its columns and settings are the same for
-# every block: a server that does not understand those (60, 62, 115, ...) is set up otherwise, and no block is refused
-# for it. Nor for an end too early (3, 32, 33): our blocks are whole, a connection that broke cut it off.
+# Codes of an insert that only its block can cause. The statement, its columns and settings are the same for every
+# block: a server that does not understand those (60, 62, 115, ...) is set up wrongly, and no block is rejected for it.
+# Neither for an unexpected end of data (3, 32, 33): our blocks are complete, a broken connection truncated it.
 _BLOCK_FAULTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((6, 25, 26, 27, 38, 41, 72, 130, 376, 441, 467, 563, 632, 675, 676), "a value cannot be parsed"),
     **dict.fromkeys((53, 70, 122, 169, 170, 386), "a type does not fit"),
@@ -85,8 +85,8 @@ _MESSAGE_CHARS: Final = 400
 
 
 def from_insert(code: int | None, text: str) -> StoreError:
-    """Classify the failure of an insert. A code that is not known to blame the block is worth another try: senders
-    drop what is refused for good. Too many parts is backpressure; too many partitions, same code, is the block's fault.
+    """Classify the failure of an insert. A code not known to be caused by the block is retryable: clients drop what is
+    rejected permanently. Too many parts is backpressure; too many partitions, same code, is caused by the block.
     """
     message = _shorten(text)
     if code in _BLOCK_FAULTS or (code == TOO_MANY_PARTS and "partitions for single INSERT" in text):
@@ -95,7 +95,7 @@ def from_insert(code: int | None, text: str) -> StoreError:
 
 
 def from_query(code: int | None, text: str) -> StoreError:
-    """Classify the failure of a read. A limit of the query is the caller's, one of the whole server is not."""
+    """Classify the failure of a read. A limit of the query is the caller's fault, one of the whole server is not."""
     message = _shorten(text)
     if code in _TIME_LIMITS:
         return QueryTimeout(message, code)
@@ -107,7 +107,7 @@ def from_query(code: int | None, text: str) -> StoreError:
 
 
 def from_open(code: int | None, text: str) -> StoreError:
-    """Classify the failure of a first contact."""
+    """Classify the failure of opening a client."""
     message = _shorten(text)
     if code in _CREDENTIALS:
         return StoreMisconfigured(f"ClickHouse refuses the user or the password: {message}", code)
@@ -119,8 +119,8 @@ def from_open(code: int | None, text: str) -> StoreError:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in the words of the operating system where it was the network: the layers of the HTTP client
-    around it tell of their pools and retries.
+    """The text of an error; for a network error the operating system's, because the HTTP client's layers around it only
+    describe their pools and retries.
     """
     cause: BaseException | None = error
     while cause is not None:

@@ -1,8 +1,8 @@
 """ClickHouse migrations: the numbered statements of `proto/storage/sql`, applied in order and recorded in
 `sluice_schema`.
 
-ClickHouse has no transactions over DDL, so each statement is one that may be repeated (`IF NOT EXISTS`) and a
-migration is recorded after its last statement: an interrupted run is finished by the next.
+ClickHouse has no transactions over DDL, so each statement is repeatable (`IF NOT EXISTS`) and a migration is recorded
+after its last statement: the next run completes an interrupted one.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ _RETENTION: Final = re.compile(r"\{retention:([^}]+)\}")
 _TABLE: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
 _SETTING: Final = re.compile(r"ALTER TABLE (\w+) MODIFY SETTING (\w+) = .*")
 _LIMITS: Final = QueryLimits(max_seconds=30)
-VERIFY_TIMEOUT_S: Final = 5.0  # for a look at the tables: all who came meanwhile wait for it
-# About one bucket per key. Parts fresh from an insert stay as they came: splitting them would cost the insert.
+VERIFY_TIMEOUT_S: Final = 5.0  # of one verification, which all concurrent calls wait for
+# About one bucket per key. New parts stay unsplit: splitting them would slow the insert.
 _MAP_BUCKET_SETTINGS: Final = (
     ", map_serialization_version = 'with_buckets', map_serialization_version_for_zero_level_parts = 'basic',"
     " map_buckets_strategy = 'linear', max_buckets_in_map = 32, map_buckets_min_avg_size = 4"
@@ -54,17 +54,17 @@ class ClickHouseSchemaTooNew(ClickHouseSchemaError):
 
 
 class ClickHouseSchemaMismatch(ClickHouseSchemaError):
-    """Tables of the same version were made from other statements."""
+    """Tables of the same version were created by other statements."""
 
 
 class SchemaReader(Protocol):
-    """What a look at the schema needs."""
+    """What the verification of the schema needs."""
 
     async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> Rows: ...
 
 
 class Migration(NamedTuple):
-    """One numbered file: its statements, still with placeholders."""
+    """One numbered file: its statements, with placeholders."""
 
     version: int
     name: str
@@ -84,15 +84,16 @@ def migrations() -> list[Migration]:
 def render(statement: str, *, embedded: bool, retention_days: int, bucketed: bool = True) -> str:
     """Fill in the placeholders `{fsync}`, `{bucketed}` and `{retention:EXPR}`."""
     ttl = rf"TTL \1 + INTERVAL {_ttl_days(retention_days)} DAY" if retention_days else ""
-    # The embedded engine has no replica to fall back on: what it acknowledges must be on disk.
+    # The embedded engine has no replica to fall back on: an acknowledged insert must be on disk.
     filled = _RETENTION.sub(ttl, statement).replace("{fsync}", "1" if embedded else "0")
     return filled.replace("{bucketed}", _MAP_BUCKET_SETTINGS if bucketed else "")
 
 
 async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
-    """Bring the tables up to this release and to `retention_days` (0: keep for ever); names what was applied.
+    """Migrate the tables to this release and to `retention_days` (0: keep for ever); returns the names of the applied
+    migrations.
 
-    Idempotent. SchemaTooNew when a later release was here.
+    Idempotent. Raises ClickHouseSchemaTooNew when a later release has migrated the tables.
     """
     await clickhouse.create_database()
     await clickhouse.command(_CREATE_VERSION_TABLE)
@@ -106,11 +107,11 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
             continue
         for statement in migration.statements:
             if _SETTING.fullmatch(statement):
-                continue  # below, with those that an older engine did not know
+                continue  # below, together with settings that an older engine did not know
             sql = render(statement, embedded=clickhouse.embedded, retention_days=retention_days, bucketed=bucketed)
             await clickhouse.command(sql)
         await _apply_settings(clickhouse, migration, settings, resumed=True)
-        # Both values come from our own files.
+        # Both values are from our own files.
         await clickhouse.command(
             f"INSERT INTO sluice_schema (version, name) VALUES ({migration.version}, '{migration.name}')"
         )
@@ -122,10 +123,10 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
 
 
 class VerifiedClickHouse(ClickHouse):
-    """ClickHouse that nothing uses before its tables were looked at: at the start, or once it is there.
+    """ClickHouse whose tables are verified before any use: at the start, or as soon as it is available.
 
-    While they are not those of this release reads and inserts raise StoreUnavailable, so that a service which waits
-    for `sluice migrate` goes on without a restart.
+    Until they are those of this release, reads and inserts raise StoreUnavailable, so that a service that waits for
+    `sluice migrate` continues without a restart.
     """
 
     def __init__(self, url: str, **options: Any) -> None:
@@ -135,35 +136,35 @@ class VerifiedClickHouse(ClickHouse):
         self._last_logged = ""
 
     async def verify_schema(self) -> None:
-        """Look, unless that was done. Raises a StoreError or a SchemaError.
+        """Verify the tables, unless that has succeeded. Raises a StoreError or a ClickHouseSchemaError.
 
-        Whoever comes while a look is under way shares it and its error: they may be many, and a server may hang.
+        Concurrent callers share one verification and its error: they may be many, and a server may hang.
         """
         if self._is_verified:
             return
         if self._verification is None:
             self._verification = asyncio.create_task(self._run_verification())
             self._verification.add_done_callback(self._on_verified)
-        look = self._verification
-        await asyncio.wait((look,))  # goes on for the others when this caller is cancelled
-        if look.cancelled():
+        verification = self._verification
+        await asyncio.wait((verification,))  # continues for the others when this caller is cancelled
+        if verification.cancelled():
             raise StoreUnavailable("ClickHouse is being closed.")
-        look.result()
+        verification.result()
 
     async def close(self) -> None:
-        """As of any ClickHouse."""
+        """Cancel a running verification, then close as the base class does."""
         if self._verification is not None:
             self._verification.cancel()
             await asyncio.wait((self._verification,))
         await super().close()
 
     async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
-        """As of any ClickHouse."""
+        """As in the base class, after the verification."""
         await self._ensure_verified()
         await super().insert(table, columns, pieces, token=token)
 
     async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> Rows:
-        """As of any ClickHouse."""
+        """As in the base class, after the verification."""
         await self._ensure_verified()
         return await super().query(sql, parameters, limits=limits)
 
@@ -174,9 +175,9 @@ class VerifiedClickHouse(ClickHouse):
         except TimeoutError as error:
             raise StoreUnavailable(f"ClickHouse does not answer: nothing within {VERIFY_TIMEOUT_S:g} s") from error
 
-    def _on_verified(self, look: asyncio.Task[None]) -> None:
-        self._verification = None  # after a failure the next call looks again
-        self._is_verified = not look.cancelled() and look.exception() is None
+    def _on_verified(self, verification: asyncio.Task[None]) -> None:
+        self._verification = None  # after a failure the next call verifies again
+        self._is_verified = not verification.cancelled() and verification.exception() is None
 
     async def _ensure_verified(self) -> None:
         if self._is_verified:
@@ -191,7 +192,7 @@ class VerifiedClickHouse(ClickHouse):
 
 
 class _UnverifiedReader(NamedTuple):
-    """Reads of this module, which are the look itself or come before it."""
+    """Reads without verification, for the verification itself and for migrations."""
 
     store: ClickHouse
 
@@ -200,7 +201,9 @@ class _UnverifiedReader(NamedTuple):
 
 
 async def check(clickhouse: SchemaReader) -> None:
-    """SchemaTooOld or SchemaTooNew when the tables are not those of this release."""
+    """Raises ClickHouseSchemaTooOld, ClickHouseSchemaTooNew or ClickHouseSchemaMismatch unless the tables are those of
+    this release.
+    """
     exists = await clickhouse.query(
         "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'sluice_schema'", {}, limits=_LIMITS
     )
@@ -214,7 +217,9 @@ async def check(clickhouse: SchemaReader) -> None:
 
 
 async def _version(clickhouse: SchemaReader, known: list[Migration]) -> int:
-    """The version of the tables, once they are such as this release can have made or can bring further."""
+    """The version of the tables. Raises ClickHouseSchemaTooNew or ClickHouseSchemaMismatch when this release neither
+    made them nor can migrate them.
+    """
     rows = await clickhouse.query("SELECT toInt64(version), name FROM sluice_schema", {}, limits=_LIMITS)
     current = max((int(str(version)) for version, _ in rows), default=0)
     if current > known[-1].version:
@@ -232,7 +237,7 @@ async def _version(clickhouse: SchemaReader, known: list[Migration]) -> int:
 
 
 async def _supported_settings(clickhouse: SchemaReader) -> frozenset[str]:
-    """The settings of tables that the engine knows; it refuses others."""
+    """The MergeTree settings that the engine knows; it rejects others."""
     rows = await clickhouse.query("SELECT name FROM system.merge_tree_settings", {}, limits=_LIMITS)
     return frozenset(str(name) for (name,) in rows)
 
@@ -240,17 +245,17 @@ async def _supported_settings(clickhouse: SchemaReader) -> frozenset[str]:
 async def _apply_settings(
     clickhouse: ClickHouse, migration: Migration, known: frozenset[str], *, resumed: bool = False
 ) -> None:
-    """Give tables the settings of a migration that they do not have and the engine knows. `resumed`: an earlier run may
-    have been interrupted while it had stopped the merges of a table, which would stay so until the server's next start.
+    """Apply those settings of a migration that the engine knows and the tables lack. `resumed`: an earlier run may have
+    been interrupted while the merges of a table were stopped, which would last until the server's next restart.
     """
-    wanted = [found for statement in migration.statements if (found := _SETTING.fullmatch(statement))]
+    wanted = [matched for statement in migration.statements if (matched := _SETTING.fullmatch(statement))]
     if not wanted:
         return
     sql = "SELECT name, engine, engine_full FROM system.tables WHERE database = currentDatabase()"
     rows = await _UnverifiedReader(clickhouse).query(sql, {}, limits=_LIMITS)
     tables = {str(name): (str(engine), str(text)) for name, engine, text in rows}
-    for found in wanted:
-        table, setting = found[1], found[2]
+    for matched in wanted:
+        table, setting = matched[1], matched[2]
         engine, text = tables[table]
         if setting not in known:
             continue
@@ -258,21 +263,21 @@ async def _apply_settings(
             if resumed and engine.endswith("MergeTree"):
                 await _start_merges(clickhouse, table)
         elif engine.endswith("MergeTree"):
-            await _alter_with_merges_stopped(clickhouse, table, found[0])
-        else:  # Distributed, or a view: others have the rows, and merge them
-            hint = f"run `{found[0]}` for the tables behind it, on every server"
+            await _alter_with_merges_stopped(clickhouse, table, matched[0])
+        else:  # Distributed, or a view: other tables store and merge the rows
+            hint = f"run `{matched[0]}` for the tables behind it, on every server"
             log.warning(
                 "a table keeps no rows of its own and has no such setting", table=table, engine=engine, hint=hint
             )
 
 
 async def _alter_with_merges_stopped(clickhouse: ClickHouse, table: str, statement: str) -> None:
-    """Run a statement while no merge of the table runs: one that is under way keeps the settings it began with, and may
-    be what the statement is to prevent.
+    """Run a statement while no merge of the table runs: a running merge keeps its initial settings, and may be what the
+    statement is to prevent.
     """
     try:
         await clickhouse.command(f"SYSTEM STOP MERGES {table}")
-    except StoreError as error:  # a right of its own; the next merge has the setting all the same
+    except StoreError as error:  # needs a privilege of its own; without it the next merge has the setting
         log.warning(
             "merges cannot be stopped (grant SYSTEM MERGES to this user); the setting holds from the next merge on",
             table=table,
@@ -289,7 +294,7 @@ async def _alter_with_merges_stopped(clickhouse: ClickHouse, table: str, stateme
 async def _start_merges(clickhouse: ClickHouse, table: str) -> None:
     try:
         await clickhouse.command(f"SYSTEM START MERGES {table}")
-    except StoreError as error:  # without the right to it nobody has stopped them either
+    except StoreError as error:  # without the privilege, nothing has stopped them either
         log.warning("merges cannot be started", table=table, detail=error.message)
 
 
@@ -315,7 +320,7 @@ async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], reten
 def _ttl_days(retention_days: int) -> int:
     """Days from midnight, at which a row's day begins, to its expiry; 0 for never.
 
-    One more than it is kept: with the same number a row that is just young enough to be taken would expire at once.
+    One more than the retention: otherwise a row just young enough to be accepted would expire at once.
     """
     return retention_days + 1 if retention_days else 0
 
@@ -331,5 +336,5 @@ def _tables_with_ttl(known: list[Migration]) -> list[tuple[str, str]]:
 
 
 def _statements(text: str) -> tuple[str, ...]:
-    # Comments go first: they may hold semicolons.
+    # Comments are removed first: they may contain semicolons.
     return tuple(part.strip() for part in _COMMENT.sub("", text).split(";") if part.strip())

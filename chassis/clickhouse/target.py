@@ -1,4 +1,4 @@
-"""Where ClickHouse is: a URL read once, and the clickhouse-connect client it opens."""
+"""Parses the ClickHouse URL and opens clickhouse-connect clients for it."""
 
 import fcntl
 import os
@@ -25,7 +25,7 @@ _INVALID_URL: Final = (
 
 
 class Target(NamedTuple):
-    """A ClickHouse URL, taken apart. `directory` is set for the embedded engine, `host` for a server."""
+    """A parsed ClickHouse URL. `directory` is set for the embedded engine, `host` for a server."""
 
     database: str | None
     directory: Path | None = None
@@ -35,7 +35,7 @@ class Target(NamedTuple):
     username: str | None = None
     password: str = ""
     options: tuple[tuple[str, str], ...] = ()
-    memory_bytes: int = 0  # of the embedded engine; 0: a share of what the process may use
+    memory_bytes: int = 0  # of the embedded engine; 0: two fifths of what the process may use
 
     @property
     def redacted_url(self) -> str:
@@ -44,14 +44,14 @@ class Target(NamedTuple):
 
 
 def parse_url(url: str, database: str | None = None) -> Target:
-    """Read `chdb:///DIR` or `http(s)://user:pw@host:port/db`; StoreMisconfigured says what is wrong with it.
+    """Parse `chdb:///DIR` or `http(s)://user:pw@host:port/db`; raises StoreMisconfigured with the reason.
 
     `database` overrides the one of the URL.
     """
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError:  # its text may quote the password
+    except ValueError:  # its message may quote the password
         raise errors.StoreMisconfigured(_INVALID_URL) from None
     if parts.scheme == "chdb":
         return _parse_embedded(parts, database)
@@ -59,7 +59,7 @@ def parse_url(url: str, database: str | None = None) -> Target:
         raise errors.StoreMisconfigured(
             f"The ClickHouse URL has the scheme {parts.scheme!r}; it must be chdb:///DIR, http://HOST:PORT/DB or https://HOST:PORT/DB."
         )
-    if "@" in parts.path + parts.query + parts.fragment:  # what comes before it belongs to a password
+    if "@" in parts.path + parts.query + parts.fragment:  # a password with an unescaped / ? or #
         raise errors.StoreMisconfigured(_INVALID_URL)
     if not parts.hostname:
         raise errors.StoreMisconfigured("The ClickHouse URL names no host.")
@@ -95,14 +95,14 @@ def _database_name(name: str | None) -> str | None:
 
 
 def open_client(target: Target, timeout_s: float, connections: AbortableConnections | None = None) -> Client:
-    """A connected client; of a server, over `connections`. Blocks; raises StoreMisconfigured or StoreUnavailable."""
+    """A connected client; for a server, over `connections`. Blocks; raises StoreMisconfigured or StoreUnavailable."""
     if target.directory is not None:
         return _open_embedded(target, target.directory)
     return _open_server(target, timeout_s, connections)
 
 
 def new_connections(target: Target) -> AbortableConnections | None:
-    """Connections for one client of a server, none of them made yet; None for the embedded engine."""
+    """Connections for one client of a server, none opened yet; None for the embedded engine."""
     if target.directory is not None:
         return None
     options = dict(target.options)
@@ -121,12 +121,12 @@ def _open_server(target: Target, timeout_s: float, connections: AbortableConnect
             username=target.username,
             password=target.password,
             database=target.database,
-            # A session would serialise the calls; a hidden retry would send an insert again without our knowing.
+            # A session would serialize the calls; a hidden retry would repeat an insert without our knowledge.
             autogenerate_session_id=False,
             query_retries=0,
             connect_timeout=5,
             send_receive_timeout=max(1, round(timeout_s)),
-            # Blocks travel uncompressed: the gateway's CPU is dearer than the network between it and its store.
+            # Blocks are sent uncompressed: the gateway's CPU costs more than the network between it and ClickHouse.
             compress=False,
             pool_mgr=connections.pool if connections is not None else None,
             ca_cert=options.get("ca_cert"),
@@ -170,7 +170,7 @@ def _open_embedded(target: Target, directory: Path) -> Client:
         if error.code is None and _held_by_another_process(directory):
             raise errors.StoreMisconfigured(
                 f"Another process uses the directory {directory}; the embedded engine allows one.",
-                exit_code=1,  # nothing is wrong with the setting: it may be the last process, about to end
+                exit_code=1,  # the setting may be right: the other process may be about to exit
             ) from error
         if error.code == errors.UNKNOWN_DATABASE:
             raise errors.from_open(error.code, str(error)) from error
@@ -178,7 +178,7 @@ def _open_embedded(target: Target, directory: Path) -> Client:
 
 
 def _held_by_another_process(directory: Path) -> bool:
-    """Whether somebody holds the engine's lock on `directory/status`; its own message does not say so."""
+    """Whether another process holds the engine's lock on `directory/status`; the engine's error does not say so."""
     try:
         with (directory / "status").open("rb") as status:
             fcntl.flock(status, fcntl.LOCK_SH | fcntl.LOCK_NB)

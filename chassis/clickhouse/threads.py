@@ -1,4 +1,4 @@
-"""The threads of calls into ClickHouse, all of them started before the first call."""
+"""The threads for calls into ClickHouse, all of them started before the first call."""
 
 import asyncio
 import threading
@@ -15,11 +15,11 @@ _NAME: Final = "clickhouse"
 
 
 class PrestartedExecutor:
-    """`count` threads: as many calls at once.
+    """`count` threads: as many concurrent calls.
 
-    A pool starts a thread when a call needs one, and has queued the call when the system refuses the thread (`ulimit
-    -u`, the pids limit of a container): the caller is told of an error, and another thread makes the call all the same.
-    So none is left to be started then. An idle one costs 15 KB of memory, and nothing else.
+    A ThreadPoolExecutor starts a thread when a call needs one, and has already queued the call when the system denies
+    the thread (`ulimit -u`, the pids limit of a container): the caller gets an error, and another thread makes the call
+    nevertheless. So all threads are started in advance. An idle one costs 15 KB of memory, and nothing else.
     """
 
     def __init__(self, count: int) -> None:
@@ -28,28 +28,28 @@ class PrestartedExecutor:
         self._started = False
 
     def start(self) -> None:
-        """Start them, unless they are. Raises StoreMisconfigured where the system refuses one; the next try is anew."""
+        """Start all threads; idempotent. Raises StoreMisconfigured when the system denies one; a later call retries."""
         if self._started:
             return
-        all_here = threading.Barrier(self._count)  # each waits for all, so that none serves two and is counted twice
+        all_started = threading.Barrier(self._count)  # each waits for all, so that no thread runs two of these calls
         try:
             for _ in range(self._count):
-                self._pool.submit(all_here.wait)
+                self._pool.submit(all_started.wait)
         except RuntimeError as error:
-            all_here.abort()
+            all_started.abort()
             self._pool.shutdown(wait=False)
             self._pool = ThreadPoolExecutor(self._count, thread_name_prefix=_NAME)
             raise StoreMisconfigured(f"The {self._count} threads for ClickHouse cannot be started: {error}.") from error
         self._started = True
 
     def run(self, function: Callable[P, T], *args: P.args, **_none: P.kwargs) -> "asyncio.Future[T]":
-        """Have a thread call it. Raises StoreMisconfigured as `start` does, and RuntimeError after `close`: then nobody
-        calls it.
+        """Call the function in a thread. Raises StoreMisconfigured as `start` does, and RuntimeError after `close`; the
+        function is then not called.
         """
         self.start()
         return asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
 
     def close(self) -> None:
-        """Wait for the calls under way; blocks."""
+        """Wait for pending calls; blocks."""
         self._pool.shutdown(wait=True)
-        self._started = True  # what comes now is refused by the pool
+        self._started = True  # later calls are rejected by the pool

@@ -1,10 +1,11 @@
-"""The relational store: SQLAlchemy Core over an async engine, SQLite by default, PostgreSQL by URL.
+"""The database: SQLAlchemy Core over an async engine, SQLite by default, PostgreSQL by URL.
 
-There is one path for both: statements are Core expressions, times go through `UtcTime`, text through `text`, a
-transaction says up front whether it writes. Writers take turns, in this process and with all others: SQLite knows no
-other way (`BEGIN IMMEDIATE`: a transaction that turns from reading to writing would fail instead of waiting), and on
-PostgreSQL an advisory lock gives the same. So nobody's read is stale by the time he writes, no transaction fails
-because of another one, and what holds on one database holds on both; a control database writes seldom enough.
+Both use the same code: statements are Core expressions, times are `UtcTime`, strings are `text`, and a transaction
+declares at its start whether it writes. Write transactions are serialized, in this process and across processes: SQLite
+has no alternative (`BEGIN IMMEDIATE`: a transaction that turns from reading to writing would fail instead of waiting),
+and on PostgreSQL an advisory lock does the same. So data read in a write transaction is current when it writes, no
+transaction fails because of another one, and both databases give the same guarantees; a control database has few enough
+writes.
 """
 
 import asyncio
@@ -29,9 +30,9 @@ from chassis.errors import ServiceUnavailable, StartupError
 from chassis.runtime.settings import ChassisSettings
 
 POOL_SIZE: Final = 5
-MAX_WAIT_S: Final = 5.0  # to get into a transaction (a connection, the turn to write), and again for each answer
-MIGRATION_WAIT_S: Final = 600.0  # for each answer; another process may be migrating
-RECOVERED_AFTER_S: Final = 1.0  # without a fault, until an outage counts as over: half an outage is one, not many
+MAX_WAIT_S: Final = 5.0  # to begin a transaction (connection, write lock), and again for each response
+MIGRATION_WAIT_S: Final = 600.0  # for each response; another process may be migrating
+RECOVERED_AFTER_S: Final = 1.0  # without a failure, until an outage counts as over: a partial outage is logged once
 _DRIVERS: Final = {"sqlite": ("sqlite+pysqlite", "sqlite+aiosqlite"), "postgresql": ("postgresql+psycopg",) * 2}
 _WRITES: Final = "sluice_writes"
 _READ_OPTIONS: Final[dict[str, dict[str, Any]]] = {
@@ -40,10 +41,10 @@ _READ_OPTIONS: Final[dict[str, dict[str, Any]]] = {
 }
 _WRITE_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "sqlite": {_WRITES: True},
-    # Each statement sees what was committed before it: the snapshot must not be older than the turn.
+    # Each statement sees what was committed before it: the snapshot must not be older than the write lock.
     "postgresql": {_WRITES: True, "isolation_level": "READ COMMITTED"},
 }
-# FULL: a revocation or a new key must survive power loss; a control database commits rarely enough to afford the fsync.
+# FULL: a revocation or a new key must survive power loss; a control database commits rarely enough for the fsync.
 _PRAGMAS: Final = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON")
 _ACQUIRE_WRITE_LOCK: Final = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'sluice', 'big')})"
 _STATEMENT_ERRORS: Final = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.NotSupportedError)
@@ -53,18 +54,18 @@ log = structlog.get_logger(__name__)
 
 
 class DatabaseUnusable(StartupError):
-    """The URL, driver or file will not do; the message is one sentence for the operator."""
+    """The URL, driver or file cannot be used; the message is one sentence for the operator."""
 
 
 class DatabaseUnavailable(ServiceUnavailable):
-    """The store is away or overloaded right now; the cause says why."""
+    """The database is unavailable or overloaded (503); the exception's cause has the reason."""
 
     def __init__(self) -> None:
         super().__init__("The database is not available.")
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """An aware UTC time, to the millisecond: TIMESTAMPTZ on PostgreSQL, on SQLite RFC 3339 text, which sorts alike."""
+    """An aware UTC time in milliseconds: TIMESTAMPTZ on PostgreSQL, RFC 3339 text on SQLite, which sorts the same."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -87,34 +88,34 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 def to_milliseconds(time: datetime) -> datetime:
-    """The same instant in UTC, cut to whole milliseconds: what the store keeps."""
+    """The same instant in UTC, truncated to the milliseconds that the database stores."""
     utc = time.astimezone(UTC)
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
 
 
 def format_time(time: datetime) -> str:
-    """`2026-11-20T15:17:03.123Z`."""
+    """RFC 3339 in UTC with milliseconds: `2026-11-20T15:17:03.123Z`."""
     return time.astimezone(UTC).strftime(_TIME_FORMAT)[:-3] + "Z"
 
 
 def text(length: int) -> sa.types.TypeEngine[str]:
-    """Text that compares by code point on both engines, whatever the collation of a PostgreSQL database is."""
+    """Text that compares by code point in both databases, whatever the collation of a PostgreSQL database."""
     return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
 
 
 def enum_check(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
-    """Holds a column to the values of an enum."""
-    listed = ", ".join(f"'{value}'" for value in values)
-    return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
+    """A CHECK constraint that limits a column to the values of an enum."""
+    quoted = ", ".join(f"'{value}'" for value in values)
+    return sa.CheckConstraint(f"{column} IN ({quoted})", name=column)
 
 
 class Database:
     """A small pool of connections; every use is one transaction.
 
-    A transaction that cannot get what it needs (a connection, the turn to write, the file, the server) raises
-    DatabaseUnavailable, which is answered 503: within `max_wait_s` when it cannot begin, and within that again when an
-    answer does not come. Faults of a statement (a broken constraint) come through as they are; the transaction is over
-    then, for PostgreSQL takes no further statement.
+    A transaction that cannot get what it needs (a connection, the write lock, the file, the server) raises
+    DatabaseUnavailable, which becomes a 503: within `max_wait_s` when it cannot begin, and within that again when a
+    response is missing. Errors of a statement (a violated constraint) are raised unchanged; they end the transaction,
+    because PostgreSQL accepts no further statement in it.
     """
 
     name: Final = "database"
@@ -132,7 +133,7 @@ class Database:
 
     @classmethod
     def from_settings(cls, settings: ChassisSettings) -> Self:
-        """The store of the settings."""
+        """The database of the settings."""
         return cls(
             settings.effective_database_url,
             pool_size=settings.database_connections,
@@ -140,7 +141,7 @@ class Database:
         )
 
     async def start(self) -> None:
-        """Make the pool. Nothing is connected yet, so a server that is away does not keep a service from starting."""
+        """Create the pool. Nothing connects yet, so a service can start while its server is unavailable."""
         pool = {"pool_size": self._pool_size, "max_overflow": 0, "pool_timeout": self._max_wait_s}
         with _report_missing_driver(self._url):
             options = _engine_options(self._url, self._max_wait_s, asynchronous=True)
@@ -148,7 +149,7 @@ class Database:
         _register_listeners(self._engine.sync_engine, self._max_wait_s)
 
     async def close(self) -> None:
-        """Let transactions under way finish, then close every connection; later uses raise DatabaseUnavailable."""
+        """Wait for active transactions, then close every connection; later uses raise DatabaseUnavailable."""
         engine, self._engine = self._engine, None
         if engine is None:
             return
@@ -160,12 +161,12 @@ class Database:
         await engine.dispose()
 
     async def probe(self) -> None:
-        """Read one row of the schema's own table; raises DatabaseUnavailable."""
+        """Read one row of Alembic's version table; raises DatabaseUnavailable."""
         async with self.read() as connection:
             await connection.execute(sa.text("SELECT version_num FROM alembic_version"))
 
     def read(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """A transaction that only reads, on one snapshot."""
+        """A read-only transaction on one snapshot."""
         return self._transaction(writes=False)
 
     def write(self) -> AbstractAsyncContextManager[AsyncConnection]:
@@ -180,8 +181,8 @@ class Database:
         self._active_transactions += 1
         self._idle.clear()
         try:
-            async with AsyncExitStack() as entered:
-                yield await self._begin_transaction(entered, engine, writes=writes)
+            async with AsyncExitStack() as stack:
+                yield await self._begin_transaction(stack, engine, writes=writes)
             self._outage_log.succeeded()
         except (exc.DBAPIError, exc.TimeoutError) as error:
             if is_statement_error(error):
@@ -193,20 +194,18 @@ class Database:
             if not self._active_transactions:
                 self._idle.set()
 
-    async def _begin_transaction(
-        self, entered: AsyncExitStack, engine: AsyncEngine, *, writes: bool
-    ) -> AsyncConnection:
-        """A connection inside a transaction; `entered` is what is left at its end."""
+    async def _begin_transaction(self, stack: AsyncExitStack, engine: AsyncEngine, *, writes: bool) -> AsyncConnection:
+        """A connection inside a transaction; closing `stack` ends both."""
         try:
             async with asyncio.timeout(self._max_wait_s):
                 if writes:
-                    await entered.enter_async_context(self._write_lock)
-                connection = await entered.enter_async_context(self._checkout(engine))
+                    await stack.enter_async_context(self._write_lock)
+                connection = await stack.enter_async_context(self._checkout(engine))
                 await connection.execution_options(**(_WRITE_OPTIONS if writes else _READ_OPTIONS)[engine.dialect.name])
                 if writes:
-                    await entered.enter_async_context(connection.begin())
+                    await stack.enter_async_context(connection.begin())
                 else:
-                    await connection.begin()  # there is nothing to commit: giving the connection back rolls back
+                    await connection.begin()  # there is nothing to commit: returning the connection rolls back
         except TimeoutError as error:
             self._outage_log.failed(f"no transaction could begin within {self._max_wait_s:g} s")
             raise DatabaseUnavailable from error
@@ -218,53 +217,53 @@ class Database:
             try:
                 yield connection
             finally:
-                if self._engine is not engine:  # its pool is gone or about to go, and nobody else would close it
+                if self._engine is not engine:  # its pool is or will be disposed, and would not close it
                     await connection.invalidate()
 
 
 class _OutageLog:
-    """Whether the store is away, said once when it goes and once when it is back: not for every request in between."""
+    """Logs the begin and the end of an outage once, not for every request in between."""
 
     def __init__(self) -> None:
         self._is_down = False
         self._failed_at = 0.0
 
     def failed(self, reason: str) -> None:
-        """A transaction could not be had."""
+        """A transaction failed or could not begin."""
         self._failed_at = time.monotonic()
         if not self._is_down:
             self._is_down = True
             log.warning("database unavailable", reason=one_line(reason))
 
     def succeeded(self) -> None:
-        """A transaction went through."""
+        """A transaction succeeded."""
         if self._is_down and time.monotonic() - self._failed_at >= RECOVERED_AFTER_S:
             self._is_down = False
             log.warning("database back")
 
 
 def one_line(reason: str) -> str:
-    """What a driver says, for a log line or a sentence: drivers like several lines."""
+    """A driver's error, which may span several lines, as one line for a log or a message."""
     return " ".join(reason.split())
 
 
 def is_statement_error(error: exc.SQLAlchemyError) -> bool:
-    """Whether the same statement would fail again on a healthy store: a broken constraint, a missing table."""
+    """Whether the same statement would fail again on a healthy database: a violated constraint, a missing table."""
     cause = getattr(error, "orig", None)
     if isinstance(cause, sqlite3.Error):
-        # The generic code stands for bad SQL; a busy, full, unreadable or damaged file has a code of its own.
+        # The generic code means bad SQL; a busy, full, unreadable or damaged file has a code of its own.
         code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         return isinstance(error, _STATEMENT_ERRORS) or code == sqlite3.SQLITE_ERROR
     return isinstance(error, _STATEMENT_ERRORS)
 
 
 def migration_engine(url: str, max_wait_s: float = MIGRATION_WAIT_S) -> sa.Engine:
-    """A blocking engine on the same store, one connection, every transaction a writing one. Raises DatabaseUnusable."""
+    """A blocking engine for the same database: one connection, only write transactions. Raises DatabaseUnusable."""
     parsed = _with_driver(url, asynchronous=False)
-    writing = _WRITE_OPTIONS[parsed.get_backend_name()]
+    write_options = _WRITE_OPTIONS[parsed.get_backend_name()]
     with _report_missing_driver(parsed):
         options = _engine_options(parsed, max_wait_s, asynchronous=False)
-        engine = sa.create_engine(parsed, poolclass=sa.NullPool, execution_options=writing, **options)
+        engine = sa.create_engine(parsed, poolclass=sa.NullPool, execution_options=write_options, **options)
     _register_listeners(engine, max_wait_s)
     return engine
 
@@ -277,13 +276,13 @@ def server_version(connection: sa.Connection) -> str:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file behind a `sqlite://` URL; None for a server."""
+    """The file of a `sqlite://` URL; None for a server."""
     parsed = _with_driver(url, asynchronous=False)
     return Path(parsed.database or "") if parsed.get_backend_name() == "sqlite" else None
 
 
 def redacted_url(url: str) -> str:
-    """The URL for people: without its password, and without options, which may hold another one."""
+    """The URL for messages: without its password, and without options, which may contain another one."""
     parsed = _with_driver(url, asynchronous=False)
     return parsed.set(drivername=url.partition(":")[0], query={}).render_as_string(hide_password=True)
 
@@ -299,18 +298,18 @@ def _with_driver(url: str, *, asynchronous: bool) -> sa.URL:
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise DatabaseUnusable("The database URL must name a file: sqlite:///FILE.")
     if parsed.get_backend_name() == "postgresql" and url.partition("?")[0].count("@") > 1:
-        # The rest of the password would be taken for the host, and be shown.
+        # The rest of the password would be parsed as the host, and be shown.
         raise DatabaseUnusable("The database URL has an @ too many: in a user name or password write it as %40.")
     return parsed.set(drivername=drivers[asynchronous])
 
 
 def _engine_options(url: sa.URL, max_wait_s: float, *, asynchronous: bool) -> dict[str, Any]:
-    """Those of an engine that hang on its database."""
+    """The engine options that depend on the database."""
     options: dict[str, Any] = {"hide_parameters": True}
     if url.get_backend_name() == "postgresql":
         from chassis.db import postgresql  # noqa: PLC0415 - the driver is there only where a server is used
 
-        options["pool_pre_ping"] = asynchronous  # connections of before a restart of the server are replaced unseen
+        options["pool_pre_ping"] = asynchronous  # replaces connections that broke when the server was restarted
         if asynchronous:
             options["async_creator"] = postgresql.connection_factory(
                 postgresql.AsyncPostgresConnection, url, max_wait_s
@@ -328,11 +327,11 @@ def _report_missing_driver(url: sa.URL) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         backend = url.get_backend_name()
-        needed = (
+        message = (
             f"The database {backend} needs the Python package {error.name}, which is not installed: "
             f"pip install 'sluice[{backend}]'."
         )
-        raise DatabaseUnusable(needed) from error
+        raise DatabaseUnusable(message) from error
 
 
 def _register_listeners(engine: sa.Engine, max_wait_s: float) -> None:
@@ -344,7 +343,7 @@ def _register_listeners(engine: sa.Engine, max_wait_s: float) -> None:
 
 
 def _configure_sqlite(max_wait_s: float, connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions begin where `_begin_sqlite` says, not where the driver guesses
+    connection.isolation_level = None  # `_begin_sqlite` begins transactions; the driver would do so implicitly
     cursor = connection.cursor()
     for pragma in (f"PRAGMA busy_timeout = {round(max_wait_s * 1_000)}", *_PRAGMAS):
         cursor.execute(pragma)

@@ -1,12 +1,12 @@
-"""SQLite under the relational store: connections that end once, and do a statement in one order.
+"""The SQLite driver: connections that can be closed twice, and one thread call per statement.
 
-A connection is a thread, which takes its orders from a queue until it is told to stop. aiosqlite tells it so each time
-that somebody closes the connection, and waits for the thread to have heard: whoever comes second, when a task that is
-being cancelled closes what another is closing, waits for a thread that is gone, for ever, and the process with him at
-its end.
+An aiosqlite connection is a thread that takes calls from a queue until it is stopped. aiosqlite stops it whenever a
+task closes the connection, and waits for the thread to confirm. If a task that is being cancelled closes a connection
+that another task is closing, the second waits for a thread that has ended: for ever, and so does the process at its
+end.
 
-Each order costs two switches between threads, which is more than most statements do. aiosqlite gives four for one
-statement (a cursor, the statement, its rows, the cursor's end); here it is one, and no cursor is left behind.
+Each call costs two switches between threads, which is more than most statements take. aiosqlite makes four calls for
+one statement (open a cursor, execute, fetch, close the cursor); here it is one, and no cursor stays open.
 """
 
 import asyncio
@@ -24,32 +24,32 @@ _ITER_CHUNK_SIZE: Final = 64  # aiosqlite's own value
 
 
 class SqliteConnection(aiosqlite.Connection):
-    """Whoever closes it waits for the one end that there is; a cursor of it does a statement as a whole."""
+    """A connection that can be closed concurrently, with cursors that execute a statement in one call."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connect, _ITER_CHUNK_SIZE)
-        self._thread.daemon = True  # a process that ends waits for none of them
+        self._thread.daemon = True  # the process does not wait for it at exit
         self._stop_requested = False
         self._stopped: asyncio.Future[Any] | None = None
 
     def stop(self) -> "asyncio.Future[Any] | None":
-        """Done when the thread has ended; None where there is no event loop any more."""
+        """A future that is done when the thread has ended; None when there is no event loop any more."""
         if not self._stop_requested:
             self._stop_requested, self._stopped = True, super().stop()
         return None if self._stopped is None else asyncio.shield(self._stopped)
 
     def cursor(self) -> "Cursor":  # type: ignore[override]
-        """Asks nothing of the thread yet."""
+        """A cursor object; the thread is not called yet."""
         return Cursor(self)
 
     async def run_statement(self, method: str, sql: str, parameters: Any) -> "_StatementResult":
-        """A statement, in one order; `how` is the name of a method of `sqlite3.Cursor`."""
-        done: _StatementResult = await self._execute(_execute_statement, self._conn, method, sql, parameters)  # type: ignore[no-untyped-call]
-        return done
+        """Execute a statement in one call to the thread; `method` is a method of `sqlite3.Cursor`."""
+        result: _StatementResult = await self._execute(_execute_statement, self._conn, method, sql, parameters)  # type: ignore[no-untyped-call]
+        return result
 
 
 class Cursor:
-    """As much of an `aiosqlite.Cursor` as the dialect uses. All rows are in memory, those of streams too."""
+    """The part of `aiosqlite.Cursor` that the dialect uses. All rows are in memory, also those of streams."""
 
     def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
@@ -75,12 +75,12 @@ class Cursor:
 
     async def fetchmany(self, size: int | None = None) -> list[Any]:
         rows = self._result.rows
-        taken = rows[: size or self.arraysize]
-        del rows[: len(taken)]
-        return taken
+        batch = rows[: size or self.arraysize]
+        del rows[: len(batch)]
+        return batch
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no SQLite cursor is open."""
 
     @property
     def description(self) -> Any:
@@ -97,7 +97,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class _StatementResult:
-    """What came of a statement, as PEP 249 has it."""
+    """The result of a statement, with the attributes of a PEP 249 cursor."""
 
     description: Any = None
     rows: list[Any] = field(default_factory=list)
@@ -105,25 +105,25 @@ class _StatementResult:
     lastrowid: int | None = None
 
 
-def _execute_statement(connection: sqlite3.Connection, how: str, sql: str, parameters: Any) -> _StatementResult:
+def _execute_statement(connection: sqlite3.Connection, method: str, sql: str, parameters: Any) -> _StatementResult:
     with contextlib.closing(connection.cursor()) as cursor:
-        getattr(cursor, how)(sql, parameters)
+        getattr(cursor, method)(sql, parameters)
         rows = cursor.fetchall() if cursor.description else []
         return _StatementResult(cursor.description, rows, cursor.rowcount, cursor.lastrowid)
 
 
 class _RollbackOnClose(sqlite3.Connection):
-    """One that ends its transaction with itself. SQLite keeps a closed connection alive, and its lock, for as long as
-    somebody has a cursor of it: the traceback of a task that was cancelled does.
+    """Rolls back its transaction when closed. SQLite keeps a closed connection and its lock alive as long as a cursor
+    of it is referenced, which the traceback of a cancelled task does.
     """
 
     def close(self) -> None:
-        with contextlib.suppress(sqlite3.Error):  # closed already, or the file is away
+        with contextlib.suppress(sqlite3.Error):  # already closed, or the file is unavailable
             self.rollback()
         super().close()
 
 
 def connection_factory(url: sa.URL) -> Callable[[], SqliteConnection]:
-    """What makes an engine's connections."""
+    """The function with which an engine opens connections."""
     arguments, options = url.get_dialect()().create_connect_args(url)
     return partial(SqliteConnection, partial(sqlite3.connect, *arguments, factory=_RollbackOnClose, **options))

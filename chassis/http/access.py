@@ -1,7 +1,8 @@
-"""Access rules of routes, and the checks that hold them before a handler runs.
+"""Access rules of routes, and the checks that enforce them before a handler runs.
 
-A rule is data (`public()`, `visitor()`, `bearer(scope)`, `session()`, `project_key()`); the guards are handed in.
-`guarded` joins the two, so a handler never runs unchecked and a route cannot be declared without its rule.
+A rule is data (`public()`, `anonymous()`, `bearer(scope)`, `session()`, `project_key()`); the guards (`Guards`) are
+passed in. `with_access_check` combines the two: a handler never runs unchecked, and a route cannot be declared without
+a rule.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -25,11 +26,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ExistenceCheck = Callable[[web.Request, AuthenticatedCredential], Awaitable[None]]
 
 AUTHORIZATION_CONTEXT: Final = web.RequestKey("reach", AuthorizationContext)
-REQUIRED_SCOPES: Final = web.RequestKey("scopes", frozenset[str])  # one of which the route takes
+REQUIRED_SCOPES: Final = web.RequestKey("scopes", frozenset[str])  # of which the route requires one
 AUTHENTICATED_CREDENTIAL: Final = web.RequestKey("grant", AuthenticatedCredential)
 ALLOWS_PENDING_MFA: Final = web.RequestKey(
     "owing", bool
-)  # whether the route takes a session whose second factor is owed
+)  # whether the route accepts a session whose second factor is pending
 PROJECT: Final = web.RequestKey("project", ProjectIdentity)
 
 _NO_QUERY: Final = MultiDictProxy(MultiDict[str]())
@@ -37,18 +38,18 @@ _NO_QUERY: Final = MultiDictProxy(MultiDict[str]())
 
 @dataclass(frozen=True, slots=True)
 class Public:
-    """Anyone may call."""
+    """Anyone may call; no rate limit applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anonymous:
-    """Anyone may call who has no credential yet, so often as an address may."""
+    """Anyone may call without a credential; the rate limits of the client address apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class BearerAuth:
-    """A bearer token whose reach has one of `scopes` in the organization (and project) of the path. `sight` is asked
-    before 403 is said, and raises NotFound for what the caller would see if it were there.
+    """A bearer token with one of `scopes` in the organization (and project) of the path. `existence_check` runs before
+    a 403 and raises NotFound for a missing resource that the caller could read if it existed.
     """
 
     scopes: tuple[str, ...]
@@ -57,65 +58,67 @@ class BearerAuth:
 
 @dataclass(frozen=True, slots=True)
 class SessionAuth:
-    """A dashboard session, wherever it is; `owing`: also one whose user has yet to show the second factor."""
+    """A dashboard session, of any organization. `allows_pending_mfa`: also one whose second factor is pending."""
 
     allows_pending_mfa: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectKeyAuth:
-    """A project key, in a header or in the query."""
+    """A project key, in a header or in the query string."""
 
 
 Access = Public | Anonymous | BearerAuth | SessionAuth | ProjectKeyAuth
 
 
 def public() -> Access:
-    """No credential."""
+    """A route that requires no credential."""
     return Public()
 
 
 def anonymous() -> Access:
-    """429 for an address that calls too often, or has failed too often, before any byte of the body is read."""
+    """A route without credential: 429, before any byte of the body is read, for an address with too many requests or
+    too many failed authentications.
+    """
     return Anonymous()
 
 
 def bearer(*scopes: str) -> Access:
-    """401 without a good token, 404 when the path is out of its sight, 403 without one of `scopes`. Which of several it
-    takes is for the handler to say.
+    """401 without a valid token, 404 for an organization or project that it may not see, 403 without one of `scopes`.
+    Of several scopes one suffices; the handler decides what each permits.
     """
     return BearerAuth(scopes)
 
 
 def session(*, allows_pending_mfa: bool = False) -> Access:
-    """401 without a good session, or (but for `owing`) while its second factor is owed; 403 for other tokens."""
+    """401 without a valid session, or (unless `allows_pending_mfa`) while its second factor is pending; 403 for other
+    tokens.
+    """
     return SessionAuth(allows_pending_mfa)
 
 
 def project_key() -> Access:
-    """A project key, checked and held to its rate before any byte of the body is read; a refusal closes the
-    connection.
-    """
+    """A project key, checked and rate-limited before any byte of the body is read; a refusal closes the connection."""
     return ProjectKeyAuth()
 
 
 class BearerCheck(Protocol):
-    """What `bearer` routes are guarded by, in two steps."""
+    """The guard of `bearer` and `session` routes, in two steps."""
 
     async def authenticate(self, authorization: str | None) -> AuthenticatedCredential:
-        """Who it is. Raises ApiError: 401, 503."""
+        """Authenticate the caller. Raises ApiError: 401, 503."""
 
     async def authorize(
         self, grant: AuthenticatedCredential, org_slug: str, project_slug: str | None, scopes: Collection[str]
     ) -> AuthorizationContext:
-        """How far they reach. Raises ApiError: 404, then 403; 503."""
+        """Authorize the caller for an organization and project. Raises ApiError: 404, then 403; 503."""
 
 
 class ProjectKeyCheck(Protocol):
-    """What `project_key` routes are guarded by. Raises ApiError: 400 for over-long values, 401, 403, 503.
+    """The guard of `project_key` routes. Raises ApiError: 400 for over-long values, 401, 403, 503.
 
-    `admit` is asked before a key that nobody knows yet costs a look-up, `found` is told of a good key before 403 is
-    said; what they raise comes through.
+    `before_lookup` is called before the lookup of a key that is not in memory, `on_authenticated` with the project of a
+    valid key before a 403. Their exceptions propagate.
     """
 
     async def check(
@@ -132,25 +135,25 @@ class ProjectKeyCheck(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """The checks a process has; a service deployed alone has only those that its routes name."""
+    """The guards of a process; a service deployed alone has only those that its routes need."""
 
     bearer: BearerCheck | None = None
     project_key: ProjectKeyCheck | None = None
 
     @classmethod
     def over(cls, auth: AuthGuards) -> Self:
-        """Both, over the relational store."""
+        """Both guards, backed by the relational store."""
         return cls(auth.bearer, auth.project_keys)
 
 
 def authorization_context(request: web.Request) -> AuthorizationContext:
-    """What the caller may do; on `bearer` routes only."""
+    """What the caller may do. On `bearer` routes only."""
     return request[AUTHORIZATION_CONTEXT]
 
 
 async def reauthorize(request: web.Request, connection: AsyncConnection, now: datetime) -> AuthorizationContext:
-    """What the caller may do as of this transaction, and from here on; on `bearer` routes only. Raises what the guard
-    would raise.
+    """Reload, within this transaction, what the caller may do; the request keeps the result. On `bearer` routes only.
+    Raises the same errors as the guard.
     """
     scopes: frozenset[str] = request[REQUIRED_SCOPES]
     request[AUTHORIZATION_CONTEXT] = await reload_authorization(connection, request[AUTHORIZATION_CONTEXT], scopes, now)
@@ -158,13 +161,13 @@ async def reauthorize(request: web.Request, connection: AsyncConnection, now: da
 
 
 def authenticated_credential(request: web.Request) -> AuthenticatedCredential:
-    """Whose session it is; on `session` routes only."""
+    """The session of the caller. On `session` routes only."""
     return request[AUTHENTICATED_CREDENTIAL]
 
 
 async def reauthenticate(request: web.Request, connection: AsyncConnection, now: datetime) -> AuthenticatedCredential:
-    """Whose session it is as of this transaction, and from here on; on `session` routes only. Raises what the guard
-    would raise.
+    """Reload the caller's session within this transaction; the request keeps the result. On `session` routes only.
+    Raises the same errors as the guard.
     """
     request[AUTHENTICATED_CREDENTIAL] = await reload_session_credential(
         connection, request[AUTHENTICATED_CREDENTIAL].token_id, now, allow_pending_mfa=request[ALLOWS_PENDING_MFA]
@@ -173,48 +176,48 @@ async def reauthenticate(request: web.Request, connection: AsyncConnection, now:
 
 
 def project(request: web.Request) -> ProjectIdentity:
-    """The project that the key speaks for; on `project_key` routes only."""
+    """The project that the key identifies. On `project_key` routes only."""
     return request[PROJECT]
 
 
 def with_access_check(
-    access: Access, handler: Handler, guards: Guards, admission: RateLimits, limit: LimitClass
+    access: Access, handler: Handler, guards: Guards, rate_limits: RateLimits, limit: LimitClass
 ) -> Handler:
-    """`handler` behind its rule. Raises ValueError when the rule has no guard in this process.
+    """Wrap `handler` in its access rule. Raises ValueError when the rule has no guard in this process.
 
-    `limit` is what requests of a principal count as, on `bearer` and `session` routes; those with a project key are
-    OTLP.
+    `limit` is the class of a principal's requests on `bearer` and `session` routes; requests with a project key count
+    as OTLP.
     """
     if isinstance(access, Public):
         return handler
     if isinstance(access, Anonymous):
-        return _with_address_limits(handler, admission)
+        return _with_address_limits(handler, rate_limits)
     if isinstance(access, BearerAuth | SessionAuth):
         if guards.bearer is None:
             raise ValueError(f"nothing guards {access}")
         if isinstance(access, SessionAuth):
-            return _with_session_check(guards.bearer, access.allows_pending_mfa, handler, admission, limit)
-        return _with_bearer_check(guards.bearer, access, handler, admission, limit)
+            return _with_session_check(guards.bearer, access.allows_pending_mfa, handler, rate_limits, limit)
+        return _with_bearer_check(guards.bearer, access, handler, rate_limits, limit)
     if guards.project_key is None:
         raise ValueError(f"nothing guards {access}")
-    return _with_project_key_check(guards.project_key, handler, admission)
+    return _with_project_key_check(guards.project_key, handler, rate_limits)
 
 
-def _with_address_limits(handler: Handler, admission: RateLimits) -> Handler:
+def _with_address_limits(handler: Handler, rate_limits: RateLimits) -> Handler:
     async def checked(request: web.Request) -> web.StreamResponse:
-        await admission.check_address(request, LimitClass.FAILED_BEARER)
-        await admission.take_for_address(request, LimitClass.VISITOR)
+        await rate_limits.check_address(request, LimitClass.FAILED_BEARER)
+        await rate_limits.take_for_address(request, LimitClass.VISITOR)
         return await handler(request)
 
     return checked
 
 
 def _with_bearer_check(
-    guard: BearerCheck, access: BearerAuth, handler: Handler, admission: RateLimits, limit: LimitClass
+    guard: BearerCheck, access: BearerAuth, handler: Handler, rate_limits: RateLimits, limit: LimitClass
 ) -> Handler:
     async def checked(request: web.Request) -> web.StreamResponse:
         slugs = request.match_info
-        found = await _authenticate_with_limits(request, guard, admission, limit)
+        found = await _authenticate_with_limits(request, guard, rate_limits, limit)
         if found.mfa_pending:
             raise MfaRequired
         try:
@@ -232,10 +235,10 @@ def _with_bearer_check(
 
 
 def _with_session_check(
-    guard: BearerCheck, allows_pending_mfa: bool, handler: Handler, admission: RateLimits, limit: LimitClass
+    guard: BearerCheck, allows_pending_mfa: bool, handler: Handler, rate_limits: RateLimits, limit: LimitClass
 ) -> Handler:
     async def checked(request: web.Request) -> web.StreamResponse:
-        found = await _authenticate_with_limits(request, guard, admission, limit)
+        found = await _authenticate_with_limits(request, guard, rate_limits, limit)
         if not found.is_session:
             raise Forbidden("This is for dashboard sessions, not for personal access tokens.")
         if found.mfa_pending and not allows_pending_mfa:
@@ -247,37 +250,39 @@ def _with_session_check(
 
 
 async def _authenticate_with_limits(
-    request: web.Request, guard: BearerCheck, admission: RateLimits, limit: LimitClass
+    request: web.Request, guard: BearerCheck, rate_limits: RateLimits, limit: LimitClass
 ) -> AuthenticatedCredential:
-    """Whose good credential it is, counted; what it is refused for afterwards has the headers of his limit."""
-    await admission.check_address(request, LimitClass.FAILED_BEARER)
-    found = await _authenticate(request, guard, admission)
+    """Authenticate, and count the request for its principal; later refusals have the headers of that limit."""
+    await rate_limits.check_address(request, LimitClass.FAILED_BEARER)
+    found = await _authenticate(request, guard, rate_limits)
     holder = f"{found.principal_id}@{found.org_id}"
     if limit in COUNTED_AS_API:
-        await admission.take(request, LimitClass.API, holder)
-    if limit is LimitClass.APPROVAL and found.owning_user_id is not None:  # a user may make as many agents as it takes
+        await rate_limits.take(request, LimitClass.API, holder)
+    if limit is LimitClass.APPROVAL and found.owning_user_id is not None:  # a user can create any number of agents
         holder = f"{found.owning_user_id}@{found.org_id}"
-    await admission.take(request, limit, holder)
+    await rate_limits.take(request, limit, holder)
     return found
 
 
-async def _authenticate(request: web.Request, guard: BearerCheck, admission: RateLimits) -> AuthenticatedCredential:
-    """What was good once is not charged: a page left open asks with it on and on; locked out, it could not refresh."""
+async def _authenticate(request: web.Request, guard: BearerCheck, rate_limits: RateLimits) -> AuthenticatedCredential:
+    """An expired credential does not count as a failure: a page left open keeps sending it, and under a failure limit
+    it could not refresh.
+    """
     try:
         return await guard.authenticate(_single_value(request.headers.getall("Authorization", [])))
     except CredentialExpired:
         raise
     except Unauthorized:
-        await admission.record_address_failure(request, LimitClass.FAILED_BEARER)
+        await rate_limits.record_address_failure(request, LimitClass.FAILED_BEARER)
         raise
 
 
-def _with_project_key_check(guard: ProjectKeyCheck, handler: Handler, admission: RateLimits) -> Handler:
+def _with_project_key_check(guard: ProjectKeyCheck, handler: Handler, rate_limits: RateLimits) -> Handler:
     async def checked(request: web.Request) -> web.StreamResponse:
         try:
-            await _check_project_key(request, guard, admission)
+            await _check_project_key(request, guard, rate_limits)
         except ApiError as error:
-            error.close = True  # the body stays unread whatever the reason
+            error.close = True  # the body stays unread, for any error
             if "WWW-Authenticate" in error.headers:
                 error.headers["WWW-Authenticate"] = "DSN"
             raise
@@ -286,14 +291,14 @@ def _with_project_key_check(guard: ProjectKeyCheck, handler: Handler, admission:
     return checked
 
 
-async def _check_project_key(request: web.Request, guard: ProjectKeyCheck, admission: RateLimits) -> None:
-    """Failures are charged to the address, and stop there what is unknown: a key in use is not held back by them. A
-    good key is held to its rate before it is compared with the project that the request names.
+async def _check_project_key(request: web.Request, guard: ProjectKeyCheck, rate_limits: RateLimits) -> None:
+    """Failures count for the client address and limit only the lookup of unknown keys: a key in memory passes. A valid
+    key is rate-limited before it is compared with the project that the request names.
     """
 
-    async def hold(found: ProjectIdentity) -> None:
+    async def take_permit(found: ProjectIdentity) -> None:
         request[PROJECT] = found
-        await admission.take(request, LimitClass.OTLP, found.key_id, found.rate)
+        await rate_limits.take(request, LimitClass.OTLP, found.key_id, found.rate)
 
     try:
         query = request.query if "?" in request.raw_path else _NO_QUERY
@@ -302,16 +307,16 @@ async def _check_project_key(request: web.Request, guard: ProjectKeyCheck, admis
             authorization=_single_value(request.headers.getall("Authorization", [])),
             legacy_key=_single_value(query.getall("legacy_key", [])),
             project_id=_single_value(query.getall("project_id", [])),
-            before_lookup=partial(admission.check_address, request, LimitClass.FAILED_KEY),
-            on_authenticated=hold,
+            before_lookup=partial(rate_limits.check_address, request, LimitClass.FAILED_KEY),
+            on_authenticated=take_permit,
         )
     except Unauthorized:
-        await admission.record_address_failure(request, LimitClass.FAILED_KEY)
+        await rate_limits.record_address_failure(request, LimitClass.FAILED_KEY)
         raise
 
 
 def _single_value(values: list[str]) -> str | None:
-    """The one value; repeats must agree, for whichever of them counted would be a guess."""
+    """The value of a credential; repetitions must be equal, because choosing one of them would be a guess."""
     if len(values) > 1 and len(set(values)) > 1:
         raise Unauthorized("A credential is given more than once, with different values.")
     return values[0] if values else None

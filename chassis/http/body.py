@@ -1,8 +1,8 @@
 """Reading a request body within a size and a time.
 
-aiohttp has no time limit on a body and answers `Expect: 100-continue` before any check. Here the interim answer goes
-out when a handler starts to read, which is after the access check, and a body over its limit is never drained. Its time
-grows with what has arrived: a byte a second is cut off early, and a long body over a slow line gets through.
+aiohttp has no time limit on a body and answers `Expect: 100-continue` before any check. Here the interim response is
+sent when a handler starts to read, after the access check, and a body over its limit is never drained. Received bytes
+extend the deadline: a body of one byte per second is cut off early, a long body over a slow line completes.
 """
 
 import asyncio
@@ -18,17 +18,16 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 async def delay_100_continue(request: web.Request) -> None:
-    """Expect handler of every route: says nothing yet, `read_body` answers when the body is wanted."""
+    """Expect handler of every route: sends nothing. `read_body` sends the interim response when a handler reads."""
 
 
 def reject_malformed(request: web.Request) -> None:
-    """Refuse what cannot be answered as it stands: a head with a part that cannot be understood (BadRequest; the
-    connection knows), and a body in a transfer coding besides chunked (Unimplemented), which aiohttp would hand on
-    still coded.
+    """Raise BadRequest for a malformed head, which the connection recorded (`MalformedRequest`), and Unimplemented for
+    a body in a transfer coding other than chunked, which aiohttp would pass on still encoded.
     """
-    unreadable: MalformedRequest | None = getattr(request.protocol, "malformed_request", None)
-    if unreadable is not None and unreadable.headers is request.headers:
-        raise unreadable.error
+    malformed: MalformedRequest | None = getattr(request.protocol, "malformed_request", None)
+    if malformed is not None and malformed.headers is request.headers:
+        raise malformed.error
     codings = request.headers.getall("Transfer-Encoding", None)
     if codings is not None and [coding.strip().lower() for coding in codings] != ["chunked"]:
         raise Unimplemented("The only Transfer-Encoding that is understood is chunked.", close=True)
@@ -42,13 +41,14 @@ async def read_body(
     *,
     min_rate: int = 0,
 ) -> bytes:
-    """The body as it came on the wire (still encoded), at most `max_bytes`, all of it within `timeout_s` seconds. Each
-    `min_rate` bytes (0: none) put that deadline off by one, to `timeout_s` from then at most.
+    """Read the body as received (still encoded), at most `max_bytes`, within `timeout_s` seconds. Each `min_rate` bytes
+    (0: none) extend the deadline by one second, to at most `timeout_s` from that moment.
 
-    `grown` is told how many bytes are held, after each piece; it may raise, which ends the reading and the connection.
+    `on_growth` is called after each piece with the number of bytes held; an ApiError that it raises ends the reading
+    and closes the connection.
 
     Raises PayloadTooLarge (from Content-Length before a byte is read, or while reading), ServiceUnavailable when the
-    body does not arrive in time, BadRequest when it breaks off or its framing is wrong. All of them close the
+    body does not arrive in time, BadRequest when it ends early or its framing is wrong. All of them close the
     connection.
     """
     _reject_declared_length(request, max_bytes)
@@ -72,12 +72,12 @@ def _reject_declared_length(request: web.Request, max_bytes: int) -> None:
 async def _send_100_continue(request: web.Request) -> None:
     if request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(_CONTINUE)
-        request.writer.output_size = 0  # an interim answer is not the start of the response
+        request.writer.output_size = 0  # the interim response is not the start of the final one
 
 
 class _BodyRateLimit:
-    """A deadline that what arrives puts off, by a second for so many bytes. It is never further away than it was at the
-    beginning: what came fast earns nothing for a rest that does not come.
+    """A deadline that received bytes extend, by one second per `bytes_per_s`. It is at most `timeout_s` away: a fast
+    start earns no extra time for a remainder that does not arrive.
     """
 
     def __init__(self, limit: asyncio.Timeout, timeout_s: float, bytes_per_s: int) -> None:
@@ -112,7 +112,7 @@ async def _read_at_most(
 
 
 def _received_body(body: bytes, max_bytes: int, on_growth: Callable[[int], None] | None) -> bytes:
-    """A body that is here already, as most are: nobody waits for it, and nobody has to be told to send it."""
+    """A body that is received completely, as most are: it needs no timeout and no interim response."""
     if len(body) > max_bytes:
         raise _too_large(max_bytes)
     if on_growth is not None:

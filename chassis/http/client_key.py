@@ -1,9 +1,9 @@
-"""Whose a request is, as told by the project key that it carries, before anything is checked.
+"""The client of a request before authentication: the project key that the request carries, unchecked.
 
-The key is looked for where authentication looks (`chassis.auth.project_key_guard`), so that nothing else in a head
-makes a sender of its own: neither further parameters and the host of a DSN, which anyone may vary, nor an
-`Authorization` of another scheme, which a proxy may add for everybody. Who has no key of the right shape, or several
-that differ, is refused in any case; all of those are one sender.
+The key is read from the same fields as in authentication (`chassis.auth.project_key_guard`), so that nothing else in a
+head makes a separate client: neither further parameters and the host of a DSN, which anyone can vary, nor an
+`Authorization` of another scheme, which a proxy may add to every request. Requests without a well-formed key, or with
+several different ones, are refused in any case; they all count as one client, `ANONYMOUS`.
 """
 
 import re
@@ -11,20 +11,20 @@ from typing import Final
 from urllib.parse import unquote
 
 ANONYMOUS: Final = b""
-MAX_HEADER_LENGTH: Final = 8_190  # characters of a header's value; a longer one the parser refuses
+MAX_HEADER_LENGTH: Final = 8_190  # characters of a header's value; the parser refuses longer ones
 
 _LEGACY: Final = re.compile(r"\s*+(?i:legacy) (?:[^,]*+,)*?\s*+legacy_key\s*+=\s*+([0-9a-f]{32})\s*+(?:,|\Z)")
 _DSN: Final = re.compile(r"https?://([0-9a-f]{32})@")
 
 
 def _percent_encoded(letter: str) -> str:
-    """A pattern for the letter, encoded or not, with the digits of its code in either case."""
+    """A pattern for the letter, percent-encoded or not, with hexadecimal digits in either case."""
     code = "".join(f"[{digit}{digit.upper()}]" for digit in f"{ord(letter):x}")
     return f"(?:{letter}|%{code})"
 
 
 def _parameter(name: str) -> re.Pattern[str]:
-    """Finds the values that a query, with an ampersand in front, has under the name."""
+    """A pattern that finds the values of a parameter in a query string to which an ampersand is prepended."""
     return re.compile(f"&{''.join(map(_percent_encoded, name))}(?:=([^&]*+))?(?=&|\\Z)")
 
 
@@ -34,9 +34,8 @@ _PROJECTS: Final = _parameter("project_id")
 
 
 def extract_client_key(legacy_auth: str | None, authorization: str | None, query: str) -> bytes:
-    """The 32 characters of the key that is in the header X-Legacy-Auth, in a DSN in the header Authorization and in the
-    query as it came, without its question mark. NOBODY when none of these has one, and unless all that are there have
-    the same.
+    """The 32 characters of the project key in the header X-Legacy-Auth, in a DSN in the header Authorization and in the
+    raw query string (without its question mark). ANONYMOUS when none of them has a key, or when they differ.
     """
     keys = set()
     if legacy_auth is not None:
@@ -50,7 +49,7 @@ def extract_client_key(legacy_auth: str | None, authorization: str | None, query
 
 
 def has_project_id(query: str) -> bool:
-    """Whether the query says which project its key is to be of, which only authentication can compare."""
+    """Whether the query names the project of its key (`project_id`), which only authentication can compare."""
     return _PROJECTS.search(f"&{query}") is not None
 
 
@@ -62,7 +61,7 @@ def _from_legacy_auth(header: str) -> bytes:
 
 
 def _is_repeated(header: str) -> bool:
-    """Whether the header has two parameters of the key's name, whatever they are."""
+    """Whether the header has more than one parameter `legacy_key`, whatever the values."""
     _, _, parameters = header.strip().partition(" ")
     names = [parameter.partition("=")[0].strip() for parameter in parameters.split(",")]
     return names.count("legacy_key") > 1

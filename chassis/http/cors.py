@@ -1,7 +1,7 @@
-"""Cross-origin requests (fetch.spec.whatwg.org, CORS protocol): which browser pages may read what a path answers.
+"""Cross-origin requests (fetch.spec.whatwg.org, CORS protocol): which browser pages may read the responses of a path.
 
-A route has its `Cors` (`chassis.http.route.cross_origin`). All answers of its path are marked, refusals too: a page
-whose token has expired is to see that, and not that something failed. Pages send their token themselves, so there are
+`chassis.http.route.cross_origin` gives a route its `Cors`. All responses of its path have the CORS headers, errors too:
+a page with an expired token must see that error, not a network failure. Pages send their token themselves, so there are
 no cookies and no credentials mode.
 """
 
@@ -18,14 +18,14 @@ from chassis.runtime.settings_loader import SettingsError
 
 RATE_HEADERS: Final = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 _PREFLIGHT_SECONDS: Final = 600
-# As a browser writes it: in lower case, without a path. Anything else would match no page.
+# As a browser sends it: in lower case, without a path. Anything else would match no page.
 _ORIGIN: Final = re.compile(r"\*|[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Cors:
-    """What pages of `origins` (`*`: any) may do on a path: which methods and headers they may send, and which headers
-    of answers they may read.
+    """Permissions of pages of `origins` (`*`: any) on a path: the methods and headers that they may send, and the
+    response headers that they may read (`exposed`).
     """
 
     origins: frozenset[str]
@@ -35,27 +35,27 @@ class Cors:
 
     @property
     def varies_by_origin(self) -> bool:
-        """Whether answers are other ones for other origins, which caches are to know."""
+        """Whether responses differ by origin, which caches must know (`Vary`)."""
         return bool(self.origins) and "*" not in self.origins
 
     async def preflight(self, request: web.Request) -> web.Response:
-        """Tell a browser what a page may send."""
-        answer = web.Response(status=204)
+        """Respond to a preflight request: the methods and headers that a page may send."""
+        response = web.Response(status=204)
         if self._allowed_origin(request) is not None:
-            answer.headers["Access-Control-Allow-Methods"] = ", ".join(self.methods)
-            answer.headers["Access-Control-Allow-Headers"] = ", ".join(self.headers)
-            answer.headers["Access-Control-Max-Age"] = str(_PREFLIGHT_SECONDS)
-        return answer
+            response.headers["Access-Control-Allow-Methods"] = ", ".join(self.methods)
+            response.headers["Access-Control-Allow-Headers"] = ", ".join(self.headers)
+            response.headers["Access-Control-Max-Age"] = str(_PREFLIGHT_SECONDS)
+        return response
 
-    def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
-        """Say on an answer which page may read it."""
+    def add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Add to a response which pages may read it, and which of its headers."""
         if self.varies_by_origin:
-            others = answer.headers.get("Vary")
-            answer.headers["Vary"] = "Origin" if others is None else f"{others}, Origin"
-        admitted = self._allowed_origin(request)
-        if admitted is not None:
-            answer.headers["Access-Control-Allow-Origin"] = admitted
-            answer.headers["Access-Control-Expose-Headers"] = ", ".join(self.exposed)
+            vary = response.headers.get("Vary")
+            response.headers["Vary"] = "Origin" if vary is None else f"{vary}, Origin"
+        allowed_origin = self._allowed_origin(request)
+        if allowed_origin is not None:
+            response.headers["Access-Control-Allow-Origin"] = allowed_origin
+            response.headers["Access-Control-Expose-Headers"] = ", ".join(self.exposed)
 
     def _allowed_origin(self, request: web.Request) -> str | None:
         origin = request.headers.get("Origin")
@@ -65,7 +65,7 @@ class Cors:
 
 
 def check_origins(name: str, origins: Iterable[str]) -> None:
-    """Raises SettingsError, under the `name` of the setting, for what no browser sends."""
+    """Raise SettingsError, with the `name` of the setting, for an origin that no browser sends."""
     for origin in origins:
         if not _ORIGIN.fullmatch(origin):
             raise SettingsError(
@@ -75,16 +75,16 @@ def check_origins(name: str, origins: Iterable[str]) -> None:
 
 
 def cors_middleware(policies: Mapping[web.AbstractResource, Cors]) -> Middleware:
-    """Marks what the paths of `policies` answer, also to methods that they do not take."""
+    """Adds CORS headers to every response of the paths in `policies`, also for methods that they do not have."""
 
     @web.middleware
-    async def mark(request: web.Request, handler: Handler) -> web.StreamResponse:
-        answer = await handler(request)
+    async def add_cors_headers(request: web.Request, handler: Handler) -> web.StreamResponse:
+        response = await handler(request)
         resource = request.match_info.route.resource
         if route_name(request) == UNROUTED:
             resource, _ = await resolve_path(request, policies)
         if resource is not None and resource in policies:
-            policies[resource].add_headers(request, answer)
-        return answer
+            policies[resource].add_headers(request, response)
+        return response
 
-    return mark
+    return add_cors_headers

@@ -1,7 +1,7 @@
-"""Opaque page cursors: a position in an ordered list, signed together with what the list was asked for.
+"""Opaque page cursors: a position in an ordered list, signed together with the query that produced the list.
 
-A cursor is `base64url(msgpack(payload) + tag)`; the tag is HMAC-SHA256 over binding and payload, cut to 128 bits. The
-binding (resource, organization, project, window, filters) is not in the cursor: the next request must bring the same.
+A cursor is `base64url(msgpack(payload) + tag)`; the tag is HMAC-SHA256 over binding and payload, truncated to 128 bits.
+The binding (resource, organization, project, window, filters) is not in the cursor: the next request must repeat it.
 """
 
 import base64
@@ -26,7 +26,7 @@ CursorValue = str | int | bytes | None
 
 
 class CursorSigner:
-    """Signs and opens cursors with one key; stateless otherwise."""
+    """Signs and verifies cursors with one key of at least KEY_BYTES bytes; stateless otherwise."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) < KEY_BYTES:
@@ -34,7 +34,7 @@ class CursorSigner:
         self._key = key
 
     def sign(self, payload: Sequence[CursorValue], binding: bytes) -> str:
-        """At most 500 URL-safe characters; ValueError for a payload too long for that (about 350 bytes)."""
+        """A cursor of at most 500 URL-safe characters. Raises ValueError for a longer payload (about 350 bytes)."""
         body = msgspec.msgpack.encode(tuple(payload))
         text = base64.urlsafe_b64encode(body + self._tag(body, binding)).rstrip(b"=").decode("ascii")
         if len(text) > MAX_CURSOR_LENGTH:
@@ -48,7 +48,9 @@ class CursorSigner:
     def open(self, text: str, binding: bytes, shape: type[T]) -> T: ...
 
     def open(self, text: str, binding: bytes, shape: Any = tuple[Any, ...]) -> Any:
-        """The payload as `shape`, say `tuple[int, str]`. BadRequest when altered, foreign or of another shape."""
+        """The payload as `shape`, for example `tuple[int, str]`. Raises BadRequest for a cursor that is altered, of
+        another binding, or of another shape.
+        """
         try:
             if len(text) > MAX_CURSOR_LENGTH:
                 raise ValueError
@@ -69,7 +71,8 @@ class CursorSigner:
 
 
 def load_cursor_signer(configured: str, path: Path) -> CursorSigner:
-    """From the configured text when there is one (several machines must share it), else from the key file.
+    """A signer with the configured key (several machines must share it), else with the key of the file `path`, which
+    is created if missing.
 
     Raises KeyFileUnusable.
     """

@@ -1,7 +1,7 @@
-"""What no route takes: 404, or 405 with the methods that the path does have.
+"""Requests without a route: 404, or 405 with the methods that the path has.
 
-A route of its own for everything else, where aiohttp would raise: aiohttp says `100 Continue` before that, and asks the
-sender for a body that nobody wants.
+A catch-all route handles them. Without it aiohttp would raise, but only after sending `100 Continue`, which requests a
+body that nobody reads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _ANY_PATH: Final = "/{tail:.*}"
 
 
 def add_catch_all(app: web.Application, resources: Sequence[web.AbstractResource]) -> None:
-    """Answer for every path and method that `resources` leave."""
+    """Add a route for every path and method that `resources` do not have."""
 
     async def unrouted(request: web.Request) -> NoReturn:
         """405 when the path has other methods, else 404."""
@@ -32,7 +32,7 @@ def add_catch_all(app: web.Application, resources: Sequence[web.AbstractResource
 async def resolve_path(
     request: web.Request, resources: Iterable[web.AbstractResource]
 ) -> tuple[web.AbstractResource | None, set[str]]:
-    """The first resource of this path, whatever the method, and the methods of all that it has."""
+    """The first of `resources` that matches the path, whatever the method, and the methods of all that match."""
     first, methods = None, set[str]()
     for resource in resources:
         _, allowed = await resource.resolve(request)
@@ -43,6 +43,6 @@ async def resolve_path(
 
 
 def route_name(request: web.Request) -> str:
-    """The route's template, for metrics; `unrouted` for what has none."""
+    """The path template of the request's route, for metrics; `unrouted` when it has none."""
     resource = request.match_info.route.resource
     return UNROUTED if resource is None or resource.canonical == "/{tail}" else resource.canonical

@@ -1,4 +1,4 @@
-"""What a process answers to, as OpenAPI 3.1: made from its routes and their types, so that it cannot fall behind them.
+"""The OpenAPI 3.1 document of a process: built from its routes and their types, so that it cannot become outdated.
 
 Source: spec.openapis.org/oas/v3.1.1.
 """
@@ -14,7 +14,7 @@ import msgspec
 from chassis.http.access import Access, Anonymous, BearerAuth, ProjectKeyAuth, Public, SessionAuth
 from chassis.http.operation import Content, ErrorSpec, Operation, Parameter, ResponseSpec
 
-API_VERSION: Final = "0.1.0"  # of the interface (specification 9)
+API_VERSION: Final = "0.1.0"  # of the HTTP API (specification 9)
 
 _IN_PATH: Final = re.compile(r"{(\w+)}")
 _REF: Final = "#/components/{kind}/{name}"
@@ -86,7 +86,7 @@ _BODY_STATUSES: Final = (413, 415)
 
 
 class Endpoint(NamedTuple):
-    """A route, as far as a reader of the interface is concerned. `doc` is the docstring of its handler."""
+    """A route as the document needs it. `doc` is the docstring of its handler: summary, empty line, description."""
 
     method: str
     path: str
@@ -96,7 +96,7 @@ class Endpoint(NamedTuple):
 
 
 def build_document(title: str, description: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """The OpenAPI document of a process. ValueError when two structures, or two operations, have one name."""
+    """The OpenAPI document of a process. Raises ValueError when two structures or two operations have the same name."""
     writer = _Writer()
     paths: dict[str, dict[str, Any]] = {}
     tags: dict[str, str] = {}
@@ -114,7 +114,7 @@ def build_document(title: str, description: str, endpoints: Iterable[Endpoint]) 
 
 
 class _Writer:
-    """Writes operations, and collects what they share: schemas, refusals, headers, credentials."""
+    """Writes operations and collects shared components: schemas, error responses, headers, security schemes."""
 
     def __init__(self) -> None:
         self.components: dict[str, dict[str, Any]] = {
@@ -124,14 +124,17 @@ class _Writer:
 
     def operation(self, endpoint: Endpoint) -> dict[str, Any]:
         """The operation object of one endpoint."""
-        said = endpoint.operation
-        summary, _, more = inspect.cleandoc(endpoint.doc).partition("\n\n")
-        written: dict[str, Any] = {"operationId": self._id(endpoint), "tags": [said.tag.name]}
+        operation = endpoint.operation
+        summary, _, description = inspect.cleandoc(endpoint.doc).partition("\n\n")
+        written: dict[str, Any] = {"operationId": self._id(endpoint), "tags": [operation.tag.name]}
         written["summary"] = " ".join(summary.split()).rstrip(".")
-        if more:
-            written["description"] = more
-        written["parameters"] = [*self._path_parameters(endpoint), *map(self._parameter, _non_path_parameters(said))]
-        if said.body is not None:
+        if description:
+            written["description"] = description
+        written["parameters"] = [
+            *self._path_parameters(endpoint),
+            *map(self._parameter, _non_path_parameters(operation)),
+        ]
+        if operation.body is not None:
             written["requestBody"] = self._body(endpoint)
         written["security"] = self._security(endpoint.access)
         written["responses"] = self._responses(endpoint)
@@ -176,16 +179,16 @@ class _Writer:
         return described | {"required": True, "content": content}
 
     def _responses(self, endpoint: Endpoint) -> dict[str, Any]:
-        said, access = endpoint.operation, endpoint.access
+        operation, access = endpoint.operation, endpoint.access
         written = {
-            str(answer.status): self._response(answer, _has_rate_limit_headers(access, answer.status))
-            for answer in said.responses
+            str(response.status): self._response(response, _has_rate_limit_headers(access, response.status))
+            for response in operation.responses
         }
         if endpoint.method == "HEAD":
             written = {status: each | {"content": {}} for status, each in written.items()}
-        for status in sorted({*_default_error_statuses(endpoint), *said.error_statuses}):
+        for status in sorted({*_default_error_statuses(endpoint), *operation.error_statuses}):
             if str(status) not in written:
-                written[str(status)] = self._error_response(status, said.error_spec, access)
+                written[str(status)] = self._error_response(status, operation.error_spec, access)
         return dict(sorted(written.items()))
 
     def _response(self, response: ResponseSpec, has_rate_limit: bool) -> dict[str, Any]:
@@ -196,16 +199,16 @@ class _Writer:
         }
 
     def _error_response(self, status: int, error_spec: ErrorSpec, access: Access) -> dict[str, Any]:
-        """A reference to the shared refusal, which is written at its first use. Where nothing is counted it is another
-        one, and where everything is.
+        """A reference to the shared error response of this status, which is added at its first use. Public routes, and
+        401 of anonymous ones, have components of their own, because their rate-limit headers differ.
         """
         name, description = _ERROR_RESPONSES[status]
         description = error_spec.descriptions.get(status, description)
         name = _error_response_prefix(access, status) + error_spec.prefix + name
-        answer = self._response(
+        response = self._response(
             ResponseSpec(description, error_spec.content, status), _has_rate_limit_headers(access, status)
         )
-        self._add_component("responses", name, answer)
+        self._add_component("responses", name, response)
         return {"$ref": _REF.format(kind="responses", name=name)}
 
     def _headers(self, status: int, has_rate_limit: bool) -> dict[str, Any]:
@@ -223,7 +226,7 @@ class _Writer:
         return {media: {} if type_ is None else {"schema": self.schema(type_)} for media, type_ in content.items()}
 
     def schema(self, type_: Any) -> dict[str, Any]:
-        """The schema of a type; the structures in it go to the components."""
+        """The schema of a type; its structures are added to the components."""
         template = _REF.format(kind="schemas", name="{name}")
         (schema,), found = msgspec.json.schema_components([type_], schema_hook=_any_value_schema, ref_template=template)
         for name, each in found.items():
@@ -243,8 +246,8 @@ class _Writer:
 
 
 def _has_rate_limit_headers(access: Access, status: int) -> bool:
-    """Whether an answer may tell how a limit stands: any to a good credential, any to who comes for one, and the
-    refusal that the limit is.
+    """Whether a response may have rate-limit headers: any of an anonymous route, any to a valid credential, and every
+    429.
     """
     if isinstance(access, Anonymous) or status == HTTPStatus.TOO_MANY_REQUESTS:
         return True
@@ -252,7 +255,7 @@ def _has_rate_limit_headers(access: Access, status: int) -> bool:
 
 
 def _error_response_prefix(access: Access, status: int) -> str:
-    """The beginning of the name of a refusal whose headers are others than with most routes."""
+    """The prefix of an error response whose headers differ from those of most routes."""
     if isinstance(access, Public):
         return "Public"
     return "Visitor" if isinstance(access, Anonymous) and status == HTTPStatus.UNAUTHORIZED else ""
@@ -267,7 +270,7 @@ def _non_path_parameters(operation: Operation) -> Sequence[Parameter]:
 
 
 def _default_error_statuses(endpoint: Endpoint) -> tuple[int, ...]:
-    """What an endpoint may refuse with, whatever it does."""
+    """The error statuses that the access rule and the body of an endpoint imply."""
     statuses = _COMMON_STATUSES if endpoint.operation.body is None else _COMMON_STATUSES + _BODY_STATUSES
     if isinstance(endpoint.access, BearerAuth):
         return statuses + _BEARER_STATUSES
@@ -280,7 +283,7 @@ def _security_requirements(access: Access) -> list[dict[str, list[str]]]:
     if isinstance(access, BearerAuth):
         return [
             {"bearerAuth": [scope]} for scope in access.scopes
-        ]  # 3.1 allows the names of roles for schemes other than OAuth
+        ]  # OpenAPI 3.1 permits role names for schemes other than OAuth
     if isinstance(access, SessionAuth):
         return [{"bearerAuth": []}]
     if isinstance(access, ProjectKeyAuth):
@@ -289,7 +292,7 @@ def _security_requirements(access: Access) -> list[dict[str, list[str]]]:
 
 
 def _any_value_schema(type_: type) -> dict[str, Any]:
-    """`object` in a structure stands for any JSON value."""
+    """The schema of `object`, which stands for any JSON value in a structure."""
     if type_ is object:
         return {"description": "Any JSON value."}
-    raise NotImplementedError  # by which msgspec is told that it is to refuse the type
+    raise NotImplementedError  # on which msgspec rejects the type

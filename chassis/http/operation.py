@@ -1,14 +1,14 @@
-"""What a route takes and answers, as typed values: `chassis.http.openapi` makes the document of them.
+"""Parameters, bodies and responses of a route as typed values, from which `chassis.http.openapi` builds the document.
 
     Operation(
         id="listSpans",
         tag=SPANS,
         parameters=(Parameter("limit", "query", Annotated[int, Meta(ge=1, le=200)], "Rows of a page.", default=50),),
-        answers=(Answer("A page.", json_content(SpanPage)),),
+        responses=(ResponseSpec("A page.", json_content(SpanPage)),),
     )
 
-Types are those that msgspec knows (its schemas are JSON Schema 2020-12, as OpenAPI 3.1 wants them), built from the
-constants that the checks use. The summary of an operation is the first line of its handler's docstring.
+Types are msgspec types (their schemas are JSON Schema 2020-12, which OpenAPI 3.1 requires), built from the constants
+that validation uses. The summary of an operation is the first line of its handler's docstring.
 """
 
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ from chassis.errors import Issue
 from proto.errors import ErrorCode
 
 ParameterLocation = Literal["path", "query", "header"]
-Content = Mapping[str, Any]  # media type -> type of the body; None: bytes of a format that JSON Schema cannot describe
+Content = Mapping[str, Any]  # media type -> type of the body; None: bytes in a format that JSON Schema cannot describe
 
 JSON_TYPE: Final = "application/json"
 
 
 class ErrorBody(msgspec.Struct, rename="camel"):
-    """Why a request was refused. `code` is for programs, `message` for people; quote `requestId` when you ask."""
+    """Why a request was refused. `code` is for programs, `message` for people; quote `requestId` when you ask us."""
 
     code: ErrorCode
     message: str
@@ -37,14 +37,14 @@ class ErrorBody(msgspec.Struct, rename="camel"):
 
 
 class Error(msgspec.Struct):
-    """What every refusal looks like."""
+    """The body of every error response."""
 
     error: ErrorBody
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """An area of the interface; the document lists areas and their operations in the order of the routes."""
+    """A group of operations; the document lists groups and their operations in the order of the routes."""
 
     name: str
     description: str
@@ -52,7 +52,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One value in the path (always required), the query string or a header. `default`: what its absence means."""
+    """One value in the path (always required), the query string or a header. `default`: its value when absent."""
 
     name: str
     location: ParameterLocation
@@ -65,7 +65,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A request body, which is required."""
+    """A required request body, by media type."""
 
     content: Content
     description: str = ""
@@ -74,7 +74,9 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class ResponseSpec:
-    """An answer of the operation's own; without content it has no body. `headers`: its own, with what they say."""
+    """A response that the operation declares; without content it has no body. `headers`: additional ones, by name with
+    their descriptions.
+    """
 
     description: str
     content: Content = field(default_factory=dict)
@@ -84,9 +86,9 @@ class ResponseSpec:
 
 @dataclass(frozen=True, slots=True)
 class ErrorSpec:
-    """How the refusals of an operation look; `prefix` begins their names among the document's components.
+    """The error responses of an operation. `prefix` starts their names in the document's components.
 
-    `descriptions`, by status: what one means here, where that is more than it means everywhere.
+    `descriptions`: by status, for a status that has a more specific meaning here than elsewhere.
     """
 
     prefix: str
@@ -95,7 +97,7 @@ class ErrorSpec:
 
 
 def json_content(type_: Any) -> Content:
-    """A body of JSON."""
+    """Content of media type `application/json`."""
     return MappingProxyType({JSON_TYPE: type_})
 
 
@@ -104,10 +106,10 @@ DEFAULT_ERROR_SPEC: Final = ErrorSpec("", json_content(Error))
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of one path. `id` is unique in the product: generators of clients name functions after it.
+    """One method of one path. `id` is unique in the product: client generators name functions after it.
 
-    `refused` lists statuses beyond those that the access rule and the body bring with them; an answer of the same
-    status stands for the refusal.
+    `error_statuses` lists statuses beyond those that the access rule and the body imply. A declared response replaces
+    the error response of the same status.
     """
 
     id: str

@@ -1,15 +1,19 @@
-"""A gate in front of the parser: whoever is too much is turned away for a small part of what a request costs.
+"""Admission before parsing: refusing an excess request here costs a small part of what parsing it would cost.
 
-A route may have a gate (`Route.gate`). It is asked as soon as the head of a request is there:
+A route may have a filter (`Route.pre_parse_filter`). `ConnectionAdmission.check` asks it once the head of a request is
+received:
 
-    spent         a limit of its sender's own is known to be used up: turned away
-    admitted      it holds a place until its handler is done and it is answered, and is parsed and handled as ever
-    turned away   by an answer in bytes; its body is dropped as it comes, unparsed, and the connection goes on. To close
-                  instead would cost both sides a new connection, which is more
+    cached_refusal      a limit of this client is known to be exhausted: refused with that response
+    try_acquire         the request gets a slot, which it holds until its handler is done and the response is sent; it
+                        is parsed and handled as usual
+    overload_response   no slot: refused with this response, in bytes
 
-What is unusual is turned away by the skeleton instead, like any other refusal: a chunked body, one so long that a new
-connection is cheaper, `Expect`, a browser's page, a client that wants the connection closed (it costs both sides a new
-one in any case), a request that does not wait for the answer to the one before.
+The body of a refused request is discarded unparsed as it is received, and the connection is kept: closing it would cost
+both sides a new connection, which is more.
+
+Unusual requests are refused after parsing instead (`require_slot`), like any other error: a chunked body, a body so
+long that a new connection is cheaper, `Expect`, a request of a browser page, `Connection: close` (which costs both
+sides a new connection in any case), a pipelined request.
 """
 
 import re
@@ -24,9 +28,7 @@ from aiohttp import web
 from chassis.errors import ServiceUnavailable
 from chassis.http.client_key import extract_client_key, has_project_id
 
-MAX_DISCARDED_BYTES: Final = (
-    2**20
-)  # bytes of a body that are still to come; reading these takes as long as a new connection
+MAX_DISCARDED_BYTES: Final = 2**20  # of the rest of a body; reading so many takes as long as a new connection
 
 PRE_PARSE_FILTERS: Final = web.AppKey("gates", Mapping[bytes, "PreParseFilter"])  # by method and path
 
@@ -38,7 +40,7 @@ _UNUSUAL: Final = (b"expect", b"origin")
 
 
 def date_line() -> bytes:
-    """The header Date, which aiohttp adds to answers of its own, with its line end."""
+    """The header Date with its line end, which aiohttp adds only to responses that it writes."""
     return _date_line(int(time.time()))
 
 
@@ -48,38 +50,38 @@ def _date_line(second: int) -> bytes:
 
 
 class Slot(Protocol):
-    """Held by a request from its head to its answer."""
+    """Permission to be served, held by a request from its head to its response."""
 
     def on_body_received(self) -> None:
-        """The body is whole; from here on it is we who take the time. To say it again has no effect."""
+        """Call when the body is complete: from here on the time is ours, not the client's. Idempotent."""
 
     def release(self, *, succeeded: bool) -> None:
-        """The request is over; `answered` when it got what it came for. Called once."""
+        """Call once, when the request ends. `succeeded`: its response is no error."""
 
 
 class PreParseFilter(Protocol):
-    """Lets requests in, or not."""
+    """Admits requests of a route, or refuses them before they are parsed."""
 
     def cached_refusal(self, preview: "RequestPreview") -> bytes | None:
-        """The whole answer for a request whose sender is known to have used up what is his alone; None for others. It
-        keeps the connection.
+        """The complete response for a request whose client is known to have exhausted a limit of its own; None for
+        others. It keeps the connection open.
         """
 
     def try_acquire(self, client_key: bytes) -> Slot | None:
-        """A place for a request of `sender` (`chassis.http.client_key`); None when there is none."""
+        """A slot for a request of `client_key` (`chassis.http.client_key`); None when there is none."""
 
     def overload_response(self, preview: "RequestPreview") -> bytes:
-        """The whole answer for a request that got no place. It keeps the connection."""
+        """The complete response for a request without a slot. It keeps the connection open."""
 
     def overload_error(self) -> ServiceUnavailable:
-        """The same for the skeleton to render."""
+        """The same refusal as an error, for the application to render."""
 
 
 class RequestPreview:
-    """What the first bytes of a request say, without its being parsed.
+    """The head of a request, read without the parser.
 
-    `route`: method and path. `size`: bytes of the head. `length`: of the body, as it says; `came`: what of it is there.
-    `headers`: by name in lower case.
+    `route`: method and path. `head_bytes`: length of the head. `content_length`: length of the body, as declared;
+    `received_body_bytes`: the part of it that is received. `headers`: by name in lower case.
     """
 
     __slots__ = (
@@ -94,18 +96,20 @@ class RequestPreview:
     )
 
     def __init__(self, line: re.Match[bytes], size: int, length: int, headers: Mapping[bytes, bytes]) -> None:
-        """`line`: the first, found in what came."""
+        """`line`: match of the request line in the received bytes; `size`, `length`: bytes of head and body."""
         self.route, self._query = line[1], line[2]
         self.head_bytes = size
         self.content_length = length
         self.received_body_bytes = min(length, len(line.string) - size)
         self.headers = headers
         self._head = line.string[: size - 2]
-        self._client_key: bytes | None = None  # until somebody asks
+        self._client_key: bytes | None = None  # until first read
 
     @classmethod
     def parse(cls, data: bytes) -> "RequestPreview | None":
-        """None when the head is not whole, or does not say how long the body is, or says it twice."""
+        """None when the head is incomplete or not well formed, repeats a header, or does not give the body's length (a
+        transfer coding, `Upgrade`).
+        """
         line = _REQUEST_LINE.match(data)
         end = data.find(b"\r\n\r\n")
         if line is None or end < 0:
@@ -122,7 +126,7 @@ class RequestPreview:
 
     @property
     def client_key(self) -> bytes:
-        """Whose it is, unchecked."""
+        """The project key that the request names, unchecked."""
         if self._client_key is None:
             legacy_auth, authorization = self.headers.get(b"x-legacy-auth"), self.headers.get(b"authorization")
             self._client_key = extract_client_key(
@@ -132,12 +136,14 @@ class RequestPreview:
 
     @property
     def has_project_id(self) -> bool:
-        """Whether it says more of its project than the key does."""
+        """Whether the query names a project besides the key."""
         return bool(self._query) and has_project_id(_decode_header(self._query) or "")
 
     @property
     def is_simple(self) -> bool:
-        """Whether it is well formed, and nothing in it asks for more than a status."""
+        """Whether the head is well formed and has no header that needs the full application (`Expect`, `Origin`,
+        `Connection: close`).
+        """
         first = self._head.find(b"\r\n") + 2
         well_formed = _FIELDS.fullmatch(self._head, first) is not None
         last = b"close" in self.headers.get(b"connection", b"").lower()
@@ -145,8 +151,8 @@ class RequestPreview:
 
 
 class ConnectionAdmission:
-    """One connection before the gates: where its requests begin and end, as far as that can be told without parsing,
-    and the place of the request that is under way.
+    """Pre-parse admission of one connection: where its requests begin and end, as far as that is known without parsing,
+    and the slot of the current request.
     """
 
     __slots__ = (
@@ -161,80 +167,80 @@ class ConnectionAdmission:
 
     def __init__(self, filters: Mapping[bytes, PreParseFilter]) -> None:
         self._filters = filters
-        self._is_framing_known = True  # all requests so far ended where they said they would
-        self._is_first_piece = False  # what is parsed next is the first piece of a request
-        self._remaining_bytes = 0  # bytes of its body that are still to come
-        self.bytes_to_discard = 0  # the same, of a request that was turned away
+        self._is_framing_known = True  # all requests so far ended where their heads declared
+        self._is_first_piece = False  # the next bytes for the parser are the first of a request
+        self._remaining_bytes = 0  # of its body, not yet received
+        self.bytes_to_discard = 0  # the same, of a request that was refused
         self.slot: Slot | None = None
-        self.is_rejected = False  # the skeleton is to say so
+        self.is_rejected = False  # `require_slot` refuses the request
 
     @property
     def remaining_bytes(self) -> int:
-        """Bytes of the body under way that are still to come; 0 where that is not known."""
+        """Bytes of the current body that are not yet received; 0 where that is not known."""
         return max(self._remaining_bytes, 0) if self._is_framing_known else 0
 
     def check(self, data: bytes, preview: RequestPreview | None) -> bytes | None:
-        """The first piece of a request, and what it says. The answer, if it is turned away here; then `data` is not for
-        the parser.
+        """Check the first piece of a request against the filter of its route. Returns the response if the request is
+        refused here; then `data` must not be parsed.
         """
         self._is_first_piece = True
         if not self._is_framing_known:
             preview = None
-        rest = -1 if preview is None else preview.content_length - (len(data) - preview.head_bytes)
-        self._remaining_bytes, self._is_framing_known = rest, rest >= 0
-        if preview is None or rest < 0:
+        remaining = -1 if preview is None else preview.content_length - (len(data) - preview.head_bytes)
+        self._remaining_bytes, self._is_framing_known = remaining, remaining >= 0
+        if preview is None or remaining < 0:
             return None
-        gate = self._filters.get(preview.route)
-        if gate is None:
+        pre_parse_filter = self._filters.get(preview.route)
+        if pre_parse_filter is None:
             return None
-        spent = gate.cached_refusal(preview) if rest <= MAX_DISCARDED_BYTES else None
-        if spent is not None:
-            self._is_first_piece, self._remaining_bytes, self.bytes_to_discard = False, 0, rest
-            return spent
-        if self.try_acquire(gate, preview.client_key):
+        refusal = pre_parse_filter.cached_refusal(preview) if remaining <= MAX_DISCARDED_BYTES else None
+        if refusal is not None:
+            self._is_first_piece, self._remaining_bytes, self.bytes_to_discard = False, 0, remaining
+            return refusal
+        if self.try_acquire(pre_parse_filter, preview.client_key):
             return None
-        if rest > MAX_DISCARDED_BYTES or not preview.is_simple:
+        if remaining > MAX_DISCARDED_BYTES or not preview.is_simple:
             self.is_rejected = True
             return None
-        self._is_first_piece, self._remaining_bytes, self.bytes_to_discard = False, 0, rest
-        return gate.overload_response(preview)
+        self._is_first_piece, self._remaining_bytes, self.bytes_to_discard = False, 0, remaining
+        return pre_parse_filter.overload_response(preview)
 
     def discard(self, data: bytes) -> bytes:
-        """What is left of `data` without the rest of a body that was turned away."""
+        """The part of `data` behind the body of a refused request."""
         kept = data[self.bytes_to_discard :]
         self.bytes_to_discard -= len(data) - len(kept)
         return kept
 
     def on_parsed(self, nbytes: int, *, heads: int, whole: bool) -> None:
-        """The parser has had `nbytes` and found so many heads in them; `whole`: the last body ends there."""
+        """Call after `nbytes` were parsed. `heads`: number of heads in them; `whole`: the last body ends there."""
         if not self._is_first_piece:
             self._remaining_bytes -= nbytes
         if heads != self._is_first_piece or whole != (self._remaining_bytes == 0):
-            self._is_framing_known = False  # pipelined, or the parser sees it otherwise
+            self._is_framing_known = False  # pipelined, or the parser frames it differently
         self._is_first_piece = False
         if whole:
             self.on_body_received()
 
     def on_body_received(self) -> None:
-        """The body of the request under way is whole."""
+        """Call when the body of the current request is complete."""
         if self.slot is not None:
             self.slot.on_body_received()
 
     def try_acquire(self, pre_parse_filter: PreParseFilter, client_key: bytes) -> bool:
-        """Take a place for the request under way; whether there was one."""
+        """Take a slot for the current request; False when there is none."""
         self.slot = pre_parse_filter.try_acquire(client_key)
         return self.slot is not None
 
     def release(self, *, succeeded: bool) -> None:
-        """The request under way is over."""
-        place, self.slot, self.is_rejected = self.slot, None, False
-        if place is not None:
-            place.release(succeeded=succeeded)
+        """Free the slot of the current request, if it has one. `succeeded`: its response is no error."""
+        slot, self.slot, self.is_rejected = self.slot, None, False
+        if slot is not None:
+            slot.release(succeeded=succeeded)
 
 
 def require_slot(request: web.Request, pre_parse_filter: PreParseFilter) -> None:
-    """For the skeleton: refuse a request that was turned away, or could not be looked at before it was parsed and finds
-    no place now.
+    """Raise ServiceUnavailable for a request that `ConnectionAdmission.check` rejected, or that could not be checked
+    before parsing and gets no slot now.
     """
     admission: ConnectionAdmission = _connection(request).admission
     if admission.slot is None and not admission.is_rejected:
@@ -253,12 +259,12 @@ def _connection(request: web.Request) -> Any:
 
 
 def client_key_of(request: web.Request) -> bytes:
-    """As `Glimpse.sender`, of a request that was parsed."""
+    """As `RequestPreview.client_key`, of a parsed request."""
     headers = request.headers
     query = request.raw_path.partition("?")[2]
     return extract_client_key(headers.get("X-Legacy-Auth"), headers.get("Authorization"), query)
 
 
 def _decode_header(value: bytes | None) -> str | None:
-    """As the parser reads it."""
+    """The value of a header as the parser decodes it."""
     return None if value is None else value.strip(b" \t").decode("utf-8", "surrogateescape")

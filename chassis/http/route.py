@@ -1,4 +1,4 @@
-"""What a service states of one method of one path."""
+"""The declaration of a route: one method of one path, with its handler, access rule and description."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -20,13 +20,14 @@ _PREFLIGHT_RESPONSES: Final = (ResponseSpec("What the page may send, in headers.
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path, its access rule, and how its refusals look.
+    """One method of one path, its handler and its access rule.
 
-    `limit`: what a request counts as, of a principal on a `bearer` or `session` route.
-    `cancel_on_disconnect`: cancel the handler when its client goes away; by default GET is, for nothing was promised.
-    `operation`: what it takes and answers, for `/openapi.json` and `/docs`; without one the route is not shown there.
-    `cors`: which pages of other origins may read its answers; stated by `cross_origin`.
-    `gate`: who may be turned away before anything else is looked at. For a path without variables.
+    `limit`: the class that a principal's request counts for, on a `bearer` or `session` route.
+    `render_error`: renders its errors; by default as the error envelope.
+    `cancel_on_disconnect`: cancel the handler when its client disconnects; by default for GET, which changes nothing.
+    `operation`: its parameters, body and responses, for `/openapi.json` and `/docs`; without one neither shows it.
+    `cors`: which pages of other origins may read its responses; set by `cross_origin`.
+    `pre_parse_filter`: may refuse requests before they are parsed. For a path without variables.
     """
 
     method: str
@@ -42,7 +43,7 @@ class Route:
 
 
 def cross_origin(routes: Iterable[Route], cors: Cors) -> list[Route]:
-    """`routes` for pages of other origins, with a preflight for every path; without origins as they are."""
+    """`routes` with `cors` and a preflight route for every path; unchanged when `cors` has no origins."""
     if not cors.origins:
         return list(routes)
     marked = [replace(route, cors=cors) for route in routes]

@@ -1,10 +1,12 @@
-"""Listen, serve until told to stop, drain.
+"""Bind a port, serve until a signal, drain.
 
-    bind -> start resources -> accept
-    SIGTERM -> /readyz says no, each answer is the last of its connection -> accept what waits and no more
-            -> give those who are connected a moment -> finish what is in flight -> close resources
+    start    bind -> start the cleanup contexts -> accept
+    SIGTERM  /readyz turns 503, each response is the last of its connection
+             -> after the drain delay, accept what the kernel has queued and stop accepting
+             -> wait up to DRAIN_GRACE_S for the connections to end (`_drain_connections`)
+             -> finish requests in flight, close the cleanup contexts
 
-The port is bound before anything is started, so a port in use costs nothing and is one sentence.
+The port is bound before anything is started, so a port in use fails at once, with one sentence.
 """
 
 import asyncio
@@ -28,9 +30,9 @@ from chassis.runtime.health import HEALTH
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 
-DRAIN_GRACE_S: Final = 1.0  # for connections that are kept, or have just been accepted
+DRAIN_GRACE_S: Final = 1.0  # for kept-alive and just accepted connections
 DRAIN_POLL_S: Final = 0.01
-_SIGNAL_DEBOUNCE_S: Final = 1.0  # a signal that comes twice within it (from a service manager, and a supervisor) is one
+_SIGNAL_DEBOUNCE_S: Final = 1.0  # two signals within it (from a service manager and from a supervisor) count as one
 
 
 async def serve(
@@ -42,13 +44,13 @@ async def serve(
     stop: asyncio.Event | None = None,
     extra_listeners: Sequence[socket.socket] = (),
 ) -> None:
-    """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a signal after that ends the process.
+    """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a later signal ends the process.
 
-    `more`: sockets to serve it on besides. `stop`: what else may end it, as the first signal does. Raises StartupError
-    when a socket cannot be listened on; whatever a resource raises at its start.
+    `extra_listeners`: further bound sockets. `stop`: an event that ends serving like the first signal. Raises
+    StartupError when a socket cannot listen, and what a cleanup context raises when it starts.
     """
     stop = stop or asyncio.Event()
-    _install_signal_handlers(stop)  # before anything is opened, so that nothing is left half open
+    _install_signal_handlers(stop)  # before anything is opened: a signal during the start leaves nothing half open
     async with listening(app, listener, settings, telemetry, extra_listeners):
         memory.freeze_gc()
         on_listening()
@@ -67,36 +69,36 @@ async def listening(
     telemetry: Telemetry,
     extra_listeners: Sequence[socket.socket] = (),
 ) -> AsyncIterator[None]:
-    """The application started and accepting; on leaving it stops accepting, finishes what is in flight, closes.
+    """Start `app` and accept connections; on exit stop accepting, finish requests in flight, and close.
 
-    It holds no more connections than there are file descriptors for, whatever the settings say.
+    The connection limit is that of the settings, or lower if the file descriptors do not suffice.
     """
     runner = web.AppRunner(app, shutdown_timeout=settings.drain_timeout_s, handle_signals=False)
     listeners = (listener, *extra_listeners)
     try:
         await runner.setup()
-        most = _connection_limit(settings, telemetry)
+        max_connections = _connection_limit(settings, telemetry)
         health = app[HEALTH]
-        plan = ConnectionContext(
+        context = ConnectionContext(
             settings,
             telemetry,
-            max_connections=most,
+            max_connections=max_connections,
             filters=app.get(PRE_PARSE_FILTERS, {}),
             is_draining=lambda: health.draining,
         )
-        protocol = connection_factory(_server(runner), plan)
-        accepting: list[Acceptor] = []
+        protocol = connection_factory(_server(runner), context)
+        acceptors: list[Acceptor] = []
         try:
             for each in listeners:
-                accepting.append(_listen(Acceptor(each, protocol, telemetry), each))
+                acceptors.append(_listen(Acceptor(each, protocol, telemetry), each))
             yield
         finally:
             health.draining = True
-            for acceptor in accepting:
+            for acceptor in acceptors:
                 await acceptor.close()
             for each in listeners:
                 each.close()
-            await _drain_connections(plan.registry, min(DRAIN_GRACE_S, settings.drain_timeout_s))
+            await _drain_connections(context.registry, min(DRAIN_GRACE_S, settings.drain_timeout_s))
     finally:
         for each in listeners:
             each.close()
@@ -104,29 +106,30 @@ async def listening(
 
 
 async def _drain_connections(registry: ConnectionRegistry, seconds: float) -> None:
-    """Let those who are connected ask once more, and see that the answer is the last: a connection that is closed while
-    a request is on its way loses it.
+    """Wait until all connections have ended, at most `seconds`: each client may send one more request, whose response
+    closes the connection. Closing a connection while a request is in transit would lose the request.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    while len(registry) and loop.time() < end:  # noqa: ASYNC110 - nothing else ever waits for the last to leave
+    while len(registry) and loop.time() < end:  # noqa: ASYNC110 - nothing else waits for the last connection to end
         await asyncio.sleep(DRAIN_POLL_S)
 
 
 def bind_health(settings: ChassisSettings) -> list[socket.socket]:
-    """The socket of the port for health alone; none where there is no such port. Raises StartupError, as `bind`."""
+    """The bound socket of the separate health port, if one is configured. Raises StartupError, like `bind`."""
     if not settings.health_port:
         return []
-    if settings.health_port == settings.port:  # which can be bound twice, and not listened on
+    if settings.health_port == settings.port:  # it can be bound twice, but not listened on
         raise StartupError("--health-port must be another port than --port.", exit_code=2)
     return [bind("127.0.0.1", settings.health_port, option="--health-port")]
 
 
 def bind(host: str, port: int, *, reuse_port: bool = False, option: str = "--port") -> socket.socket:
-    """A TCP socket bound to the first address of `host`. `share`: others may bind the same port (SO_REUSEPORT);
-    `option`: what chooses the port.
+    """A TCP socket bound to the first address of `host`. `reuse_port`: other processes may bind the same port
+    (SO_REUSEPORT). `option`: the command-line option of the port, for the message.
 
-    Raises StartupError with one sentence for a port in use, a foreign address, a missing right, an unknown host.
+    Raises StartupError with one sentence for a port in use, an address of another machine, a missing permission, or an
+    unknown host.
     """
     _require_c_parser()
     try:
@@ -157,7 +160,7 @@ def _listen(acceptor: Acceptor, listener: socket.socket) -> Acceptor:
 
 
 def _connection_limit(settings: ChassisSettings, telemetry: Telemetry) -> int:
-    """How many connections to hold, once everything else is open."""
+    """The connection limit of the settings, or that of the file descriptors left once everything else is open."""
     affordable = fd_limits.connection_budget()
     if affordable < settings.max_connections:
         telemetry.log.warning(
@@ -180,7 +183,7 @@ def _bind_error(host: str, port: int, error: OSError, option: str = "--port") ->
 
 
 def _require_c_parser() -> None:
-    """The parser in Python is many times slower and sees less testing; nobody should meet it in production."""
+    """Require aiohttp's C parser: the one in Python is many times slower and less tested."""
     if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
         raise StartupError("aiohttp is installed without its C parser; install a build of aiohttp for this platform.")
 
@@ -194,13 +197,13 @@ def _server(runner: web.AppRunner) -> web.Server:
 def _install_signal_handlers(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
 
-    def asked() -> None:
+    def on_signal() -> None:
         stop.set()
-        loop.call_later(_SIGNAL_DEBOUNCE_S, insist)
+        loop.call_later(_SIGNAL_DEBOUNCE_S, restore_default_handlers)
 
-    def insist() -> None:
+    def restore_default_handlers() -> None:
         for name in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(name)  # the next one has its default effect: it ends the process
+            loop.remove_signal_handler(name)  # the next signal has its default effect: it ends the process
 
     for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, asked)
+        loop.add_signal_handler(name, on_signal)

@@ -1,7 +1,7 @@
 """Validation of request input: typed bodies, bounded query parameters, one issue per offending field.
 
-The good path costs one typed decode. msgspec stops at the first fault, so on the bad path the input is walked again,
-field by field; that walk is bounded by the size of the body and by MAX_ISSUES.
+Valid input costs one typed decode. msgspec stops at the first fault, so invalid input is checked again, field by field;
+that pass is bounded by the size of the body and by MAX_ISSUES.
 """
 
 import re
@@ -16,14 +16,14 @@ from aiohttp import web
 from chassis.errors import BadRequest, Issue, UnsupportedMediaType
 from chassis.http.body import read_body
 
-MAX_ISSUES: Final = 100  # a body of a million bad elements gets a readable answer, not a megabyte
+MAX_ISSUES: Final = 100  # a body of a million invalid elements gets a short response, not a megabyte
 MAX_PATH_LENGTH: Final = 200
-MAX_MESSAGE_LENGTH: Final = 500  # the longest list of names that a field takes fits in
+MAX_MESSAGE_LENGTH: Final = 500  # holds the longest list of names that a field accepts
 _INTEGER: Final = re.compile(r"-?[0-9]+")
-_MAX_DIGITS: Final = 18  # Python refuses to read thousands of them
+_MAX_DIGITS: Final = 18  # Python refuses to parse thousands of them
 _LOCATION: Final = re.compile(r" - at `[^`]*`\Z")
 
-# msgspec has one exception class; its wording is what tells the faults apart.
+# msgspec has one exception class; only its message distinguishes the faults.
 _CODES: Final = (
     (re.compile(r"^Object missing required field"), "missing"),
     (re.compile(r"^Object contains unknown field"), "unknown_field"),
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Issues:
-    """Collects what is wrong with one request; `raise_if_any` turns it into one 400."""
+    """Collects the faults of one request, at most MAX_ISSUES; `raise_if_any` raises them as one 400."""
 
     def __init__(self) -> None:
         self._issues: list[Issue] = []
@@ -57,11 +57,11 @@ class Issues:
         return len(self._issues) >= MAX_ISSUES
 
     def has_issue_under(self, path: str) -> bool:
-        """Whether `path` or a part of it is at fault already."""
+        """Whether `path` or a part of it has an issue."""
         return any(each.path == path or each.path.startswith((f"{path}.", f"{path}[")) for each in self._issues)
 
     def add(self, path: str, message: str, code: str) -> None:
-        """`path` as in `query.limit`, `body.filters[0].op`; `code` is one short word a program can switch on."""
+        """Add an issue, unless full. `path` as in `query.limit`, `body.filters[0].op`; `code`: a word for programs."""
         if not self.is_full:
             self._issues.append(Issue(path[:MAX_PATH_LENGTH], message[:MAX_MESSAGE_LENGTH], code))
 
@@ -71,7 +71,7 @@ class Issues:
 
 
 def single_value(query: Mapping[str, str], name: str, issues: Issues) -> str | None:
-    """The value of a query parameter, None when absent; given more than once is an issue."""
+    """The value of a query parameter; None when absent, and after recording an issue for a repeated one."""
     getall = getattr(query, "getall", None)
     if getall is not None and len(getall(name, ())) > 1:
         issues.add(f"query.{name}", "Must be given once.", "repeated")
@@ -80,15 +80,15 @@ def single_value(query: Mapping[str, str], name: str, issues: Issues) -> str | N
 
 
 def bounded_int(query: Mapping[str, str], name: str, default: int, lo: int, hi: int, issues: Issues) -> int:
-    """A decimal integer within [lo, hi]; `default` when absent, and after an issue was recorded."""
+    """A decimal integer within [lo, hi]; `default` when absent, and after recording an issue."""
     text = single_value(query, name, issues)
     if text is None:
         return default
     if _INTEGER.fullmatch(text) is None:
         issues.add(f"query.{name}", "Must be an integer.", "type")
     elif len(text) > _MAX_DIGITS:
-        past = ("too_small", "least", lo) if text.startswith("-") else ("too_large", "most", hi)
-        issues.add(f"query.{name}", f"Must be at {past[1]} {past[2]}.", past[0])
+        bound = ("too_small", "least", lo) if text.startswith("-") else ("too_large", "most", hi)
+        issues.add(f"query.{name}", f"Must be at {bound[1]} {bound[2]}.", bound[0])
     elif int(text) < lo:
         issues.add(f"query.{name}", f"Must be at least {lo}.", "too_small")
     elif int(text) > hi:
@@ -99,7 +99,7 @@ def bounded_int(query: Mapping[str, str], name: str, default: int, lo: int, hi: 
 
 
 def bounded_text(query: Mapping[str, str], name: str, lo: int, hi: int, issues: Issues) -> str | None:
-    """A text of lo to hi characters; None when absent, and after an issue was recorded."""
+    """A text of lo to hi characters; None when absent, and after recording an issue."""
     text = single_value(query, name, issues)
     if text is None:
         return None
@@ -107,7 +107,7 @@ def bounded_text(query: Mapping[str, str], name: str, lo: int, hi: int, issues: 
 
 
 def check_length(path: str, text: str, lo: int, hi: int, issues: Issues) -> bool:
-    """Whether the text has lo to hi characters; records an issue when not."""
+    """Whether the text has lo to hi characters; records an issue if not."""
     if len(text) > hi:
         issues.add(path, f"Must have at most {hi} characters.", "too_long")
     elif len(text) < lo:
@@ -118,17 +118,17 @@ def check_length(path: str, text: str, lo: int, hi: int, issues: Issues) -> bool
 
 
 def must_be_one_of(names: Iterable[str]) -> str:
-    """What is said of a value that is none of `names`."""
+    """The message of an issue for a value that is none of `names`."""
     return f"Must be one of {', '.join(names)}."
 
 
 def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues) -> T | None:
-    """JSON bytes as `type_`; None after recording an issue for every offending field under `path`."""
+    """JSON bytes as `type_`; None after recording an issue for every invalid field under `path`."""
     try:
         try:
             return msgspec.json.decode(raw, type=type_)
         except msgspec.ValidationError as error:
-            # The typed decoder stopped at the fault: what comes after it may not even be JSON.
+            # The typed decoder stopped at the fault: the rest may not even be JSON.
             _explain(type_, msgspec.json.decode(raw), path, error, issues)
     except (msgspec.DecodeError, UnicodeDecodeError):
         issues.add(path, "Must be valid JSON.", "malformed")
@@ -138,35 +138,37 @@ def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues) -> T | No
 
 
 def decode_with_placeholders(type_: type[T], raw: bytes, placeholders: Mapping[str, Any], issues: Issues) -> T | None:
-    """A JSON body as `type_`, so that faults which types cannot tell are found together with those they can.
+    """A JSON body as `type_`, also an invalid one, so that checks beyond its types run in the same pass.
 
-    Every fault is an issue under `body`. Faulty fields have their value from `stand_ins` or else their default; the
-    result is not to be used once there are issues. None where not even that makes a `type_`.
+    Every fault is an issue under `body`. An invalid field has its value from `placeholders`, else its default; the
+    result must not be used when there are issues. None when no `type_` can be built even so.
     """
-    found = decode_json(type_, raw, "body", issues)
-    if found is not None:
-        return found
+    decoded = decode_json(type_, raw, "body", issues)
+    if decoded is not None:
+        return decoded
     try:
-        written = msgspec.json.decode(raw)
-        if not isinstance(written, dict):
+        fields = msgspec.json.decode(raw)
+        if not isinstance(fields, dict):
             return None
-        sound = {
-            field.encode_name: written[field.encode_name]
-            for field in msgspec.structs.fields(type_)  # type: ignore[arg-type]  # a TypeError says that it has none
-            if field.encode_name in written and not issues.has_issue_under(f"body.{field.encode_name}")
+        valid = {
+            field.encode_name: fields[field.encode_name]
+            for field in msgspec.structs.fields(type_)  # type: ignore[arg-type]  # TypeError for a type without fields
+            if field.encode_name in fields and not issues.has_issue_under(f"body.{field.encode_name}")
         }
-        return msgspec.convert({**placeholders, **sound}, type_)
+        return msgspec.convert({**placeholders, **valid}, type_)
     except (msgspec.MsgspecError, TypeError, UnicodeDecodeError, RecursionError):
         return None
 
 
 async def read_json(request: web.Request, type_: type[T], *, max_bytes: int, timeout_s: float) -> T:
-    """The request's JSON body as `type_`. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
+    """Read the JSON body as `type_`. Raises, in this order, UnsupportedMediaType, PayloadTooLarge, ServiceUnavailable
+    (the body does not arrive in time), BadRequest.
+    """
     return decode_body(type_, await read_json_bytes(request, max_bytes=max_bytes, timeout_s=timeout_s))
 
 
 async def read_json_bytes(request: web.Request, *, max_bytes: int, timeout_s: float) -> bytes:
-    """The bytes of the request's JSON body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest."""
+    """Read the bytes of a JSON body. Raises UnsupportedMediaType and the errors of `read_body`: 413, 503, 400."""
     if request.content_type != "application/json":
         raise UnsupportedMediaType("The body must be application/json.", close=True)
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -175,22 +177,22 @@ async def read_json_bytes(request: web.Request, *, max_bytes: int, timeout_s: fl
 
 
 def decode_body(type_: type[T], raw: bytes) -> T:
-    """A JSON body as `type_`, else BadRequest with one issue per offending field, paths starting with `body`."""
+    """Decode a JSON body. Raises BadRequest with one issue per invalid field, with paths that start with `body`."""
     issues = Issues()
     decoded = decode_json(type_, raw, "body", issues)
     issues.raise_if_any("The request body is not valid.")
-    return decoded  # type: ignore[return-value]  # None only for types that admit null: otherwise an issue was raised
+    return decoded  # type: ignore[return-value]  # None only for types that permit null: else an issue was raised
 
 
 def _explain(type_: Any, value: Any, path: str, error: msgspec.ValidationError, issues: Issues) -> None:
     before = len(issues)
     _walk(type_, value, path, issues)
-    if len(issues) == before:  # the typed decoder is stricter than the walk: report what it said
+    if len(issues) == before:  # the typed decoder is stricter than `_walk`: report its error
         _report(path, error, issues)
 
 
 def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
-    """Record the innermost faults: a container is blamed only when none of its parts is."""
+    """Record the innermost faults: a container is reported only when none of its parts is."""
     try:
         msgspec.convert(value, type_)
         return
@@ -208,7 +210,7 @@ def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
 
 
 def _container(type_: Any, value: Any) -> Any:
-    """The one alternative of `type_` that has parts and fits the kind of `value`; None for none, or a choice."""
+    """The only alternative of `type_` that has parts and fits the kind of `value`; None for none or several."""
     origin = get_origin(type_)
     if origin is Annotated:
         return _container(get_args(type_)[0], value)
@@ -262,8 +264,8 @@ def _is_struct(type_: Any) -> bool:
 
 
 def _report(path: str, error: msgspec.ValidationError, issues: Issues, type_: Any = None) -> None:
-    """What does not fit a type of names is told them; a text of the wrong format the `description` of its type's Meta,
-    which people read better than a pattern.
+    """Add an issue for `error`. For a type of fixed names the message lists them; for a text of the wrong format it is
+    the `description` in the Meta of its type, which is easier to read than a pattern.
     """
     message = _LOCATION.sub("", str(error))
     code = next((code for pattern, code in _CODES if pattern.search(message)), "invalid")
@@ -273,7 +275,7 @@ def _report(path: str, error: msgspec.ValidationError, issues: Issues, type_: An
 
 
 def _allowed_names(type_: Any) -> tuple[str, ...]:
-    """What a type takes that takes nothing but names, or null, or absence; none for any other."""
+    """The names that a type accepts if it accepts only names, null or absence; empty for any other type."""
     origin = get_origin(type_)
     if origin is Annotated:
         return _allowed_names(get_args(type_)[0])

@@ -1,12 +1,15 @@
-"""The application skeleton: what happens to a request before its handler and after it.
+"""The application: `build_app` wraps every handler in these layers, outermost first.
 
-    request id -> access log and metrics -> error rendering -> access check -> handler
+    _request_id_middleware    request id, rate-limit headers
+    cors_middleware           CORS headers, where a route permits other origins
+    _access_log_middleware    access log and metrics
+    _error_middleware         exceptions to responses
+    _with_preparse            the decision of the route's pre-parse filter
+    with_access_check         the access rule; of a bearer route: address limit 429, 401, principal limit 429, 404, 403
 
-The access check of a bearer route (`chassis.http.access`): address limit 429, 401, principal limit 429, 404, 403.
-
-A service states its routes; each carries its access rule, and `build_app` refuses a rule that nothing guards. A handler
-answers or raises `ApiError`; whatever else comes out of it is a 500 without detail, and the log has the traceback under
-the request id.
+A service declares its routes, each with its access rule; `build_app` rejects a rule that has no guard. A handler
+returns a response or raises `ApiError`; any other exception is a 500 without detail, and the log has the traceback
+under the request id.
 """
 
 import hmac
@@ -97,8 +100,8 @@ __all__ = (
 CleanupContext = Callable[[web.Application], AsyncIterator[None]]
 
 MAX_DEFAULT_BODY: Final = 2**20  # bytes; for handlers that read with aiohttp's own methods
-CLIENT_CLOSED_REQUEST: Final = 499  # in log and metrics only: nobody is there to read an answer
-PROBE_METHODS: Final = ("GET", "HEAD")  # load balancers ask with either
+CLIENT_CLOSED_REQUEST: Final = 499  # in log and metrics only: no client is left to read a response
+PROBE_METHODS: Final = ("GET", "HEAD")  # load balancers use either
 KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 REQUEST_ID: Final = web.RequestKey("request_id", str)
@@ -107,15 +110,15 @@ API_DOCS: Final = web.AppKey("reference", ApiDocs)
 
 
 def render_json_error(_request: web.Request, error: ApiError, rid: str) -> web.Response:
-    """The error envelope; what a route answers unless it names another renderer."""
+    """The error envelope, for routes without a renderer of their own."""
     return json_response(envelope(error, rid), status=error.status)
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a service brings into a process; the composition root joins several into one application.
+    """What a service contributes to a process; the composition root joins several into one application.
 
-    Resources are started in order and closed in reverse; readiness lists what the service cannot work without.
+    `cleanup_contexts` start in order and close in reverse order; `/readyz` checks the dependencies in `readiness`.
     """
 
     name: str
@@ -125,14 +128,14 @@ class Service:
 
 
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    """`body` (anything msgspec encodes) with exactly `Content-Type: application/json`: some clients mind a charset."""
-    answer = web.Response(body=msgspec.json.encode(body), status=status, headers=headers)
-    answer.headers["Content-Type"] = JSON_TYPE
-    return answer
+    """`body` (anything msgspec encodes) as `Content-Type: application/json`; some clients reject a charset."""
+    response = web.Response(body=msgspec.json.encode(body), status=status, headers=headers)
+    response.headers["Content-Type"] = JSON_TYPE
+    return response
 
 
 def request_id(request: web.Request) -> str:
-    """The id that this request is answered and logged under."""
+    """The id of this request in its response and in the logs."""
     return request[REQUEST_ID]
 
 
@@ -148,15 +151,15 @@ def build_app(
     limiter: Limiter | None = None,
     full_document: Callable[[], dict[str, Any]] | None = None,
 ) -> web.Application:
-    """One application out of routes, resources and readiness; adds health, metrics, `/openapi.json` and `/docs`.
+    """One application from routes, cleanup contexts and readiness; adds health, metrics, `/openapi.json` and `/docs`.
 
-    `whole_interface`: the document that `/docs` shows, where `service` is a part of something; by default its own.
+    `full_document`: the document that `/docs` shows where `service` is one of several; by default its own.
     `limiter` counts for the limits of the settings; by default one inside the process.
     Raises ValueError for a route whose access rule has no guard in this process.
     """
     proxies = TrustedProxies(settings.trusted_proxies)
-    counting = LocalLimiter() if limiter is None else limiter
-    admission = RateLimits(rules_from_settings(settings), counting, proxies, telemetry.rate_limited)
+    active_limiter = LocalLimiter() if limiter is None else limiter
+    rate_limits = RateLimits(rules_from_settings(settings), active_limiter, proxies, telemetry.rate_limited)
     health = Health(service, readiness)
     renderers: dict[web.AbstractResource, ErrorRenderer] = {}
     policies: dict[web.AbstractResource, Cors] = {}
@@ -169,7 +172,7 @@ def build_app(
         middlewares.insert(1, cors_middleware(policies))
     app = web.Application(middlewares=middlewares, client_max_size=MAX_DEFAULT_BODY)
     app[HEALTH] = health
-    app[RATE_LIMITS] = admission
+    app[RATE_LIMITS] = rate_limits
     app[PRE_PARSE_FILTERS] = {
         f"{route.method} {route.path}".encode(): route.pre_parse_filter
         for route in routes
@@ -177,13 +180,13 @@ def build_app(
     }
     app.cleanup_ctx.extend([*telemetry.cleanup_contexts(), *cleanup_contexts])
     resources_by_path: dict[str, web.Resource] = {}
-    every = [*routes, *_system_routes(health, telemetry, settings, proxies)]
-    app[API_DOCS] = _add_docs_routes(service, every, full_document)
-    for route in every:
+    all_routes = [*routes, *_system_routes(health, telemetry, settings, proxies)]
+    app[API_DOCS] = _add_docs_routes(service, all_routes, full_document)
+    for route in all_routes:
         resource = resources_by_path.get(route.path) or app.router.add_resource(route.path)
         resources_by_path[route.path] = resource
         handler = _with_preparse(
-            route, with_access_check(route.access, route.handler, guards or Guards(), admission, route.limit)
+            route, with_access_check(route.access, route.handler, guards or Guards(), rate_limits, route.limit)
         )
         resource.add_route(route.method, handler, expect_handler=delay_100_continue)
         renderers.setdefault(resource, route.render_error or render_json_error)
@@ -194,32 +197,32 @@ def build_app(
 
 
 def _with_preparse(route: Route, handler: Handler) -> Handler:
-    """Mark the request for the connection (`chassis.http.connections`), which sees the client go; turn it away where
-    its gate does.
+    """Mark the request with CANCEL_ON_DISCONNECT, which the connection reads when the client disconnects; refuse the
+    request where the route's filter does.
     """
     cancel = route.method == "GET" if route.cancel_on_disconnect is None else route.cancel_on_disconnect
-    gate = route.pre_parse_filter
+    pre_parse_filter = route.pre_parse_filter
 
-    async def prepared(request: web.Request) -> web.StreamResponse:
+    async def filtered(request: web.Request) -> web.StreamResponse:
         request[CANCEL_ON_DISCONNECT] = cancel
-        if gate is not None:
-            require_slot(request, gate)
+        if pre_parse_filter is not None:
+            require_slot(request, pre_parse_filter)
         return await handler(request)
 
-    return prepared
+    return filtered
 
 
 @web.middleware
 async def _request_id_middleware(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
-    """Give the request its id, in the logs and on whatever is answered; say there how its limit stands."""
+    """Set the id of the request, in the logs and in every response, and add the headers of its rate limit."""
     rid = resolve_request_id(request.headers.get("X-Request-Id", ""))
     request[REQUEST_ID] = rid
     structlog.contextvars.bind_contextvars(request_id=rid)
-    answer = await handler(request)
-    answer.headers["X-Request-Id"] = rid
-    answer.headers.update(limit_headers(request))
-    answer.headers["Server"] = "sluice"  # without versions
-    return answer
+    response = await handler(request)
+    response.headers["X-Request-Id"] = rid
+    response.headers.update(limit_headers(request))
+    response.headers["Server"] = "sluice"  # without versions
+    return response
 
 
 def _access_log_middleware(telemetry: Telemetry, proxies: TrustedProxies) -> Middleware:
@@ -228,9 +231,9 @@ def _access_log_middleware(telemetry: Telemetry, proxies: TrustedProxies) -> Mid
         started = time.perf_counter()
         status = CLIENT_CLOSED_REQUEST
         try:
-            answer = await handler(request)
-            status = answer.status
-            return answer
+            response = await handler(request)
+            status = response.status
+            return response
         finally:
             telemetry.record_request(
                 route=route_name(request),
@@ -269,7 +272,7 @@ def _error_middleware(telemetry: Telemetry, renderers: Mapping[web.AbstractResou
 async def _find_renderer(
     request: web.Request, renderers: Mapping[web.AbstractResource, ErrorRenderer]
 ) -> ErrorRenderer:
-    """That of the path, also when the path has other methods only."""
+    """The renderer of the path, also when the path has only other methods."""
     resource = request.match_info.route.resource
     if resource not in renderers:
         resource, _ = await resolve_path(request, renderers)
@@ -277,7 +280,7 @@ async def _find_renderer(
 
 
 def _to_api_error(raised: web.HTTPException) -> ApiError:
-    """What aiohttp itself refuses, in our words."""
+    """An error that aiohttp itself raised, with a message of ours."""
     if raised.status == web.HTTPNotFound.status_code:
         return NotFound()
     if raised.status == web.HTTPRequestEntityTooLarge.status_code:
@@ -285,31 +288,32 @@ def _to_api_error(raised: web.HTTPException) -> ApiError:
     return BadRequest("The request cannot be understood.") if raised.status < 500 else InternalError()
 
 
-def _with_error_headers(answer: web.Response, error: ApiError) -> web.Response:
-    answer.headers.update(error.headers)
+def _with_error_headers(response: web.Response, error: ApiError) -> web.Response:
+    response.headers.update(error.headers)
     if error.retry_after is not None:
-        answer.headers["Retry-After"] = str(error.retry_after)
+        response.headers["Retry-After"] = str(error.retry_after)
     if error.close:
-        answer.force_close()
-    return answer
+        response.force_close()
+    return response
 
 
 def _system_routes(
     health: Health, telemetry: Telemetry, settings: ChassisSettings, proxies: TrustedProxies
 ) -> list[Route]:
     async def livez(_request: web.Request) -> web.StreamResponse:
-        """Whether the process is alive."""
+        """Report whether the process is alive."""
         return json_response({"status": "alive", "service": health.service})
 
     async def readyz(request: web.Request) -> web.StreamResponse:
-        """Whether the process can do its work, and which dependency is away."""
+        """Report whether the process can serve requests, and which dependency is unavailable."""
         probes = await health.probes()
         reason = health.not_ready_reason(probes)
         if reason is None:
             return json_response({"status": "ready", "service": health.service, "dependencies": probes})
-        away = [probe for probe in probes if probe.required and not probe.ok]
+        unavailable = [probe for probe in probes if probe.required and not probe.ok]
         error = ServiceUnavailable(
-            f"Not ready, {reason}.", details=[Issue(probe.name, probe.error or "", "unavailable") for probe in away]
+            f"Not ready, {reason}.",
+            details=[Issue(probe.name, probe.error or "", "unavailable") for probe in unavailable],
         )
         body = {"status": "unavailable", "service": health.service, "dependencies": probes}
         return _with_error_headers(
@@ -317,7 +321,7 @@ def _system_routes(
         )
 
     async def metrics(request: web.Request) -> web.StreamResponse:
-        """Prometheus metrics, for loopback or the configured token."""
+        """Prometheus metrics, for clients on loopback or with the configured token."""
         _require_metrics_access(request, settings.metrics_token, proxies)
         return web.Response(body=await telemetry.merged_exposition(), headers={"Content-Type": METRICS_TYPE})
 
@@ -329,8 +333,8 @@ def _system_routes(
 
 
 def _add_docs_routes(service: str, routes: list[Route], full_document: Callable[[], dict[str, Any]] | None) -> ApiDocs:
-    """What describes every route; adds its own two."""
-    reference = ApiDocs(
+    """The documentation of every route in `routes`, to which it appends its own two."""
+    api_docs = ApiDocs(
         f"Sluice {service}" if service != "sluice" else "Sluice",
         lambda: [
             Endpoint(route.method, route.path, route.access, route.handler.__doc__ or "", route.operation)
@@ -339,13 +343,13 @@ def _add_docs_routes(service: str, routes: list[Route], full_document: Callable[
         ],
         full_document,
     )
-    routes.append(Route("GET", "/openapi.json", reference.openapi, public(), operation=system_routes.OPENAPI))
-    routes.append(Route("GET", "/docs", reference.docs, public(), operation=system_routes.DOCS))
-    return reference
+    routes.append(Route("GET", "/openapi.json", api_docs.openapi, public(), operation=system_routes.OPENAPI))
+    routes.append(Route("GET", "/docs", api_docs.docs, public(), operation=system_routes.DOCS))
+    return api_docs
 
 
 def _require_metrics_access(request: web.Request, token: str, proxies: TrustedProxies) -> None:
-    """Loopback, or the configured token; the numbers tell an outsider how busy and how broken we are."""
+    """Require loopback or the configured token: the metrics would show an outsider load and failures."""
     given = request.headers.get("Authorization", "")
     if token and hmac.compare_digest(given.encode("utf-8", "surrogateescape"), f"Bearer {token}".encode()):
         return

@@ -1,11 +1,12 @@
-"""How often somebody may ask.
+"""Rate limits.
 
-A request on a bearer route: `admission.Admission.admit_address` looks whether its address has failed too often (429
-before the credential is looked at), `charge_address` counts a failure (401), `take` counts a request of a known
-principal (429) and leaves on the request what its answer says in three headers. On a route of project keys a key that
-is in memory passes without regard to its address; `take` counts the requests of the key.
+A request on a bearer route: `rate_limits.RateLimits.check_address` raises 429 if its address has failed too often,
+before the credential is checked; `record_address_failure` counts a failed authentication (401); `take` counts a request
+of an authenticated principal (429) and stores the result on the request, from which `limit_headers` makes three
+response headers. On a route for project keys, a key that is in memory passes whatever the failures of its address;
+`take` counts the requests of the key.
 
-`gcra` is the arithmetic; `limiter` is what an implementation promises, `local` the one inside the process, `redis` the
-one that processes share. A bucket is one number, and one per class of limit and holder. What a bucket holds may be
-lost: its holder may then ask once more than the rule says, as after a restart.
+`gcra` is the arithmetic; `limiter.Limiter` is the interface, `local.LocalLimiter` implements it in the process,
+`redis.RedisLimiter` for all processes together. There is one bucket per limit class and holder; a bucket is one number.
+Buckets may be lost, as after a restart: the holder may then exceed the rule by one burst.
 """

@@ -1,9 +1,9 @@
 """The generic cell rate algorithm: a bucket is one number, the time at which it will be full again.
 
-    full_at   never earlier than now; each request moves it one interval on
-    allowed   as long as that leaves it at most `burst` intervals ahead of now
+    full_at   never earlier than now; each request adds one interval
+    allowed   while that leaves it at most `burst` intervals ahead of now
 
-So at most `burst + t / interval` requests pass in any stretch of t. Times are integer nanoseconds of one clock.
+So at most `burst + t / interval` requests pass in any period of length t. Times are integer nanoseconds of one clock.
 Source: ITU-T I.371, the virtual scheduling algorithm.
 """
 
@@ -15,7 +15,7 @@ SECOND_NS: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`requests` in `per_s` seconds in the long run, `burst` at once; all at least 1."""
+    """`requests` per `per_s` seconds on average, `burst` at once; all at least 1."""
 
     requests: int
     per_s: int
@@ -23,12 +23,12 @@ class Rule:
 
     @property
     def interval_ns(self) -> int:
-        """Time in which one request comes back; rounded up, so that never more pass than the rule says."""
+        """Time in which one permit is restored, in nanoseconds; rounded up, so that never more pass than allowed."""
         return -(-self.per_s * SECOND_NS // self.requests)
 
 
 class BucketState(NamedTuple):
-    """A bucket after a question: `full_at` to be kept, requests that are left, time until one would pass (0: now)."""
+    """A bucket after a check: `full_at` to store, remaining requests, nanoseconds until one would pass (0: now)."""
 
     full_at: int
     remaining: int
@@ -36,7 +36,7 @@ class BucketState(NamedTuple):
 
 
 def peek(full_at: int, now: int, rule: Rule) -> BucketState:
-    """How the bucket stands; a wait of 0 says that one more request would pass."""
+    """The state of the bucket; `wait_ns` 0 means that one more request would pass."""
     interval = rule.interval_ns
     full_at = max(full_at, now)
     spare = now + rule.burst * interval - full_at
@@ -44,8 +44,8 @@ def peek(full_at: int, now: int, rule: Rule) -> BucketState:
 
 
 def take(full_at: int, now: int, rule: Rule) -> BucketState:
-    """One request: it passed when the wait is 0. A refused one costs nothing."""
-    level = peek(full_at, now, rule)
-    if level.wait_ns:
-        return level
-    return BucketState(level.full_at + rule.interval_ns, level.remaining - 1, 0)
+    """Count one request: it passes if `wait_ns` is 0. A rejected request costs nothing."""
+    state = peek(full_at, now, rule)
+    if state.wait_ns:
+        return state
+    return BucketState(state.full_at + rule.interval_ns, state.remaining - 1, 0)

@@ -1,4 +1,4 @@
-"""What an implementation of the limits promises, wherever it keeps its buckets."""
+"""The interface of rate limiters, independent of where the buckets are stored."""
 
 from collections.abc import Mapping
 from enum import Enum, StrEnum, auto
@@ -9,28 +9,28 @@ from chassis.limits.gcra import SECOND_NS, BucketState, Rule
 
 
 class LimitClass(StrEnum):
-    """What is counted together; also the label in the metrics."""
+    """The kinds of requests that have a limit of their own; also the label in the metrics."""
 
     API = "api"  # requests of a principal in an organization
-    ANALYSIS = "analysis"  # those of them that read a whole window: aggregate, compare
-    APPROVAL = "approval"  # those that ask people for something; they count as API, too
-    CHANNEL_TEST = "channel_test"  # and those that send something to a place that a tenant names, likewise
+    ANALYSIS = "analysis"  # aggregate and compare, which read a whole window; not counted as API
+    APPROVAL = "approval"  # requests for approval; counted as API as well
+    CHANNEL_TEST = "channel_test"  # requests that send to an endpoint of a tenant's choice; counted as API as well
     VISITOR = "visitor"  # requests of an address for a session: login, refresh, logout, invitation, keys
-    REFRESH = "refresh"  # of one session
+    REFRESH = "refresh"  # refreshes of one session
     OTLP = "otlp"  # export requests with a project key
-    FAILED_BEARER = "failed_bearer"  # credentials that were none, by address
-    FAILED_KEY = "failed_key"  # project keys that were none, by address
-    FAILED_LOGIN = "failed_login"  # passwords and second factors that were none, by account
+    FAILED_BEARER = "failed_bearer"  # invalid bearer credentials, by address
+    FAILED_KEY = "failed_key"  # invalid project keys, by address
+    FAILED_LOGIN = "failed_login"  # wrong passwords and second factors, by account
 
 
-COUNTED_AS_API: Final = frozenset({LimitClass.APPROVAL, LimitClass.CHANNEL_TEST})  # what is counted as API before
+COUNTED_AS_API: Final = frozenset({LimitClass.APPROVAL, LimitClass.CHANNEL_TEST})  # counted as API first
 
 
 class UnavailablePolicy(Enum):
-    """What holds for a class while the shared store of buckets, being configured, is away."""
+    """The behaviour of a class while Redis is configured but unavailable."""
 
     COUNT_LOCALLY = auto()  # each process counts for itself
-    REJECT = auto()  # nobody passes: what it guards is worth more than being there
+    REJECT = auto()  # every request is rejected: protecting the accounts matters more than availability
 
 
 UNAVAILABLE_POLICIES: Final[Mapping[LimitClass, UnavailablePolicy]] = MappingProxyType(
@@ -50,14 +50,14 @@ UNAVAILABLE_POLICIES: Final[Mapping[LimitClass, UnavailablePolicy]] = MappingPro
 
 
 class Bucket(NamedTuple):
-    """Whose requests of which class."""
+    """A limit class and the id whose requests are counted."""
 
     limit: LimitClass
     holder: str
 
 
 class LimitResult(NamedTuple):
-    """`reset`: epoch seconds when the bucket is full again. `wait_ns`: until a request passes, 0 when this one did."""
+    """`reset`: epoch seconds when the bucket is full again. `wait_ns`: until a request passes, 0 if this one did."""
 
     limit: int
     remaining: int
@@ -66,29 +66,29 @@ class LimitResult(NamedTuple):
 
     @property
     def retry_after(self) -> int:
-        """The same in whole seconds."""
+        """`wait_ns` in whole seconds, rounded up."""
         return _ceil_seconds(self.wait_ns)
 
 
 class Limiter(Protocol):
-    """Buckets under rules. A bucket is always asked for with the same rule.
+    """Counts requests in buckets. A bucket is always used with the same rule.
 
-    Both raise ServiceUnavailable for a class that refuses while the shared buckets are away.
+    Both methods raise ServiceUnavailable for a class with the policy REJECT while Redis is unavailable.
     """
 
     async def take(self, bucket: Bucket, rule: Rule) -> LimitResult:
-        """One request: counted, or refused and then not counted."""
+        """Count one request, unless it is rejected."""
 
     async def peek(self, bucket: Bucket, rule: Rule) -> LimitResult:
-        """The verdict that one request would get, without counting it."""
+        """The result that one request would get, without counting it."""
 
 
-def limit_result(level: BucketState, now: int, clock_ns: int, rule: Rule) -> LimitResult:
-    """What is told of a `level` at `now` of its own clock, when it is `clock_ns` for clients."""
-    reset = _ceil_seconds(clock_ns + level.full_at - now)
-    return LimitResult(rule.burst, level.remaining, reset, level.wait_ns)
+def limit_result(state: BucketState, now: int, clock_ns: int, rule: Rule) -> LimitResult:
+    """The result for clients: `state` at `now` of the limiter's clock, which is `clock_ns` since 1970."""
+    reset = _ceil_seconds(clock_ns + state.full_at - now)
+    return LimitResult(rule.burst, state.remaining, reset, state.wait_ns)
 
 
 def _ceil_seconds(nanoseconds: int) -> int:
-    """Rounded up: what is said to hold then, holds then."""
+    """Rounded up, so that a client that waits this long passes."""
     return -(-nanoseconds // SECOND_NS)

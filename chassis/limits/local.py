@@ -1,4 +1,4 @@
-"""The limiter inside the process: exact, and gone with it."""
+"""The limiter inside the process: exact for one process, and lost when it ends."""
 
 import time
 from collections import OrderedDict
@@ -13,10 +13,10 @@ MAX_BUCKETS: Final = 10_000  # of each class; a bucket takes about 250 bytes
 
 
 class LocalLimiter:
-    """At most `max_buckets` buckets of each class, so that strangers push out only strangers.
+    """At most `max_buckets` buckets of each class, so that a flood in one class evicts nothing of another.
 
-    A bucket that is full says nothing and is dropped as soon as it is the one longest unused. Over the bound the one
-    longest unused goes as it is: its holder gets a full one.
+    A full bucket holds no information and is dropped once it is the least recently used one. Beyond the limit the least
+    recently used bucket is dropped in any state: its holder starts with a full one.
     """
 
     def __init__(
@@ -26,33 +26,33 @@ class LocalLimiter:
         monotonic: Callable[[], int] = time.monotonic_ns,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Nanoseconds both: `monotonic` is counted with, `clock` (since 1970) is told to clients."""
+        """Both in nanoseconds: `monotonic` is used for counting, `clock` (since 1970) for times sent to clients."""
         self._max_buckets = max_buckets
         self._monotonic = monotonic
         self._clock = clock
         self._full_at: dict[LimitClass, OrderedDict[str, int]] = {limit: OrderedDict() for limit in LimitClass}
 
     async def take(self, bucket: Bucket, rule: Rule) -> LimitResult:
-        """One request: counted, or refused and then not counted."""
+        """Count one request, unless it is rejected."""
         now = self._monotonic()
-        kept = self._full_at[bucket.limit]
-        level = gcra.take(kept.get(bucket.holder, now), now, rule)
-        kept[bucket.holder] = level.full_at
-        kept.move_to_end(bucket.holder)
-        self._drop_unused(kept, now)
-        return limit_result(level, now, self._clock(), rule)
+        buckets = self._full_at[bucket.limit]
+        state = gcra.take(buckets.get(bucket.holder, now), now, rule)
+        buckets[bucket.holder] = state.full_at
+        buckets.move_to_end(bucket.holder)
+        self._drop_unused(buckets, now)
+        return limit_result(state, now, self._clock(), rule)
 
     async def peek(self, bucket: Bucket, rule: Rule) -> LimitResult:
-        """The verdict that one request would get, without counting it; keeps nothing."""
+        """The result that one request would get, without counting it; stores nothing."""
         now = self._monotonic()
         full_at = self._full_at[bucket.limit].get(bucket.holder, now)
         return limit_result(gcra.peek(full_at, now, rule), now, self._clock(), rule)
 
     @property
     def bucket_count(self) -> int:
-        """Buckets in memory."""
+        """Number of buckets in memory."""
         return sum(map(len, self._full_at.values()))
 
-    def _drop_unused(self, kept: OrderedDict[str, int], now: int) -> None:
-        while len(kept) > self._max_buckets or next(iter(kept.values())) <= now:
-            kept.popitem(last=False)
+    def _drop_unused(self, buckets: OrderedDict[str, int], now: int) -> None:
+        while len(buckets) > self._max_buckets or next(iter(buckets.values())) <= now:
+            buckets.popitem(last=False)

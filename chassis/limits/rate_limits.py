@@ -1,4 +1,4 @@
-"""The limits of a process, asked at two points of a request: by address before the credential, then by whose it is."""
+"""The rate limits of a process, applied twice per request: by address before authentication, then by holder."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
@@ -17,7 +17,7 @@ from chassis.runtime.settings import ChassisSettings
 LIMIT_RESULT: Final = web.RequestKey("rate_limit", LimitResult)
 MINUTE: Final = 60
 QUARTER: Final = 15 * MINUTE
-MAX_CACHED_RULES: Final = 1_024  # rates of keys' own whose rules are kept; most keys share a few
+MAX_CACHED_RULES: Final = 1_024  # rules of keys with a rate of their own; most keys share a few
 
 _COUNTED_SUBJECTS: Final[Mapping[LimitClass, str]] = MappingProxyType(
     {
@@ -32,85 +32,87 @@ _LimiterCall = Callable[[Bucket, Rule], Awaitable[LimitResult]]
 
 
 class RateLimits:
-    """A class without a rule is not limited."""
+    """Applies rules to requests. A class without a rule is not limited."""
 
     def __init__(
         self, rules: Mapping[LimitClass, Rule], limiter: Limiter, proxies: TrustedProxies, refused: Counter
     ) -> None:
-        """`refused` has the label `limit`."""
+        """`refused` counts rejected requests, with the label `limit`."""
         self._rules = rules
         self._limiter = limiter
         self._proxies = proxies
         self._refused = refused
 
     async def take(self, request: web.Request, limit: LimitClass, holder: str, rate: int | None = None) -> None:
-        """Count a request of `holder`; the answer, whatever it is, tells how the bucket stands, and where there are
-        several, that which is emptiest. Raises RateLimited.
+        """Count a request of `holder`. The response headers report this bucket's state, whether the request passes or
+        not; with several buckets, the one with the least remaining. Raises RateLimited.
 
-        `rate`: requests per second in the place of the class's, if its holder has one of its own; 0: no limit.
+        `rate`: requests per second that replace those of the class, if the holder has a rate of its own; 0: no limit.
         """
         rule = self._rules.get(limit) if rate is None else _rule_for_rate(rate, self._rules.get(limit))
         if rule is None:
             return
-        verdict = await self._limiter.take(Bucket(limit, holder), rule)
-        request[LIMIT_RESULT] = _most_restrictive(request.get(LIMIT_RESULT), verdict)
-        self._raise_if_exceeded(verdict, rule, limit)
+        result = await self._limiter.take(Bucket(limit, holder), rule)
+        request[LIMIT_RESULT] = _most_restrictive(request.get(LIMIT_RESULT), result)
+        self._raise_if_exceeded(result, rule, limit)
 
     async def take_for_address(self, request: web.Request, limit: LimitClass) -> None:
-        """Likewise, of the address of the request."""
+        """Like `take`, for the address of the request."""
         await self.take(request, limit, self._proxies.rate_limit_key(request))
 
     async def take_secondary(self, request: web.Request, limit: LimitClass, holder: str) -> None:
-        """Count the request in a second bucket, of which the answer tells only when it refuses. Raises RateLimited."""
+        """Count the request in a second bucket, which the headers report only if it rejects. Raises RateLimited."""
         await self._apply(holder, self._limiter.take, request, limit)
 
     async def check_address(self, request: web.Request, limit: LimitClass) -> None:
-        """RateLimited when the address of the request has failed too often in this class."""
+        """RateLimited when the address of the request has failed too often in this class; counts nothing."""
         await self._apply_for_address(self._limiter.peek, request, limit)
 
     async def record_address_failure(self, request: web.Request, limit: LimitClass) -> None:
-        """Count a failure. RateLimited when its address had used up its bucket while this credential was checked."""
+        """Count a failure. RateLimited if other failures emptied the address's bucket while this credential was
+        checked.
+        """
         await self._apply_for_address(self._limiter.take, request, limit)
 
     async def check_account(self, request: web.Request, limit: LimitClass, account: str) -> None:
-        """RateLimited when somebody has failed too often to be this account."""
+        """RateLimited when authentication to this account has failed too often; counts nothing."""
         await self._apply(account, self._limiter.peek, request, limit)
 
     async def record_account_failure(self, request: web.Request, limit: LimitClass, account: str) -> None:
-        """Count a failure to be this account. RateLimited when there were too many meanwhile."""
+        """Count a failed authentication to this account. RateLimited if its bucket was emptied meanwhile."""
         await self._apply(account, self._limiter.take, request, limit)
 
-    async def _apply_for_address(self, ask: _LimiterCall, request: web.Request, limit: LimitClass) -> None:
-        await self._apply(self._proxies.rate_limit_key(request), ask, request, limit)
+    async def _apply_for_address(self, apply: _LimiterCall, request: web.Request, limit: LimitClass) -> None:
+        await self._apply(self._proxies.rate_limit_key(request), apply, request, limit)
 
-    async def _apply(self, holder: str, ask: _LimiterCall, request: web.Request, limit: LimitClass) -> None:
-        """The answer tells of the bucket only when it refuses."""
+    async def _apply(self, holder: str, apply: _LimiterCall, request: web.Request, limit: LimitClass) -> None:
+        """The response headers report the bucket only if it rejects."""
         rule = self._rules.get(limit)
         if rule is None:
             return
-        verdict = await ask(Bucket(limit, holder), rule)
-        if verdict.wait_ns:
-            request[LIMIT_RESULT] = verdict
-        self._raise_if_exceeded(verdict, rule, limit)
+        result = await apply(Bucket(limit, holder), rule)
+        if result.wait_ns:
+            request[LIMIT_RESULT] = result
+        self._raise_if_exceeded(result, rule, limit)
 
-    def _raise_if_exceeded(self, verdict: LimitResult, rule: Rule, limit: LimitClass) -> None:
-        if not verdict.wait_ns:
+    def _raise_if_exceeded(self, result: LimitResult, rule: Rule, limit: LimitClass) -> None:
+        if not result.wait_ns:
             return
         self._refused.labels(limit).inc()
-        what = _COUNTED_SUBJECTS.get(limit, "requests")
+        subject = _COUNTED_SUBJECTS.get(limit, "requests")
         per = "a second" if rule.per_s == 1 else f"in {rule.per_s} seconds"
         raise RateLimited(
-            f"Too many {what}: {rule.requests} {per} are permitted, {rule.burst} at once.", verdict.retry_after
+            f"Too many {subject}: {rule.requests} {per} are permitted, {rule.burst} at once.", result.retry_after
         )
 
 
-def _most_restrictive(before: LimitResult | None, now: LimitResult) -> LimitResult:
-    return before if before is not None and not now.wait_ns and before.remaining < now.remaining else now
+def _most_restrictive(earlier: LimitResult | None, latest: LimitResult) -> LimitResult:
+    return earlier if earlier is not None and not latest.wait_ns and earlier.remaining < latest.remaining else latest
 
 
 @lru_cache(MAX_CACHED_RULES)
 def _rule_for_rate(rate: int, default: Rule | None) -> Rule | None:
-    """A rate per second with a burst in the proportion of the class's; of two seconds where that is switched off."""
+    """A rule of `rate` per second with a burst in proportion to the class's; two seconds' worth if that has no rule."""
     if not rate:
         return None
     burst = 2 * rate if default is None else rate * default.burst * default.per_s // default.requests
@@ -118,7 +120,7 @@ def _rule_for_rate(rate: int, default: Rule | None) -> Rule | None:
 
 
 def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
-    """The rules that are switched on."""
+    """The rules of all classes whose rate is not 0."""
     rules = {}
     for limit, rate, per_s, burst in (
         (LimitClass.API, settings.api_rate, MINUTE, settings.api_burst),
@@ -138,12 +140,12 @@ def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
 
 
 def limit_headers(request: web.Request) -> dict[str, str]:
-    """What the answer says of the bucket that decided; nothing when none did."""
-    verdict = request.get(LIMIT_RESULT)
-    if verdict is None:
+    """The `x-ratelimit-` headers for the result stored on the request; empty without one."""
+    result = request.get(LIMIT_RESULT)
+    if result is None:
         return {}
     return {
-        "x-ratelimit-limit": str(verdict.limit),
-        "x-ratelimit-remaining": str(verdict.remaining),
-        "x-ratelimit-reset": str(verdict.reset),
+        "x-ratelimit-limit": str(result.limit),
+        "x-ratelimit-remaining": str(result.remaining),
+        "x-ratelimit-reset": str(result.reset),
     }

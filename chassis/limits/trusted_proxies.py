@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, when proxies that are configured may speak for others."""
+"""The client address of a request, as reported by trusted proxies."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
@@ -9,13 +9,13 @@ _Address = IPv4Address | IPv6Address
 
 
 class TrustedProxies:
-    """The networks whose `X-Forwarded-For` is believed; nobody else's is looked at."""
+    """The networks whose `X-Forwarded-For` is trusted; from any other peer it is ignored."""
 
     def __init__(self, networks: Sequence[str]) -> None:
         self._networks = tuple(ip_network(text, strict=False) for text in networks)
 
     def client_address(self, request: web.Request) -> str:
-        """The nearest address that is no trusted proxy, walking from this end; the peer itself by default."""
+        """The first address that is not a trusted proxy, starting at the peer; by default the peer itself."""
         current = request.remote or ""
         if not self._networks:
             return current
@@ -28,17 +28,17 @@ class TrustedProxies:
         return current
 
     def rate_limit_key(self, request: web.Request) -> str:
-        """The client as limits count it: an IPv4 address, or the /64 of an IPv6 one, of which a subscriber has all."""
+        """The client as limits count it: an IPv4 address, or the /64 of an IPv6 one, which one subscriber owns."""
         return _address_key(_parse(self.client_address(request)))
 
     def peer_key(self, peer: str) -> str:
-        """The other end of a connection, counted in the same way; empty for a trusted proxy, which is many clients."""
+        """The peer of a connection, counted likewise; empty for a trusted proxy, which stands for many clients."""
         return "" if self._trusts(peer) else _address_key(_parse(peer))
 
     def is_local(self, request: web.Request) -> bool:
         """Whether the request was made on this machine.
 
-        A loopback peer that forwards for somebody, without being trusted to say for whom, is not local.
+        A loopback peer that sends a forwarding header without being a trusted proxy is not local.
         """
         address = _parse(self.client_address(request))
         if address is None or not _is_loopback(address):

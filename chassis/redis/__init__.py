@@ -1,13 +1,13 @@
-"""Redis, which processes share and none depends on: it holds what may be lost.
+"""Redis, shared by processes and optional: it holds only data that may be lost.
 
-`Redis.run` runs one of our scripts and waits for a few hundredths of a second. Whoever gets a `RedisAway` instead goes
-on by what the process knows itself; nobody is refused because Redis is away, unless his rule says so. The first
-failure closes the door; a probe in the background, which writes as the scripts do, opens it again. So an outage costs
-the requests that find out about it their wait, and all others nothing.
+`Redis.run` runs one of our scripts and waits for a few hundredths of a second. On RedisUnavailable the caller continues
+with what the process knows itself; no request is rejected because Redis is unavailable, unless the policy of its limit
+class says so. `breaker.Redis` is a circuit breaker: the first failure opens it, so that calls fail at once; a probe in
+the background, which writes as the scripts do, closes it again. So an outage delays only the requests that discover it.
 
-`Broadcast` tells all processes of something at once that they would find out a little later.
+`Broadcast` publishes changes to all processes, which would otherwise notice them a little later.
 
-`client` is the driver; it is imported where an address is configured, and nowhere else.
+`client` is the driver; it is imported only where a URL is configured.
 """
 
 from chassis.redis.breaker import Redis, open_redis

@@ -1,4 +1,4 @@
-"""The door to Redis: open while it answers in time."""
+"""The circuit breaker in front of Redis: closed while Redis replies in time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -12,12 +12,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from chassis.errors import StartupError
 from chassis.redis.scripts import RedisFailure, RedisUnavailable, Script
 
-PROBE_S: Final = 0.5  # between two probes while it is away
+PROBE_S: Final = 0.5  # between two probes while Redis is unavailable
 CONNECT_S: Final = 1.0  # for a probe that has to connect first
-GRACE_LOOP_TURNS: Final = 12  # of the loop that an answer needs at most: 4, and 8 more where there is no connection yet
-MAX_REASON: Final = 300  # characters of what Redis says, in the log
+GRACE_LOOP_TURNS: Final = 12  # event loop turns that a reply needs at most: 4, and 8 more to open a connection
+MAX_REASON: Final = 300  # characters of Redis's error, in the log
 
-# It writes, so that a Redis which is full, read-only or closed to this user does not pass for one that is there.
+# It writes, so that a Redis that is full, read-only or closed to this user does not count as available.
 _PROBE: Final = Script("return redis.call('SET', KEYS[1], 1, 'PX', 1000)")
 _PROBE_KEYS: Final = ("sluice:probe",)
 
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 class RedisClient(Protocol):
-    """What is behind the door."""
+    """The client behind the breaker."""
 
     async def evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int]) -> Any: ...
 
@@ -37,14 +37,14 @@ class RedisClient(Protocol):
 
 
 class Redis:
-    """Started and closed by `running`."""
+    """Runs scripts while Redis is available, and fails at once while it is not. `running` starts and closes it."""
 
     name = "redis"
 
     def __init__(
         self, client: RedisClient, address: str, timeout_s: float, registry: CollectorRegistry | None = None
     ) -> None:
-        """`address` is for messages, without a password; `timeout_s` is what a caller waits at most."""
+        """`address` is for messages, without a password; `timeout_s` is the maximum wait of a caller."""
         self.address = address
         self._client = client
         self._timeout_s = timeout_s
@@ -60,17 +60,17 @@ class Redis:
 
     @property
     def is_up(self) -> bool:
-        """Whether a call is worth trying."""
+        """Whether calls are attempted."""
         return self._is_up
 
     async def running(self, _app: web.Application) -> AsyncIterator[None]:
-        """Have a first look, start without it if need be, and close it at the end."""
+        """Probe once, start without Redis if that fails, and close the client at shutdown."""
         await self.start()
         yield
         await self.close()
 
     async def start(self) -> None:
-        """Find out whether it is there; it need not be."""
+        """Probe once; a failure starts the background probe and raises nothing."""
         try:
             await self._connect_and_probe()
         except RedisFailure as failure:
@@ -79,7 +79,7 @@ class Redis:
             self._is_up = True
 
     async def close(self) -> None:
-        """Give up calls under way."""
+        """Cancel pending calls and close the client."""
         self._is_up = False
         pending = [*self._calls] if self._probing is None else [*self._calls, self._probing]
         for call in pending:
@@ -88,13 +88,12 @@ class Redis:
         await self._client.close()
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
-        """What the script returns. Raises RedisAway, at once while the door is closed. The script may have run all the
-        same.
+        """The script's result. Raises RedisUnavailable, at once while the breaker is open. The script may have run
+        nevertheless.
         """
         if not self._is_up:
             raise RedisUnavailable
-        # The call goes on when nobody waits for it any more: a connection that it is about to have made is of use to
-        # the next one.
+        # The call continues after its caller has stopped waiting: a connection that it is opening serves the next call.
         call = self._start_call(script, keys, arguments)
         try:
             return await _wait_for_reply(call, self._timeout_s)
@@ -103,19 +102,19 @@ class Redis:
             raise RedisUnavailable from failure
 
     def messages(self, channel: str) -> AsyncIterator[str | None]:
-        """What is published there until the connection ends, on a connection of its own; None each time that it can be
-        heard from now on. Raises RedisFailure.
+        """Messages published on the channel until the connection ends, on a connection of its own; None whenever the
+        subscription becomes active. Raises RedisFailure.
         """
         return self._client.messages(channel)
 
     async def probe(self) -> None:
-        """For `/readyz`: raises while it is not used, else when it does not answer."""
+        """For `/readyz`: raises while the breaker is open, or when Redis does not reply."""
         if not self._is_up:
             raise RedisUnavailable("it does not answer in time")
         await self._client.evaluate(_PROBE, _PROBE_KEYS, ())
 
     async def inspect(self) -> str:
-        """Connect and try it out, for `sluice doctor`; its version. Raises StartupError, with what is wrong."""
+        """Connect and probe, for `sluice doctor`; returns the version. Raises StartupError with the reason."""
         try:
             await self._connect_and_probe()
             return await self._client.version()
@@ -123,7 +122,7 @@ class Redis:
             raise StartupError(f"{self.address} cannot be used: {str(failure).rstrip('.')}.") from failure
 
     def _start_call(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int]) -> "asyncio.Future[Any]":
-        """A call under way."""
+        """Start a call; it is tracked until it ends."""
         call = asyncio.ensure_future(self._client.evaluate(script, keys, arguments))
         self._calls.add(call)
         call.add_done_callback(self._on_call_done)
@@ -132,7 +131,7 @@ class Redis:
     def _on_call_done(self, call: "asyncio.Future[Any]") -> None:
         self._calls.discard(call)
         if not call.cancelled():
-            call.exception()  # looked at: nobody may be waiting any more
+            call.exception()  # retrieved: there may be no caller waiting any more
 
     def _trip_breaker(self, failure: RedisFailure) -> None:
         self._failures.labels(failure.kind).inc()
@@ -156,7 +155,7 @@ class Redis:
         self._log_up()
 
     async def _connect_and_probe(self) -> None:
-        """Connect, which may take its time, and then see whether it answers as fast as it must."""
+        """Connect, with a longer timeout, and then check that Redis replies within the normal one."""
         for timeout_s in (CONNECT_S, self._timeout_s):
             call = self._start_call(_PROBE, _PROBE_KEYS, ())
             try:
@@ -165,7 +164,7 @@ class Redis:
                 call.cancel()
 
     def _log_down(self, failure: RedisFailure) -> None:
-        """Once, and not for a single late answer."""
+        """Log once per outage, and not for a single late reply."""
         if not self._outage_logged:
             self._outage_logged = True
             log.warning("redis is away", address=self.address, reason=str(failure)[:MAX_REASON])
@@ -177,8 +176,9 @@ class Redis:
 
 
 async def _wait_for_reply(call: "asyncio.Future[Any]", timeout_s: float) -> Any:
-    """Its result. Raises RedisFailure when that is not there by then and in TURNS turns of the loop, which are over at
-    once in a process that is idle: in a busy one the time is spent on other things, and says nothing of Redis.
+    """The call's result. Raises RedisFailure if it is not there after `timeout_s` and GRACE_LOOP_TURNS turns of the
+    event loop. In an idle process these turns take no time; in a busy one the timeout was spent on other work, and says
+    nothing about Redis.
     """
     await asyncio.wait((call,), timeout=timeout_s)
     for _ in range(GRACE_LOOP_TURNS):
@@ -191,7 +191,7 @@ async def _wait_for_reply(call: "asyncio.Future[Any]", timeout_s: float) -> Any:
 
 
 def open_redis(url: str, timeout_s: float, registry: CollectorRegistry | None = None) -> Redis:
-    """Not started. Raises StartupError for a URL that will not do, and without the driver."""
+    """Not started. Raises StartupError for an invalid URL, or when the driver is not installed."""
     address = redacted_url(url)
     try:
         from chassis.redis.client import RedisPyClient  # noqa: PLC0415 - the driver is there only where a server is used
@@ -202,20 +202,20 @@ def open_redis(url: str, timeout_s: float, registry: CollectorRegistry | None = 
             f"SLUICE_REDIS_URL needs the Python package {error.name}, which is not installed: "
             "pip install 'sluice[redis]'."
         ) from error
-    except (TypeError, ValueError) as error:  # an option of the URL
+    except (TypeError, ValueError) as error:  # an invalid option in the URL
         raise _invalid_url() from error
 
 
 def redacted_url(url: str) -> str:
-    """The URL for people: scheme, host, port and database. Raises StartupError for one that has no host or that is cut
-    short by what a password should have percent-encoded: nothing of it is shown then.
+    """The URL for messages: scheme, host, port and database. Raises StartupError, which shows nothing of the URL, if it
+    has no host or is cut short by a character that the password should have percent-encoded.
     """
     parts = urlsplit(url)
     try:
-        fits = bool(parts.hostname) and parts.port != 0 and "@" not in parts.path + parts.query + parts.fragment
-    except ValueError:  # a port that is none
-        fits = False
-    if not fits:
+        is_valid = bool(parts.hostname) and parts.port != 0 and "@" not in parts.path + parts.query + parts.fragment
+    except ValueError:  # an invalid port
+        is_valid = False
+    if not is_valid:
         raise _invalid_url()
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 

@@ -1,5 +1,5 @@
-"""Short messages from one process to all others, over Redis. One that is not heard is lost: what they say must hold
-anyway a little later.
+"""Short messages from one process to all others, over Redis. Best effort: receivers converge a little later without
+them.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from chassis.redis.breaker import Redis
 from chassis.redis.scripts import RedisFailure, RedisUnavailable, Script
 
 RESUBSCRIBE_S: Final = 0.5  # from the end of a subscription to the next attempt
-MAX_IN_FLIGHT: Final = 64  # messages being sent; one more is not
-MAX_LENGTH: Final = 200  # characters; a longer message is not ours
+MAX_IN_FLIGHT: Final = 64  # messages being sent; beyond that a message is dropped
+MAX_LENGTH: Final = 200  # characters; longer messages, which are not ours, are cut
 
 _PUBLISH: Final = Script("return redis.call('PUBLISH', KEYS[1], ARGV[1])")
 
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 class Broadcast:
-    """One channel. `heard` is called with what other processes say; `missed` when something may not have been heard."""
+    """One channel. Calls `on_message` with messages of other processes; `on_gap` when messages may have been missed."""
 
     def __init__(
         self, redis: Redis, channel: str, on_message: Callable[[str], None], on_gap: Callable[[], None]
@@ -37,14 +37,14 @@ class Broadcast:
         self._in_flight: set[asyncio.Task[None]] = set()
 
     def publish(self, message: str) -> None:
-        """Send it aside: nobody waits for it, and nobody learns whether it got through."""
+        """Send in the background: the caller does not wait, and is not notified of the outcome."""
         if self._redis.is_up and len(self._in_flight) < MAX_IN_FLIGHT:
             task = asyncio.get_running_loop().create_task(self._send(message))
             self._in_flight.add(task)
             task.add_done_callback(self._in_flight.discard)
 
     async def running(self, _app: web.Application) -> AsyncIterator[None]:
-        """Listen, from when Redis is there on; at the end let what is being said be said."""
+        """Subscribe, as soon as Redis is available; at shutdown wait for messages in flight."""
         self._listener = asyncio.get_running_loop().create_task(self._listen())
         yield
         self._listener.cancel()
@@ -54,7 +54,7 @@ class Broadcast:
         try:
             await self._redis.run(_PUBLISH, (self._channel,), (f"{self._sender_id} {message}",))
         except RedisUnavailable:
-            pass  # said where it was found out
+            pass  # logged by the breaker
 
     async def _listen(self) -> None:
         while True:
@@ -66,9 +66,9 @@ class Broadcast:
             await asyncio.sleep(RESUBSCRIBE_S)
 
     def _dispatch(self, message: str | None) -> None:
-        if message is None:  # subscribed just now
+        if message is None:  # the subscription has just become active
             self._on_gap()
             return
-        sender, _, said = message[:MAX_LENGTH].partition(" ")
+        sender, _, text = message[:MAX_LENGTH].partition(" ")
         if sender != self._sender_id:
-            self._on_message(said)
+            self._on_message(text)

@@ -1,4 +1,4 @@
-"""The driver: a few connections to one Redis, made when they are needed."""
+"""The driver: a few connections to one Redis server, opened on demand."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Self
@@ -14,75 +14,75 @@ from redis.maint_notifications import MaintNotificationsConfig
 
 from chassis.redis.scripts import RedisFailure, Script
 
-MAX_CONNECTIONS: Final = 16  # at once; a call for which there is none waits
+MAX_CONNECTIONS: Final = 16  # at once; a call beyond that waits for a free one
 SUBSCRIPTION_PING_S: Final = (
-    10.0  # without a message, until a subscription is tried out, and again until it counts as lost
+    10.0  # without a message, until a subscription is checked with a ping, and again until it counts as lost
 )
-SOCKET_TIMEOUT_S: Final = 1.0  # to connect, and for an answer: whoever asked has stopped waiting long before
+SOCKET_TIMEOUT_S: Final = 1.0  # to connect, and for a reply: the caller has stopped waiting long before
 
 
 class RedisPyClient:
-    """Every method raises RedisFailure."""
+    """A client on redis-py. Every method raises RedisFailure."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Not connected yet. ValueError or TypeError for a URL, or options in it, that are none."""
+        """Does not connect yet. ValueError or TypeError for an invalid URL or option."""
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=MAX_CONNECTIONS,
             timeout=SOCKET_TIMEOUT_S,
             socket_timeout=SOCKET_TIMEOUT_S,
             socket_connect_timeout=SOCKET_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),  # who calls has something better to do than to wait for a second attempt
-            protocol=2,  # and nothing else is said at the start of a connection: a round trip each
+            retry=Retry(NoBackoff(), 0),  # the caller falls back at once instead of waiting for a second attempt
+            protocol=2,  # with the next two lines: no handshake commands, which cost a round trip each
             driver_info=None,
             maint_notifications_config=MaintNotificationsConfig(enabled=False),
         )
-        pool.connection_class(**pool.connection_kwargs)  # which looks at the options; it is not opened
+        pool.connection_class(**pool.connection_kwargs)  # validates the options; opens nothing
         return cls(Driver.from_pool(pool))
 
     async def evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
-        """What the script returns."""
+        """Run the script by its hash, and send its text if Redis does not know it; returns its result."""
         try:
             try:
                 return await self._driver.evalsha(script.sha, len(keys), *keys, *arguments)
-            except NoScriptError:  # a fresh Redis, or one that was told to forget
+            except NoScriptError:  # Redis was restarted, or its scripts were flushed
                 return await self._driver.eval(script.text, len(keys), *keys, *arguments)
-        except Exception as error:  # whatever the driver raises: nobody's request is to fail of it
+        except Exception as error:  # whatever the driver raises must not fail a request
             raise _to_redis_failure(error) from error
 
     async def messages(self, channel: str) -> AsyncIterator[str | None]:
-        """What is published there; None each time that it can be heard from now on."""
+        """Messages published on the channel; None whenever the subscription becomes active."""
         async with self._driver.pubsub() as subscription:
             try:
                 await subscription.subscribe(channel)
-                silent = False
+                ping_sent = False
                 while True:
-                    found = await subscription.get_message(timeout=SUBSCRIPTION_PING_S)
-                    if found is None and silent:
+                    message = await subscription.get_message(timeout=SUBSCRIPTION_PING_S)
+                    if message is None and ping_sent:
                         raise RedisFailure("timeout", f"not even an answer to a ping within {SUBSCRIPTION_PING_S:g} s")
-                    silent = found is None
-                    if found is None:
+                    ping_sent = message is None
+                    if message is None:
                         await subscription.ping()
-                    elif found["type"] == "subscribe":
+                    elif message["type"] == "subscribe":
                         yield None
-                    elif found["type"] == "message":
-                        yield found["data"].decode("utf-8", "replace")
+                    elif message["type"] == "message":
+                        yield message["data"].decode("utf-8", "replace")
             except Exception as error:
                 raise _to_redis_failure(error) from error
 
     async def version(self) -> str:
-        """`7.0.15`; empty where this user may not ask."""
+        """`7.0.15`; empty if the user may not run INFO."""
         try:
-            found = await self._driver.info("server")
+            info = await self._driver.info("server")
         except NoPermissionError:
             return ""
         except Exception as error:
             raise _to_redis_failure(error) from error
-        return str(found.get("redis_version", ""))
+        return str(info.get("redis_version", ""))
 
     async def close(self) -> None:
         """Close every connection."""
@@ -95,5 +95,5 @@ def _to_redis_failure(error: Exception) -> RedisFailure:
     reason = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, (NoAnswer, TimeoutError)):
         return RedisFailure("timeout", reason)
-    refused = isinstance(error, RedisError) and not isinstance(error, ConnectionFailed)
-    return RedisFailure("refused" if refused else "connection", reason)
+    is_refused = isinstance(error, RedisError) and not isinstance(error, ConnectionFailed)
+    return RedisFailure("refused" if is_refused else "connection", reason)

@@ -1,4 +1,4 @@
-"""What is asked of Redis, and how it fails."""
+"""Lua scripts, and the errors of running them."""
 
 import hashlib
 from typing import Literal
@@ -7,7 +7,7 @@ FailureKind = Literal["timeout", "connection", "refused"]
 
 
 class Script:
-    """A Lua script, which Redis knows by its hash once it has seen it."""
+    """A Lua script, which Redis knows by its SHA-1 once it has been loaded."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -15,7 +15,7 @@ class Script:
 
 
 class RedisFailure(Exception):
-    """One call failed: no answer in time, no connection, or an answer that is an error. The text has no password."""
+    """One call failed: timeout, no connection, or an error reply. The text contains no password."""
 
     def __init__(self, kind: FailureKind, reason: str) -> None:
         super().__init__(reason)
@@ -23,4 +23,4 @@ class RedisFailure(Exception):
 
 
 class RedisUnavailable(Exception):
-    """Go on without it."""
+    """Redis cannot be used now; the caller continues without it."""

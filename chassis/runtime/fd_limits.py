@@ -1,22 +1,20 @@
-"""File descriptors: as many as the system lets this process have, and how many of them connections may take.
+"""File descriptors: raises the limit of the process, and computes how many connections it may hold.
 
-A process without one left cannot open the next segment of its journal, nor a connection to ClickHouse. So connections
-get what is left when those are accounted for, and over that are answered 503 like any that is one too many.
+A process without a free descriptor cannot open the next segment of its journal, nor a connection to ClickHouse. So
+connections get what remains after those; further connections are answered 503, as over any connection limit.
 """
 
 import resource
 from pathlib import Path
 from typing import Final
 
-MAX_DESCRIPTORS: Final = (
-    2**20
-)  # where the system has no limit worth the name; some libraries are slow with a very high one
-RESERVED: Final = 256  # files, stores, and connections that are just being turned away
-MIN_CONNECTIONS: Final = 16  # connections
+MAX_DESCRIPTORS: Final = 2**20  # the limit if the system has none; some libraries are slow with a very high one
+RESERVED: Final = 256  # for files, stores, and connections that are being rejected
+MIN_CONNECTIONS: Final = 16  # lower bound of `connection_budget`
 
 
 def raise_nofile_limit() -> int:
-    """Take as many descriptors as are permitted; how many that is."""
+    """Raise the soft limit on descriptors to the hard one, at most MAX_DESCRIPTORS; returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -26,5 +24,5 @@ def raise_nofile_limit() -> int:
 
 
 def connection_budget() -> int:
-    """How many connections there can be beside what is open now and what is kept in reserve."""
+    """Number of connections that fit beside the open descriptors and the reserve."""
     return max(MIN_CONNECTIONS, raise_nofile_limit() - len(list(Path("/dev/fd").iterdir())) - RESERVED)

@@ -1,4 +1,4 @@
-"""Whether a process lives, and whether it can do its work: `/livez` and `/readyz`."""
+"""Liveness and readiness of a process: `/livez` and `/readyz`."""
 
 import asyncio
 import time
@@ -11,20 +11,20 @@ import structlog
 from aiohttp import web
 
 PROBE_TIMEOUT_S: Final = 2.0
-REUSE_S: Final = 1.0  # how long one round of probes answers for: a flood of /readyz must not become a flood of probes
+REUSE_S: Final = 1.0  # lifetime of a round of probes: a flood of /readyz must not become a flood of probes
 _NO_ANSWER: Final = f"no answer within {PROBE_TIMEOUT_S:g} s"
-_UNAVAILABLE: Final = "does not answer"  # to whoever asks: what a driver says may name hosts, ports and users
-_MAX_DETAIL: Final = 500  # characters of what a driver says, in the log
+_UNAVAILABLE: Final = "does not answer"  # the public text: a driver's error may name hosts, ports and users
+_MAX_DETAIL: Final = 500  # characters of a driver's error, in the log
 
 log = structlog.get_logger(__name__)
 
 
 class NotReady(Exception):
-    """A dependency is there and cannot be worked with now. Its text is shown to whoever asks: no names of hosts."""
+    """A dependency responds but cannot be used now. The message is shown to clients: it must not name hosts."""
 
 
 class Dependency(Protocol):
-    """Something a service cannot work without. `probe` raises when it is away, with a log text free of secrets."""
+    """A dependency of a service. `probe` raises while it is unavailable, with a log message free of secrets."""
 
     @property
     def name(self) -> str: ...
@@ -34,22 +34,22 @@ class Dependency(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OptionalDependency:
-    """A dependency that the service does well enough without for a while: shown, but no reason to send traffic away."""
+    """A dependency that the service can do without for a while: reported by `/readyz`, without failing it."""
 
     dependency: Dependency
 
     @property
     def name(self) -> str:
-        """That of the dependency."""
+        """The dependency's name."""
         return self.dependency.name
 
     async def probe(self) -> None:
-        """That of the dependency."""
+        """Probe the dependency."""
         await self.dependency.probe()
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """One dependency as seen at the last round; `error` is null when it is there, else a fixed text."""
+    """One dependency at the last round of probes; `error` is null when it is available, else a fixed text."""
 
     name: str
     ok: bool
@@ -58,7 +58,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class Health:
-    """What `/readyz` says: every dependency by name, and whether the process is on its way out."""
+    """The state that `/readyz` reports: every dependency by name, and whether the process is shutting down."""
 
     def __init__(
         self, service: str, dependencies: Sequence[Dependency], clock: Callable[[], float] = time.monotonic
@@ -72,18 +72,20 @@ class Health:
         self._round: tuple[float, list[Probe]] | None = None
 
     async def probes(self) -> list[Probe]:
-        """Ask all dependencies at once, each for at most `PROBE_TIMEOUT_S`; shared by callers within `REUSE_S`."""
+        """Probe all dependencies concurrently, each for at most PROBE_TIMEOUT_S; callers within REUSE_S share the
+        result.
+        """
         async with self._lock:
             if self._round is None or self._clock() - self._round[0] >= REUSE_S:
-                answers = await asyncio.gather(*(self._probe(dependency) for dependency in self._dependencies))
-                self._round = (self._clock(), answers)
+                probes = await asyncio.gather(*(self._probe(dependency) for dependency in self._dependencies))
+                self._round = (self._clock(), probes)
             return self._round[1]
 
     def not_ready_reason(self, probes: Sequence[Probe]) -> str | None:
-        """Why the process cannot do its work, for whoever asks; None when it can."""
-        away = [probe.name for probe in probes if probe.required and not probe.ok]
-        if away:
-            return f"away: {', '.join(away)}"
+        """The reason why the process is not ready, safe to show to clients; None when it is ready."""
+        unavailable = [probe.name for probe in probes if probe.required and not probe.ok]
+        if unavailable:
+            return f"away: {', '.join(unavailable)}"
         return "the process is shutting down" if self.draining else None
 
     async def _probe(self, dependency: Dependency) -> Probe:
@@ -92,7 +94,7 @@ class Health:
         try:
             async with limit:
                 await dependency.probe()
-        except Exception as error:  # noqa: BLE001 - whatever a driver raises means the same here: it is away
+        except Exception as error:  # noqa: BLE001 - any error of a driver means that the dependency is unavailable
             text = _NO_ANSWER if limit.expired() else str(error) if isinstance(error, NotReady) else _UNAVAILABLE
             self._log_unavailable(dependency.name, text if limit.expired() else _detail(error))
             return Probe(dependency.name, False, text, required)
@@ -100,7 +102,7 @@ class Health:
         return Probe(dependency.name, True, None, required)
 
     def _log_unavailable(self, name: str, detail: str) -> None:
-        """One line per change, not per probe: load balancers ask every few seconds for as long as it lasts."""
+        """Logs one line per change, not per probe: load balancers probe every few seconds during an outage."""
         if name not in self._unavailable:
             self._unavailable.add(name)
             log.warning("dependency away", service=self.service, dependency=name, detail=detail)
@@ -115,5 +117,5 @@ HEALTH: Final = web.AppKey("health", Health)
 
 
 def _detail(error: Exception) -> str:
-    """The error's own words and never its cause's: those are the driver's, which may quote a password."""
+    """The error's own message, never that of its cause: a driver's may quote a password."""
     return (str(error) or type(error).__name__)[:_MAX_DETAIL]

@@ -1,4 +1,4 @@
-"""Keys that a service draws at its first start and keeps in a file of its own, mode 0600."""
+"""Keys that a service generates at its first start and keeps in a file of its own, mode 0600."""
 
 import contextlib
 import os
@@ -17,9 +17,9 @@ class KeyFileUnusable(StartupError):
 
 
 def load_or_create_key(path: Path, name: str) -> bytes:
-    """The 32 bytes in `path` (hex, mode 0600), drawn and written atomically when there is no such file yet.
+    """The 32 bytes in `path` (hex, mode 0600); generated and written atomically if the file does not exist yet.
 
-    `name` is what messages call it. Raises KeyFileUnusable. Two processes that start together end up with the same key.
+    `name` is used in messages. Raises KeyFileUnusable. Two processes that start together use the same key.
     """
     try:
         if not path.exists():
@@ -35,8 +35,8 @@ def load_or_create_key(path: Path, name: str) -> bytes:
 
 
 def create_private(path: Path, text: str) -> None:
-    """A new file, whole, mode 0600, and on disk with its name when this returns. One that is there stays as it is: of
-    processes that start together the first wins, and the others read what it wrote. Raises OSError.
+    """Create a file atomically with mode 0600; it and its directory entry are on disk when this returns. An existing
+    file is not changed: of processes that start together the first wins, and the others read its file. Raises OSError.
     """
     temporary = _write_temporary_file(path, text)
     try:
@@ -48,17 +48,18 @@ def create_private(path: Path, text: str) -> None:
 
 
 def replace_private(path: Path, text: str) -> None:
-    """Another text in a file that is there, whole or not at all, and on disk when this returns. Owner, group and mode
-    stay, so that who could read it still can; a link goes on leading to it. Raises OSError, and nothing is changed.
+    """Replace the content of an existing file atomically; it is on disk when this returns. Owner, group and mode are
+    kept, so that the same users can read it; a symbolic link keeps pointing to it. Raises OSError, with nothing
+    changed.
     """
     path = path.resolve(strict=True)
-    before = path.stat()
+    original = path.stat()
     temporary = _write_temporary_file(path, text)
     try:
-        made = temporary.stat()
-        if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
-            os.chown(temporary, before.st_uid, before.st_gid)
-        temporary.chmod(before.st_mode & 0o777)
+        created = temporary.stat()
+        if (created.st_uid, created.st_gid) != (original.st_uid, original.st_gid):
+            os.chown(temporary, original.st_uid, original.st_gid)
+        temporary.chmod(original.st_mode & 0o777)
         temporary.replace(path)
     except BaseException:
         temporary.unlink()
@@ -67,7 +68,7 @@ def replace_private(path: Path, text: str) -> None:
 
 
 def _write_temporary_file(path: Path, text: str) -> Path:
-    """A file beside `path`, mode 0600, whose content is on disk."""
+    """A temporary file next to `path`, mode 0600, whose content is on disk."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")  # created with mode 0600
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(text)
@@ -77,7 +78,7 @@ def _write_temporary_file(path: Path, text: str) -> Path:
 
 
 def _fsync_directory(directory: Path) -> None:
-    """Names of files are the directory's: without this a power loss takes a new one away."""
+    """Sync the directory entries: without this a new file may be gone after a power loss."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""How late the event loop is: a timer that measures itself.
+"""Event loop lag: a timer that measures how late it fires.
 
-Everything a process does waits for its loop; where one callback takes a second, everyone's answer takes one more.
+Everything in a process waits for its event loop; if one callback takes a second, every response takes a second longer.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 TICK_S: Final = 0.1
-WINDOW_S: Final = 15.0  # the worst is of this one and the last: any scraper sees a peak that is younger than WINDOW_S
+WINDOW_S: Final = 15.0  # the maximum covers this window and the last, so a scraper sees any peak younger than WINDOW_S
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class LoopLag:
-    """Measures from when its resource is started. Time is the system's: a loop's own may stand still while it works."""
+    """Measures while `running`. The clock is the system's: a loop's own may stand still during a callback."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -35,7 +35,7 @@ class LoopLag:
         worst.set_function(lambda: max(self._worst, self._worst_before))
 
     async def running(self, _app: web.Application) -> AsyncIterator[None]:
-        """A resource: measures while the application runs."""
+        """A cleanup context: measures while the application runs."""
         self._window_end = self._clock() + WINDOW_S
         self._schedule()
         yield

@@ -1,8 +1,9 @@
-"""How much memory this process may use: the machine's, or less where a control group says so.
+"""The memory that this process may use: the machine's, or less if a control group limits it.
 
-A container's limit, and systemd's `MemoryMax`, is a limit of its control group; what the kernel calls the machine's
-memory does not know of it. Both versions of control groups are read (https://docs.kernel.org/admin-guide/cgroup-v2.html
-and cgroup-v1/memory.html), and the limits of all groups above count too.
+A container's limit, and systemd's `MemoryMax`, is a limit of its control group; the machine's memory as the kernel
+reports it does not include it. Both versions of control groups are read
+(https://docs.kernel.org/admin-guide/cgroup-v2.html and cgroup-v1/memory.html), and the limits of all parent groups
+count too.
 """
 
 import os
@@ -15,7 +16,7 @@ _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 
 
 def available_bytes(membership: Path = _MEMBERSHIP, mount: Path = _MOUNT) -> int:
-    """The smallest of the machine's memory and the limits of this process's control groups."""
+    """The minimum of the machine's memory and the limits of this process's control groups, in bytes."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min((machine, *_limits(membership, mount)))
 
@@ -34,7 +35,9 @@ def _limits(membership: Path, mount: Path) -> Iterator[int]:
 
 
 def _limits_up_to_root(root: Path, path: str, name: str) -> Iterator[int]:
-    """A container may see its own group as the root, whatever path it is told: so the root is looked at as well."""
+    """The limits of a group and its parents. The root is read too: a container may see its own group there, whatever
+    path it is given.
+    """
     group = root / path.lstrip("/")
     for directory in (group, *group.parents):
         if not directory.is_relative_to(root):
@@ -43,5 +46,5 @@ def _limits_up_to_root(root: Path, path: str, name: str) -> Iterator[int]:
             limit = (directory / name).read_text().strip()
         except OSError:
             continue
-        if limit.isdecimal():  # "max" is none
+        if limit.isdecimal():  # "max": no limit
             yield int(limit)

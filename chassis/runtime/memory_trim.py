@@ -1,7 +1,7 @@
-"""Memory that was freed goes back to the system now and then.
+"""Returns freed memory to the system now and then.
 
-glibc keeps what lies between blocks that are in use. After a burst that was most of the process: 382 MiB resident, 159
-once it was asked to give back what is free, in a twelfth of a second, during which other threads may wait to allocate.
+glibc keeps free memory between blocks that are in use. After a burst that was most of the process: 382 MiB resident,
+159 after `malloc_trim`, which took a twelfth of a second, during which other threads may wait to allocate.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from aiohttp import web
 from chassis.runtime.periodic import PeriodicTask
 
 TRIM_INTERVAL_S: Final = 60.0
-MIN_GROWTH_BYTES: Final = 64 * 2**20  # bytes more than after the last time
+MIN_GROWTH_BYTES: Final = 64 * 2**20  # growth since the last trim that starts the next
 
 log = structlog.get_logger(__name__)
 
@@ -26,7 +26,7 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 async def trim_task(_app: web.Application) -> AsyncIterator[None]:
-    """For as long as the application runs. Does nothing where the C library has no way to it (musl, macOS)."""
+    """A cleanup context: trims while the application runs. Does nothing without `malloc_trim` (musl, macOS)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is None or not _STATM.exists():
         yield
@@ -34,19 +34,19 @@ async def trim_task(_app: web.Application) -> AsyncIterator[None]:
 
     least = resident_bytes()
 
-    async def trim_when_worth_it() -> None:
+    async def trim_after_growth() -> None:
         nonlocal least
         least = min(least, resident_bytes())
         if resident_bytes() > least + MIN_GROWTH_BYTES:
-            await asyncio.to_thread(trim, 0)  # the interpreter's lock is free meanwhile
+            await asyncio.to_thread(trim, 0)  # releases the GIL
             least = resident_bytes()
 
-    rounds = PeriodicTask(trim_when_worth_it, TRIM_INTERVAL_S, log, "memory cannot be given back")
-    rounds.start()
+    task = PeriodicTask(trim_after_growth, TRIM_INTERVAL_S, log, "memory cannot be given back")
+    task.start()
     yield
-    await rounds.close()
+    await task.close()
 
 
 def resident_bytes() -> int:
-    """Bytes of this process in memory."""
+    """Resident memory of this process, in bytes."""
     return int(_STATM.read_text().split()[1]) * _PAGE

@@ -1,4 +1,4 @@
-"""Work that is done again and again behind the requests, whatever goes wrong with it."""
+"""Periodic background work, repeated whether it fails or not."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ class FailureLog:
         self._logged: set[FailureKey] = set()
 
     def failed(self, error: Exception) -> None:
-        """The work failed; it is tried again."""
+        """Log the failure of a run, unless its kind was logged since the last success."""
         message, code = getattr(error, "message", None), getattr(error, "code", getattr(error, "errno", None))
         kind = type(error), code
         if kind in self._logged:
@@ -27,16 +27,16 @@ class FailureLog:
         self._logged.add(kind)
         if message is None:
             self._log.warning(self._event, exc_info=error)
-        else:  # an error of ours, of a store: where it was raised tells nothing
+        else:  # an error of a store, which has a message; its traceback adds nothing
             self._log.warning(self._event, error=message, code=code)
 
     def succeeded(self) -> None:
-        """From now on a failure is news."""
+        """A run succeeded: the next failure of any kind is logged."""
         self._logged.clear()
 
 
 class PeriodicTask:
-    """`work` every `every_s` seconds. What it raises costs a round, and is logged as `failing`."""
+    """Runs `work` every `interval_s` seconds. An exception ends that run only, and is logged as `failure_event`."""
 
     def __init__(
         self,
@@ -49,7 +49,9 @@ class PeriodicTask:
         close_timeout_s: float = 0.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """The first round comes after a pause, or `at_once`. One that is under way has `close_s` seconds at `close`."""
+        """The first run starts after one interval, or with `run_immediately` at once. At `close`, a run in progress may
+        take `close_timeout_s` seconds to finish.
+        """
         self._work = work
         self._interval_s = interval_s
         self._failures = FailureLog(log, failure_event)
@@ -60,11 +62,11 @@ class PeriodicTask:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the task; needs a running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Stop between two rounds; within one that takes longer than it has."""
+        """Stop between two runs; a run in progress is cancelled after `close_timeout_s` seconds."""
         if self._task is None:
             return
         with suppress(TimeoutError):
@@ -84,7 +86,7 @@ class PeriodicTask:
     async def _run_once(self) -> None:
         try:
             await self._work()
-        except Exception as error:  # noqa: BLE001 (whatever it is, there is a next round)
+        except Exception as error:  # noqa: BLE001 (the next run follows whatever was raised)
             self._failures.failed(error)
         else:
             self._failures.succeeded()

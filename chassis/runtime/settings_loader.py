@@ -1,9 +1,9 @@
-"""How settings are read: once at start, from the environment and a TOML file, into a frozen structure per service.
+"""Loads settings: once at start, from the environment and a TOML file, into a frozen structure per service.
 
-What every service stands on (`chassis.runtime.settings`) is `SLUICE_<FIELD>`, at the top level of the file. A service
-adds a structure of its own whose fields are `SLUICE_<SERVICE>_<FIELD>` and the table `[<service>]` of the same file. A
-name nobody knows, or a value that does not fit, refuses to start and is named. Each field carries its unit, what 0
-means and a sentence; `describe` turns them into the rows of `sluice config` and of docs/settings.md.
+The settings of all services (`chassis.runtime.settings`) are `SLUICE_<FIELD>`, at the top level of the file. A service
+adds a structure of its own whose fields are `SLUICE_<SERVICE>_<FIELD>` and the table `[<service>]` of the same file. An
+unknown name or an invalid value stops the start with a message that names it. Each field has its unit, the meaning of 0
+and a sentence; `describe` turns them into the rows of `sluice config` and of docs/settings.md.
 """
 
 import os
@@ -18,12 +18,12 @@ from chassis.errors import StartupError
 
 PREFIX = "SLUICE_"
 SERVICES = ("gateway", "query", "control")
-CONFIG_VARIABLE = "SLUICE_CONFIG"  # names the TOML file itself, so it is no setting
+CONFIG_VARIABLE = "SLUICE_CONFIG"  # names the TOML file itself, so it is not a setting
 _KINDS: Final[Mapping[type, str]] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
 class SettingsError(StartupError):
-    """A setting has an unknown name or a value that does not fit; the message names it."""
+    """A setting has an unknown name or an invalid value; the message names it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, exit_code=2)
@@ -40,9 +40,9 @@ def setting(
     le: float | None = None,
     advanced: str = "",
 ) -> msgspec.Meta:
-    """Describe one field: its unit, what 0 (or empty) means, and the bounds that a value must keep.
+    """Describe one field: its unit, the meaning of 0 (or empty), and the bounds of its value.
 
-    `advanced`: when anyone would change it; for settings that most operators need not know. Empty for the others.
+    `advanced` says when to change a setting that most operators need not know; it is empty for the others.
     """
     extra = {"unit": unit, "zero": zero, "secret": secret, "shown_default": shown_default, "advanced": advanced}
     return msgspec.Meta(description=doc, extra=extra, ge=ge, le=le)
@@ -62,7 +62,7 @@ class SettingInfo(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the settings of every service share: how they are loaded and described."""
+    """Base of all settings structures: loading and validation."""
 
     prefix: ClassVar[str] = PREFIX
 
@@ -75,7 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Self:
         """Read from defaults, then the file, then the environment, then `overrides` (command-line options).
 
-        Raises SettingsError naming every setting that is unknown or does not fit.
+        Raises SettingsError naming every setting that is unknown or invalid.
         """
         values, origins = _gather(cls.prefix, environ, toml_path)
         for name, value in (overrides or {}).items():
@@ -87,11 +87,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return settings
 
     def validate(self) -> None:
-        """Check what one field alone cannot say; raises SettingsError."""
+        """Check constraints between fields; raises SettingsError."""
 
 
 def environment(environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
-    """The `SLUICE_` part of the process environment; the one place that reads it."""
+    """The `SLUICE_` variables of the process environment; nothing else reads it."""
     source = os.environ if environ is None else environ
     return {name: value for name, value in source.items() if name.startswith(PREFIX)}
 
@@ -122,7 +122,7 @@ def describe(settings: Settings) -> list[SettingInfo]:
 
 
 def _gather(prefix: str, environ: Mapping[str, str], toml_path: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values by field, the environment over the file, and where each came from; empty variables count as unset."""
+    """Values by field, the environment over the file, and the origin of each; empty variables count as unset."""
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name, value in _file_values(prefix, toml_path).items():
@@ -159,7 +159,7 @@ def _file_values(prefix: str, toml_path: Path | None) -> dict[str, Any]:
 
 
 def _table_prefix(prefix: str) -> str:
-    """`gateway.` for the prefix SLUICE_GATEWAY_, nothing for the chassis."""
+    """`gateway.` for the prefix SLUICE_GATEWAY_, empty for the chassis."""
     service = prefix.removeprefix(PREFIX).rstrip("_").lower()
     return f"{service}." if service else ""
 
@@ -176,7 +176,7 @@ def _reject_unknown(cls: type[Settings], values: Mapping[str, Any], origins: Map
 
 
 def _reject_invalid(cls: type[Settings], values: dict[str, Any], origins: Mapping[str, str]) -> None:
-    """Convert field by field, so that every bad value is named by where it came from."""
+    """Convert field by field, so that every invalid value is reported with its origin."""
     hints = get_type_hints(cls, include_extras=True)
     metas = _metas(cls)
     problems = []
@@ -192,13 +192,13 @@ def _reject_invalid(cls: type[Settings], values: dict[str, Any], origins: Mappin
 
 
 def _expected_value(kind: Any, meta: msgspec.Meta) -> str:
-    """What a value has to be, for people."""
+    """The expected type and bounds of a value, for messages."""
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
-    words = _KINDS.get(kind, "a list of texts")
+    expected = _KINDS.get(kind, "a list of texts")
     if meta.ge is not None and meta.le is not None:
-        return f"{words}, {meta.ge} to {meta.le}"
-    return words if meta.ge is None else f"{words} of at least {meta.ge}"
+        return f"{expected}, {meta.ge} to {meta.le}"
+    return expected if meta.ge is None else f"{expected} of at least {meta.ge}"
 
 
 def _is_sequence(hint: Any) -> bool:

@@ -1,6 +1,6 @@
 """A service's own telemetry: JSON log lines on standard error, and the metrics behind `/metrics`.
 
-No secret may reach either. Log values pass `redact`, which masks by name and by shape; the access log has a path
+No secret may reach either. Log values pass `redact`, which masks by name and by pattern; the access log has the path
 without its query; metrics carry route templates, never paths, projects or keys.
 """
 
@@ -52,7 +52,7 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class AccessLogEntry(msgspec.Struct, frozen=True, tag_field="event", tag="request"):
-    """One line of the access log. `path` has no query: credentials may travel there."""
+    """One line of the access log. `path` has no query, which may contain credentials."""
 
     method: str
     path: str
@@ -66,13 +66,13 @@ class AccessLogEntry(msgspec.Struct, frozen=True, tag_field="event", tag="reques
 
 
 class Telemetry:
-    """Metrics of one process (several services may share it) and the logger that its skeleton writes to.
+    """Metrics of one process (several services may share it) and the logger of the HTTP server code.
 
-    `siblings`: the processes that share its port; `/metrics` of any of them is that of all.
+    `worker_metrics`: the processes that share its port; `/metrics` of any of them reports all.
     """
 
     def __init__(self, service: str, stream: TextIO | None = None, worker_metrics: WorkerMetrics | None = None) -> None:
-        # A series beside each counter that says when it began: twice as many, and nobody asks for them.
+        # `_created` series give the creation time of each counter: twice as many series, which nothing reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library types half of its functions
         self.registry = CollectorRegistry()
         self._service = service
@@ -126,7 +126,7 @@ class Telemetry:
             ("limit",),
             registry=self.registry,
         )
-        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # one for each that was ever answered
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # by route, method and status
         self._lag = LoopLag(self.registry)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -135,13 +135,13 @@ class Telemetry:
     def record_request(
         self, route: str, method: str, path: str, status: int, seconds: float, remote: str, rid: str
     ) -> None:
-        """Count one request and write its access line, around the logging machinery because it is once per request."""
-        counted = self._series.get((route, method, status))
-        if counted is None:
-            counted = self.requests.labels(route, method, str(status)), self.seconds.labels(route)
-            self._series[route, method, status] = counted
-        counted[0].inc()
-        counted[1].observe(seconds)
+        """Count one request and write its access line, bypassing `logging` because this runs for every request."""
+        series = self._series.get((route, method, status))
+        if series is None:
+            series = self.requests.labels(route, method, str(status)), self.seconds.labels(route)
+            self._series[route, method, status] = series
+        series[0].inc()
+        series[1].observe(seconds)
         if self._access.isEnabledFor(logging.INFO):
             line = AccessLogEntry(
                 method=method,
@@ -155,14 +155,14 @@ class Telemetry:
             self._stream.write(msgspec.json.encode(line).decode() + "\n")
 
     def set_build_info(self, version: str, decoder: str) -> None:
-        """What runs here: `sluice_build_info`."""
-        info = Gauge(
+        """Set `sluice_build_info`: service, version and decoder."""
+        build_info = Gauge(
             "sluice_build_info", "1; what runs here.", ("service", "version", "decoder"), registry=self.registry
         )
-        info.labels(self._service, version, decoder).set(1)
+        build_info.labels(self._service, version, decoder).set(1)
 
     def cleanup_contexts(self) -> list[Callable[[web.Application], AsyncIterator[None]]]:
-        """What runs for as long as the application does."""
+        """The cleanup contexts of the application."""
         if self._worker_metrics is None:
             return [self._lag.running]
         return [self._lag.running, partial(self._worker_metrics.serve, self.exposition)]
@@ -172,13 +172,13 @@ class Telemetry:
         return generate_latest(self.registry)
 
     async def merged_exposition(self) -> bytes:
-        """The same of all processes that share the port."""
+        """The metrics of all processes that share the port, in the same format."""
         own = self.exposition()
         return own if self._worker_metrics is None else await self._worker_metrics.collect(own)
 
 
 def configure_logging(level: str, stream: TextIO | None = None) -> None:
-    """Send every log line of this process, those of libraries too, to `stream` (standard error) as JSON."""
+    """Send every log line of this process, also of libraries, to `stream` (default: standard error) as JSON."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -215,7 +215,7 @@ def configure_logging(level: str, stream: TextIO | None = None) -> None:
 
 
 def redact(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Structlog processor: mask values by the name of their key, and secrets that stand inside texts."""
+    """Structlog processor: mask values by the name of their key, and secrets inside texts."""
     for name, value in event.items():
         if not name.startswith("_"):  # _record and _from_structlog belong to the formatter
             event[name] = MASK if name.lower() in _SECRET_NAMES else _redact_value(value)
@@ -223,15 +223,15 @@ def redact(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mu
 
 
 def redact_text(text: str) -> str:
-    """Mask credentials in URLs, and tokens that follow their label."""
+    """Mask credentials in URLs, and tokens after their label."""
     return _LABELLED_SECRET.sub(rf"\1{MASK}", _URL_CREDENTIALS.sub(f"://{MASK}@", text))
 
 
-_redact_path = lru_cache(256)(redact_text)  # paths are few, and each is asked for again and again
+_redact_path = lru_cache(256)(redact_text)  # few distinct paths, each requested many times
 
 
 def _timestamp(now_us: int) -> str:
-    """ISO 8601 in UTC of microseconds since 1970."""
+    """Microseconds since 1970 as ISO 8601 in UTC."""
     return f"{_format_second(now_us // 10**6)}.{now_us % 10**6:06}Z"
 
 

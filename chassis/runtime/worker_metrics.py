@@ -1,9 +1,9 @@
-"""What several processes behind one port tell one another and their supervisor: their metrics, whether they are ready.
+"""Metrics and readiness of several worker processes behind one port, exchanged with each other and the supervisor.
 
-Each listens on a socket of its own, in Linux's abstract namespace, where the supervisor bound it; who connects says
-what it wants to know. The one that gets `GET /metrics` asks the others and answers with all of them, every sample with
-the label `worker`. One that does not answer in time is said to be away (`sluice_worker_up` 0). To the supervisor each
-worker is something it cannot work without (`Worker`).
+Each worker listens on a socket of its own, in Linux's abstract namespace, bound by the supervisor; a client sends the
+query `metrics` or `ready`. The worker that gets `GET /metrics` queries the others and responds with the metrics of all,
+every sample with the label `worker`. A worker that does not respond in time is reported with `sluice_worker_up` 0. For
+the supervisor each worker is a dependency (`WorkerDependency`).
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from aiohttp import web
 
 from chassis.runtime.health import HEALTH, Health, NotReady
 
-ANSWER_S: Final = 1.0  # a worker whose loop stands still must not take the scrape of all with it
+ANSWER_S: Final = 1.0  # timeout: a worker whose event loop hangs must not fail the scrape of all
 MAX_EXPOSITION: Final = 16 * 2**20  # bytes
-_CREDENTIALS: Final = struct.Struct("3i")  # of a peer: process, user, group
+_CREDENTIALS: Final = struct.Struct("3i")  # ucred of a peer: process, user, group
 
 METRICS: Final = b"metrics\n"
-READY: Final = b"ready\n"  # the answer is a line that says why not, or an empty one
+READY: Final = b"ready\n"  # the response is a line with the reason why it is not ready, or an empty one
 
 _NAME: Final = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _UP: Final = b"# HELP sluice_worker_up Whether a worker of this port answered.\n# TYPE sluice_worker_up gauge\n"
@@ -33,8 +33,8 @@ log = structlog.get_logger(__name__)
 
 
 class WorkerMetrics:
-    """This process among those of its port. `own` is its number; `listener` its socket; `names` those of all. Their
-    supervisor has neither number nor socket.
+    """This process among the workers of its port. `own_number` is its number, `listener` its socket, `names` the
+    sockets of all workers. The supervisor has neither number nor socket.
     """
 
     def __init__(self, own_number: int | None, listener: socket.socket | None, names: Sequence[bytes]) -> None:
@@ -43,38 +43,38 @@ class WorkerMetrics:
         self._names = names
 
     async def serve(self, exposition: Callable[[], bytes], app: web.Application) -> AsyncIterator[None]:
-        """A resource: tells the siblings what `exposition` gives, and the supervisor whether this process is ready."""
+        """A cleanup context: serves `exposition` to the other workers, and readiness to the supervisor."""
 
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 if _is_same_user(writer):
                     async with asyncio.timeout(ANSWER_S):
-                        question = await reader.readline()
-                    writer.write(await _readiness(app[HEALTH]) if question == READY else exposition())
+                        query = await reader.readline()
+                    writer.write(await _readiness(app[HEALTH]) if query == READY else exposition())
                     await writer.drain()
             except (OSError, TimeoutError, ValueError):
-                pass  # who asked is gone, or asked nothing
+                pass  # the client has disconnected or sent no valid query
             finally:
                 writer.close()
 
         if self._listener is None:
             yield
             return
-        server = await asyncio.start_unix_server(answer, sock=self._listener)
+        server = await asyncio.start_unix_server(respond, sock=self._listener)
         yield
         server.close()
 
     async def collect(self, exposition: bytes) -> bytes:
-        """The metrics of all, this process's being `exposition`, if it is one of them."""
+        """The metrics of all workers; `exposition` are those of this process, if it is a worker."""
         others = [number for number in range(len(self._names)) if number != self._own_number]
-        answers = await asyncio.gather(*(self._fetch_exposition(number) for number in others))
-        found = dict(zip(others, answers, strict=True)) | (
+        fetched = await asyncio.gather(*(self._fetch_exposition(number) for number in others))
+        expositions = dict(zip(others, fetched, strict=True)) | (
             {} if self._own_number is None else {self._own_number: exposition}
         )
-        return merge_expositions({number: found[number] for number in sorted(found)})
+        return merge_expositions({number: expositions[number] for number in sorted(expositions)})
 
     async def _fetch_exposition(self, number: int) -> bytes:
-        """Nothing when it does not answer in time."""
+        """Empty when the worker does not respond in time."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 return await _query_worker(self._names[number], METRICS)
@@ -84,24 +84,26 @@ class WorkerMetrics:
 
 
 class WorkerDependency:
-    """One of the processes, as its supervisor sees it: away when it does not answer, or says that it is not ready."""
+    """A worker as a dependency of its supervisor: unavailable when it does not respond, or reports that it is not
+    ready.
+    """
 
     def __init__(self, number: int, name: bytes) -> None:
         self.name = f"worker {number}"
         self._socket = name
 
     async def probe(self) -> None:
-        """Raises Unready with what the worker says; OSError when it does not answer."""
-        answer = await _query_worker(self._socket, READY)
-        if answer != b"\n":
-            raise NotReady(answer.decode().strip())
+        """Raises NotReady with the worker's reason; OSError when it does not respond."""
+        response = await _query_worker(self._socket, READY)
+        if response != b"\n":
+            raise NotReady(response.decode().strip())
 
 
 async def _readiness(health: Health) -> bytes:
     return f"{health.not_ready_reason(await health.probes()) or ''}\n".encode()
 
 
-async def _query_worker(name: bytes, question: bytes) -> bytes:
+async def _query_worker(name: bytes, query: bytes) -> bytes:
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.setblocking(False)
@@ -113,27 +115,27 @@ async def _query_worker(name: bytes, question: bytes) -> bytes:
     try:
         if not _is_same_user(writer):
             raise PermissionError("a process of another user answers")
-        writer.write(question)
-        found = b""
+        writer.write(query)
+        response = b""
         while part := await reader.read(2**16):
-            found += part
-            if len(found) > MAX_EXPOSITION:
+            response += part
+            if len(response) > MAX_EXPOSITION:
                 raise OSError("too long an answer")
-        if not found.endswith(b"\n"):
+        if not response.endswith(b"\n"):
             raise ConnectionError("the answer was cut off")
-        return found
+        return response
     finally:
         writer.close()
 
 
 def _is_same_user(writer: asyncio.StreamWriter) -> bool:
-    """Whether a process of this user is at the other end: names of this namespace are open to everyone."""
+    """Whether the peer is a process of the same user: any user can connect to names of this namespace."""
     credentials = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
 
 
 def bind_worker_socket() -> socket.socket:
-    """A socket that listens under a free name, which the system chooses (unix(7), autobind)."""
+    """A listening socket with a free name that the system chooses (unix(7), autobind)."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind("")
     listener.listen()
@@ -141,7 +143,7 @@ def bind_worker_socket() -> socket.socket:
 
 
 def merge_expositions(expositions: Mapping[int, bytes]) -> bytes:
-    """Expositions of several workers as one. Empty is one that did not answer."""
+    """Merge the expositions of several workers. An empty one is of a worker that did not respond."""
     families: dict[bytes, list[bytes]] = {}
     for worker, text in expositions.items():
         label = b'worker="%d"' % worker
@@ -158,7 +160,7 @@ def merge_expositions(expositions: Mapping[int, bytes]) -> bytes:
 
 
 def _with_label(sample: bytes, label: bytes) -> bytes:
-    """A line of a sample with one label more, the first."""
+    """A sample line with one more label, in front."""
     name = _NAME.match(sample)
     if name is None:
         return sample

@@ -1,13 +1,13 @@
-"""Asks people before something is done: requests, votes on them, and what comes of it.
+"""Human approval before an action: requests, votes on them, and their outcome.
 
-`requests.ApprovalRequests.create` asks `control.policies.evaluation` what becomes of an action. ALLOW and DENY are the
-answer; for ASK `store.ask` writes a request that waits (or finds the same one waiting; `ceilings` say how many may),
-the outbox gets a message per channel in the same transaction, and channels are tried for three seconds after it.
+`requests.ApprovalRequests.create` calls `submission.submit`, which has `control.policies.evaluation` decide about the
+action. ALLOW and DENY are final. For ASK, `repository.create` inserts an open request (unless `repository.find_open`
+returns the same one; `open_limits` bounds their number), the outbox gets a message per channel in the same transaction,
+and after the commit deliveries are attempted for up to three seconds.
 
-A vote goes through `voting.approve` or `voting.reject`, one transaction each: the request is read anew, the voter's
-right is looked up in the store as it is then, the vote is written, and the votes of those who may still decide are
-counted (`model.count_votes`), of people who have nothing to do with each other (`apart`). The one vote that makes it
-enough decides the request; writers take turns (`chassis.db.database`), and the update holds only for a request that
-waits. A request that nobody decided in time is EXPIRED, which is a fact of time: `Request.status_at` says so, whatever
-is in the store.
+A vote runs through `voting.approve` or `voting.reject` in one transaction each: it reads the request and the voter's
+current permissions again, writes the vote, and counts the votes of those who may still decide (`model.count_votes`), as
+far as their owner groups are disjoint (`independence`). Exactly one vote decides the request: write transactions are
+serialized (`chassis.db.database`), and the update applies only to an open request. A request that nobody decides in
+time is EXPIRED by time alone: `RequestRecord.status_at` computes this, whatever is stored.
 """

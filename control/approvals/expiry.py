@@ -1,6 +1,6 @@
-"""Notes what has expired: in the audit, and for the channels that were told of it.
+"""Records expired requests in the audit log, and notifies the channels that announced them.
 
-Nothing waits for this: a request is EXPIRED when its time is over, whether that has been noted or not.
+Nothing depends on this: a request is EXPIRED once its time is over, whether that has been recorded or not.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -21,8 +21,8 @@ from control.approvals.tables import OPEN, approval_requests
 from control.audit.record import Actor, record
 
 POLL_S: Final = 5.0
-PAGE_SIZE: Final = 500  # of what is due, in memory at once
-AUDIT_TRACE_ID: Final = "(expiry)"  # in the place of a request id, as BY_COMMAND
+PAGE_SIZE: Final = 500  # due requests in memory at once
+AUDIT_TRACE_ID: Final = "(expiry)"  # instead of a request id, like `record.COMMAND_REQUEST_ID`
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ _DueRequest = sa.Row[str, str, str, datetime]
 
 
 class ExpiryFailed(Exception):
-    """A request cannot be noted, whatever is in its row. `code`: its id."""
+    """The expiry of a request cannot be recorded, for any reason in its row. `code`: the request's id."""
 
     def __init__(self, request_id: str, cause: Exception) -> None:
         self.code = request_id
@@ -39,7 +39,7 @@ class ExpiryFailed(Exception):
 
 
 class ExpiryTask:
-    """One per process; of several, one notes a request."""
+    """Polls for expired requests, one task per process. If there are several, one of them records a request."""
 
     def __init__(
         self,
@@ -56,35 +56,36 @@ class ExpiryTask:
         self._periodic_task = PeriodicTask(self._poll, poll_s, log, "expired requests not noted", run_immediately=True)
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Work until the end."""
+        """Run until shutdown."""
         self._periodic_task.start()
         yield
         await self._periodic_task.close()
 
     async def poll_once(self) -> int:
-        """Note what is due; how many. Each is a transaction of its own, so that others wait for one at most, and what
-        cannot be noted keeps nothing else from it: it is left for the next round. Raises DatabaseUnavailable.
+        """Record all due requests; returns their number. Each is a transaction of its own, so that other writers wait
+        for one at most, and a request that fails does not stop the others: it is retried at the next poll. Raises
+        DatabaseUnavailable.
         """
-        noted, last, faulty = 0, None, False
+        count, last, any_failed = 0, None, False
         while page := await self._next_page(last):
             for due in page:
                 try:
-                    noted += await self._mark_expired(due)
+                    count += await self._mark_expired(due)
                 except DatabaseUnavailable:
                     raise
                 except Exception as error:  # noqa: BLE001 (a row may hold anything)
-                    faulty = True
+                    any_failed = True
                     self._failure_log.failed(ExpiryFailed(due.id, error))
             last = page[-1]
-        if not faulty:
+        if not any_failed:
             self._failure_log.succeeded()
-        return noted
+        return count
 
     async def _poll(self) -> None:
         await self.poll_once()
 
     async def _next_page(self, last: _DueRequest | None) -> list[_DueRequest]:
-        """What is due behind the last one that was looked at, the longest first."""
+        """Due requests after the last one of the previous page, by expiry time."""
         columns = approval_requests.c
         found = (
             sa.select(columns.id, columns.org_id, organizations.c.slug, columns.expires_at)
@@ -94,13 +95,13 @@ class ExpiryTask:
             .limit(PAGE_SIZE)
         )
         if last is not None:
-            behind = (columns.expires_at == last.expires_at) & (columns.id > last.id)
-            found = found.where((columns.expires_at > last.expires_at) | behind)
+            same_time = (columns.expires_at == last.expires_at) & (columns.id > last.id)
+            found = found.where((columns.expires_at > last.expires_at) | same_time)
         async with self._database.read() as connection:
             return list((await connection.execute(found)).all())
 
     async def _mark_expired(self, due: _DueRequest) -> bool:
-        """False when another process, or a vote of a clock that is behind, was first."""
+        """False when another process, or a vote by a process with a slow clock, was first."""
         async with self._database.write() as connection:
             now = self._now()
             if not await repository.mark_expired(connection, due.id, now):

@@ -1,32 +1,38 @@
-"""How many of those who approve have nothing to do with each other."""
+"""Counts the approvers that are independent of each other."""
 
 from collections.abc import Iterable
 
 
 def max_disjoint(owner_groups: Iterable[frozenset[str]]) -> int:
-    """The most of these circles of which no two have anybody in common.
+    """The largest number of these owner groups that are pairwise disjoint.
 
-    Somebody alone in his circle is always among them, whoever else is. What is left then are the agents and services of
-    people who have said nothing themselves, which is no more than policies list.
+    A user who is alone in a group always belongs to such a set. The remaining groups are those of agents and services
+    whose owners have not voted themselves; there are no more of them than policies list.
     """
-    every = set(owner_groups)
-    alone = {one for one in every if len(one) == 1}
-    people = frozenset().union(*alone)
-    return len(alone) + _max_independent_set({one for one in every - alone if people.isdisjoint(one)})
+    groups = set(owner_groups)
+    single = {one for one in groups if len(one) == 1}
+    people = frozenset().union(*single)
+    return len(single) + _max_independent_set({one for one in groups - single if people.isdisjoint(one)})
 
 
 def _max_independent_set(owner_groups: set[frozenset[str]]) -> int:
-    """Takes circles that stand in nobody's way but each other's; where there is none, tries with one and without."""
-    left, taken = set(owner_groups), 0
-    while left:
-        meeting = {one: {other for other in left if not one.isdisjoint(other)} for one in left}  # itself among them
-        free = next((one for one in left if _all_overlap(meeting[one])), None)
-        if free is None:
-            most = max(left, key=lambda one: len(meeting[one]))
-            return taken + max(1 + _max_independent_set(left - meeting[most]), _max_independent_set(left - {most}))
-        left -= meeting[free]
-        taken += 1
-    return taken
+    """Takes a group if all groups that overlap with it overlap with each other, which is always optimal. Without such a
+    group, branches on the group with the most overlaps: the better of with it and without it.
+    """
+    remaining, count = set(owner_groups), 0
+    while remaining:
+        overlapping = {
+            one: {other for other in remaining if not one.isdisjoint(other)} for one in remaining
+        }  # including itself
+        optimal = next((one for one in remaining if _all_overlap(overlapping[one])), None)
+        if optimal is None:
+            branch = max(remaining, key=lambda one: len(overlapping[one]))
+            return count + max(
+                1 + _max_independent_set(remaining - overlapping[branch]), _max_independent_set(remaining - {branch})
+            )
+        remaining -= overlapping[optimal]
+        count += 1
+    return count
 
 
 def _all_overlap(owner_groups: set[frozenset[str]]) -> bool:

@@ -1,4 +1,4 @@
-"""Requests and votes as values, and who is independent of whom."""
+"""Values of requests and votes, and the rules of independence."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from proto.identity import PrincipalKind, Role
 
 
 class Status(StrEnum):
-    """Where a request stands. All but PENDING are final."""
+    """State of a request. All but PENDING are final."""
 
     PENDING = "PENDING"
     APPROVED = "APPROVED"
@@ -22,23 +22,23 @@ class Status(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a vote says."""
+    """Content of a vote."""
 
     APPROVE = "APPROVE"
     REJECT = "REJECT"
 
 
 def acting_ids(principal_id: str, on_behalf_of: str | None, act_chain: Iterable[str]) -> frozenset[str]:
-    """A principal, and whoever it acts for and through."""
+    """A principal, the one it acts on behalf of, and its actor chain."""
     return frozenset({principal_id, *act_chain} | (set() if on_behalf_of is None else {on_behalf_of}))
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """Who asks, or who votes: a principal, whoever it acts for and through, and everyone who owns one of them.
+    """A requester or voter: a principal, those it acts for and through, and the owners of each of them.
 
-    `circle` is all of these. Parties are independent of each other when their circles have nobody in common; so an
-    agent is not independent of its owner, nor of another agent of the same owner.
+    `owner_group` is all of these. Participants are independent if their owner groups are disjoint: an agent is not
+    independent of its owner, nor of another agent of the same owner.
     """
 
     principal_id: str
@@ -49,17 +49,18 @@ class Participant:
 
     @property
     def acting_principal_ids(self) -> frozenset[str]:
-        """All of these but the owners."""
+        """The owner group without the owners."""
         return acting_ids(self.principal_id, self.on_behalf_of, self.act_chain)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """An approval request as it is stored; `status` is never EXPIRED here, ask `status_at`.
+    """An approval request as stored; its `status` is never EXPIRED, see `status_at`.
 
-    `circle`: of those who asked, with the owners of then; `store.with_owners_now` adds those of now, and finds
-    `askers`: who asked, whoever that acts for and through, and who owns one of these now; `usable`: none of these is
-    disabled or has left, so that there is somebody who could act on an approval.
+    `circle`: the requester's owner group, with the owners at that time; `repository.with_current_owners` adds the
+    current owners. It also sets `current_requester_ids`: the requester, those it acts for and through, and their
+    current owners; and `has_active_requester`: none of these is disabled or has left, so that somebody can act on an
+    approval.
     """
 
     id: str
@@ -94,37 +95,39 @@ class RequestRecord:
     has_active_requester: bool = True
 
     def status_at(self, now: datetime) -> Status:
-        """What it is at that time. What one process has noted as expired is so for one whose clock is behind, too."""
-        over = self.status is Status.PENDING and (self.expiry_noted or self.expires_at <= now)
-        return Status.EXPIRED if over else self.status
+        """The status at that time. An expiry recorded by one process also holds for a process with a slow clock."""
+        expired = self.status is Status.PENDING and (self.expiry_noted or self.expires_at <= now)
+        return Status.EXPIRED if expired else self.status
 
     def may_decide(self, principal_id: str, kind: PrincipalKind, memberships: Iterable[MembershipStatus]) -> bool:
-        """Whether somebody decides it whose circle stands so: all of them in one of its roles, and none disabled. Of
-        agents and services only those that are listed.
+        """Whether a principal with these memberships (its own and those of its owner group) may decide: all have one of
+        the roles and none is disabled. Agents and services must also be listed.
         """
         listed = kind is PrincipalKind.USER or principal_id in self.machine_approver_ids
         return listed and all(not one.is_disabled and one.role in self.approver_roles for one in memberships)
 
     def is_self_vote(self, voter: Participant) -> bool:
-        """Whether the requester votes; also when somebody else votes in his name, or through him."""
+        """Whether the requester votes, itself or through a principal that acts on its behalf or that it acts
+        through.
+        """
         return self.requester_id in voter.acting_principal_ids
 
 
 class Approver(NamedTuple):
-    """The vote of one who approves and may still decide: what he is, and his circle of then and now."""
+    """An approval by somebody who may still decide: the voter's kind, and its owner group then and now."""
 
     kind: PrincipalKind
     owner_group: frozenset[str]
 
     def is_eligible_for(self, requester_group: frozenset[str]) -> bool:
-        """Whether it does for those who ask. That of a person does; an agent or service of one of them says what they
-        say.
+        """Whether the approval counts for this requester. A user's always does; that of an agent or service only if it
+        shares no owner with the requester, since it speaks for its owners.
         """
         return self.kind is PrincipalKind.USER or requester_group.isdisjoint(self.owner_group)
 
 
 class VoteCount(NamedTuple):
-    """How the votes on a request stand. `independent`: whether somebody independent of the requester approves."""
+    """The votes on a request. `has_independent_approver`: whether one approver is independent of the requester."""
 
     min_approvers: int
     approvals: int
@@ -132,20 +135,20 @@ class VoteCount(NamedTuple):
 
     @property
     def remaining(self) -> int:
-        """Approvals that are missing yet; one at least as long as none of them is independent."""
+        """Missing approvals; at least one while no approver is independent."""
         return max(self.min_approvers - self.approvals, 0 if self.has_independent_approver else 1)
 
     @property
     def is_sufficient(self) -> bool:
-        """Whether the request is approved by them."""
+        """Whether these votes approve the request."""
         return self.remaining == 0
 
 
 def count_votes(min_approvers: int, requester_group: frozenset[str], approvers: Iterable[Approver]) -> VoteCount:
-    """`requester`: the circle of those who ask. Votes whose circles meet count once: nobody is two people by what he
-    owns.
+    """Count approvals, `requester_group` being the requester's owner group. Votes with overlapping owner groups count
+    once: a user and the agents that the user owns are one approver.
     """
-    circles = [one.owner_group for one in approvers if one.is_eligible_for(requester_group)]
+    owner_groups = [one.owner_group for one in approvers if one.is_eligible_for(requester_group)]
     return VoteCount(
-        min_approvers, max_disjoint(circles), any(requester_group.isdisjoint(circle) for circle in circles)
+        min_approvers, max_disjoint(owner_groups), any(requester_group.isdisjoint(group) for group in owner_groups)
     )

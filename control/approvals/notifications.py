@@ -1,4 +1,4 @@
-"""What channels are told of a request: that somebody is asked, and how it ended."""
+"""Notifications about a request: that an approval is needed, and the outcome."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ _STATUS_TITLES: Final = {Status.APPROVED: "Approved", Status.REJECTED: "Rejected
 
 @dataclass(frozen=True, slots=True)
 class RequestLinks:
-    """Where the requests of an organization are met. `api`: the base URL of this service; `pages`: that of what people
-    open in a browser, empty where the operator has none.
+    """Links to the requests of an organization. `api_url`: base URL of this service; `pages_url`: base URL of the
+    operator's web pages, empty if there are none.
     """
 
     api_url: str
@@ -38,11 +38,11 @@ class RequestLinks:
     org_slug: str
 
     def page_link(self, request: RequestRecord) -> str | None:
-        """For people."""
+        """The web page of the request, None without one."""
         return self._request_url(self.pages_url, request) if self.pages_url else None
 
     def approve_command(self, request: RequestRecord) -> str:
-        """What approves it, for people who have no page."""
+        """The command that approves the request, for users without a web page."""
         headers = '-H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json"'
         return f"curl {headers} -d null {self._request_url(self.api_url, request)}/approve"
 
@@ -52,13 +52,13 @@ class RequestLinks:
 
 @dataclass(frozen=True, slots=True)
 class LinkBuilder:
-    """The same of every organization."""
+    """Builds `RequestLinks` for any organization."""
 
     api_url: str = ""
     pages_url: str = ""
 
     def for_org(self, org_slug: str) -> RequestLinks:
-        """Of one."""
+        """The links of one organization."""
         return RequestLinks(self.api_url, self.pages_url, org_slug)
 
 
@@ -69,25 +69,25 @@ async def notify_requested(
     links: RequestLinks,
     now: datetime,
 ) -> list[EnqueueResult]:
-    """Queue a message for each channel of the target that was not told before, and note those that are to be told how
-    it ends. In all that are `outbox.MAX_CHANNELS`: the end is told in one transaction.
+    """Enqueue a message for each channel of the target that has not been notified, and store which channels have to be
+    notified of the outcome. In total these are at most `outbox.MAX_CHANNELS`: one transaction enqueues the outcome.
     """
     names = await repository.principal_names(connection, involved_principals(request))
     message = requested_message(request, links, names, now)
-    further: list[EnqueueResult] = []
+    other_results: list[EnqueueResult] = []
     if request.told_channel_ids:
-        target, further = await _not_yet_notified(connection, request, target)
+        target, other_results = await _not_yet_notified(connection, request, target)
     queued = await outbox.enqueue(connection, request.org_id, target, message, until=request.expires_at)
-    told = [one.channel_id for one in queued if one.delivery_id is not None]
-    if told:
-        await repository.set_notified_channels(connection, request, [*request.told_channel_ids, *told])
-    return queued + further
+    notified = [one.channel_id for one in queued if one.delivery_id is not None]
+    if notified:
+        await repository.set_notified_channels(connection, request, [*request.told_channel_ids, *notified])
+    return queued + other_results
 
 
 async def notify_resolved(
     connection: AsyncConnection, request: RequestRecord, links: RequestLinks, now: datetime
 ) -> None:
-    """Queue a message for those that were told of the request, and take back what has not told them yet."""
+    """Enqueue the outcome for the notified channels, which cancels announcements that have not been sent."""
     if request.told_channel_ids:
         names = await repository.principal_names(connection, involved_principals(request))
         message = resolved_message(request, links, names, now)
@@ -97,26 +97,26 @@ async def notify_resolved(
 async def _not_yet_notified(
     connection: AsyncConnection, request: RequestRecord, target: ChannelIds | AllChannels
 ) -> tuple[ChannelIds, list[EnqueueResult]]:
-    """Of a target those that were not told and for which there is room, and the answers for the rest of them."""
+    """The channels of the target that were not notified, within the limit; and the results for those beyond it."""
     if isinstance(target, AllChannels):
         found = await channels.resolve_targets(
             connection, request.org_id, channel_ids=None, project_id=target.project_id
         )
-        wanted = [one.id for one in found]
+        channel_ids = [one.id for one in found]
     else:
-        wanted = list(target.channel_ids)
-        known = [one for one in wanted if is_channel_id(one)]
-        found = await channels.resolve_targets(connection, request.org_id, channel_ids=known, project_id=None)
+        channel_ids = list(target.channel_ids)
+        valid_ids = [one for one in channel_ids if is_channel_id(one)]
+        found = await channels.resolve_targets(connection, request.org_id, channel_ids=valid_ids, project_id=None)
     kinds = {one.id: one.kind for one in found if one.enabled}
-    untold = [one for one in wanted if one not in request.told_channel_ids]
-    room = outbox.MAX_CHANNELS - len(request.told_channel_ids)
-    beyond = [one for one in untold if one in kinds][room:]
-    further = [EnqueueResult(one, kinds[one], error=outbox.TOO_MANY) for one in beyond]
-    return ChannelIds([one for one in untold if one not in beyond]), further
+    unnotified = [one for one in channel_ids if one not in request.told_channel_ids]
+    capacity = outbox.MAX_CHANNELS - len(request.told_channel_ids)
+    beyond = [one for one in unnotified if one in kinds][capacity:]
+    other_results = [EnqueueResult(one, kinds[one], error=outbox.TOO_MANY) for one in beyond]
+    return ChannelIds([one for one in unnotified if one not in beyond]), other_results
 
 
 def requested_message(request: RequestRecord, links: RequestLinks, names: Mapping[str, str], now: datetime) -> Message:
-    """Somebody is asked. `names`: of principals, by id."""
+    """The message that an approval is needed. `names`: of principals, by id."""
     summary = request.payload.get("summary") or ""
     return Message(
         type="approval.requested",
@@ -132,7 +132,7 @@ def requested_message(request: RequestRecord, links: RequestLinks, names: Mappin
 
 
 def resolved_message(request: RequestRecord, links: RequestLinks, names: Mapping[str, str], now: datetime) -> Message:
-    """It is decided, or nobody did in time."""
+    """The message that the request was decided or has expired."""
     status = request.status_at(now)
     decider = request.decider_id and Fact("Decided by", names.get(request.decider_id, request.decider_id))
     return Message(
@@ -150,7 +150,7 @@ def resolved_message(request: RequestRecord, links: RequestLinks, names: Mapping
 
 
 def involved_principals(request: RequestRecord) -> set[str]:
-    """Whose names the messages tell."""
+    """Ids of the principals that the messages name."""
     return {one for one in (request.requester_id, request.on_behalf_of, request.decider_id) if one is not None}
 
 

@@ -1,4 +1,4 @@
-"""How many requests may wait at once: each is a row that asking looks through and that somebody has to look at."""
+"""Limits the number of open requests: each submission reads them, and people have to decide them."""
 
 from datetime import datetime
 from typing import Final
@@ -12,12 +12,14 @@ from chassis.limits.limiter import LimitResult
 from control.approvals.tables import OPEN, approval_requests
 from proto.errors import ErrorCode
 
-MAX_OPEN_PER_ORG: Final = 10_000  # of an organization
-MAX_OPEN_PER_USER: Final = 1_000  # of one user, with all that he owns
+MAX_OPEN_PER_ORG: Final = 10_000  # per organization
+MAX_OPEN_PER_USER: Final = 1_000  # per user, including the machine principals that the user owns
 
 
 class TooManyOpenRequests(ApiError):
-    """429: as many requests wait as may; the first of them for so many seconds yet. `verdict` is for the headers."""
+    """429: the limit of open requests is reached; `seconds` until the first of them expires. `limit_result` is for the
+    headers.
+    """
 
     def __init__(self, limit: int, scope: str, seconds: int, now: datetime) -> None:
         message = f"At most {limit} requests of {scope} wait at once. Decide or withdraw some."
@@ -26,18 +28,18 @@ class TooManyOpenRequests(ApiError):
 
 
 async def check_open_limit(connection: AsyncConnection, org_id: str, requester_id: str, now: datetime) -> None:
-    """Raises TooManyOpen; a place becomes free when a request is decided, and at the latest when one expires. What a
-    user's agents and services ask for counts as his: of them he may make as many as it takes.
+    """Raises TooManyOpenRequests. A slot becomes free when a request is decided, at the latest when one expires.
+    Requests of agents and services count for their owning user, who may create any number of them.
     """
     columns = approval_requests.c
-    root_id = owning_user(requester_id, await load_membership_statuses(connection, org_id, [requester_id]))
-    for most, of, mine in (
-        (MAX_OPEN_PER_USER, "a user and all that he owns", columns.requester_id.in_(owned_principals(root_id))),
+    owning_user_id = owning_user(requester_id, await load_membership_statuses(connection, org_id, [requester_id]))
+    for limit, scope, condition in (
+        (MAX_OPEN_PER_USER, "a user and all that he owns", columns.requester_id.in_(owned_principals(owning_user_id))),
         (MAX_OPEN_PER_ORG, "an organization", sa.true()),
     ):
-        waiting = (columns.org_id == org_id, mine, OPEN, columns.expires_at > now)
-        found = sa.select(columns.expires_at).where(*waiting).limit(most).subquery()
+        waiting = (columns.org_id == org_id, condition, OPEN, columns.expires_at > now)
+        found = sa.select(columns.expires_at).where(*waiting).limit(limit).subquery()
         count = sa.select(sa.func.count(), sa.func.min(found.c.expires_at, type_=columns.expires_at.type))
         number, soonest = (await connection.execute(count.select_from(found))).one()
-        if number >= most:
-            raise TooManyOpenRequests(most, of, int((soonest - now).total_seconds()) + 1, now)
+        if number >= limit:
+            raise TooManyOpenRequests(limit, scope, int((soonest - now).total_seconds()) + 1, now)

@@ -1,4 +1,4 @@
-"""Approval requests and votes in the store. Every function works within the transaction of its caller."""
+"""Approval requests and votes in the database. Every function runs in the caller's transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from proto.identity import PrincipalKind, Role
 
 @dataclass(frozen=True, slots=True)
 class RequestDetails:
-    """What is to be done, by the body of a request."""
+    """The requested action, from the request body."""
 
     action: str
     target_type: str
@@ -33,24 +33,24 @@ class RequestDetails:
 
 
 async def load_participant(connection: AsyncConnection, caller: AuthorizationContext) -> Participant:
-    """Who calls, with everyone who owns somebody in it. Raises NotFound when one of them is no member any more."""
+    """The caller with its owner group. Raises NotFound when one of them is no longer a member."""
     acting = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain)
     found = await load_membership_statuses(connection, caller.org_id, acting)
-    if any(standing.role is None for standing in found.values()):
+    if any(status.role is None for status in found.values()):
         raise NotFound
     return Participant(caller.principal_id, caller.kind, caller.on_behalf_of, tuple(caller.act_chain), frozenset(found))
 
 
 async def with_current_owners(connection: AsyncConnection, request: RequestRecord) -> RequestRecord:
-    """The request, with those who asked and their present owners: agents and services may have been handed over."""
+    """The request with the requester's current owners: agents and services may have been transferred."""
     acting = acting_ids(request.requester_id, request.on_behalf_of, request.act_chain)
     found = await load_membership_statuses(connection, request.org_id, acting)
-    usable = all(one.role is not None and not one.is_disabled for one in found.values())
+    all_active = all(one.role is not None and not one.is_disabled for one in found.values())
     return replace(
         request,
         current_requester_ids=frozenset(found),
         circle=request.circle | frozenset(found),
-        has_active_requester=usable,
+        has_active_requester=all_active,
     )
 
 
@@ -63,10 +63,10 @@ async def create(
     expires_at: datetime,
     now: datetime,
 ) -> RequestRecord:
-    """A new request that waits, under the rule as it is now."""
-    made_id = new_id("apr")
+    """A new open request, with a copy of the rule."""
+    id_ = new_id("apr")
     row = {
-        "id": made_id,
+        "id": id_,
         "org_id": org_id,
         "requester_id": requester.principal_id,
         "on_behalf_of": requester.on_behalf_of,
@@ -85,13 +85,13 @@ async def create(
         "expiry_noted": False,
     }
     await connection.execute(approval_requests.insert().values(row))
-    return await get(connection, org_id, made_id)
+    return await get(connection, org_id, id_)
 
 
 async def find_open(
     connection: AsyncConnection, org_id: str, requester: Participant, details: RequestDetails, now: datetime
 ) -> RequestRecord | None:
-    """The request for the same thing, by the same party, that waits already."""
+    """The open request of the same requester for the same action."""
     columns = approval_requests.c
     project = columns.project_id.is_(None) if details.project_id is None else columns.project_id == details.project_id
     same = (
@@ -105,20 +105,20 @@ async def find_open(
         project,
     )
     found = await connection.execute(sa.select(approval_requests).where(*same))
-    waiting = sorted((_request(row) for row in found.mappings()), key=lambda one: one.id)
-    asking = (requester.on_behalf_of, requester.act_chain)
-    return next((one for one in waiting if (one.on_behalf_of, one.act_chain) == asking), None)
+    open_requests = sorted((_request(row) for row in found.mappings()), key=lambda one: one.id)
+    delegation = (requester.on_behalf_of, requester.act_chain)
+    return next((one for one in open_requests if (one.on_behalf_of, one.act_chain) == delegation), None)
 
 
 async def find(connection: AsyncConnection, org_id: str, request_id: str) -> RequestRecord | None:
-    """The organization's request of this id."""
+    """The organization's request with this id."""
     where = (approval_requests.c.org_id == org_id) & (approval_requests.c.id == request_id)
     row = (await connection.execute(sa.select(approval_requests).where(where))).mappings().one_or_none()
     return None if row is None else _request(row)
 
 
 async def get(connection: AsyncConnection, org_id: str, request_id: str) -> RequestRecord:
-    """One that is known to be there."""
+    """A request that is known to exist. Raises LookupError."""
     found = await find(connection, org_id, request_id)
     if found is None:
         raise LookupError(request_id)
@@ -128,7 +128,7 @@ async def get(connection: AsyncConnection, org_id: str, request_id: str) -> Requ
 async def list_requests(
     connection: AsyncConnection, org_id: str, status: Status | None, now: datetime, limit: int
 ) -> list[RequestRecord]:
-    """At most `limit` of this status (None: of any) at that time, newest first."""
+    """At most `limit` requests with this status (None: any) at that time, newest first."""
     found: list[RequestRecord] = []
     for conditions in _status_conditions(status, now):
         page = sa.select(approval_requests).where(approval_requests.c.org_id == org_id, *conditions)
@@ -138,30 +138,30 @@ async def list_requests(
 
 
 async def mark_expired(connection: AsyncConnection, request_id: str, now: datetime) -> bool:
-    """Note that a request's time is over; False, and nothing, where it is not, or that is noted."""
-    over = (approval_requests.c.id == request_id, OPEN, approval_requests.c.expires_at <= now)
-    noted = await connection.execute(approval_requests.update().where(*over).values(expiry_noted=True))
-    return noted.rowcount == 1
+    """Store that a request has expired; False, without a change, when it has not or this is stored already."""
+    due = (approval_requests.c.id == request_id, OPEN, approval_requests.c.expires_at <= now)
+    marked = await connection.execute(approval_requests.update().where(*due).values(expiry_noted=True))
+    return marked.rowcount == 1
 
 
 async def decide(connection: AsyncConnection, request: RequestRecord, values: Mapping[str, Any], now: datetime) -> bool:
-    """Set what was decided, on a request that waits; False, and nothing, on any other."""
+    """Store the decision on an open request; False, without a change, on any other."""
     where = (approval_requests.c.id == request.id) & (approval_requests.c.org_id == request.org_id)
-    waits = (OPEN, approval_requests.c.expires_at > now)
-    done = await connection.execute(approval_requests.update().where(where, *waits).values(dict(values)))
-    return done.rowcount == 1
+    is_open = (OPEN, approval_requests.c.expires_at > now)
+    decided = await connection.execute(approval_requests.update().where(where, *is_open).values(dict(values)))
+    return decided.rowcount == 1
 
 
 async def set_notified_channels(
     connection: AsyncConnection, request: RequestRecord, channel_ids: Sequence[str]
 ) -> None:
-    """Which channels were told of the request, and are to be told how it ended."""
+    """Store which channels were notified of the request and have to be notified of its outcome."""
     where = approval_requests.c.id == request.id
     await connection.execute(approval_requests.update().where(where).values(told_channel_ids=list(channel_ids)))
 
 
 async def find_vote(connection: AsyncConnection, request: RequestRecord, principal_id: str) -> Verdict | None:
-    """What the principal's vote says; None when there is none."""
+    """The verdict of the principal's vote, None without one."""
     votes = approval_votes.c
     found = sa.select(votes.verdict).where(votes.request_id == request.id, votes.principal_id == principal_id)
     verdict = await connection.scalar(found)
@@ -177,7 +177,7 @@ async def cast_vote(
     token_id: str,
     now: datetime,
 ) -> None:
-    """Write the vote, in the place of an earlier one of the same principal."""
+    """Write the vote; it replaces an earlier one of the same principal."""
     where = (approval_votes.c.request_id == request.id) & (approval_votes.c.principal_id == voter.principal_id)
     await connection.execute(approval_votes.delete().where(where))
     row = {
@@ -197,43 +197,43 @@ async def cast_vote(
 
 
 async def valid_approvers(connection: AsyncConnection, request: RequestRecord) -> dict[str, Approver]:
-    """By principal, of those who may decide as things are now; owners of then and of now are in their circles."""
+    """Approvers who may decide now, by principal; their owner groups include the owners then and now."""
     approve = (approval_votes.c.request_id == request.id) & (approval_votes.c.verdict == Verdict.APPROVE.value)
     votes = [
         (row, acting_ids(row.principal_id, row.on_behalf_of, row.act_chain))
         for row in await connection.execute(sa.select(approval_votes).where(approve))
     ]
     found = await load_membership_statuses(connection, request.org_id, {one for _, acting in votes for one in acting})
-    approvals = {}
+    approvers = {}
     for row, acting in votes:
-        lineage = {one: found[one] for one in with_owner_chain(acting, found)}
+        owners = {one: found[one] for one in with_owner_chain(acting, found)}
         kind = PrincipalKind(row.kind)
-        if request.may_decide(row.principal_id, kind, lineage.values()):
-            approvals[row.principal_id] = Approver(kind, frozenset({*row.circle, *lineage}))
-    return approvals
+        if request.may_decide(row.principal_id, kind, owners.values()):
+            approvers[row.principal_id] = Approver(kind, frozenset({*row.circle, *owners}))
+    return approvers
 
 
 async def may_decide(connection: AsyncConnection, request: RequestRecord, voter: Participant) -> bool:
-    """Whether the voter may decide the request as things are now."""
-    now = await load_membership_statuses(connection, request.org_id, voter.acting_principal_ids)
-    return request.may_decide(voter.principal_id, voter.kind, now.values())
+    """Whether the voter may decide the request now."""
+    statuses = await load_membership_statuses(connection, request.org_id, voter.acting_principal_ids)
+    return request.may_decide(voter.principal_id, voter.kind, statuses.values())
 
 
 async def principal_names(connection: AsyncConnection, principal_ids: Iterable[str]) -> dict[str, str]:
-    """Their names, by id."""
+    """Names of principals, by id."""
     found = sa.select(principals.c.id, principals.c.name).where(principals.c.id.in_(list(principal_ids)))
     return {row.id: row.name for row in await connection.execute(found)}
 
 
 def expiry_time(now: datetime, minutes: int) -> datetime:
-    """When a request of now expires."""
+    """When a request created at `now` expires."""
     return to_milliseconds(now) + timedelta(minutes=minutes)
 
 
 def _status_conditions(
     status: Status | None, now: datetime
 ) -> list[tuple[sa.ColumnElement[bool] | sa.TextClause, ...]]:
-    """What holds for its requests: one or the other, each of which has an index that holds no others."""
+    """Alternative conditions for requests of a status; each has a partial index of exactly these requests."""
     columns = approval_requests.c
     if status is None:
         return [()]

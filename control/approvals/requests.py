@@ -1,4 +1,4 @@
-"""`/orgs/{orgSlug}/approval-requests`: list, ask, show, approve, reject."""
+"""`/orgs/{orgSlug}/approval-requests`: list, create, show, approve, reject."""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -96,7 +96,7 @@ REJECT: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequests:
-    """The handlers, with what they work with. `links`: where messages say that requests are met."""
+    """Handlers of approval requests, and their dependencies. `link_builder`: for the links in messages."""
 
     context: HandlerContext
     sender: ImmediateSender
@@ -106,8 +106,8 @@ class ApprovalRequests:
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope.
 
-        Rejecting takes the scope of those who decide or of those who ask, and which of them is asked in `reject`: who
-        asked may withdraw without being one who decides.
+        Rejecting requires the scope to decide or the scope to request; `reject` checks which one: requesters may
+        withdraw without being deciders.
         """
         every = "/orgs/{orgSlug}/approval-requests"
         one = every + "/{requestId}"
@@ -135,20 +135,20 @@ class ApprovalRequests:
         return json_response({"data": [request_body(one, now) for one in found]})
 
     async def create(self, request: web.Request) -> web.StreamResponse:
-        """Ask whether an action is allowed.
+        """Request the approval of an action.
 
-        ALLOW and DENY are answers, and no request is made. ASK makes one that waits for people (201), or finds the
-        same one waiting (200): same requester, action, target and project. Channels are told of it once, and
-        `deliveries` has those that this question tells, or cannot.
+        ALLOW and DENY are final, and no request is created. ASK creates an open request (201), or returns the same one
+        if it is open (200): same requester, action, target and project. Each channel is notified once; `deliveries`
+        lists the channels that this call notifies or cannot notify.
         """
         body = await self._read_new(request)
         async with self.context.write_transaction(request) as (connection, caller), _with_limit_headers(request):
-            now = self.now()  # not before it is this request's turn
-            answered = await submit(
+            now = self.now()  # after the wait for the write transaction
+            result = await submit(
                 connection, Submission(caller, body, self._request_links(caller), request_id(request), now)
             )
-        deliveries = await self.sender.send_now(answered.queued) if answered.queued else []
-        return json_response(decision_body(answered, deliveries, now), status=201 if answered.created else 200)
+        deliveries = await self.sender.send_now(result.queued) if result.queued else []
+        return json_response(decision_body(result, deliveries, now), status=201 if result.created else 200)
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show an approval request."""
@@ -157,34 +157,35 @@ class ApprovalRequests:
     async def approve(self, request: web.Request) -> web.StreamResponse:
         """Approve a request.
 
-        It is approved once as many as the policy asks for have approved, and one of them is independent of who asks.
-        409 when it is decided or expired, or who asked has left or is disabled; 403 for a request of one's own.
+        It is approved once the number of approvals that the policy requires is reached, and one of the approvers is
+        independent of the requester. 409 when it is decided or expired, or when the requester has left or is disabled;
+        403 for one's own request.
         """
-        seen = await self._load_request(request)
+        found = await self._load_request(request)
         body: Approval | None = await self.context.read_body(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
-        return await self._vote(request, seen, reason_or_none(body), voting.approve)
+        return await self._vote(request, found, reason_or_none(body), voting.approve)
 
     async def reject(self, request: web.Request) -> web.StreamResponse:
         """Reject a request, or withdraw one's own.
 
         One rejection is final. 409 when the request is decided or expired.
         """
-        seen = await self._load_request(request)
+        found = await self._load_request(request)
         async with self.context.database.read() as connection:
             voting.require_right_to_reject(
-                authorization_context(request), await repository.with_current_owners(connection, seen)
+                authorization_context(request), await repository.with_current_owners(connection, found)
             )
         body = await self.context.read_body(request, Rejection)
-        return await self._vote(request, seen, reason_or_none(body), voting.reject)
+        return await self._vote(request, found, reason_or_none(body), voting.reject)
 
     async def _read_new(self, request: web.Request) -> NewRequest:
-        """Every fault of the body is told: those of types, of texts, and a project that is none."""
+        """The body. Raises BadRequest with all issues: types, texts, and an unknown project."""
         issues = Issues()
-        stand_ins = {"action": "a.b", "targetType": "x", "targetId": "x"}
-        body = await self.context.read_partial_body(request, NewRequest, stand_ins, issues)
+        placeholders = {"action": "a.b", "targetType": "x", "targetId": "x"}
+        body = await self.context.read_partial_body(request, NewRequest, placeholders, issues)
         if body is not None:
             check_new(body, issues)
-            if issues:  # else that is seen where it counts
+            if issues:  # without issues, `submit` checks the project
                 async with self.context.database.read() as connection:
                     await resolve_project_id(
                         connection, authorization_context(request).org_id, body.project_tag, "body.projectTag", issues
@@ -195,24 +196,26 @@ class ApprovalRequests:
     async def _vote(
         self,
         request: web.Request,
-        seen: RequestRecord,
+        found: RequestRecord,
         reason: str | None,
         vote: Callable[[AsyncConnection, VoteRequest], Awaitable[VoteOutcome]],
     ) -> web.StreamResponse:
-        """Those that were told of the request are told how it ended; nobody waits for that."""
+        """Cast the vote and enqueue notifications of a decision, without waiting for their delivery."""
         async with self.context.write_transaction(request) as (connection, caller):
-            now = self.now()  # not before it is this vote's turn: the request may expire while it waits
-            outcome = await vote(connection, VoteRequest(caller, seen.id, reason, request_id(request), now))
+            now = self.now()  # after the wait for the write transaction: the request may expire meanwhile
+            outcome = await vote(connection, VoteRequest(caller, found.id, reason, request_id(request), now))
             if outcome.decided:
                 await notifications.notify_resolved(connection, outcome.request, self._request_links(caller), now)
         return json_response(vote_body(outcome.request, outcome.vote_count, outcome.idempotent, now))
 
     async def _load_request(self, request: web.Request) -> RequestRecord:
-        wanted = request.match_info["requestId"]
-        if _REQUEST_ID.fullmatch(wanted) is None:  # a path may hold what no database column takes
+        approval_request_id = request.match_info["requestId"]
+        if (
+            _REQUEST_ID.fullmatch(approval_request_id) is None
+        ):  # a path may hold characters that no database column accepts
             raise NotFound
         async with self.context.database.read() as connection:
-            found = await repository.find(connection, authorization_context(request).org_id, wanted)
+            found = await repository.find(connection, authorization_context(request).org_id, approval_request_id)
         if found is None:
             raise NotFound
         return found
@@ -223,7 +226,7 @@ class ApprovalRequests:
 
 @asynccontextmanager
 async def _with_limit_headers(request: web.Request) -> AsyncIterator[None]:
-    """The headers are of the limit that refused."""
+    """Sets the rate-limit headers to the limit that was exceeded."""
     try:
         yield
     except TooManyOpenRequests as error:

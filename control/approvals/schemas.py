@@ -1,4 +1,4 @@
-"""What the endpoints of approval requests take and answer (specification 2.1, 4.1)."""
+"""Request and response bodies of approval requests (specification 2.1, 4.1)."""
 
 import re
 from datetime import datetime
@@ -22,7 +22,7 @@ MAX_CHANNELS: Final = 50
 MAX_CHANNEL_ID_LENGTH: Final = 200
 _CONTROL_CHARACTERS: Final = re.compile(
     rf"(?![\t\n\r\u2028\u2029])[{UNPRINTABLE}]"
-)  # tabs and line breaks are fine in prose
+)  # prose may have tabs and line breaks
 _BLANK: Final = re.compile(rf"[\s{ZERO_WIDTH}]*")
 
 TargetId = Annotated[
@@ -34,8 +34,8 @@ TargetId = Annotated[
         description="Must consist of visible characters, without spaces at its ends.",
     ),
 ]
-# Prose is looked at by `check_prose`, and not by a pattern: programs that make up texts for a pattern and such lengths
-# take minutes for one.
+# `check_prose` validates prose, instead of a pattern: programs that generate texts from a pattern of such lengths
+# take minutes per text.
 Summary = Annotated[
     str, Meta(max_length=MAX_SUMMARY_LENGTH, description="Text without control and direction characters.")
 ]
@@ -54,7 +54,7 @@ ChannelId = Annotated[str, Meta(max_length=MAX_CHANNEL_ID_LENGTH)]
 
 
 class NewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """An action that is to be allowed. `notify` is true by default when `channelIds` is given; alone it means every
+    """The action to approve. `notify` is true by default when `channelIds` is given; without these it means every
     enabled channel of the organization, and of the project of `projectTag`.
     """
 
@@ -71,19 +71,19 @@ class NewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 
 
 class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An approval, with what one wants to say about it."""
+    """An approval, with an optional reason."""
 
     reason: Reason | msgspec.UnsetType = msgspec.UNSET
 
 
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A rejection, and why."""
+    """A rejection and its reason."""
 
     reason: RequiredReason
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """An action that people are asked about."""
+    """A request to approve an action."""
 
     id: Annotated[str, Meta(pattern=REQUEST_ID_PATTERN)]
     org_id: str
@@ -113,7 +113,7 @@ class RequestList(msgspec.Struct):
 
 
 class ChannelTold(msgspec.Struct, frozen=True, rename="camel"):
-    """How far telling one channel has got."""
+    """The state of the notification of one channel."""
 
     channel_id: str | None
     kind: Annotated[str, Meta(description="Of the channel; `unknown` when there is none of this id.")]
@@ -125,7 +125,7 @@ class ChannelTold(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Decision(msgspec.Struct, frozen=True, rename="camel"):
-    """What becomes of the action, and why."""
+    """The decision about the action, and why."""
 
     decision: Effect
     risk_class: RiskClass
@@ -137,7 +137,7 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The request after a vote, and how the votes stand."""
+    """The request after a vote, and the count of its votes."""
 
     request: ApprovalRequest
     approvals: Annotated[int, Meta(ge=0)]
@@ -147,20 +147,20 @@ class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def check_prose(path: str, text: str, issues: Issues) -> str:
-    """Without spaces around it; records an issue for control characters, and for those that turn the text around."""
+    """The text without surrounding spaces; adds an issue for control characters and for bidirectional formatting."""
     if _CONTROL_CHARACTERS.search(text) is not None:
         issues.add(path, "Must be text without control and direction characters.", "format")
     return text.strip()
 
 
 def check_new(body: NewRequest, issues: Issues) -> None:
-    """Records an issue for what types cannot tell."""
+    """Adds issues for what the types do not check."""
     if body.summary is not None:
         check_prose("body.summary", body.summary, issues)
 
 
 def reason_or_none(body: Approval | Rejection | None) -> str | None:
-    """The reason, None for none. Raises BadRequest for one that says nothing where something must be said."""
+    """The reason, None if there is none. Raises BadRequest for an invalid one, and for an empty one of a rejection."""
     if body is None or body.reason is msgspec.UNSET:
         return None
     issues = Issues()
@@ -174,7 +174,7 @@ def reason_or_none(body: Approval | Rejection | None) -> str | None:
 
 
 def request_body(request: RequestRecord, now: datetime) -> ApprovalRequest:
-    """As the API shows it at that time."""
+    """The API representation at that time."""
     return ApprovalRequest(
         id=request.id,
         org_id=request.org_id,
@@ -197,7 +197,7 @@ def request_body(request: RequestRecord, now: datetime) -> ApprovalRequest:
 
 
 def vote_body(request: RequestRecord, vote_count: VoteCount, idempotent: bool, now: datetime) -> VoteResult:
-    """As the API shows it at that time."""
+    """The API representation at that time."""
     return VoteResult(
         request_body(request, now),
         vote_count.approvals,

@@ -1,4 +1,4 @@
-"""What becomes of a question: the rule that decides it, and for ASK the request that waits."""
+"""Decides about a requested action: evaluates the policies, and for ASK creates the open request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,9 +27,7 @@ from control.policies.validation import resolve_project_id
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One question. `place`: where requests are met. `trace_id`: of the HTTP request that brings it,
-    for the audit.
-    """
+    """One requested action. `trace_id`: id of the HTTP request, for the audit log."""
 
     caller: AuthorizationContext
     body: NewRequest
@@ -40,7 +38,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class SubmitResult:
-    """What became of it. `request` for ASK only; `made`: it is a new one. `queued`: deliveries to attempt."""
+    """The rule that decided. `request` for ASK only; `created`: whether it is new. `queued`: deliveries to attempt."""
 
     rule: Rule
     request: RequestRecord | None = None
@@ -49,8 +47,8 @@ class SubmitResult:
 
 
 async def submit(connection: AsyncConnection, submission: Submission) -> SubmitResult:
-    """Decide, and for ASK find the same request waiting or make one. Raises BadRequest for a project that is none,
-    TooManyOpen.
+    """Evaluate the policies; for ASK find the same open request or create one. Raises BadRequest for an unknown
+    project, TooManyOpenRequests.
     """
     caller, body = submission.caller, submission.body
     issues = Issues()
@@ -61,22 +59,24 @@ async def submit(connection: AsyncConnection, submission: Submission) -> SubmitR
     if rule.effect is not Effect.ASK:
         await _record_decision(connection, submission, rule)
         return SubmitResult(rule)
-    asked = RequestDetails(body.action, body.target_type, body.target_id, project_id, _payload(body, rule))
+    details = RequestDetails(body.action, body.target_type, body.target_id, project_id, _payload(body, rule))
     requester = await repository.load_participant(connection, caller)
-    waiting = await repository.find_open(connection, caller.org_id, requester, asked, submission.now)
-    if waiting is not None:
-        return SubmitResult(rule, waiting, queued=await _notify_channels(connection, submission, waiting))
+    existing = await repository.find_open(connection, caller.org_id, requester, details, submission.now)
+    if existing is not None:
+        return SubmitResult(rule, existing, queued=await _notify_channels(connection, submission, existing))
     await check_open_limit(connection, caller.org_id, caller.principal_id, submission.now)
     ttl = rule.ttl_minutes if body.ttl_minutes is msgspec.UNSET else body.ttl_minutes
-    made = await repository.create(
-        connection, caller.org_id, requester, asked, rule, repository.expiry_time(submission.now, ttl), submission.now
+    created = await repository.create(
+        connection, caller.org_id, requester, details, rule, repository.expiry_time(submission.now, ttl), submission.now
     )
-    await record(connection, caller, "approval_request.create", made.id, _audit_data(body, rule), submission.trace_id)
-    return SubmitResult(rule, made, True, await _notify_channels(connection, submission, made))
+    await record(
+        connection, caller, "approval_request.create", created.id, _audit_data(body, rule), submission.trace_id
+    )
+    return SubmitResult(rule, created, True, await _notify_channels(connection, submission, created))
 
 
 def decision_body(result: SubmitResult, deliveries: list[DeliveryResult], now: datetime) -> Decision:
-    """As the API shows it. A request that waited already has its own words: a policy may have changed since."""
+    """The API representation. A request that existed already shows its own values: a policy may have changed since."""
     rule, request = result.rule, result.request
     if request is None:
         return Decision(rule.effect, rule.risk_class, reason(rule), required_approvals(rule), rule.source, None, [])
@@ -94,7 +94,7 @@ def decision_body(result: SubmitResult, deliveries: list[DeliveryResult], now: d
 async def _notify_channels(
     connection: AsyncConnection, submission: Submission, request: RequestRecord
 ) -> Sequence[EnqueueResult]:
-    """Of a request that waited already those are told that were not."""
+    """Enqueue notifications; for an existing request only those of channels that have not been notified."""
     channel_ids, notify = submission.body.channel_ids, submission.body.notify
     if notify is msgspec.UNSET:
         notify = channel_ids is not msgspec.UNSET
@@ -125,7 +125,7 @@ def _payload(body: NewRequest, rule: Rule) -> dict[str, Any]:
 
 
 def _audit_data(body: NewRequest, rule: Rule) -> dict[str, Any]:
-    """For the audit."""
+    """Data of the audit event."""
     return {
         "action": body.action,
         "targetType": body.target_type,

@@ -1,7 +1,7 @@
-"""The tables of approval requests and the votes on them.
+"""The tables of approval requests and their votes.
 
-Who may decide, and how many must, is copied from the policy into the request: a policy that changes later changes
-nothing about what was asked before.
+Who may decide, and how many must, is copied from the policy into the request: a later change of the policy does not
+affect existing requests.
 """
 
 from typing import Final
@@ -18,8 +18,8 @@ from proto.identity import PrincipalKind
 MAX_TARGET_ID_LENGTH: Final = 500
 MAX_REASON_LENGTH: Final = 4_096
 
-# What a statement must say as the index does, in the same words, for the index to be used. A request whose time is over
-# is open until that is noted.
+# Conditions in exactly the words of the partial indexes, which are not used otherwise. A request whose time is over
+# is open until its expiry is recorded.
 OPEN: Final = sa.text("approval_requests.status = 'PENDING' AND NOT approval_requests.expiry_noted")
 MARKED_EXPIRED: Final = sa.text("approval_requests.expiry_noted")
 DECIDED: Final = sa.text("approval_requests.status <> 'PENDING'")
@@ -38,28 +38,28 @@ approval_requests: Final = sa.Table(
     sa.Column("requester_id", text(32), sa.ForeignKey("principals.id"), nullable=False),
     sa.Column("on_behalf_of", text(32)),
     sa.Column("act_chain", sa.JSON, nullable=False),
-    sa.Column("circle", sa.JSON, nullable=False),  # principals none of whom is independent of the requester
+    sa.Column("circle", sa.JSON, nullable=False),  # the requester's owner group
     sa.Column("action", text(MAX_LENGTH), nullable=False),
     sa.Column("risk_class", text(16), nullable=False),
     sa.Column("target_type", text(MAX_TARGET_TYPE_LENGTH), nullable=False),
     sa.Column("target_id", text(MAX_TARGET_ID_LENGTH), nullable=False),
     sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id")),
-    sa.Column("status", text(16), nullable=False),  # EXPIRED is none: that is a PENDING one behind `expires_at`
+    sa.Column("status", text(16), nullable=False),  # never EXPIRED: that is PENDING after `expires_at`
     sa.Column("min_approvers", sa.Integer, nullable=False),
     sa.Column("approver_roles", sa.JSON, nullable=False),
     sa.Column("machine_approver_ids", sa.JSON, nullable=False),
-    sa.Column("policy_id", text(32)),  # no reference: the policy may be gone by now
+    sa.Column("policy_id", text(32)),  # no foreign key: the policy may have been deleted
     sa.Column("policy_source", text(16), nullable=False),
     sa.Column("policy_reason", sa.Text, nullable=False),
     sa.Column("decider_id", text(32)),
     sa.Column("decided_at", UtcTime),
     sa.Column("reason", text(MAX_REASON_LENGTH)),
-    sa.Column("approvals", sa.Integer),  # counted, and whether independent ones were among them, when it was decided
+    sa.Column("approvals", sa.Integer),  # the count at the decision; `independent`: whether one approver was
     sa.Column("independent", sa.Boolean),
     sa.Column("expires_at", UtcTime, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("payload", sa.JSON(none_as_null=True)),
-    sa.Column("told_channel_ids", sa.JSON, nullable=False),  # those that are told how it ended
+    sa.Column("told_channel_ids", sa.JSON, nullable=False),  # channels to notify of the outcome
     sa.Column("expiry_noted", sa.Boolean, nullable=False),
     sa.CheckConstraint("status IN ('PENDING', 'APPROVED', 'REJECTED')", name="status"),
     enum_check("risk_class", RiskClass),

@@ -1,4 +1,4 @@
-"""Votes and withdrawals: each one transaction of its caller, in which nothing that was read before counts."""
+"""Votes and withdrawals: each runs in the caller's transaction, and reads again all that it depends on."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,8 +15,8 @@ from proto.identity import PrincipalKind, Scope
 
 
 class VoteOutcome(NamedTuple):
-    """The request afterwards and how the votes stand. `idempotent`: the vote had been there and changed nothing;
-    `decided`: this vote decided the request.
+    """The request after the vote, and the vote count. `idempotent`: the vote existed and nothing changed; `decided`:
+    this vote decided the request.
     """
 
     request: RequestRecord
@@ -27,7 +27,7 @@ class VoteOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest:
-    """One vote that somebody is about to cast. `trace_id`: of the HTTP request that brings it, for the audit."""
+    """A vote to cast. `trace_id`: id of the HTTP request, for the audit log."""
 
     caller: AuthorizationContext
     request_id: str
@@ -37,12 +37,12 @@ class VoteRequest:
 
 
 async def approve(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
-    """An approval; the one that makes it enough decides the request.
+    """Cast an approval; the one that makes the count sufficient decides the request.
 
-    Raises NotFound; Conflict for a request that is decided or expired, or of somebody who has left or is disabled;
-    Forbidden for one's own, and for who may not decide it. Again by the same principal, before or after the request is
-    approved: the same answer, nothing written; but while it waits, a vote that counts no more, as it was cast, is cast
-    anew.
+    Raises NotFound; Conflict for a request that is decided or expired, or whose requester has left or is disabled;
+    Forbidden for one's own request, and for principals that may not decide it. If the same principal repeats it, before
+    or after the request is approved, the result is the same and nothing is written; but while the request is open, a
+    vote that no longer counts as it was cast is cast again.
     """
     request, voter = await _load(connection, vote)
     earlier = await repository.find_vote(connection, request, voter.principal_id)
@@ -52,24 +52,27 @@ async def approve(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome
     _require_active_requester(request)
     _forbid_self_approval(request, voter)
     await _require_decider(connection, request, voter)
-    stands = earlier is not None and await _is_still_counted(connection, request, voter)
-    if not stands:
+    still_counted = earlier is not None and await _is_still_counted(connection, request, voter)
+    if not still_counted:
         await repository.cast_vote(
             connection, request, voter, Verdict.APPROVE, vote.reason, vote.caller.token_id, vote.now
         )
-    tally = await _count_valid_votes(connection, request)
-    if not stands:
-        await _record_audit(connection, vote, "approval_request.vote", request, tally)
-    if tally.is_sufficient:
-        request = await _decide(connection, vote, request, Status.APPROVED, tally)
-    return VoteOutcome(request, tally, idempotent=stands and not tally.is_sufficient, decided=tally.is_sufficient)
+    vote_count = await _count_valid_votes(connection, request)
+    if not still_counted:
+        await _record_audit(connection, vote, "approval_request.vote", request, vote_count)
+    if vote_count.is_sufficient:
+        request = await _decide(connection, vote, request, Status.APPROVED, vote_count)
+    return VoteOutcome(
+        request, vote_count, idempotent=still_counted and not vote_count.is_sufficient, decided=vote_count.is_sufficient
+    )
 
 
 async def reject(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
-    """A rejection, which is final. Whoever asked, or owns one who asked, may reject too: that withdraws the request.
+    """Cast a rejection, which is final. The requester, or an owner of the requester, may reject too: that withdraws the
+    request.
 
-    Raises NotFound; Conflict for a request that is decided or expired; Forbidden for who may not decide it. Again by
-    the same principal: the same answer, nothing written.
+    Raises NotFound; Conflict for a request that is decided or expired; Forbidden for principals that may not decide it.
+    If the same principal repeats it, the result is the same and nothing is written.
     """
     request, voter = await _load(connection, vote)
     if request.status is Status.REJECTED and request.decider_id == voter.principal_id:
@@ -79,26 +82,26 @@ async def reject(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
     if voter.principal_id not in request.current_requester_ids:
         await _require_decider(connection, request, voter)
     await repository.cast_vote(connection, request, voter, Verdict.REJECT, vote.reason, vote.caller.token_id, vote.now)
-    tally = await _count_valid_votes(connection, request)
-    request = await _decide(connection, vote, request, Status.REJECTED, tally)
-    return VoteOutcome(request, tally, idempotent=False, decided=True)
+    vote_count = await _count_valid_votes(connection, request)
+    request = await _decide(connection, vote, request, Status.REJECTED, vote_count)
+    return VoteOutcome(request, vote_count, idempotent=False, decided=True)
 
 
 def require_right_to_reject(caller: AuthorizationContext, request: RequestRecord) -> None:
-    """Raises Forbidden: deciding takes the scope for it, withdrawing what one asked for that or the one for asking.
-    NotFound for whom it is as though there were none: who may neither read nor decide, and did not ask.
+    """Raises Forbidden: deciding requires its scope; withdrawing one's own request that one or the scope to request.
+    NotFound for callers who may neither read nor decide and are not the requester.
     """
-    wanted = {Scope.APPROVALS_DECIDE}
+    sufficient_scopes = {Scope.APPROVALS_DECIDE}
     if caller.principal_id in request.current_requester_ids:
-        wanted.add(Scope.APPROVALS_WRITE)
+        sufficient_scopes.add(Scope.APPROVALS_WRITE)
     elif caller.scopes.isdisjoint({Scope.APPROVALS_READ, Scope.APPROVALS_DECIDE}):
         raise NotFound
-    if caller.scopes.isdisjoint(wanted):
+    if caller.scopes.isdisjoint(sufficient_scopes):
         raise Forbidden(f"The access token or its holder's role lacks the scope {Scope.APPROVALS_DECIDE.value}.")
 
 
 async def _load(connection: AsyncConnection, vote: VoteRequest) -> tuple[RequestRecord, Participant]:
-    """As of this transaction: what the guard knows of the caller may be some seconds old."""
+    """The request and the voter as of this transaction: the guard's data of the caller may be some seconds old."""
     caller = vote.caller
     request = await repository.find(connection, caller.org_id, vote.request_id)
     if request is None:
@@ -115,7 +118,7 @@ def _require_open(request: RequestRecord, now: datetime) -> None:
 
 
 def _require_active_requester(request: RequestRecord) -> None:
-    """Whoever is gone acts on no approval. Should he come back in time, the request waits yet."""
+    """A requester who has left cannot act on an approval. Should it return in time, the request is still open."""
     if not request.has_active_requester:
         raise Conflict("Who asked, or somebody for whom he acts or to whom he belongs, has left or is disabled.")
 
@@ -137,20 +140,20 @@ async def _require_decider(connection: AsyncConnection, request: RequestRecord, 
 
 
 async def _count_valid_votes(connection: AsyncConnection, request: RequestRecord) -> VoteCount:
-    approving = await repository.valid_approvers(connection, request)
-    return count_votes(request.min_approvers, request.circle, approving.values())
+    approvers = await repository.valid_approvers(connection, request)
+    return count_votes(request.min_approvers, request.circle, approvers.values())
 
 
 async def _is_still_counted(connection: AsyncConnection, request: RequestRecord, voter: Participant) -> bool:
-    """Whether his earlier approval does. That of a machine may not, though it may decide: it was cast for somebody who
-    has left since, or while it belonged to who asks now.
+    """Whether the voter's earlier approval counts. That of an agent or service may not, although it may decide: it was
+    cast on behalf of somebody who has left since, or while it belonged to the requester.
     """
-    consent = (await repository.valid_approvers(connection, request)).get(voter.principal_id)
-    return consent is not None and consent.is_eligible_for(request.circle)
+    approver = (await repository.valid_approvers(connection, request)).get(voter.principal_id)
+    return approver is not None and approver.is_eligible_for(request.circle)
 
 
 def _final_count(request: RequestRecord) -> VoteCount:
-    """As it was when the request was decided."""
+    """The count when the request was decided."""
     return VoteCount(request.min_approvers, request.approvals or 0, bool(request.independent))
 
 

@@ -1,7 +1,6 @@
-"""What was changed, by whom, in whose name: one chain of events per organization.
+"""The audit log: who changed what, and on whose behalf; one hash chain of events per organization.
 
-Whoever changes something calls `record.record` inside the transaction of the change, so that neither is there without
-the other. Every event holds the hash of the one before it (`chain`): what is altered, left out or put in between shows,
-and against a hash that was noted down elsewhere also what is cut off at the end. `events` lists and exports them,
-`sluice audit verify` checks the chains.
+Every change calls `record.record` in its own transaction, so either both are stored or neither is. An event contains
+the hash of the previous one (`chain`), so altered, removed or inserted events are detected; with a hash that was noted
+elsewhere, removal at the end is too. `events` lists and exports events, `sluice audit verify` verifies the chains.
 """

@@ -1,7 +1,7 @@
-"""The chain of an organization's audit events, as pure functions: what is hashed, and whether a chain holds.
+"""The hash chain of an organization's audit events, as pure functions: what is hashed, and whether a chain is intact.
 
-The hash of an event is the SHA-256 of its JSON without `hash`: keys sorted, no spaces, text as UTF-8. So a line of an
-export can be checked with other tools: `jq -cjS 'del(.hash)' | sha256sum`. `prevHash` of the first event is all zeros.
+The hash of an event is the SHA-256 of its JSON without `hash`: sorted keys, no spaces, text as UTF-8. So other tools
+can verify a line of an export: `jq -cjS 'del(.hash)' | sha256sum`. `prevHash` of the first event is all zeros.
 """
 
 import hashlib
@@ -45,11 +45,11 @@ BreakKind = Literal["missing", "altered", "unlinked", "replaced", "cut", "headle
 
 
 class ChainBreak(NamedTuple):
-    """The first event at which a chain does not hold, and how.
+    """The first event at which a chain is broken, and how.
 
-    missing: there is a gap before it; altered: its hash is not that of its content; unlinked: it does not follow the
-    one before it; replaced: it is sound, and another one than was noted; cut: events that were there are missing at the
-    end; headless: nothing says where the end is.
+    missing: there is a gap before it; altered: its hash does not match its content; unlinked: it does not continue the
+    previous event; replaced: it is valid, but differs from a known hash; cut: events are missing at the end; headless:
+    the head, which records the last event, is missing.
     """
 
     seq: int
@@ -57,24 +57,24 @@ class ChainBreak(NamedTuple):
 
 
 def canonical_json(value: Any) -> bytes:
-    """JSON with sorted keys and without spaces. Raises TypeError for a number that is no integer, whose text differs
-    between writers.
+    """JSON with sorted keys and without spaces. Raises TypeError for a number that is not an integer, since its text
+    differs between encoders.
     """
     _reject_floats(value)
     return msgspec.json.encode(value, order="sorted")
 
 
 def hash_event(event: Event) -> bytes:
-    """Of everything in the event but `hash`; 32 bytes."""
+    """The hash of everything in the event except `hash`; 32 bytes."""
     hashed = {name: value for name, value in msgspec.to_builtins(event).items() if name != "hash"}
     return hashlib.sha256(canonical_json(hashed)).digest()
 
 
 class ChainVerifier:
-    """Takes the events of one chain in order, from its start; says where it breaks first. Holds nothing but its end.
+    """Takes the events of one chain in order from its start, and reports the first break. Keeps only the chain's end.
 
-    `noted`: hashes by `seq` that are known from elsewhere: the head, an export, a number on paper. A chain that was
-    written anew as a whole holds in itself; only these tell. `seq`, `start`: the event before the first that comes.
+    `known_hashes`: hashes by `seq` from elsewhere: the head, an export, a note on paper. A chain that was rewritten
+    completely is consistent in itself; only these reveal it. `seq`, `start`: number and hash before the first event.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class ChainVerifier:
         self._first_break: ChainBreak | None = None
 
     def add(self, event: Event) -> None:
-        """The next event; nothing is looked at behind a break."""
+        """Check the next event; events after a break are not checked."""
         if self._first_break is None:
             self._first_break = self._find_break(event)
             self.seq, self.hash = event.seq, bytes.fromhex(event.hash)
 
     def add_unreadable(self) -> None:
-        """There is a next event, and it holds what none can."""
+        """The next event exists, but its row has values that no event can have."""
         self._first_break = self._first_break or ChainBreak(self.seq + 1, "altered")
 
     def end(self) -> ChainBreak | None:
-        """After the last event: None when the chain holds."""
+        """Call after the last event. The break, None if the chain is intact."""
         if self._first_break is None and max(self._known_hashes, default=0) > self.seq:
             self._first_break = ChainBreak(self.seq + 1, "cut")
         return self._first_break
@@ -115,7 +115,7 @@ class ChainVerifier:
 def _has_valid_hash(event: Event) -> bool:
     try:
         return hash_event(event).hex() == event.hash
-    except (TypeError, ValueError, OverflowError, RecursionError):  # what no event of ours holds: a fraction, say
+    except (TypeError, ValueError, OverflowError, RecursionError):  # values that no valid event has, such as a fraction
         return False
 
 

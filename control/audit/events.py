@@ -28,7 +28,7 @@ MAX_SEQ: Final = 2**53 - 1
 MAX_TIME_LENGTH: Final = 40
 NDJSON: Final = "application/x-ndjson"
 _ID: Final = re.compile(r"[0-9A-Za-z_.:-]+")
-_OBJECT: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")  # what is asked about may be called anything
+_OBJECT: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")  # objects may have any name
 _ACTION: Final = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?")
 _TIME: Final = re.compile(
     r"(?:19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
@@ -81,7 +81,7 @@ EXPORT: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The handlers, with what they work with."""
+    """Handlers of the audit log, and their dependencies."""
 
     context: HandlerContext
 
@@ -97,31 +97,33 @@ class Audit:
         """List audit events, newest first."""
         org_id = authorization_context(request).org_id
         issues = Issues()
-        wanted = _parse_filter(request, issues)
+        event_filter = _parse_filter(request, issues)
         limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
         cursor = bounded_text(request.query, "cursor", 1, MAX_CURSOR_LENGTH, issues)
         issues.raise_if_any("The query is not valid.")
-        binding = f"audit of {org_id}: {wanted}".encode()
+        binding = f"audit of {org_id}: {event_filter}".encode()
         before = None if cursor is None else self.context.cursors.open(cursor, binding, tuple[int])[0]
         async with self.context.database.read() as connection:
-            found = await repository.list_events(connection, org_id, wanted, before, limit + 1)
+            found = await repository.list_events(connection, org_id, event_filter, before, limit + 1)
         page = PageRequest(limit, None)
         return json_response(
             page_body(found, page, lambda one: one, lambda one: one.seq, self.context.cursors, binding)
         )
 
     async def export(self, request: web.Request) -> web.StreamResponse:
-        """Export audit events, oldest first, one JSON object a line.
+        """Export audit events, oldest first, one JSON object per line.
 
-        Each line is checked with `jq -cjS 'del(.hash)' | sha256sum`, the whole with `sluice audit verify --file`.
+        `jq -cjS 'del(.hash)' | sha256sum` verifies a line, `sluice audit verify --file` the complete export.
         """
         issues = Issues()
         since, until = _parse_window(request, issues)
         after = bounded_int(request.query, "afterSeq", 0, 0, MAX_SEQ, issues)
         issues.raise_if_any("The query is not valid.")
-        wanted = Wanted(since=since, until=until)
-        chunks = repository.iter_chunks(self.context.database, authorization_context(request).org_id, wanted, after)
-        # A store that is away is found out while there is still an answer to give.
+        event_filter = Wanted(since=since, until=until)
+        chunks = repository.iter_chunks(
+            self.context.database, authorization_context(request).org_id, event_filter, after
+        )
+        # Read the first chunk before the response starts, so that an unavailable database is still a 503.
         first: Sequence[Event] = await anext(chunks, [])
         headers = {"Content-Type": NDJSON, "Content-Disposition": 'attachment; filename="audit.ndjson"'}
         return web.Response(body=_stream_ndjson(first, chunks), headers=headers)

@@ -1,4 +1,4 @@
-"""Writes an event into the chain of its organization, in the transaction of what it tells of."""
+"""Appends an event to the chain of its organization, in the transaction of the change that it records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from control.audit.chain import GENESIS_HASH, Event, canonical_json, hash_event
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, audit_events, audit_heads
 from proto.identity import PrincipalKind
 
-# Stands for the request id when someone at the machine runs a command; no request has an id with brackets.
+# Used instead of a request id for changes by a CLI command; no request has an id with brackets.
 COMMAND_REQUEST_ID: Final = "(command)"
 MAX_CLOCK_SKEW: Final = timedelta(seconds=60)
 
@@ -27,7 +27,7 @@ _CLOCK_SKEW_LOG: Final = FailureLog(
 
 
 class ClockSkew(Exception):
-    """The last event is of a time to come. `code`: whose; of each organization it is told once."""
+    """The last event is in the future. `code`: its organization; logged once per organization."""
 
     def __init__(self, org_id: str, last: datetime, now: datetime) -> None:
         self.code = org_id
@@ -37,7 +37,9 @@ class ClockSkew(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who did it, where that is not told by a `Reach`: somebody who signs in, or (`principal_id` None) the system."""
+    """Who made the change, if there is no `AuthorizationContext`: a user logging in, or (`principal_id` None) the
+    system.
+    """
 
     org_id: str
     principal_id: str | None = None
@@ -47,10 +49,15 @@ class Actor:
     token_id: str | None = None
 
     @classmethod
-    def of(cls, reach: AuthorizationContext) -> Self:
-        """The bearer of a request."""
+    def of(cls, caller: AuthorizationContext) -> Self:
+        """The caller of a request."""
         return cls(
-            reach.org_id, reach.principal_id, reach.kind, reach.on_behalf_of, tuple(reach.act_chain), reach.token_id
+            caller.org_id,
+            caller.principal_id,
+            caller.kind,
+            caller.on_behalf_of,
+            tuple(caller.act_chain),
+            caller.token_id,
         )
 
 
@@ -62,12 +69,13 @@ async def record(
     data: Mapping[str, object],
     request_id: str,
 ) -> None:
-    """Add an event; it is there if and only if the caller's writing transaction commits.
+    """Append an event; it is stored if and only if the caller's write transaction commits.
 
-    `action` is `noun.verb` of at most 100 characters, `object_id` the id of what was changed, of at most 200. `data` is
-    what more there is to tell, of texts, integers, booleans, lists and mappings, and never a secret. `request_id`:
-    `chassis.http.web.request_id`, or BY_COMMAND. The time is that of the event before it where this process's clock is
-    behind: a window of time is a piece of the chain. ValueError for a longer text, TypeError for other data.
+    `action` is `noun.verb` of at most 100 characters, `object_id` the id of the changed object, of at most 200. `data`
+    has the details: texts, integers, booleans, lists and mappings, never a secret. `request_id`:
+    `chassis.http.web.request_id`, or COMMAND_REQUEST_ID. If this process's clock is behind the previous event, the
+    event gets that one's time, so that a time window is a contiguous part of the chain. Raises ValueError for a longer
+    text, TypeError for other data.
     """
     if len(action) > MAX_ACTION_LENGTH or len(object_id) > MAX_OBJECT_ID_LENGTH:
         raise ValueError(f"an audit event of {len(action)} and {len(object_id)} characters")
@@ -87,7 +95,7 @@ async def record(
         token_id=actor.token_id,
         action=action,
         object_id=object_id,
-        data=msgspec.json.decode(canonical_json(dict(data))),  # as it will be read
+        data=msgspec.json.decode(canonical_json(dict(data))),  # as it will be read back
         request_id=request_id,
         prev_hash=digest.hex(),
         hash=GENESIS_HASH.hex(),
@@ -96,7 +104,7 @@ async def record(
 
 
 async def _read_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes, datetime | None]:
-    """Number, hash and time of the last event; they hold until the commit, because writers take turns."""
+    """Number, hash and time of the last event; valid until the commit, because write transactions are serialized."""
     last = (audit_events.c.org_id == audit_heads.c.org_id) & (audit_events.c.seq == audit_heads.c.seq)
     found = sa.select(audit_heads.c.seq, audit_heads.c.hash, audit_events.c.at).outerjoin_from(
         audit_heads, audit_events, last

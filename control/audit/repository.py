@@ -1,4 +1,4 @@
-"""Reads the audit: pages of a list, newest first, and walks of a chain from its start."""
+"""Reads the audit log: pages of a list, newest first, and complete chains from their start."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from chassis.db.database import Database, format_time
 from control.audit.chain import Event
 from control.audit.tables import audit_events, audit_heads
 
-CHUNK_SIZE: Final = 500  # events in memory at once while a chain is walked
+CHUNK_SIZE: Final = 500  # events in memory at once while a chain is read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which events; None: any. `since` is in the window, `until` behind it. An `action` that ends in `.` stands for
-    all that begin with it.
+    """Filters of events; None: any. `since` is inclusive, `until` exclusive. An `action` that ends in `.` is a
+    prefix.
     """
 
     actor_id: str | None = None
@@ -32,7 +32,7 @@ class Wanted:
 async def list_events(
     connection: AsyncConnection, org_id: str, event_filter: Wanted, before: int | None, limit: int
 ) -> list[Event]:
-    """At most `limit` of them, newest first, from the first before the event number `before`."""
+    """At most `limit` matching events, newest first, starting before the event number `before`."""
     conditions = [*_conditions(event_filter), *await _window_conditions(connection, org_id, event_filter)]
     if before is not None:
         conditions.append(audit_events.c.seq < before)
@@ -47,8 +47,8 @@ async def list_events(
 async def iter_chunks(
     database: Database, org_id: str, event_filter: Wanted, after: int = 0, *, chunk_size: int | None = None
 ) -> AsyncIterator[list[Event]]:
-    """All of them behind the event number `after`, oldest first, `at_once` (None: CHUNK) at a time and each chunk in a
-    transaction of its own: what is added meanwhile is among them.
+    """All matching events after the event number `after`, oldest first, in chunks of `chunk_size` (None: CHUNK_SIZE).
+    Each chunk is a transaction of its own, so events appended meanwhile are included.
     """
     limit = chunk_size or CHUNK_SIZE
     while True:
@@ -63,14 +63,14 @@ async def iter_chunks(
 
 
 async def find_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes] | None:
-    """Number and hash of the last event; None where there is none."""
+    """Number and hash of the last event; None if there is none."""
     found = sa.select(audit_heads.c.seq, audit_heads.c.hash).where(audit_heads.c.org_id == org_id)
     row = (await connection.execute(found)).one_or_none()
     return None if row is None else (row.seq, bytes(row.hash))
 
 
 def event_from_row(row: sa.RowMapping) -> Event:
-    """As it was hashed."""
+    """The event as it was hashed."""
     return Event(
         org_id=row["org_id"],
         seq=row["seq"],
@@ -90,7 +90,7 @@ def event_from_row(row: sa.RowMapping) -> Event:
 
 
 def _decode_json(text: str) -> Any:
-    """Text that is no JSON any more is shown as it is: whoever checks the chain finds that it was altered."""
+    """Text that is not JSON is returned as it is: verification then reports it as altered."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -121,8 +121,8 @@ def _conditions(event_filter: Wanted) -> list[sa.ColumnElement[bool]]:
 async def _window_conditions(
     connection: AsyncConnection, org_id: str, event_filter: Wanted
 ) -> list[sa.ColumnElement[bool]]:
-    """As numbers, by which events are read in order. An event is no earlier than the one before it (`record`), so a
-    window is a piece of the chain.
+    """The time window as event numbers, the order in which events are read. An event is never earlier than the previous
+    one (`record`), so a window is a contiguous part of the chain.
     """
     conditions = []
     of_org = sa.select(audit_events.c.seq).where(audit_events.c.org_id == org_id).limit(1)
@@ -131,26 +131,28 @@ async def _window_conditions(
         first = await connection.scalar(oldest_first.where(audit_events.c.at >= event_filter.since))
         conditions.append(sa.false() if first is None else audit_events.c.seq >= first)
     if event_filter.until is not None:
-        behind = await connection.scalar(oldest_first.where(audit_events.c.at >= event_filter.until))
-        conditions += [] if behind is None else [audit_events.c.seq < behind]
+        end = await connection.scalar(oldest_first.where(audit_events.c.at >= event_filter.until))
+        conditions += [] if end is None else [audit_events.c.seq < end]
     return conditions
 
 
 async def _action_conditions(
     connection: AsyncConnection, org_id: str, action: str | None
 ) -> list[list[sa.ColumnElement[bool]]]:
-    """One condition for each action that is wanted: an index has the events of an action in their order, but not those
-    of several. There are a few dozen of them, which are found by hops over that index.
+    """One condition per matching action: an index has the events of one action in order, but not those of several.
+    There are a few dozen actions, found by skipping through that index.
     """
     if action is None:
         return [[]]
     column = audit_events.c.action
     if not action.endswith("."):
         return [[column == action]]
-    least = sa.select(sa.func.min(column)).where(audit_events.c.org_id == org_id, column < f"{action[:-1]}/")  # . and 1
+    next_action = sa.select(sa.func.min(column)).where(
+        audit_events.c.org_id == org_id, column < f"{action[:-1]}/"
+    )  # `/` is the next character after `.`
     found: list[str] = []
-    name = await connection.scalar(least.where(column > action))
+    name = await connection.scalar(next_action.where(column > action))
     while name is not None:
         found.append(name)
-        name = await connection.scalar(least.where(column > name))
+        name = await connection.scalar(next_action.where(column > name))
     return [[column == one] for one in found]

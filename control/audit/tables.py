@@ -1,4 +1,4 @@
-"""The tables of the audit: events are only ever added, and never changed or deleted by anything of ours."""
+"""The tables of the audit log: Sluice only appends events, and never changes or deletes them."""
 
 from typing import Final
 
@@ -16,15 +16,15 @@ audit_events: Final = sa.Table(
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), primary_key=True),
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),  # 1, 2, 3 and so on in each organization
     sa.Column("at", UtcTime, nullable=False),
-    # No references to principals and tokens: the event outlives what it tells of.
-    sa.Column("actor_id", text(32)),  # NULL: the system itself, or someone who is not signed in
+    # No foreign keys to principals and tokens: an event outlives its objects.
+    sa.Column("actor_id", text(32)),  # NULL: the system, or someone not logged in
     sa.Column("actor_kind", text(16)),
     sa.Column("on_behalf_of", text(32)),
     sa.Column("act_chain", sa.Text, nullable=False),  # JSON, as it was hashed
     sa.Column("token_id", text(32)),
     sa.Column("action", text(MAX_ACTION_LENGTH), nullable=False),
     sa.Column("object_id", text(MAX_OBJECT_ID_LENGTH), nullable=False),
-    sa.Column("data", sa.Text, nullable=False),  # JSON, as it was hashed: a JSON type would write it in its own way
+    sa.Column("data", sa.Text, nullable=False),  # JSON, as it was hashed: a JSON column would reformat it
     sa.Column("request_id", text(64), nullable=False),
     sa.Column("prev_hash", sa.LargeBinary(32), nullable=False),
     sa.Column("hash", sa.LargeBinary(32), nullable=False),
@@ -34,7 +34,7 @@ audit_events: Final = sa.Table(
     sa.Index(None, "org_id", "actor_id", "seq"),
 )
 
-# The last event of each organization, so that an end that is cut off shows.
+# The last event of each organization, to detect events removed at the end.
 audit_heads: Final = sa.Table(
     "audit_heads",
     metadata,

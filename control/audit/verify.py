@@ -1,4 +1,4 @@
-"""Checks whole chains: those in the store, and an export of one."""
+"""Verifies complete chains: those in the database, and an export of one."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -14,8 +14,8 @@ from control.audit.chain import ChainBreak, ChainVerifier, Event
 from control.audit.repository import Wanted
 
 _ORGANIZATIONS_PER_PAGE: Final = 500
-# What reading a row raises when a column holds what its type cannot: SQLite keeps anything anywhere. A store that is
-# away raises DatabaseUnavailable.
+# Raised for a row whose column has a value outside its type: SQLite stores any value in any column. An unavailable
+# database raises DatabaseUnavailable instead.
 _COLUMN_ERRORS: Final = (
     TypeError,
     ValueError,
@@ -28,7 +28,7 @@ _COLUMN_ERRORS: Final = (
 
 
 class VerifyResult(NamedTuple):
-    """One chain: how many of its events were looked at, the last of them, and where it breaks (None: it holds)."""
+    """One chain: the number of events checked, the last of them, and the first break (None: intact)."""
 
     org: str
     events: int
@@ -57,21 +57,21 @@ async def iter_chains(database: Database) -> AsyncIterator[tuple[str, str]]:
 
 
 async def verify_stored(database: Database, org_id: str, slug: str, known_hashes: Mapping[int, bytes]) -> VerifyResult:
-    """The chain in the store, against its own head and what else was `noted`. Events that are added meanwhile count.
-    One without events does not hold: an organization is made with its first.
+    """Verify the stored chain against its own head and `known_hashes`, including events appended meanwhile. A chain
+    without events is broken: an organization is created together with its first event.
     """
     head = await _find_head(database, org_id)
     verifier = ChainVerifier({**({} if head is None else dict([head])), **known_hashes})
     events = await _verify_events(database, org_id, verifier)
-    broken = verifier.end()
-    if broken is None and head is None and await _find_head(database, org_id) is None:
-        broken = ChainBreak(verifier.seq + 1, "headless")
-    return VerifyResult(slug, events, verifier.seq, verifier.hash, broken)
+    first_break = verifier.end()
+    if first_break is None and head is None and await _find_head(database, org_id) is None:
+        first_break = ChainBreak(verifier.seq + 1, "headless")
+    return VerifyResult(slug, events, verifier.seq, verifier.hash, first_break)
 
 
 def verify_export(lines: Iterable[bytes], known_hashes: Mapping[int, bytes]) -> VerifyResult:
-    """An export, whole or from some event on. Raises ValueError, naming the line, for what is none, and for one that
-    begins behind what was noted: nothing of it tells whether that holds.
+    """Verify an export, complete or from some event on. Raises ValueError, naming the line, for anything else, and for
+    an export that begins after a known hash, which it cannot confirm.
     """
     verifier: ChainVerifier | None = None
     events, org = 0, ""
@@ -95,11 +95,11 @@ def verify_export(lines: Iterable[bytes], known_hashes: Mapping[int, bytes]) -> 
 
 
 async def _verify_events(database: Database, org_id: str, verifier: ChainVerifier) -> int:
-    """How many events could be read; one by one where not all of them can, so as to find which."""
+    """The number of readable events. If not all are, reads one by one to find the first that is not."""
     events = after = 0
-    for at_once in (repository.CHUNK_SIZE, 1):
+    for chunk_size in (repository.CHUNK_SIZE, 1):
         try:
-            async for chunk in repository.iter_chunks(database, org_id, Wanted(), after, chunk_size=at_once):
+            async for chunk in repository.iter_chunks(database, org_id, Wanted(), after, chunk_size=chunk_size):
                 for event in chunk:
                     verifier.add(event)
                 events, after = events + len(chunk), chunk[-1].seq

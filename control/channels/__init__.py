@@ -1,7 +1,7 @@
-"""Where people are told: the notification channels of organizations and projects.
+"""Notification channels of organizations and projects.
 
-`channels.Channels` answers the API: a body is read, its config checked against the structure of its kind (`config`) and
-its rules (`rules`), sealed and stored (`store`). No answer holds a config. `POST .../test` makes a real delivery and
-sends it at once (`control.deliveries.sender`). A channel is switched off by people, by a receiver that is gone (410),
-or after five days in which nothing came through; what still waits for it is cancelled then.
+`channels.Channels` handles the API: it reads a body, decodes the config by its kind (`config`), validates it against
+the rules (`validation`), encrypts and stores it (`repository`). No response contains a config. `POST .../test` creates
+a real delivery and sends it at once (`control.deliveries.sender`). A channel is disabled by a user, by a receiver that
+responds 410, or after five days of failures without a success; this cancels its waiting deliveries.
 """

@@ -59,7 +59,7 @@ DELETE: Final = Operation("deleteChannel", TAG, (ResponseSpec("It is deleted.", 
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """The handlers, with what they need."""
+    """Handlers of notification channels, and their dependencies."""
 
     context: HandlerContext
     secret_box: SecretBox
@@ -90,15 +90,15 @@ class Channels:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a channel.
 
-        Its config is checked by the rules of its kind, stored encrypted, and in no answer. A channel of the whole
-        organization takes an administrator. 409 when the organization has as many as are possible.
+        Its config is validated by the rules of its kind, stored encrypted, and never part of a response. A channel of
+        the whole organization requires an administrator. 409 when the organization has the maximum number of channels.
         """
         body, config = read_new(await self._read_body(request), self.rules)
         of_project = body.scope is ChannelScope.PROJECT
         async with self.context.write_transaction(request) as (connection, caller):
             if not of_project:
                 require_administrator(caller)
-            made = await repository.create(
+            channel = await repository.create(
                 connection,
                 self.secret_box,
                 org_id=caller.org_id,
@@ -109,18 +109,20 @@ class Channels:
                 enabled=body.enabled,
                 created_by=caller.principal_id,
             )
-            await self._record_audit(connection, request, "channel.create", made)
-        return json_response(channel_body(made), status=201)
+            await self._record_audit(connection, request, "channel.create", channel)
+        return json_response(channel_body(channel), status=201)
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a channel: its name, whether it is enabled, its config.
 
-        What waits for a channel that is disabled is cancelled.
+        Disabling it cancels its waiting deliveries.
         """
         found = await self.precheck_manageable(request)
         body, config = read_change(await self._read_body(request), found.kind, self.rules)
         async with self.context.write_transaction(request) as (connection, _):
-            await self.load_manageable(connection, request)  # it may be gone by now, and so may the right
+            await self.load_manageable(
+                connection, request
+            )  # the channel or the permission may have been removed meanwhile
             changed = await repository.change(
                 connection,
                 self.secret_box,
@@ -133,7 +135,7 @@ class Channels:
         return json_response(channel_body(changed))
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
-        """Delete a channel. Its config is erased, and what waits for it is cancelled."""
+        """Delete a channel. Its config is erased, and its waiting deliveries are cancelled."""
         async with self.context.write_transaction(request) as (connection, _):
             found = await self.load_manageable(connection, request)
             await repository.delete(connection, found)
@@ -146,9 +148,9 @@ class Channels:
         )
 
     async def _load_channel(self, connection: AsyncConnection, request: web.Request) -> Channel:
-        """The channel of the path. Raises NotFound."""
+        """The channel in the path. Raises NotFound."""
         caller, channel_id = authorization_context(request), request.match_info["channelId"]
-        if not is_channel_id(channel_id):  # a path may hold what no database column takes
+        if not is_channel_id(channel_id):  # a path may hold characters that no database column accepts
             raise NotFound
         found = await repository.find(connection, caller.org_id, _project_id(caller), channel_id)
         if found is None:
@@ -156,23 +158,23 @@ class Channels:
         return found
 
     async def load_manageable(self, connection: AsyncConnection, request: web.Request) -> Channel:
-        """The channel of the path, for who may change it. Raises NotFound, Forbidden."""
+        """The channel in the path, if the caller may change it. Raises NotFound, Forbidden."""
         found = await self._load_channel(connection, request)
         if found.project_id is None:
             require_administrator(authorization_context(request))
         return found
 
     async def precheck_manageable(self, request: web.Request) -> Channel:
-        """The same before anything is done. Raises NotFound, Forbidden."""
+        """`load_manageable` in a read transaction, before the body is read. Raises NotFound, Forbidden."""
         async with self.context.database.read() as connection:
             return await self.load_manageable(connection, request)
 
     async def _record_audit(
-        self, connection: AsyncConnection, request: web.Request, action: str, channel: Channel, **more: object
+        self, connection: AsyncConnection, request: web.Request, action: str, channel: Channel, **extra: object
     ) -> None:
         project = None if channel.project_id is None else str(channel.project_id)
         data = {"name": channel.name, "kind": channel.kind.value, "enabled": channel.enabled, "projectId": project}
-        await record(connection, authorization_context(request), action, channel.id, data | more, request_id(request))
+        await record(connection, authorization_context(request), action, channel.id, data | extra, request_id(request))
 
 
 def _project_id(caller: AuthorizationContext) -> int:

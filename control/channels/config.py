@@ -1,6 +1,6 @@
-"""What a channel of each kind has to know: one structure per kind. `rules` has what types cannot tell.
+"""Channel configs: one structure per kind. `validation` checks what types cannot express.
 
-Configs hold secrets (a chat platform's URL is one): they are stored sealed and shown nowhere.
+Configs contain secrets (a chat platform's URL is one): they are stored encrypted and never shown.
 """
 
 import base64
@@ -18,13 +18,13 @@ from control.outbound.egress_policy import MAX_URL_LENGTH
 
 MAX_RECIPIENTS: Final = 20
 MAX_HEADERS: Final = 20
-SECRET_BYTES: Final = range(16, 65)  # Standard Webhooks 1.0.0 draws 24 to 64; its own examples have fewer
+SECRET_BYTES: Final = range(16, 65)  # Standard Webhooks 1.0.0 generates 24 to 64; its own examples have fewer
 SECRET_RULE: Final = "Must be whsec_ and 16 to 64 bytes in base64."  # noqa: S105 (a message)
-_SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # what every secret starts with is public
+_SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the prefix of every secret is public
 
 
 class Kind(StrEnum):
-    """What is at the other end."""
+    """The receiver's platform."""
 
     CHAT_A = "chat-a"
     CHAT_B = "chat-b"
@@ -96,7 +96,7 @@ ChatChannelName = Annotated[
 
 
 class _Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
-    """What all have in common: secrets are not shown where a config is printed."""
+    """Base of all configs: `repr` and `str` show no secrets."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
@@ -105,7 +105,7 @@ class _Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
 
 class ChatAConfig(_Config, frozen=True):
-    """Slack-compatible: an incoming webhook, or a bot's token and the channel it writes to."""
+    """Slack-compatible: an incoming webhook, or a bot's token and its channel."""
 
     webhook_url: Url | UnsetType = UNSET
     bot_token: BotToken | UnsetType = UNSET
@@ -113,13 +113,13 @@ class ChatAConfig(_Config, frozen=True):
 
 
 class ChatBConfig(_Config, frozen=True):
-    """Discord-compatible: the URL of a webhook."""
+    """Discord-compatible: a webhook URL."""
 
     webhook_url: Url
 
 
 class WebhookConfig(_Config, frozen=True):
-    """A receiver of one's own. `previousSecret` signs too, while a secret is being changed."""
+    """A receiver of the tenant's own. `previousSecret` signs too, during a change of the secret."""
 
     url: Url
     secret: Secret
@@ -130,20 +130,20 @@ class WebhookConfig(_Config, frozen=True):
 
 
 class EmailConfig(_Config, frozen=True):
-    """People, by e-mail through the operator's SMTP server."""
+    """E-mail to these addresses, through the operator's SMTP server."""
 
     to: Annotated[list[MailAddress], Meta(min_length=1, max_length=MAX_RECIPIENTS)]
 
 
 class PagerConfig(_Config, frozen=True):
-    """PagerDuty Events v2: the key of an integration. `severity`: of every event, in the place of the message's."""
+    """PagerDuty Events v2: the key of an integration. `severity` replaces that of every message."""
 
     routing_key: RoutingKey
     severity: Severity | UnsetType = UNSET
 
 
 class TeamsConfig(_Config, frozen=True):
-    """The URL of a workflow that takes cards."""
+    """The URL of a workflow that accepts cards."""
 
     workflow_url: Url
 
@@ -163,18 +163,18 @@ CONFIGS: Final[Mapping[Kind, type[Any]]] = MappingProxyType(
 
 
 def decode_config(kind: Kind, raw: bytes) -> Config:
-    """A config that was checked when it was stored."""
+    """A config that was validated when it was stored."""
     config: Config = msgspec.json.decode(raw, type=CONFIGS[kind])
     return config
 
 
 def encode_config(config: Config) -> bytes:
-    """As it is stored, sealed."""
+    """The config as JSON, to be encrypted."""
     return msgspec.json.encode(config)
 
 
 def secret_bytes(secret: str) -> bytes:
-    """The key inside `whsec_...`. ValueError without quoting it."""
+    """The key inside `whsec_...`. Raises ValueError, without quoting the secret."""
     try:
         if not secret.startswith(_SECRET_PREFIX):
             raise ValueError

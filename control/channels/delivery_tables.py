@@ -1,5 +1,5 @@
-"""The table of deliveries, each of one message to one channel from the transaction that caused it to its end, and that
-of the messages.
+"""The tables of deliveries, each of one message to one channel, from the transaction that caused it to its end; and of
+the messages.
 """
 
 from enum import StrEnum
@@ -17,7 +17,7 @@ MAX_TAKEN_LENGTH: Final = 400
 
 
 class State(StrEnum):
-    """READY waits for `next_at`, SENDING is somebody's until `lease_until`, the others are ends."""
+    """READY waits for `next_at`, SENDING is leased until `lease_until`, the others are terminal."""
 
     READY = "READY"
     SENDING = "SENDING"
@@ -28,7 +28,7 @@ class State(StrEnum):
 
 TERMINAL_STATES: Final = (State.DONE, State.DEAD, State.CANCELLED)
 
-# One that goes to many channels is stored once, and removed with the last of its deliveries.
+# A message to many channels is stored once, and deleted with the last of its deliveries.
 delivery_messages: Final = sa.Table(
     "delivery_messages",
     metadata,
@@ -46,15 +46,15 @@ deliveries: Final = sa.Table(
     sa.Column("subject", text(MAX_SUBJECT_LENGTH), nullable=False),
     sa.Column("message_id", text(32), sa.ForeignKey("delivery_messages.id"), nullable=False),
     sa.Column("state", text(16), nullable=False),
-    sa.Column("attempts", sa.Integer, nullable=False),  # that came to an outcome
+    sa.Column("attempts", sa.Integer, nullable=False),  # with an outcome
     sa.Column("max_attempts", sa.Integer, nullable=False),  # 1: a test
-    sa.Column("claims", sa.Integer, nullable=False),  # it tells a claim from later ones, and never goes back
-    sa.Column("until", UtcTime),  # from then on an attempt is worth nothing: what it tells of is over
-    sa.Column("taken", text(MAX_TAKEN_LENGTH)),  # which of several recipients need it no more: `recipients`
+    sa.Column("claims", sa.Integer, nullable=False),  # distinguishes a claim from later ones; never decreases
+    sa.Column("until", UtcTime),  # from then on the message is obsolete and no attempt is made
+    sa.Column("taken", text(MAX_TAKEN_LENGTH)),  # recipients that need no further attempt: `platforms.recipients`
     sa.Column("next_at", UtcTime),
     sa.Column("lease_until", UtcTime),
-    sa.Column("attempted_at", UtcTime),  # when the last attempt began
-    sa.Column("detail", text(MAX_DETAIL_LENGTH)),  # how it ended; the rest of this is about a failure
+    sa.Column("attempted_at", UtcTime),  # start of the last attempt
+    sa.Column("detail", text(MAX_DETAIL_LENGTH)),  # its outcome; the next three columns describe a failure
     sa.Column("failed", sa.Boolean, nullable=False),
     sa.Column("permanent", sa.Boolean, nullable=False),
     sa.Column("retry_after_s", sa.Integer),

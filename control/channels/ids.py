@@ -1,4 +1,4 @@
-"""Ids of channels and deliveries: a path or a body may hold what no database column takes."""
+"""Ids of channels and deliveries: a path or a body may hold characters that no database column accepts."""
 
 import re
 from typing import Final
@@ -10,10 +10,10 @@ _DELIVERY_ID: Final = re.compile(DELIVERY_ID_PATTERN)
 
 
 def is_channel_id(text: str) -> bool:
-    """Whether a channel may have this id."""
+    """Whether the text has the format of a channel id."""
     return _CHANNEL_ID.fullmatch(text) is not None
 
 
 def is_delivery_id(text: str) -> bool:
-    """Whether a delivery may have this id."""
+    """Whether the text has the format of a delivery id."""
     return _DELIVERY_ID.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Who may have something sent through a channel, and how often."""
+"""Who may send through a channel on demand, and how often."""
 
 from typing import Final
 
@@ -14,11 +14,11 @@ _ADMINISTRATORS: Final = frozenset({Role.ADMIN, Role.OWNER})
 
 
 def require_administrator(caller: AuthorizationContext) -> None:
-    """Of a channel of the whole organization. Raises Forbidden."""
+    """Required for channels of the whole organization. Raises Forbidden."""
     if caller.role not in _ADMINISTRATORS:
         raise Forbidden("Channels of the whole organization are for its administrators.")
 
 
 async def check_channel_rate_limit(request: web.Request, channel_id: str) -> None:
-    """What is sent through a channel because somebody wants it, whoever it is. Raises RateLimited."""
+    """Limits the messages sent on demand through one channel, by all callers together. Raises RateLimited."""
     await request.app[RATE_LIMITS].take_secondary(request, LimitClass.CHANNEL_TEST, f"channel {channel_id}")

@@ -1,4 +1,4 @@
-"""Channels in the store. Every function works in the caller's transaction."""
+"""Channels in the database. Every function runs in the caller's transaction."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from control.channels.delivery_tables import State, deliveries
 from control.channels.tables import DisabledReason, notification_channels
 from control.secrets.secret_box import SecretBox
 
-MAX_CHANNELS: Final = 1_000  # of an organization: one message may go to all of them
+MAX_CHANNELS: Final = 1_000  # per organization: one message may go to all of them
 
 _COLUMNS: Final = [
     notification_channels.c[name]
@@ -50,30 +50,30 @@ async def create(
     enabled: bool,
     created_by: str,
 ) -> Channel:
-    """A new channel; its config is sealed into its row. Raises Conflict when the organization has MAX_CHANNELS."""
+    """A new channel with an encrypted config. Raises Conflict when the organization has MAX_CHANNELS."""
     live = (notification_channels.c.org_id == org_id) & notification_channels.c.deleted_at.is_(None)
     if (await connection.scalar(sa.select(sa.func.count()).where(live)) or 0) >= MAX_CHANNELS:
         raise Conflict(f"The organization has {MAX_CHANNELS} channels; more are not possible.")
     now = _now()
-    made = Channel(new_id("chn"), org_id, project_id, name, kind, enabled, now, now)
+    channel = Channel(new_id("chn"), org_id, project_id, name, kind, enabled, now, now)
     row = {
-        "id": made.id,
+        "id": channel.id,
         "org_id": org_id,
         "project_id": project_id,
         "name": name,
         "kind": kind.value,
         "enabled": enabled,
-        "config": _encrypt_config(secret_box, org_id, made.id, config),
+        "config": _encrypt_config(secret_box, org_id, channel.id, config),
         "created_by": created_by,
         "created_at": now,
         "updated_at": now,
     }
     await connection.execute(notification_channels.insert().values(row))
-    return made
+    return channel
 
 
 async def find(connection: AsyncConnection, org_id: str, project_id: int, channel_id: str) -> Channel | None:
-    """A channel that is seen from the project: its own, or one of the organization."""
+    """A channel visible in the project: its own, or one of the organization."""
     found = sa.select(*_COLUMNS).where(notification_channels.c.id == channel_id, *_visible_from(org_id, project_id))
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _channel(row)
@@ -82,7 +82,9 @@ async def find(connection: AsyncConnection, org_id: str, project_id: int, channe
 async def list_channels(
     connection: AsyncConnection, org_id: str, project_id: int, before_id: str | None, limit: int
 ) -> list[Channel]:
-    """At most `limit` channels that are seen from the project, newest first, from the first older than `before_id`."""
+    """At most `limit` channels visible in the project, newest first, starting with the first one older than
+    `before_id`.
+    """
     page = sa.select(*_COLUMNS).where(*_visible_from(org_id, project_id)).order_by(notification_channels.c.id.desc())
     if before_id is not None:
         page = page.where(notification_channels.c.id < before_id)
@@ -98,13 +100,13 @@ async def change(
     enabled: bool | None = None,
     config: Config | None = None,
 ) -> Channel:
-    """Set what is given; the channel afterwards. One that is switched off gets nothing more of what waits for it."""
+    """Set the given values; returns the changed channel. Disabling it cancels its waiting deliveries."""
     values: dict[str, Any] = {"updated_at": _now()}
     if name is not None:
         values["name"] = name
     if enabled is not None:
         values |= {"enabled": enabled, "off_reason": None, "failing_since": None}
-    if config is not None:  # what was so of another receiver says nothing of this one
+    if config is not None:  # failures of the earlier receiver do not apply to this one
         values |= {"off_reason": None, "failing_since": None}
         values["config"] = _encrypt_config(secret_box, channel.org_id, channel.id, config)
     where = notification_channels.c.id == channel.id
@@ -116,7 +118,7 @@ async def change(
 
 
 async def delete(connection: AsyncConnection, channel: Channel) -> None:
-    """Forget its config and cancel what waits for it; the row stays as long as deliveries name it."""
+    """Erase the config and cancel waiting deliveries; the row stays as long as deliveries reference it."""
     now = _now()
     await connection.execute(
         notification_channels.update()
@@ -128,17 +130,17 @@ async def delete(connection: AsyncConnection, channel: Channel) -> None:
 
 
 async def purge_deleted(connection: AsyncConnection, limit: int, channel_id: str | None = None) -> None:
-    """Remove deleted channels, or this one, that no delivery names any more."""
-    named = sa.exists().where(deliveries.c.channel_id == notification_channels.c.id)
-    unused = sa.select(notification_channels.c.id).where(notification_channels.c.deleted_at.is_not(None), ~named)
+    """Delete the rows of deleted channels, or of this one, that no delivery references."""
+    referenced = sa.exists().where(deliveries.c.channel_id == notification_channels.c.id)
+    unused = sa.select(notification_channels.c.id).where(notification_channels.c.deleted_at.is_not(None), ~referenced)
     if channel_id is not None:
         unused = unused.where(notification_channels.c.id == channel_id)
-    gone = notification_channels.c.id.in_(unused.limit(limit))
-    await connection.execute(notification_channels.delete().where(gone))
+    selected = notification_channels.c.id.in_(unused.limit(limit))
+    await connection.execute(notification_channels.delete().where(selected))
 
 
 async def disable(connection: AsyncConnection, channel_id: str, reason: DisabledReason) -> bool:
-    """Disable a channel for what its receiver does; False when it is off already."""
+    """Disable a channel because of its receiver; False when it is disabled already."""
     live = (notification_channels.c.id == channel_id) & notification_channels.c.enabled
     values = {"enabled": False, "off_reason": reason.value, "updated_at": _now()}
     changed = await connection.execute(notification_channels.update().where(live).values(values))
@@ -149,7 +151,7 @@ async def disable(connection: AsyncConnection, channel_id: str, reason: Disabled
 
 
 async def cancel_waiting(connection: AsyncConnection, channel_id: str, detail: str) -> None:
-    """End the deliveries that wait for the channel. Those under way end by themselves."""
+    """Cancel the waiting deliveries of the channel. Those in flight end by themselves."""
     where = (deliveries.c.channel_id == channel_id) & (deliveries.c.state == State.READY.value)
     values = {"state": State.CANCELLED.value, "next_at": None, "ended_at": _now(), "detail": detail}
     await connection.execute(deliveries.update().where(where).values(values))
@@ -158,8 +160,8 @@ async def cancel_waiting(connection: AsyncConnection, channel_id: str, detail: s
 async def resolve_targets(
     connection: AsyncConnection, org_id: str, *, channel_ids: Iterable[str] | None, project_id: int | None
 ) -> list[Channel]:
-    """The channels of these ids wherever in the organization they are, or else the enabled ones that are seen from
-    the project (None: those of the organization alone), oldest first.
+    """The channels with these ids anywhere in the organization, or else the enabled ones visible in the project (None:
+    only those of the organization), oldest first.
     """
     live = (notification_channels.c.org_id == org_id) & notification_channels.c.deleted_at.is_(None)
     found = sa.select(*_COLUMNS).where(live).order_by(notification_channels.c.id)
@@ -171,7 +173,7 @@ async def resolve_targets(
 
 
 def decrypt_config(secret_box: SecretBox, org_id: str, channel_id: str, kind: Kind, ciphertext: bytes) -> Config:
-    """The config inside a row. Raises SealBroken."""
+    """The config of a row. Raises DecryptionError."""
     return decode_config(kind, secret_box.decrypt(ciphertext, **_encryption_context(org_id, channel_id)))
 
 

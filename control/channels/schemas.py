@@ -1,4 +1,4 @@
-"""What the API takes and shows of channels; no answer holds a config."""
+"""Request and response bodies of channels; no response contains a config."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -29,14 +29,14 @@ AnyConfig = Annotated[
 
 
 class ChannelScope(StrEnum):
-    """Whose a channel is: one project's, or the whole organization's."""
+    """What a channel belongs to: a project, or the whole organization."""
 
     PROJECT = "project"
     ORG = "org"
 
 
 class NewChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A channel to be made."""
+    """The channel to create."""
 
     name: Name
     kind: Kind
@@ -46,7 +46,7 @@ class NewChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ChannelChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What changes of a channel; what is not given stays. `config` replaces the whole config."""
+    """Changes to a channel; omitted fields stay as they are. `config` replaces the complete config."""
 
     name: Name | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
@@ -82,7 +82,7 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ChannelTest(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of a test message. `detail` is for people."""
+    """The result of a test message. `detail` is for people."""
 
     channel_id: ChannelId
     kind: Kind
@@ -94,7 +94,7 @@ class ChannelTest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def channel_body(channel: Channel) -> NotificationChannel:
-    """As the API shows it."""
+    """The API representation."""
     return NotificationChannel(
         id=channel.id,
         org_id=channel.org_id,
@@ -108,10 +108,10 @@ def channel_body(channel: Channel) -> NotificationChannel:
 
 
 def read_new(raw: bytes, rules: ChannelRules) -> tuple[NewChannel, Config]:
-    """A body, with its config. Raises BadRequest with an issue for every offending field of both."""
+    """A body and its config. Raises BadRequest with an issue for every invalid field of both."""
     issues = Issues()
-    stand_ins = {"name": "x", "kind": Kind.EMAIL.value, "config": None}
-    body = decode_with_placeholders(NewChannel, raw, stand_ins, issues)
+    placeholders = {"name": "x", "kind": Kind.EMAIL.value, "config": None}
+    body = decode_with_placeholders(NewChannel, raw, placeholders, issues)
     config = None
     if body is not None and not any(issues.has_issue_under(f"body.{name}") for name in ("kind", "config")):
         config = read_config(body.kind, msgspec.json.encode(body.config), rules, issues)
@@ -122,7 +122,7 @@ def read_new(raw: bytes, rules: ChannelRules) -> tuple[NewChannel, Config]:
 
 
 def read_change(raw: bytes, kind: Kind, rules: ChannelRules) -> tuple[ChannelChange, Config | None]:
-    """A change of a channel of the kind. Raises BadRequest, likewise."""
+    """A change to a channel of this kind, and its config if given. Raises BadRequest as `read_new`."""
     issues = Issues()
     body = decode_with_placeholders(ChannelChange, raw, {}, issues)
     config = None

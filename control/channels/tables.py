@@ -1,4 +1,4 @@
-"""The table of channels. A deleted one keeps its row, without its config, for the deliveries that name it."""
+"""The table of channels. A deleted channel keeps its row, without its config, for the deliveries that reference it."""
 
 from enum import StrEnum
 from typing import Final
@@ -15,10 +15,10 @@ _DELETED: Final = sa.text("deleted_at IS NOT NULL")
 
 
 class DisabledReason(StrEnum):
-    """Why a channel was switched off without anybody asking for it."""
+    """Why a channel was disabled automatically."""
 
-    GONE = "gone"  # the receiver answered 410
-    FAILING = "failing"  # nothing came through for days
+    GONE = "gone"  # the receiver responded 410
+    FAILING = "failing"  # no success for days
 
 
 notification_channels: Final = sa.Table(
@@ -32,8 +32,8 @@ notification_channels: Final = sa.Table(
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.Column("config", sa.LargeBinary, info={"sealed": True}),  # NULL: deleted
     sa.Column("off_reason", text(16)),
-    sa.Column("failing_since", UtcTime),  # the first failure after which nothing came through, and no silence was long
-    sa.Column("failed_at", UtcTime),  # the last one
+    sa.Column("failing_since", UtcTime),  # the first failure since the last success or longer gap
+    sa.Column("failed_at", UtcTime),  # the last failure
     sa.Column("created_by", text(32), sa.ForeignKey("principals.id")),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),

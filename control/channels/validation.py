@@ -1,4 +1,4 @@
-"""What types cannot tell of a config: the rules of each kind, and of the operator."""
+"""Validates what types cannot express in a config: the rules of each kind, and those of the operator."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from chassis.http.validation import Issues, decode_json
 from control.channels.config import CONFIGS, SECRET_RULE, Config, Kind, secret_bytes
 from control.outbound.egress_policy import EgressPolicy, parse_ip_literal, parse_url
 
-# Where the platforms take messages; a leading dot stands for any name below.
+# Hosts of the platforms; a leading dot stands for any subdomain.
 PLATFORM_HOSTS: Final[Mapping[Kind, tuple[str, ...]]] = MappingProxyType(
     {
         Kind.CHAT_A: ("hooks.slack.com", "hooks.slack-gov.com"),
@@ -21,7 +21,7 @@ PLATFORM_HOSTS: Final[Mapping[Kind, tuple[str, ...]]] = MappingProxyType(
         Kind.TEAMS: (".logic.azure.com", ".environment.api.powerplatform.com"),
     }
 )
-# Ours, those of the connection, and those that would let a sender pretend to be a proxy.
+# Sluice's own headers, those of the connection, and those with which a sender could pose as a proxy.
 _RESERVED_HEADERS: Final = re.compile(
     r"(?:webhook-.*|content-.*|host|connection|transfer-encoding|te|trailer|upgrade|expect|accept-encoding|user-agent"
     r"|forwarded|x-forwarded-.*|x-real-ip|proxy-.*|cookie)",
@@ -31,14 +31,14 @@ _RESERVED_HEADERS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ChannelRules:
-    """What the operator permits. `hosts`: of chat platforms besides the known ones; `*`: any."""
+    """What the operator permits. `chat_hosts`: hosts of chat platforms besides the known ones; `*`: any."""
 
     egress_policy: EgressPolicy
     chat_hosts: tuple[str, ...] = ()
 
 
 def read_config(kind: Kind, raw: bytes, rules: ChannelRules, issues: Issues) -> Config | None:
-    """A config of the kind, from JSON; None after recording an issue for every offending field below `body.config`."""
+    """A config of the kind, from JSON; None after adding an issue for every invalid field below `body.config`."""
     before = len(issues)
     config: Config | None = decode_json(CONFIGS[kind], raw, "body.config", issues)
     _CHECKS[kind](_ConfigInput(_valid_fields(config, raw, issues), rules, issues))
@@ -46,28 +46,28 @@ def read_config(kind: Kind, raw: bytes, rules: ChannelRules, issues: Issues) -> 
 
 
 def _valid_fields(config: Config | None, raw: bytes, issues: Issues) -> dict[str, Any]:
-    """The fields whose types are right, by the names that they were given under."""
-    written = msgspec.json.decode(raw) if config is None else msgspec.to_builtins(config)
-    fields = written.items() if isinstance(written, dict) else ()
+    """The fields with valid types, by their names in the body."""
+    decoded = msgspec.json.decode(raw) if config is None else msgspec.to_builtins(config)
+    fields = decoded.items() if isinstance(decoded, dict) else ()
     return {name: value for name, value in fields if not issues.has_issue_under(f"body.config.{name}")}
 
 
 @dataclass(frozen=True, slots=True)
 class _ConfigInput:
-    """A config under examination."""
+    """A config under validation."""
 
     fields: Mapping[str, Any]
     rules: ChannelRules
     issues: Issues
 
     def add_issue(self, name: str, message: str, code: str) -> None:
-        """Unless the field is at fault already."""
+        """Add an issue, unless the field has one already."""
         path = f"body.config.{name}"
         if not self.issues.has_issue_under(path):
             self.issues.add(path, message, code)
 
     def require_url(self, name: str, kind: Kind | None = None) -> None:
-        """`kind`: of the platform whose host it must be."""
+        """`kind`: the platform that the URL's host must belong to, if any."""
         if name not in self.fields:
             return
         try:
@@ -75,12 +75,12 @@ class _ConfigInput:
         except ValueError as error:
             self.add_issue(name, str(error), "format")
             return
-        refusal = self._url_issue(url, kind)
-        if refusal is not None:
-            self.add_issue(name, refusal, "not_allowed")
+        issue = self._url_issue(url, kind)
+        if issue is not None:
+            self.add_issue(name, issue, "not_allowed")
 
     def _url_issue(self, url: URL, kind: Kind | None) -> str | None:
-        """Why nothing may be sent there."""
+        """Why the URL is not permitted, None if it is."""
         policy, port, host = self.rules.egress_policy, url.port or 0, url.host or ""
         address = parse_ip_literal(host)
         if not policy.may_permit(port):
@@ -95,14 +95,14 @@ class _ConfigInput:
 
 
 def _check_chat_a(config: _ConfigInput) -> None:
-    by_bot = ("botToken", "channel")
+    bot_fields = ("botToken", "channel")
     config.require_url("webhookUrl", Kind.CHAT_A)
     if "webhookUrl" in config.fields or config.issues.has_issue_under("body.config.webhookUrl"):
-        for name in by_bot:
+        for name in bot_fields:
             if name in config.fields:
                 config.add_issue(name, "Must not be given beside webhookUrl.", "invalid")
-    elif any(name in config.fields or config.issues.has_issue_under(f"body.config.{name}") for name in by_bot):
-        for name in by_bot:
+    elif any(name in config.fields or config.issues.has_issue_under(f"body.config.{name}") for name in bot_fields):
+        for name in bot_fields:
             if name not in config.fields:
                 config.add_issue(name, "Is required without webhookUrl.", "missing")
     elif not config.issues.has_issue_under("body.config"):
@@ -136,7 +136,7 @@ def _check_email(config: _ConfigInput) -> None:
 
 
 def _check_pager(_config: _ConfigInput) -> None:
-    """Its structure says it all."""
+    """Its structure is all there is to check."""
 
 
 def _check_teams(config: _ConfigInput) -> None:

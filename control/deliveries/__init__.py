@@ -1,11 +1,11 @@
-"""Tells people and programs: messages wait in the store and leave when their channel takes them.
+"""Delivers notifications: messages are stored in an outbox and sent to their channels, with retries.
 
-`outbox.enqueue` writes one delivery per channel in the transaction of what it tells of, so neither is there without the
-other. After the commit `sending.Sender.attempt` sends at once, within a budget; what is not through by then is sent by
-`worker.Worker`, which claims rows under a lease (`store`), tries again with growing pauses (`outcome`), and ends with
-DONE, DEAD or CANCELLED. `kinds` makes of a message what a platform takes, and `kinds.send` sends it through the guarded
-way out.
+`outbox.enqueue` writes one delivery per channel in the transaction of the event that it reports, so either both are
+stored or neither is. After the commit `sender.Sender.send_now` makes the first attempts, within a time budget. The
+remaining deliveries are sent by `worker.Worker`, which claims rows under a lease (`leases`), retries with growing
+delays (`outcome`), and ends each as DONE, DEAD or CANCELLED. `platforms` converts a message into the platform's format;
+`platforms.transports.send` sends it through the guarded egress.
 
-What a 2xx of a request that tells something promises: its deliveries are in the store. Each is made at least once
-unless it ends as DEAD or CANCELLED, which `deliveries` shows, and always under the same id.
+A 2xx of a request that notifies promises that its deliveries are stored. Each is delivered at least once, unless it
+ends as DEAD or CANCELLED, which `deliveries` shows. Its id is the same in every attempt.
 """

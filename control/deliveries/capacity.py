@@ -1,6 +1,6 @@
-"""How many deliveries the store keeps of an organization, and how those that ended are forgotten.
+"""Limits how many deliveries of an organization are stored, and deletes those that have ended.
 
-Every function works in the caller's transaction.
+Every function runs in the caller's transaction.
 """
 
 from typing import Final
@@ -10,12 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.channels.delivery_tables import TERMINAL_STATES, deliveries, delivery_messages
 
-MAX_DELIVERIES: Final = 20_000  # of an organization, whatever has become of them
+MAX_DELIVERIES: Final = 20_000  # of an organization, in every state
 
 
 async def ensure_capacity(connection: AsyncConnection, org_id: str, requested: int) -> int:
-    """How many of `wanted` further deliveries the organization may have. Where it has MAX_DELIVERIES, those that ended
-    and are oldest are forgotten for them; what has not ended stays.
+    """How many of `requested` further deliveries the organization may have. At MAX_DELIVERIES, the oldest ended
+    deliveries are deleted to make room; deliveries that have not ended stay.
     """
     number = await connection.scalar(sa.select(sa.func.count()).where(deliveries.c.org_id == org_id)) or 0
     free = MAX_DELIVERIES - number
@@ -25,18 +25,18 @@ async def ensure_capacity(connection: AsyncConnection, org_id: str, requested: i
 
 
 async def delete_deliveries(connection: AsyncConnection, ids: sa.Select[str]) -> int:
-    """Remove these deliveries, and the messages that are of no other; how many deliveries there were."""
+    """Delete these deliveries, and messages that no other delivery uses. Returns the number of deliveries."""
     removed = deliveries.delete().where(deliveries.c.id.in_(ids)).returning(deliveries.c.message_id)
     message_ids = list(await connection.scalars(removed))
     if message_ids:
-        named = sa.exists().where(deliveries.c.message_id == delivery_messages.c.id)
-        unused = delivery_messages.c.id.in_(set(message_ids)) & ~named
+        referenced = sa.exists().where(deliveries.c.message_id == delivery_messages.c.id)
+        unused = delivery_messages.c.id.in_(set(message_ids)) & ~referenced
         await connection.execute(delivery_messages.delete().where(unused))
     return len(message_ids)
 
 
 def _oldest_ended(org_id: str, limit: int) -> sa.Select[str]:
-    """Ids of deliveries, by an index of each state."""
+    """Ids of the oldest ended deliveries; reads an index per state."""
     found = [
         sa.select(deliveries.c.id)
         .where(deliveries.c.org_id == org_id, deliveries.c.state == state.value)

@@ -28,23 +28,23 @@ TEST: Final = Operation("testChannel", TAG, (ResponseSpec("What came of it.", js
 
 @dataclass(frozen=True, slots=True)
 class ChannelTests:
-    """The handler, with what it needs."""
+    """Handler of channel tests, and its dependencies."""
 
     channels: Channels
     sender: Sender
 
     def routes(self) -> list[Route]:
-        """The one route, with its scope."""
+        """The route, with its scope."""
         access = bearer(Scope.CHANNELS_WRITE)
         return [Route("POST", PATH, self.test, access, limit=LimitClass.CHANNEL_TEST, operation=TEST)]
 
     async def test(self, request: web.Request) -> web.StreamResponse:
-        """Send a test message through a channel, also through a disabled one.
+        """Send a test message through a channel, even a disabled one.
 
-        It is one delivery of one attempt; the answer says what came of it, and nothing of what the receiver said. A
-        pager opens an incident and closes it. A channel of the whole organization takes an administrator, as whoever
-        changes it. 429 also when the channel has been tested too often, by whomever, and while the organization makes
-        several tests.
+        It is one delivery with one attempt. The response shows its outcome, but nothing of the receiver's response. A
+        pager opens an incident and closes it. Testing a channel of the whole organization requires an administrator, as
+        changing it does. 429 also when the channel has been tested too often, by anyone, and while the organization
+        runs several tests.
         """
         await check_channel_rate_limit(request, (await self.channels.precheck_manageable(request)).id)
         async with self.channels.context.write_transaction(request) as (connection, caller):
@@ -65,7 +65,7 @@ class ChannelTests:
 
 
 def test_message(channel: Channel, caller: AuthorizationContext) -> Message:
-    """What a test says."""
+    """The test message of a channel."""
     scope = "the whole organization" if channel.project_id is None else f"project {caller.project_slug}"
     return Message(
         type=TEST_MESSAGE_TYPE,
@@ -79,5 +79,5 @@ def test_message(channel: Channel, caller: AuthorizationContext) -> Message:
 
 
 def failure_body(outcome: AttemptOutcome) -> Failure | None:
-    """Of an attempt that delivered nothing."""
+    """The failure of an attempt, None if it succeeded."""
     return None if outcome.ok else Failure(outcome.permanent, outcome.retry_after_s)

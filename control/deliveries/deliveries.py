@@ -1,4 +1,4 @@
-"""`/orgs/{orgSlug}/deliveries`: list, show, send again."""
+"""`/orgs/{orgSlug}/deliveries`: list, show, redeliver."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +35,7 @@ from proto.identity import Scope
 class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
     """One message to one channel. `failure` is that of the last attempt; its `detail` is for people.
 
-    What a message says of an approval is for who may read approvals: `subject` and `title` are null for others.
+    Content about approvals requires the scope that reads approvals: without it, `subject` and `title` are null.
     """
 
     id: DeliveryId
@@ -65,7 +65,7 @@ class DeliveryPage(msgspec.Struct, rename="camel"):
     has_more: bool
 
 
-# Who may know what messages tell of, by the first word of their type.
+# Scopes that may read the content of messages, by the first word of their type.
 _READ_SCOPES: Final = {"approval": frozenset({Scope.APPROVALS_READ}), "channel": frozenset({Scope.CHANNELS_READ})}
 
 TAG: Final = Tag("deliveries", "Messages to channels: what became of them.")
@@ -89,7 +89,7 @@ REDELIVER: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """The handlers, with what they need."""
+    """Handlers of deliveries, and their dependencies."""
 
     context: HandlerContext
 
@@ -111,14 +111,14 @@ class Deliveries:
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List deliveries, newest first."""
-        caller, wanted = authorization_context(request), _parse_filter(request)
+        caller, filters = authorization_context(request), _parse_filter(request)
         org_id = caller.org_id
-        binding = f"deliveries of {org_id} {wanted.channel_id} {wanted.state}".encode()
+        binding = f"deliveries of {org_id} {filters.channel_id} {filters.state}".encode()
         page = parse_page_request(request, self.context.cursors, binding)
         async with self.context.database.read() as connection:
-            found = await views.list_deliveries(connection, org_id, wanted, page.after, page.limit + 1)
-        shown = partial(delivery_body, caller)
-        return json_response(page_body(found, page, shown, lambda one: one.id, self.context.cursors, binding))
+            found = await views.list_deliveries(connection, org_id, filters, page.after, page.limit + 1)
+        to_body = partial(delivery_body, caller)
+        return json_response(page_body(found, page, to_body, lambda one: one.id, self.context.cursors, binding))
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a delivery."""
@@ -127,12 +127,12 @@ class Deliveries:
         return json_response(delivery_body(authorization_context(request), found))
 
     async def redeliver(self, request: web.Request) -> web.StreamResponse:
-        """Send a delivery again that has ended, under its id and with all its attempts anew.
+        """Send a delivery that has ended again, under the same id and with a new set of attempts.
 
-        A receiver that keeps the ids that it has seen takes it for the same message. 409 while it goes on, for a test,
-        when what it tells of is over, and for a channel that is disabled or deleted. A channel of the whole
-        organization takes an administrator, and what tells of approvals the scope that reads them. It counts as a test
-        of the channel.
+        A receiver that stores ids recognizes it as the same message. 409 if it has not ended, is a test, is about
+        something that is over, or if its channel is disabled or deleted. A channel of the whole organization requires
+        an administrator; a message about approvals requires the scope that reads them. It counts as a test of the
+        channel.
         """
         async with self.context.database.read() as connection:
             found = await _load_redeliverable(authorization_context(request), connection, request)
@@ -141,23 +141,23 @@ class Deliveries:
             found = await _load_redeliverable(caller, connection, request)
             await views.require_redeliverable(connection, found)
             await views.redeliver(connection, found)
-            told = {"channelId": found.channel_id}
-            await record(connection, caller, "delivery.redeliver", found.id, told, request_id(request))
-            again = await _load_delivery(connection, request)
-        return json_response(delivery_body(caller, again), status=202)
+            data = {"channelId": found.channel_id}
+            await record(connection, caller, "delivery.redeliver", found.id, data, request_id(request))
+            redelivered = await _load_delivery(connection, request)
+        return json_response(delivery_body(caller, redelivered), status=202)
 
 
 def delivery_body(caller: AuthorizationContext, delivery: DeliveryView) -> StoredDelivery:
-    """As the API shows it to the caller."""
-    tells = not _read_scopes(delivery).isdisjoint(caller.scopes)
+    """The API representation; without the scope that reads the content, `subject` and `title` are null."""
+    readable = not _read_scopes(delivery).isdisjoint(caller.scopes)
     return StoredDelivery(
         id=delivery.id,
         org_id=delivery.org_id,
         channel_id=delivery.channel_id,
         kind=delivery.kind,
         type=delivery.type,
-        subject=delivery.subject if tells else None,
-        title=delivery.title if tells else None,
+        subject=delivery.subject if readable else None,
+        title=delivery.title if readable else None,
         state=delivery.state,
         attempts=delivery.attempts,
         detail=delivery.detail,
@@ -170,7 +170,7 @@ def delivery_body(caller: AuthorizationContext, delivery: DeliveryView) -> Store
 
 
 def _read_scopes(delivery: DeliveryView) -> frozenset[Scope]:
-    """Scopes of which one shows what it tells."""
+    """Scopes that may read the delivery's content; one of them is enough."""
     return _READ_SCOPES.get(delivery.type.partition(".")[0], frozenset())
 
 
@@ -191,10 +191,10 @@ def _parse_filter(request: web.Request) -> DeliveryFilter:
 
 
 async def _load_delivery(connection: AsyncConnection, request: web.Request) -> DeliveryView:
-    """The delivery of the path. Raises NotFound."""
+    """The delivery in the path. Raises NotFound."""
     delivery_id = request.match_info["deliveryId"]
     found = None
-    if is_delivery_id(delivery_id):  # a path may hold what no database column takes
+    if is_delivery_id(delivery_id):  # a path may hold characters that no database column accepts
         found = await views.find(connection, authorization_context(request).org_id, delivery_id)
     if found is None:
         raise NotFound
@@ -204,7 +204,7 @@ async def _load_delivery(connection: AsyncConnection, request: web.Request) -> D
 async def _load_redeliverable(
     caller: AuthorizationContext, connection: AsyncConnection, request: web.Request
 ) -> DeliveryView:
-    """The delivery of the path, for who may have it sent again, and knows what it tells: its channel may lead to
+    """The delivery in the path, if the caller may send it again and may read its content, since the channel may have
     another receiver by now. Raises NotFound, Forbidden.
     """
     found = await _load_delivery(connection, request)

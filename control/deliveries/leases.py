@@ -1,7 +1,7 @@
-"""Claims: how deliveries that wait become somebody's under a lease, and how they come back from who is gone.
+"""Leases: a worker claims waiting deliveries for a limited time; expired leases return to the queue.
 
-Every function works in the caller's transaction. Writers take turns (`chassis.db.database`), so what a claim has read
-is still so when it writes, on both databases and with any number of processes.
+Every function runs in the caller's transaction. Write transactions are serialized (`chassis.db.database`), so what a
+claim has read still holds when it writes, on both databases and with any number of processes.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from control.deliveries.outcome import MAX_ATTEMPTS, interrupted_backoff
 from control.deliveries.schedule_sql import BY_ID, DUE
 from control.message import Message
 
-LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; its outcome has the rest to be written
+LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; the rest remains to write its outcome
 OBSOLETE: Final = "What it tells of is over."
 INTERRUPTED: Final = "The attempt was interrupted."
 
@@ -45,8 +45,8 @@ _SELECT_CLAIMED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
-    """How many deliveries are under way at once at most, in all processes together: what one receiver that hangs can
-    hold, one where nothing comes through, and all that belong to one organization.
+    """The most deliveries in flight at once, over all processes: per channel, per failing channel, per organization.
+    They limit what a hanging receiver can occupy.
     """
 
     channel: int = 8
@@ -56,8 +56,8 @@ class ConcurrencyLimits:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDelivery:
-    """A delivery that is ours until its lease ends. `config` is sealed; None: the channel is deleted. `attempts` came
-    to an outcome before this one; `claims` is the number of this claim.
+    """A delivery claimed until its lease ends. `config` is encrypted; None: the channel is deleted. `attempts` counts
+    earlier attempts with an outcome; `claims` is the number of this claim.
     """
 
     id: str
@@ -74,15 +74,15 @@ class ClaimedDelivery:
 
     @property
     def is_test(self) -> bool:
-        """Whether it has one attempt, whatever comes of it."""
+        """Whether it has only one attempt, whatever its outcome."""
         return self.max_attempts == 1
 
 
 async def claim_due(
     connection: AsyncConnection, now: datetime, *, limit: int, concurrency: ConcurrencyLimits, lease: timedelta = LEASE
 ) -> list[ClaimedDelivery]:
-    """At most `limit` due deliveries, as far as there are places. Organizations take turns, and of each one the longest
-    waiting go first. What is over is cancelled instead.
+    """Claim at most `limit` due deliveries, as far as slots are free. Organizations take turns; within one the longest
+    waiting are first. Obsolete ones are cancelled instead.
     """
     return await _claim(connection, await _due_ids(connection, now, limit, concurrency), now, lease)
 
@@ -95,54 +95,54 @@ async def claim_by_id(
     concurrency: ConcurrencyLimits,
     lease: timedelta = LEASE,
 ) -> list[ClaimedDelivery]:
-    """Those of the deliveries that nobody has begun yet, due or not, as far as there are places."""
-    wanted = {"ids": list(ids), "limit": len(ids)} | asdict(concurrency)
-    return await _claim(connection, list(await connection.scalars(BY_ID, wanted)), now, lease)
+    """Claim those of the deliveries that nobody has claimed, due or not, as far as slots are free."""
+    parameters = {"ids": list(ids), "limit": len(ids)} | asdict(concurrency)
+    return await _claim(connection, list(await connection.scalars(BY_ID, parameters)), now, lease)
 
 
 async def has_work(connection: AsyncConnection, now: datetime, *, concurrency: ConcurrencyLimits) -> bool:
-    """Whether there is something to take back or to claim, as far as there are places. It writes nothing."""
-    lost = sa.select(deliveries.c.id).where(_is_lease_expired(now)).limit(1)
-    return await connection.scalar(lost) is not None or bool(await _due_ids(connection, now, 1, concurrency))
+    """Whether there is an expired lease to requeue, or a delivery to claim within the limits. Reads only."""
+    expired = sa.select(deliveries.c.id).where(_is_lease_expired(now)).limit(1)
+    return await connection.scalar(expired) is not None or bool(await _due_ids(connection, now, 1, concurrency))
 
 
 async def in_flight(connection: AsyncConnection, ids: Sequence[str]) -> list[ClaimedDelivery]:
-    """Those of the deliveries that are under way, in order."""
-    under_way = _SELECT_CLAIMED.where(deliveries.c.id.in_(ids), deliveries.c.state == State.SENDING.value)
-    found = {row["id"]: _claimed_delivery(row) for row in (await connection.execute(under_way)).mappings()}
+    """Those of the deliveries that are in flight, in order."""
+    sending = _SELECT_CLAIMED.where(deliveries.c.id.in_(ids), deliveries.c.state == State.SENDING.value)
+    found = {row["id"]: _claimed_delivery(row) for row in (await connection.execute(sending)).mappings()}
     return [found[id_] for id_ in ids if id_ in found]
 
 
 async def requeue_expired(connection: AsyncConnection, now: datetime) -> int:
-    """Take deliveries back whose lease ended without an outcome: whoever had them is gone. How many there were.
+    """Requeue deliveries whose lease expired without an outcome, because their process stopped. Returns their number.
 
-    An attempt that was interrupted says nothing of its receiver and is not counted; the next one comes after a pause
-    all the same, so that a process that does not survive it does not make it without end.
+    An interrupted attempt says nothing about the receiver and is not counted. The next one is still delayed, so that a
+    process that crashes on it does not retry without end.
     """
     table = deliveries
-    lost = _is_lease_expired(now)
-    text = {"lease_until": None, "detail": INTERRUPTED, "failed": True, "permanent": False, "retry_after_s": None}
+    expired = _is_lease_expired(now)
+    common = {"lease_until": None, "detail": INTERRUPTED, "failed": True, "permanent": False, "retry_after_s": None}
     live = sa.select(notification_channels.c.id).where(notification_channels.c.enabled)
-    again = (table.c.max_attempts > 1, table.c.channel_id.in_(live), not_obsolete(now))
+    retryable = (table.c.max_attempts > 1, table.c.channel_id.in_(live), not_obsolete(now))
     ready = {"state": State.READY.value, "next_at": _retry_at(now)}
-    kept = await connection.execute(table.update().where(lost, *again).values(ready | text))
+    requeued = await connection.execute(table.update().where(expired, *retryable).values(ready | common))
     ended = sa.case((table.c.max_attempts == 1, State.DEAD.value), else_=State.CANCELLED.value)
-    others = await connection.execute(table.update().where(lost).values({"state": ended, "ended_at": now} | text))
-    return kept.rowcount + others.rowcount
+    others = await connection.execute(table.update().where(expired).values({"state": ended, "ended_at": now} | common))
+    return requeued.rowcount + others.rowcount
 
 
 def not_obsolete(now: datetime) -> sa.ColumnElement[bool]:
-    """Whether what a delivery tells of is still so."""
+    """Condition: the delivery's `until` is unset or in the future."""
     return deliveries.c.until.is_(None) | (deliveries.c.until > now)
 
 
 async def _due_ids(connection: AsyncConnection, now: datetime, limit: int, concurrency: ConcurrencyLimits) -> list[str]:
-    wanted = {"now": now, "limit": limit, "last": concurrency.channel - 1} | asdict(concurrency)
-    return list(await connection.scalars(DUE, wanted))
+    parameters = {"now": now, "limit": limit, "last": concurrency.channel - 1} | asdict(concurrency)
+    return list(await connection.scalars(DUE, parameters))
 
 
 def _is_lease_expired(now: datetime) -> sa.ColumnElement[bool]:
-    """Whether the lease has ended without an outcome."""
+    """Condition: the lease has expired without an outcome."""
     return (deliveries.c.state == State.SENDING.value) & (deliveries.c.lease_until < now)
 
 
@@ -151,9 +151,9 @@ async def _claim(
 ) -> list[ClaimedDelivery]:
     if not ids:
         return []
-    these = deliveries.update().where(deliveries.c.id.in_(ids))
-    over = {"state": State.CANCELLED.value, "next_at": None, "ended_at": now, "detail": OBSOLETE}
-    await connection.execute(these.where(~not_obsolete(now)).values(over))
+    selected = deliveries.update().where(deliveries.c.id.in_(ids))
+    cancelled = {"state": State.CANCELLED.value, "next_at": None, "ended_at": now, "detail": OBSOLETE}
+    await connection.execute(selected.where(~not_obsolete(now)).values(cancelled))
     values = {
         "state": State.SENDING.value,
         "next_at": None,
@@ -161,12 +161,12 @@ async def _claim(
         "attempted_at": now,
         "claims": deliveries.c.claims + 1,
     }
-    await connection.execute(these.where(deliveries.c.state == State.READY.value).values(values))
+    await connection.execute(selected.where(deliveries.c.state == State.READY.value).values(values))
     return await in_flight(connection, ids)
 
 
 def _retry_at(now: datetime) -> sa.Case[datetime]:
-    """When an interrupted attempt is made again, by how many there were before it."""
+    """When to retry an interrupted attempt, by the number of attempts before it."""
     times = [
         sa.literal(now + interrupted_backoff(attempts), deliveries.c.next_at.type) for attempts in range(MAX_ATTEMPTS)
     ]

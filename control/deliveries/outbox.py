@@ -1,4 +1,6 @@
-"""The outbox, as the rest of control sees it: `enqueue` inside a transaction, `attempt` after its commit."""
+"""The outbox as the rest of control uses it: `enqueue` inside a transaction, `ImmediateSender.send_now` after its
+commit.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,25 +20,25 @@ from control.deliveries.capacity import ensure_capacity
 from control.message import Message
 
 BUDGET_S: Final = 3.0
-MAX_CHANNELS: Final = 100  # that one message goes to: its rows are of one transaction, and other writers wait for that
+MAX_CHANNELS: Final = 100  # per message: one transaction inserts the rows, and other writers wait for it
 NOT_FOUND: Final = "not_found"
 DISABLED: Final = "disabled"
 TOO_MANY: Final = "too_many"
 QUEUED: Final = "queued"
-UNKNOWN_KIND: Final = "unknown"  # of a channel that there is none of
+UNKNOWN_KIND: Final = "unknown"  # of a channel that does not exist
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelIds:
-    """The channels of these ids, in this order; one that there is none of, or a disabled one, gets an error."""
+    """The channels with these ids, in this order; a missing or disabled one yields an error."""
 
     channel_ids: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class AllChannels:
-    """Every enabled channel of the organization, and of the project when there is one: the oldest MAX_CHANNELS, further
-    ones get an error.
+    """All enabled channels of the organization, and of the project if given: the oldest MAX_CHANNELS; others yield an
+    error.
     """
 
     project_id: int | None = None
@@ -44,7 +46,7 @@ class AllChannels:
 
 @dataclass(frozen=True, slots=True)
 class EnqueueResult:
-    """One delivery that waits (`delivery_id`), or why there is none (`error`: one of those above)."""
+    """One waiting delivery (`delivery_id`), or why there is none (`error`: one of the constants above)."""
 
     channel_id: str
     kind: str
@@ -53,7 +55,7 @@ class EnqueueResult:
 
 
 class DeliveryResult(msgspec.Struct, frozen=True, rename="camel"):
-    """How far one delivery got, as specification 4.1 shows it."""
+    """The state of one delivery, as specification 4.1 shows it."""
 
     channel_id: str | None
     kind: str
@@ -68,12 +70,13 @@ async def enqueue(
     message: Message,
     until: datetime | None = None,
 ) -> list[EnqueueResult]:
-    """One delivery per channel of the target, in the caller's transaction; the answer keeps the target's order.
+    """Insert one delivery per channel of the target in the caller's transaction; the results are in the target's order.
 
-    `until`: from then on what it tells of is over, and no attempt is made. It is over as soon as a message of the same
-    subject is `resolved`: what waits of it is cancelled, and what is under way ends before that message goes out.
+    `until`: when the message becomes obsolete; no attempt is made after it. A message with `resolved` makes earlier
+    messages of its subject obsolete: waiting ones are cancelled, and those in flight end before it is sent.
 
-    Channels get TOO_MANY where `room.MAX_DELIVERIES` of the organization have not ended; an end is told all the same.
+    Channels get TOO_MANY when `capacity.MAX_DELIVERIES` of the organization have not ended; a `resolved` message is
+    enqueued anyway.
 
     Raises ValueError for a message whose type or subject is longer than its column.
     """
@@ -86,13 +89,13 @@ async def enqueue(
         found = await channels.resolve_targets(connection, org_id, channel_ids=None, project_id=target.project_id)
         queued = await _queue(connection, found[:MAX_CHANNELS], message, now, until)
         return queued + [EnqueueResult(one.id, one.kind, error=TOO_MANY) for one in found[MAX_CHANNELS:]]
-    wanted = [one for one in dict.fromkeys(target.channel_ids) if is_channel_id(one)]
-    found = await channels.resolve_targets(connection, org_id, channel_ids=wanted, project_id=None)
+    channel_ids = [one for one in dict.fromkeys(target.channel_ids) if is_channel_id(one)]
+    found = await channels.resolve_targets(connection, org_id, channel_ids=channel_ids, project_id=None)
     queued = await _queue(connection, [one for one in found if one.enabled], message, now, until)
-    answers = {one.channel_id: one for one in queued}
-    answers |= {one.id: EnqueueResult(one.id, one.kind, error=DISABLED) for one in found if not one.enabled}
+    results = {one.channel_id: one for one in queued}
+    results |= {one.id: EnqueueResult(one.id, one.kind, error=DISABLED) for one in found if not one.enabled}
     return [
-        answers.get(one) or EnqueueResult(one, UNKNOWN_KIND, error=NOT_FOUND)
+        results.get(one) or EnqueueResult(one, UNKNOWN_KIND, error=NOT_FOUND)
         for one in dict.fromkeys(target.channel_ids)
     ]
 
@@ -100,16 +103,18 @@ async def enqueue(
 async def _queue(
     connection: AsyncConnection, found: Sequence[Channel], message: Message, now: datetime, until: datetime | None
 ) -> list[EnqueueResult]:
-    room = await ensure_capacity(connection, found[0].org_id, len(found)) if found else 0
+    capacity = await ensure_capacity(connection, found[0].org_id, len(found)) if found else 0
     if message.resolved:
-        room = len(found)  # at most one for each that was told, and whoever was told that it began has to hear its end
-    ids = await repository.insert(connection, found[:room], message, now, until)
-    queued = [EnqueueResult(one.id, one.kind, id_) for one, id_ in zip(found[:room], ids, strict=True)]
-    return queued + [EnqueueResult(one.id, one.kind, error=TOO_MANY) for one in found[room:]]
+        capacity = len(found)  # at most one per earlier message: who received the beginning has to receive the end
+    ids = await repository.insert(connection, found[:capacity], message, now, until)
+    queued = [EnqueueResult(one.id, one.kind, id_) for one, id_ in zip(found[:capacity], ids, strict=True)]
+    return queued + [EnqueueResult(one.id, one.kind, error=TOO_MANY) for one in found[capacity:]]
 
 
 class ImmediateSender(Protocol):
-    """What sends at once; `control.deliveries.sender.Sender` is it."""
+    """Sends without waiting for the worker; implemented by `control.deliveries.sender.Sender`."""
 
     async def send_now(self, queued: Sequence[EnqueueResult], budget_s: float = BUDGET_S) -> list[DeliveryResult]:
-        """Call after the commit. One answer per `queued`, in order; `error` is `queued` for what goes on later."""
+        """Call after the commit. One result per `queued`, in order; `error` is `queued` for what the worker sends
+        later.
+        """

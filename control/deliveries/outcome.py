@@ -1,4 +1,4 @@
-"""How an attempt ended, and what follows: pure functions of what came back, the clock and a drawn number."""
+"""The outcome of an attempt and what follows from it: pure functions of the response, the time and a random number."""
 
 import re
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from typing import Final
 
 from control.outbound.egress import EgressError, HttpReply
 
-# Standard Webhooks 1.0.0: the first attempt at once, then after these pauses (seconds); 76 hours in all.
+# Standard Webhooks 1.0.0: the first attempt at once, then after these delays (seconds); 76 hours in total.
 RETRY_DELAYS_S: Final = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 MAX_ATTEMPTS: Final = len(RETRY_DELAYS_S) + 1
-JITTER: Final = 0.2  # of a pause, up or down, so that those who failed together do not come back together
+JITTER: Final = 0.2  # of a delay, up or down, so that deliveries that failed together are not retried together
 MAX_RETRY_AFTER_S: Final = 86_400
-DISABLE_AFTER: Final = timedelta(days=5)  # in which nothing came through, and much was tried
-MAX_FAILURE_GAP: Final = timedelta(days=2)  # without a failure, after which it is not known that nothing comes through
+DISABLE_AFTER: Final = timedelta(days=5)  # of repeated failures without any success
+MAX_FAILURE_GAP: Final = timedelta(days=2)  # after a longer gap between failures, the failing period starts again
 _GONE: Final = 410
 _TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # besides 5xx
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
@@ -22,11 +22,12 @@ _SECONDS: Final = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class AttemptOutcome:
-    """`detail` is for people: what happened, in our words. It holds no address and nothing of an answer's body.
+    """`detail` is for people and in our words: it contains no address and nothing of a response body.
 
-    `permanent`: another attempt would fail too. `gone`: the receiver wants nothing any more, ever. `ours`: the fault is
-    this service's or its operator's, and says nothing of the channel; it is never permanent. `taken`: of several
-    recipients those that need it no more, in the words of the kind of channel; empty: the attempt changed nothing.
+    `permanent`: another attempt would fail too. `endpoint_gone`: the receiver wants no further messages, ever.
+    `service_fault`: this service or its operator is at fault, which says nothing about the channel; never permanent.
+    `recipient_progress`: marks of the recipients that need no further attempt, in the platform's format; empty:
+    unchanged.
     """
 
     ok: bool
@@ -39,7 +40,7 @@ class AttemptOutcome:
 
 
 def from_reply(reply: HttpReply, now: datetime) -> AttemptOutcome:
-    """What a status says, where the kind of channel says nothing else."""
+    """The outcome by HTTP status, unless the platform defines another."""
     status = reply.status
     if 200 <= status < 300:
         return AttemptOutcome(True, f"Delivered (HTTP {status}).")
@@ -54,12 +55,12 @@ def from_reply(reply: HttpReply, now: datetime) -> AttemptOutcome:
 
 
 def from_failure(failure: EgressError) -> AttemptOutcome:
-    """When there was no answer."""
+    """The outcome when there was no response."""
     return AttemptOutcome(False, failure.detail, permanent=failure.permanent)
 
 
 def parse_retry_after(text: str | None, now: datetime) -> int | None:
-    """Whole seconds (1 to 86 400) out of a Retry-After header, a number or a date; None for none and for nonsense."""
+    """Seconds (1 to 86 400) from a Retry-After header, a number or a date; None if it is missing or malformed."""
     if text is None or not text.isascii():
         return None
     if _SECONDS.fullmatch(text.strip()):
@@ -73,25 +74,27 @@ def parse_retry_after(text: str | None, now: datetime) -> int | None:
 
 
 def clamp_wait(seconds: float) -> int:
-    """A wait that somebody asks for, rounded up, within 1 to 86 400 seconds. NaN is 1."""
+    """A requested wait, rounded up, within 1 to 86 400 seconds. NaN is 1."""
     bounded = min(max(seconds, 1.0), float(MAX_RETRY_AFTER_S)) if seconds == seconds else 1.0  # noqa: PLR0124
     return -int(-bounded // 1)
 
 
 def backoff(attempts: int, retry_after_s: int | None, random_value: float) -> timedelta:
-    """Until the attempt after `attempts` ones; `draw` from 0 to 1. Never before the receiver wanted it."""
+    """The delay after `attempts` attempts; `random_value` from 0 to 1. Never shorter than the receiver's
+    Retry-After.
+    """
     planned = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S)) - 1] * (1 + JITTER * (2 * random_value - 1))
     return timedelta(seconds=max(planned, float(retry_after_s or 0)))
 
 
 def interrupted_backoff(attempts: int) -> timedelta:
-    """Until an attempt that was interrupted after `attempts` others is made again: as long as before it."""
+    """The delay before an interrupted attempt is repeated, after `attempts` others: as long as the one before it."""
     return backoff(max(attempts, 1), None, 0.5)
 
 
 def next_failing_since(since: datetime | None, failed_at: datetime | None, now: datetime) -> datetime:
-    """Since when a channel fails that fails now: what was `since` then, and failed last at `failed_at`, counts where no
-    more than SILENCE lies between.
+    """Since when a channel that fails now has been failing: `since`, if its last failure (`failed_at`) is at most
+    MAX_FAILURE_GAP ago; else now.
     """
     if since is None or failed_at is None or now - failed_at > MAX_FAILURE_GAP:
         return now
@@ -99,5 +102,5 @@ def next_failing_since(since: datetime | None, failed_at: datetime | None, now: 
 
 
 def is_failing_too_long(failing_since: datetime | None, now: datetime) -> bool:
-    """Whether a channel that fails again is to be switched off."""
+    """Whether a channel that fails again has to be disabled: it has been failing for DISABLE_AFTER."""
     return failing_since is not None and now - failing_since >= DISABLE_AFTER

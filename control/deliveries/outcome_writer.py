@@ -1,7 +1,7 @@
-"""Outcomes of attempts are written here: those that come while one transaction is under way share the next.
+"""Writes outcomes of attempts in batches: those that arrive during one transaction share the next.
 
-One that cannot be written, for the store is away, is tried again for half of its lease; then its delivery is sent
-again, under the same id, when the lease has ended.
+If the database is unavailable, an outcome is retried for half of its lease. After that it is lost: when the lease has
+expired, the delivery is sent again, under the same id.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from control.deliveries.outcome import AttemptOutcome
 
 LEASE_LOST: Final = "lost"
 RETRY_S: Final = 0.5  # between two attempts to write
-MAX_BATCH: Final = 64  # outcomes of a transaction
+MAX_BATCH: Final = 64  # outcomes per transaction
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +37,7 @@ class _PendingOutcome:
 
 
 class OutcomeWriter:
-    """`now` is the time as the store keeps it, `draw` a number from 0 to 1."""
+    """`now` returns the time in the database's precision, `random` a number from 0 to 1."""
 
     def __init__(
         self, database: Database, lease: timedelta, now: Callable[[], datetime], random: Callable[[], float]
@@ -50,7 +50,7 @@ class OutcomeWriter:
         self._write_task: asyncio.Task[None] | None = None
 
     async def record(self, claimed: ClaimedDelivery, outcome: AttemptOutcome) -> str:
-        """What the delivery's state is now, or `lost`."""
+        """Write the outcome. Returns the delivery's new state, or LEASE_LOST."""
         loop = asyncio.get_running_loop()
         entry = _PendingOutcome(claimed, outcome, loop.time() + self._write_timeout_s, loop.create_future())
         self._pending.append(entry)
@@ -59,7 +59,7 @@ class OutcomeWriter:
         return await entry.state
 
     async def close(self) -> None:
-        """Give up what is not written yet."""
+        """Stop; outcomes that are not written yet are lost."""
         if self._write_task is not None:
             self._write_task.cancel()
             await asyncio.gather(self._write_task, return_exceptions=True)
@@ -81,7 +81,7 @@ class OutcomeWriter:
             self._requeue(batch)
             await asyncio.sleep(RETRY_S)
         except Exception:
-            if len(batch) > 1:  # one of them: the others are not to pay for it
+            if len(batch) > 1:  # one outcome failed: write the others separately
                 for entry in batch:
                     await self._write([entry])
                 return
@@ -91,7 +91,7 @@ class OutcomeWriter:
             _set_results(batch, states)
 
     def _requeue(self, batch: list[_PendingOutcome]) -> None:
-        """Those that have time left; the others are lost."""
+        """Requeue outcomes with time left; the others are lost."""
         now = asyncio.get_running_loop().time()
         late = [entry for entry in batch if entry.deadline <= now]
         if late:
@@ -101,25 +101,25 @@ class OutcomeWriter:
 
     async def _write_one(self, connection: AsyncConnection, entry: _PendingOutcome) -> str:
         claimed, outcome = entry.claimed, entry.outcome
-        settled = await repository.write_outcome(connection, claimed, outcome, self._now(), self._random())
-        if settled is None:
+        result = await repository.write_outcome(connection, claimed, outcome, self._now(), self._random())
+        if result is None:
             return LEASE_LOST
-        reason = _disabled_reason(claimed, outcome, failing=settled.channel_failing)
+        reason = _disabled_reason(claimed, outcome, failing=result.channel_failing)
         if reason is not None and await channels.disable(connection, claimed.channel_id, reason):
-            told = {"reason": reason.value, "deliveryId": claimed.id}
-            await record(connection, Actor(claimed.org_id), "channel.disabled", claimed.channel_id, told, claimed.id)
+            data = {"reason": reason.value, "deliveryId": claimed.id}
+            await record(connection, Actor(claimed.org_id), "channel.disabled", claimed.channel_id, data, claimed.id)
             log.warning("channel disabled", channel_id=claimed.channel_id, reason=reason.value)
-        return settled.state.value
+        return result.state.value
 
 
 def _set_results(batch: list[_PendingOutcome], states: list[str]) -> None:
     for entry, state in zip(batch, states, strict=True):
-        if not entry.state.done():  # whoever waited may be gone
+        if not entry.state.done():  # the waiting task may have been cancelled
             entry.state.set_result(state)
 
 
 def _disabled_reason(claimed: ClaimedDelivery, outcome: AttemptOutcome, *, failing: bool) -> DisabledReason | None:
-    """A test changes nothing: who makes one is there to see."""
+    """Why to disable the channel, None otherwise. A test never does: its caller sees the outcome."""
     if claimed.is_test:
         return None
     if outcome.endpoint_gone:

@@ -1,6 +1,6 @@
-"""Deliveries in the store: how they come to be, what an outcome makes of them, and how they are forgotten.
+"""Deliveries in the database: inserting them, writing their outcomes, deleting them.
 
-Every function works in the caller's transaction. `claims` has who works on which.
+Every function runs in the caller's transaction. `leases` assigns deliveries to workers.
 """
 
 from collections.abc import Sequence
@@ -23,22 +23,22 @@ from control.deliveries.outcome import MAX_ATTEMPTS, AttemptOutcome, backoff, is
 from control.message import Message
 
 PURGE_BATCH: Final = 1_000
-WORKER_DELAY: Final = timedelta(seconds=2)  # of who has inserted deliveries over those who look for some
-MAX_CONCURRENT_TESTS: Final = 4  # of an organization
+WORKER_DELAY: Final = timedelta(seconds=2)  # how long only the process that inserted deliveries claims them
+MAX_CONCURRENT_TESTS: Final = 4  # per organization
 TEST_RETRY_AFTER_S: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeResult:
-    """What became of a delivery, and what that means for its channel."""
+    """The delivery's new state, and whether its channel has to be disabled."""
 
     state: State
-    channel_failing: bool = False  # for too long: it is to be switched off
+    channel_failing: bool = False  # for DISABLE_AFTER: it has to be disabled
 
 
 @dataclass(frozen=True, slots=True)
 class _OutcomeContext:
-    """What counts for an outcome beside the claim, as of its transaction."""
+    """What else an outcome depends on, as of its transaction."""
 
     enabled: bool
     failing_since: datetime | None
@@ -53,9 +53,10 @@ async def insert(
     now: datetime,
     until: datetime | None = None,
 ) -> list[str]:
-    """A waiting delivery for each channel; their ids, in order. Whoever inserts them may claim them first.
+    """Insert a waiting delivery for each channel; returns their ids, in order. For WORKER_DELAY only the inserting
+    process claims them.
 
-    `until`: from then on it is not attempted any more.
+    `until`: when attempts stop.
     """
     waiting = {"state": State.READY.value, "next_at": now + WORKER_DELAY, "until": until}
     return await _insert(connection, channels, message, now, waiting)
@@ -64,12 +65,12 @@ async def insert(
 async def insert_single(
     connection: AsyncConnection, channel: Channel, message: Message, now: datetime
 ) -> ClaimedDelivery:
-    """A delivery of one attempt, which is the caller's from the start: a test. Raises RateLimited while the
-    organization makes TESTS_AT_ONCE others, or has MAX_DELIVERIES that have not ended.
+    """Insert a delivery of one attempt, already claimed by the caller: a test. Raises RateLimited while the
+    organization has MAX_CONCURRENT_TESTS others, or MAX_DELIVERIES that have not ended.
     """
     tests = (deliveries.c.org_id == channel.org_id) & (deliveries.c.max_attempts == 1)
-    under_way = sa.select(sa.func.count()).where(tests, deliveries.c.state == State.SENDING.value)
-    if (await connection.scalar(under_way) or 0) >= MAX_CONCURRENT_TESTS:
+    running_tests = sa.select(sa.func.count()).where(tests, deliveries.c.state == State.SENDING.value)
+    if (await connection.scalar(running_tests) or 0) >= MAX_CONCURRENT_TESTS:
         raise RateLimited(
             f"The organization makes {MAX_CONCURRENT_TESTS} tests already; wait for one to end.", TEST_RETRY_AFTER_S
         )
@@ -77,33 +78,35 @@ async def insert_single(
         raise RateLimited(
             f"{MAX_DELIVERIES} deliveries of the organization wait; wait for one to end.", TEST_RETRY_AFTER_S
         )
-    held = {"state": State.SENDING.value, "lease_until": now + LEASE, "claims": 1, "max_attempts": 1}
-    ids = await _insert(connection, [channel], message, now, held | {"attempted_at": now})
+    claimed = {"state": State.SENDING.value, "lease_until": now + LEASE, "claims": 1, "max_attempts": 1}
+    ids = await _insert(connection, [channel], message, now, claimed | {"attempted_at": now})
     return (await in_flight(connection, ids))[0]
 
 
 async def resolve_subject(connection: AsyncConnection, org_id: str, subject: str, now: datetime) -> None:
-    """What was told of the subject so far is over: what waits is cancelled, and no attempt follows one under way."""
+    """Make all earlier deliveries of the subject obsolete: cancel waiting ones, allow no further attempt of those in
+    flight.
+    """
     earlier = (deliveries.c.org_id == org_id) & (deliveries.c.subject == subject)
     waiting = earlier & (deliveries.c.state == State.READY.value)
     values = {"state": State.CANCELLED.value, "next_at": None, "ended_at": now, "detail": OBSOLETE}
     await connection.execute(deliveries.update().where(waiting).values(values))
-    still = deliveries.c.until.is_(None) | (deliveries.c.until > now)
-    await connection.execute(deliveries.update().where(earlier, still).values(until=now))
+    not_obsolete = deliveries.c.until.is_(None) | (deliveries.c.until > now)
+    await connection.execute(deliveries.update().where(earlier, not_obsolete).values(until=now))
 
 
 async def write_outcome(
     connection: AsyncConnection, claimed: ClaimedDelivery, outcome: AttemptOutcome, now: datetime, random_value: float
 ) -> OutcomeResult | None:
-    """Write what came of an attempt. None, and nothing written, when the lease was lost and the delivery is another's.
+    """Write the outcome of an attempt. None, and nothing written, when the lease was lost to another claim.
 
-    When the channel was switched off meanwhile, or what it tells of is over, no further attempt follows. `draw`: from 0
-    to 1, for the pause.
+    When the channel has been disabled meanwhile, or the message is obsolete, no further attempt follows.
+    `random_value`: from 0 to 1, for the delay.
     """
-    standing = await _load_outcome_context(connection, claimed)
-    if standing is None:
+    context = await _load_outcome_context(connection, claimed)
+    if context is None:
         return None
-    state = _next_state(claimed, outcome, standing, now)
+    state = _next_state(claimed, outcome, context, now)
     attempts = claimed.attempts + 1
     values = {
         "state": state.value,
@@ -119,14 +122,14 @@ async def write_outcome(
     }
     await connection.execute(deliveries.update().where(deliveries.c.id == claimed.id).values(values))
     if outcome.service_fault or (claimed.is_test and not outcome.ok):
-        return OutcomeResult(state)  # which says nothing of the receiver, or nothing of the traffic
-    since = await _update_failing_since(connection, claimed, outcome, standing, now)
-    return OutcomeResult(state, channel_failing=standing.enabled and is_failing_too_long(since, now))
+        return OutcomeResult(state)  # no evidence about the receiver, or not real traffic
+    since = await _update_failing_since(connection, claimed, outcome, context, now)
+    return OutcomeResult(state, channel_failing=context.enabled and is_failing_too_long(since, now))
 
 
 async def purge_ended(connection: AsyncConnection, before: datetime) -> int:
-    """Remove at most EXPIRED_AT_ONCE deliveries that ended before then, and deleted channels that none is of any more.
-    How many deliveries.
+    """Delete at most PURGE_BATCH deliveries that ended before `before`, and deleted channels without deliveries.
+    Returns the number of deliveries.
     """
     old = sa.select(deliveries.c.id).where(deliveries.c.ended_at < before).limit(PURGE_BATCH)
     removed = await delete_deliveries(connection, old)
@@ -135,7 +138,7 @@ async def purge_ended(connection: AsyncConnection, before: datetime) -> int:
 
 
 async def next_due(connection: AsyncConnection) -> datetime | None:
-    """When there is something to do: a delivery is due, or a lease ends. None: nothing waits."""
+    """When the next delivery is due or the next lease ends. None: nothing waits."""
     waiting = sa.select(sa.func.min(deliveries.c.next_at)).where(deliveries.c.state == State.READY.value)
     leased = sa.select(sa.func.min(deliveries.c.lease_until)).where(deliveries.c.state == State.SENDING.value)
     found = [time for time in (await connection.scalar(waiting), await connection.scalar(leased)) if time is not None]
@@ -143,7 +146,11 @@ async def next_due(connection: AsyncConnection) -> datetime | None:
 
 
 async def _insert(
-    connection: AsyncConnection, channels: Sequence[Channel], message: Message, now: datetime, more: dict[str, Any]
+    connection: AsyncConnection,
+    channels: Sequence[Channel],
+    message: Message,
+    now: datetime,
+    state_columns: dict[str, Any],
 ) -> list[str]:
     if not channels:
         return []
@@ -159,23 +166,23 @@ async def _insert(
         "failed": False,
         "permanent": False,
         "created_at": now,
-    } | more
+    } | state_columns
     rows = [row | {"id": new_id("dlv"), "org_id": channel.org_id, "channel_id": channel.id} for channel in channels]
     await connection.execute(deliveries.insert(), rows)
     return [str(one["id"]) for one in rows]
 
 
 async def _load_outcome_context(connection: AsyncConnection, claimed: ClaimedDelivery) -> _OutcomeContext | None:
-    """None when the claim is not the last one any more: a later one has a higher number."""
+    """None when this is not the latest claim: a later one has a higher number."""
     channel = notification_channels.c
     columns = (channel.enabled, channel.failing_since, channel.failed_at, deliveries.c.until)
     found = sa.select(*columns).join_from(deliveries, notification_channels, channel.id == deliveries.c.channel_id)
-    ours = (
+    is_current_claim = (
         deliveries.c.id == claimed.id,
         deliveries.c.state == State.SENDING.value,
         deliveries.c.claims == claimed.claims,
     )
-    row = (await connection.execute(found.where(*ours))).one_or_none()
+    row = (await connection.execute(found.where(*is_current_claim))).one_or_none()
     return None if row is None else _OutcomeContext(*row)
 
 
@@ -184,8 +191,8 @@ def _next_state(claimed: ClaimedDelivery, outcome: AttemptOutcome, context: _Out
         return State.DONE
     if outcome.permanent or claimed.attempts + 1 >= claimed.max_attempts:
         return State.DEAD
-    over = context.until is not None and context.until <= now
-    return State.READY if context.enabled and not over else State.CANCELLED
+    obsolete = context.until is not None and context.until <= now
+    return State.READY if context.enabled and not obsolete else State.CANCELLED
 
 
 async def _update_failing_since(
@@ -195,12 +202,12 @@ async def _update_failing_since(
     context: _OutcomeContext,
     now: datetime,
 ) -> datetime | None:
-    """Write since when nothing comes through to the channel, and when that was last seen; the former."""
-    came_through = outcome.ok or outcome.recipient_progress not in ("", claimed.taken)
-    if came_through and context.failing_since is None:
+    """Update since when deliveries to the channel fail, and the last failure. Returns the former; None: not failing."""
+    succeeded = outcome.ok or outcome.recipient_progress not in ("", claimed.taken)
+    if succeeded and context.failing_since is None:
         return None
-    since = None if came_through else next_failing_since(context.failing_since, context.failed_at, now)
-    values = {"failing_since": since, "failed_at": None if came_through else now}
+    since = None if succeeded else next_failing_since(context.failing_since, context.failed_at, now)
+    values = {"failing_since": since, "failed_at": None if succeeded else now}
     where = notification_channels.c.id == claimed.channel_id
     await connection.execute(notification_channels.update().where(where).values(values))
     return since

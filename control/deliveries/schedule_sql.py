@@ -1,6 +1,7 @@
-"""Which deliveries are next: two statements that give ids.
+"""Fair scheduling: two SQL statements that select the ids of the next deliveries.
 
-Organizations take turns, and of each one the longest waiting go first, as far as there are places (`claims.Places`).
+Organizations take turns; within one the longest waiting are first, as far as slots are free
+(`leases.ConcurrencyLimits`).
 """
 
 from datetime import datetime
@@ -13,8 +14,8 @@ from control.channels.tables import notification_channels
 
 
 def _due() -> sa.Subquery:
-    """Looks at a few deliveries of a few channels of each organization, however many wait: of each channel only at what
-    is due up to the time of its `last`th. All of this is in the index.
+    """Reads a few deliveries of a few channels per organization, however many wait: per channel only what is due up to
+    the time of its `last`th delivery. All of it comes from the index.
     """
     channels = _next_channels()
     other = deliveries.alias("other")
@@ -32,51 +33,51 @@ def _due() -> sa.Subquery:
 
 
 def _next_channels() -> sa.Subquery:
-    """Of each organization with a free place so many channels with one as it has places in all, the longest waiting
-    first: of those behind them nothing could be claimed, for no more than are under way have a first delivery that has
-    to wait for another one (`_following`).
+    """Per organization with a free slot, its longest-waiting channels with a free slot, at most as many as the
+    organization has slots in total. Nothing beyond these could be claimed: the number of channels whose first delivery
+    is blocked by another one (`_blocked_by_earlier`) is at most the number in flight.
     """
     found = _free_channels()
-    order = sa.func.row_number().over(partition_by=found.c.org_id, order_by=(found.c.first_at, found.c.id))
-    turns = sa.select(found.c.id, order.label("turn")).where(found.c.first_at <= _now()).subquery("turns")
-    return sa.select(turns.c.id).where(turns.c.turn <= _int_parameter("organization")).subquery("channels")
+    position = sa.func.row_number().over(partition_by=found.c.org_id, order_by=(found.c.first_at, found.c.id))
+    ordered = sa.select(found.c.id, position.label("turn")).where(found.c.first_at <= _now()).subquery("turns")
+    return sa.select(ordered.c.id).where(ordered.c.turn <= _int_parameter("organization")).subquery("channels")
 
 
 def _free_channels() -> sa.Subquery:
-    """Channels that have a place, of an organization that has one, with the time of the first that waits."""
-    waiting, other = _ready_channels(), deliveries.alias("first")
+    """Channels with a free slot in organizations with a free slot, each with the time of its first waiting delivery."""
+    ready, other = _ready_channels(), deliveries.alias("first")
     first = (
         sa.select(sa.func.min(other.c.next_at))
-        .where(other.c.state == State.READY.value, other.c.channel_id == waiting.c.id)
-        .correlate(waiting)
+        .where(other.c.state == State.READY.value, other.c.channel_id == ready.c.id)
+        .correlate(ready)
         .scalar_subquery()
     )
-    of_channel, of_org = _in_flight_counts(deliveries.c.channel_id), _in_flight_counts(deliveries.c.org_id)
+    channel_counts, org_counts = _in_flight_counts(deliveries.c.channel_id), _in_flight_counts(deliveries.c.org_id)
     org_id = notification_channels.c.org_id
     found = (
-        sa.select(waiting.c.id, org_id, first.label("first_at"))
-        .join_from(waiting, notification_channels, notification_channels.c.id == waiting.c.id)
-        .join(of_channel, of_channel.c.of == waiting.c.id, isouter=True)
-        .join(of_org, of_org.c.of == org_id, isouter=True)
-        .where(sa.func.coalesce(of_channel.c.number, 0) < _channel_limit())
-        .where(sa.func.coalesce(of_org.c.number, 0) < _int_parameter("organization"))
+        sa.select(ready.c.id, org_id, first.label("first_at"))
+        .join_from(ready, notification_channels, notification_channels.c.id == ready.c.id)
+        .join(channel_counts, channel_counts.c.of == ready.c.id, isouter=True)
+        .join(org_counts, org_counts.c.of == org_id, isouter=True)
+        .where(sa.func.coalesce(channel_counts.c.number, 0) < _channel_limit())
+        .where(sa.func.coalesce(org_counts.c.number, 0) < _int_parameter("organization"))
     )
     return found.subquery("free")
 
 
 def _ranked(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """Deliveries that wait, with their place in the order of their channel, but for those that wait for another one."""
+    """Waiting deliveries with their position within the channel, except those blocked by an earlier one."""
     order = (deliveries.c.next_at, deliveries.c.id)
-    place = sa.func.row_number().over(partition_by=deliveries.c.channel_id, order_by=order).label("place")
-    found = sa.select(deliveries.c.id, deliveries.c.channel_id, deliveries.c.next_at, place)
+    position = sa.func.row_number().over(partition_by=deliveries.c.channel_id, order_by=order).label("place")
+    found = sa.select(deliveries.c.id, deliveries.c.channel_id, deliveries.c.next_at, position)
     return found.where(
         deliveries.c.state == State.READY.value, *conditions, deliveries.c.id.not_in(_blocked_by_earlier())
     )
 
 
 def _blocked_by_earlier() -> sa.Select[str]:
-    """Those before which something of the same subject to the same channel is under way that ends with `until`: what
-    ends a subject is not to arrive before what began it.
+    """Deliveries without `until` while an earlier one with `until`, of the same subject and channel, is in flight: the
+    message that ends a subject must not overtake the one that opened it.
     """
     earlier, later = deliveries.alias("earlier"), deliveries.alias("following")
     same = (later.c.org_id == earlier.c.org_id) & (later.c.subject == earlier.c.subject)
@@ -89,24 +90,24 @@ def _blocked_by_earlier() -> sa.Select[str]:
 
 
 def _within_limits(due: sa.Subquery) -> sa.Select[str]:
-    """Ids of those that have a place, of their channel and of their organization."""
-    of_channel, of_org = _in_flight_counts(deliveries.c.channel_id), _in_flight_counts(deliveries.c.org_id)
+    """Ids of those that fit into the slots of their channel and organization."""
+    channel_counts, org_counts = _in_flight_counts(deliveries.c.channel_id), _in_flight_counts(deliveries.c.org_id)
     org_id = notification_channels.c.org_id
     order = sa.func.row_number().over(partition_by=org_id, order_by=(due.c.next_at, due.c.id))
-    placed = (
-        sa.select(due.c.id, due.c.next_at, (order + sa.func.coalesce(of_org.c.number, 0)).label("place"))
+    positioned = (
+        sa.select(due.c.id, due.c.next_at, (order + sa.func.coalesce(org_counts.c.number, 0)).label("place"))
         .join_from(due, notification_channels, notification_channels.c.id == due.c.channel_id)
-        .join(of_channel, of_channel.c.of == due.c.channel_id, isouter=True)
-        .join(of_org, of_org.c.of == org_id, isouter=True)
-        .where(due.c.place <= _channel_limit() - sa.func.coalesce(of_channel.c.number, 0))
+        .join(channel_counts, channel_counts.c.of == due.c.channel_id, isouter=True)
+        .join(org_counts, org_counts.c.of == org_id, isouter=True)
+        .where(due.c.place <= _channel_limit() - sa.func.coalesce(channel_counts.c.number, 0))
         .subquery("placed")
     )
-    within = sa.select(placed.c.id).where(placed.c.place <= _int_parameter("organization"))
-    return within.order_by(placed.c.place, placed.c.next_at, placed.c.id).limit(_int_parameter("limit"))
+    within = sa.select(positioned.c.id).where(positioned.c.place <= _int_parameter("organization"))
+    return within.order_by(positioned.c.place, positioned.c.next_at, positioned.c.id).limit(_int_parameter("limit"))
 
 
 def _channel_limit() -> sa.Case[int]:
-    """How many places a channel has."""
+    """The number of slots of a channel."""
     return sa.case(
         (notification_channels.c.failing_since.is_(None), _int_parameter("channel")), else_=_int_parameter("failing")
     )
@@ -121,19 +122,19 @@ def _int_parameter(name: str) -> sa.BindParameter[int]:
 
 
 def _in_flight_counts(column: sa.Column[str]) -> sa.Subquery:
-    """How many deliveries are under way of each."""
+    """The number of deliveries in flight per value of the column."""
     sending = sa.select(column.label("of"), sa.func.count().label("number")).group_by(column)
     return sending.where(deliveries.c.state == State.SENDING.value).subquery(f"busy_{column.name}")
 
 
 def _ready_channels() -> sa.CTE:
-    """Ids of channels that have deliveries in READY, and one NULL at the end."""
+    """Ids of channels that have deliveries in READY, and a final NULL."""
     first = sa.select(sa.func.min(deliveries.c.channel_id).label("id")).where(deliveries.c.state == State.READY.value)
     found = first.cte("waiting", recursive=True)
-    row = deliveries.alias("later")
+    candidate = deliveries.alias("later")
     following = (
-        sa.select(sa.func.min(row.c.channel_id))
-        .where(row.c.state == State.READY.value, row.c.channel_id > found.c.id)
+        sa.select(sa.func.min(candidate.c.channel_id))
+        .where(candidate.c.state == State.READY.value, candidate.c.channel_id > found.c.id)
         .correlate(found)
         .scalar_subquery()
     )

@@ -1,7 +1,6 @@
-"""Attempts: a claimed delivery is sent and its outcome written, whoever claimed it.
+"""Attempts: sends claimed deliveries and writes their outcomes, for the worker, immediate sending and tests.
 
-At most `slots` are under way at once, and tests beside them. An attempt that has begun is finished even when nobody
-waits for it any more.
+At most `slots` attempts run at once, plus tests. A started attempt is finished even if its caller stops waiting.
 """
 
 import asyncio
@@ -31,14 +30,14 @@ from control.secrets.secret_box import DecryptionError, SecretBox
 
 SLOTS: Final = 128
 TEST_SLOTS: Final = 16
-ATTEMPT_TIMEOUT_S: Final = 20.0  # whatever the other end does; the outcome has the rest of the lease to be written
+ATTEMPT_TIMEOUT_S: Final = 20.0  # of an attempt; the rest of the lease remains to write the outcome
 _RANDOM_STEPS: Final = 1 << 20
 
 log = structlog.get_logger(__name__)
 
 
 class DeliveryMetrics:
-    """What is counted of deliveries; kinds of channels are labels, channels are not."""
+    """Metrics of deliveries. Kinds of channels are labels, channels are not."""
 
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.attempts = Counter(
@@ -64,7 +63,7 @@ class DeliveryMetrics:
 
 
 class Sender:
-    """Sends what was claimed. `now` and `draw` (0 to 1) are handed in by tests."""
+    """Sends claimed deliveries. Tests pass their own `now` and `random` (0 to 1)."""
 
     def __init__(
         self,
@@ -74,7 +73,7 @@ class Sender:
         metrics: DeliveryMetrics,
         *,
         slots: int = SLOTS,
-        concurrency: ConcurrencyLimits = ConcurrencyLimits(),  # noqa: B008  # a value that does not change
+        concurrency: ConcurrencyLimits = ConcurrencyLimits(),  # noqa: B008  # immutable
         lease: timedelta = LEASE,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         random: Callable[[], float] = lambda: secrets.randbelow(_RANDOM_STEPS) / _RANDOM_STEPS,
@@ -94,65 +93,67 @@ class Sender:
 
     @property
     def free_slots(self) -> int:
-        """How many attempts may begin now."""
+        """How many attempts may start now."""
         return max(0, self._slots - len(self._in_flight))
 
     def now(self) -> datetime:
-        """The time as the store keeps it."""
+        """The time in the database's precision."""
         return to_milliseconds(self._now())
 
     async def send_now(self, queued: Sequence[EnqueueResult], budget_s: float = BUDGET_S) -> list[DeliveryResult]:
-        """Call after the commit. One answer per `queued`, in order; `error` is `queued` for what goes on later."""
+        """Call after the commit. One result per `queued`, in order; `error` is `queued` for what the worker sends
+        later.
+        """
         ids = [one.delivery_id for one in queued if one.delivery_id is not None][: self.free_slots]
-        begun = {claimed.id: self.start(claimed) for claimed in await self._claim(ids)}
-        if begun:
-            await asyncio.wait(begun.values(), timeout=budget_s)
-        return [_delivery_result(one, begun.get(one.delivery_id or "")) for one in queued]
+        tasks = {claimed.id: self.start(claimed) for claimed in await self._claim(ids)}
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=budget_s)
+        return [_delivery_result(one, tasks.get(one.delivery_id or "")) for one in queued]
 
     async def insert_test(self, connection: AsyncConnection, channel: Channel, message: Message) -> ClaimedDelivery:
-        """A real delivery, to be made once: `test` makes it after the commit. Raises RateLimited while the organization
-        has enough of them, ServiceUnavailable while the process has.
+        """Insert a delivery with a single attempt; `test` makes it after the commit. Raises RateLimited when the
+        organization has too many tests, ServiceUnavailable when the process has.
         """
         if len(self._tests) >= TEST_SLOTS:
             raise ServiceUnavailable("Too many channels are being tested.")
         return await repository.insert_single(connection, channel, message, self.now())
 
     async def test(self, claimed: ClaimedDelivery) -> AttemptOutcome:
-        """What came of it."""
+        """Make the attempt; returns its outcome."""
         return await asyncio.shield(self._start(claimed, self._tests))
 
     def start(self, claimed: ClaimedDelivery) -> asyncio.Task[AttemptOutcome]:
-        """Send it, in a task of its own that does not end with the caller."""
+        """Send the delivery in a task of its own, which outlives the caller."""
         return self._start(claimed, self._in_flight)
 
     def _start(
-        self, claimed: ClaimedDelivery, among: set[asyncio.Task[AttemptOutcome]]
+        self, claimed: ClaimedDelivery, running: set[asyncio.Task[AttemptOutcome]]
     ) -> asyncio.Task[AttemptOutcome]:
         task = asyncio.create_task(self._deliver(claimed))
-        among.add(task)
-        task.add_done_callback(among.discard)
+        running.add(task)
+        task.add_done_callback(running.discard)
         return task
 
     async def wait_for_slots(self, count: int) -> None:
-        """Wait until `wanted` attempts may begin."""
+        """Wait until `count` attempts may start."""
         while self.free_slots < count and self._in_flight:
             await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
 
     async def wait_for_progress(self, timeout_s: float) -> None:
-        """Wait until an attempt under way has ended, or so long."""
+        """Wait until an attempt ends, at most `timeout_s`."""
         if self._in_flight:
             await asyncio.wait(self._in_flight, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         else:
             await asyncio.sleep(timeout_s)
 
     async def finish(self, timeout_s: float) -> None:
-        """Let attempts under way end; those that do not are cut off, and are made again after their lease."""
-        under_way = self._in_flight | self._tests
-        if under_way:
-            _, late = await asyncio.wait(under_way, timeout=timeout_s)
-            for task in late:
+        """Let running attempts end. After `timeout_s` they are cancelled, and repeated after their lease."""
+        running = self._in_flight | self._tests
+        if running:
+            _, unfinished = await asyncio.wait(running, timeout=timeout_s)
+            for task in unfinished:
                 task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            await asyncio.gather(*unfinished, return_exceptions=True)
         await self._outcome_writer.close()
 
     async def _claim(self, ids: Sequence[str]) -> list[ClaimedDelivery]:
@@ -162,7 +163,7 @@ class Sender:
             async with self.database.write() as connection:
                 return await claim_by_id(connection, ids, self.now(), concurrency=self.concurrency, lease=self.lease)
         except DatabaseUnavailable:
-            return []  # they are in the store, and go on from there
+            return []  # they are stored; the worker sends them
 
     async def _deliver(self, claimed: ClaimedDelivery) -> AttemptOutcome:
         outcome = await self._attempt(claimed)
@@ -179,21 +180,21 @@ class Sender:
             config = channels.decrypt_config(
                 self._secret_box, claimed.org_id, claimed.channel_id, claimed.kind, claimed.config
             )
-            told = OutgoingMessage(
+            outgoing = OutgoingMessage(
                 claimed.id, claimed.message, claimed.created_at, self._now(), claimed.taken or "", claimed.org_id
             )
             async with asyncio.timeout(ATTEMPT_TIMEOUT_S):
-                return await send(claimed.kind, config, told, self._transports)
+                return await send(claimed.kind, config, outgoing, self._transports)
         except DecryptionError as error:
             reason = str(error)
-            log.error("config of a channel cannot be opened", channel_id=claimed.channel_id, reason=reason)  # noqa: TRY400  # a traceback says no more
+            log.error("config of a channel cannot be opened", channel_id=claimed.channel_id, reason=reason)  # noqa: TRY400  # a traceback adds nothing
             return AttemptOutcome(False, "The config of the channel cannot be opened.", service_fault=True)
         except TimeoutError:
             return AttemptOutcome(False, "The attempt took too long.")
-        except Exception as error:  # noqa: BLE001  # one delivery that cannot be made stops no other
-            # Without its text, which may quote an address or a header.
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{place.filename}:{place.lineno}"
+        except Exception as error:  # noqa: BLE001  # one failing delivery must not stop others
+            # Without the exception's text, which may quote an address or a header.
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{frame.filename}:{frame.lineno}"
             log.error("delivery failed", delivery_id=claimed.id, error=type(error).__name__, where=where)  # noqa: TRY400
             return AttemptOutcome(False, "The delivery could not be made.", service_fault=True)
 

@@ -1,4 +1,4 @@
-"""Deliveries as people look at them, and their repetition. Every function works in the caller's transaction."""
+"""Deliveries as the API reads them, and redelivery. Every function runs in the caller's transaction."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFilter:
-    """Which deliveries are wanted; None: any."""
+    """Filters of a list of deliveries; None: any."""
 
     channel_id: str | None = None
     state: State | None = None
@@ -39,7 +39,7 @@ class DeliveryFilter:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryView:
-    """A delivery, with what became of its last attempt."""
+    """A delivery with the outcome of its last attempt."""
 
     id: str
     org_id: str
@@ -66,7 +66,9 @@ class DeliveryView:
 async def list_deliveries(
     connection: AsyncConnection, org_id: str, filters: DeliveryFilter, before_id: str | None, limit: int
 ) -> list[DeliveryView]:
-    """At most `limit` deliveries of the organization, newest first, from the first older than `before_id`."""
+    """At most `limit` deliveries of the organization, newest first, starting with the first one older than
+    `before_id`.
+    """
     page = _select().where(deliveries.c.org_id == org_id).order_by(deliveries.c.id.desc()).limit(limit)
     if before_id is not None:
         page = page.where(deliveries.c.id < before_id)
@@ -78,15 +80,15 @@ async def list_deliveries(
 
 
 async def find(connection: AsyncConnection, org_id: str, delivery_id: str) -> DeliveryView | None:
-    """One delivery of the organization."""
+    """The organization's delivery with this id."""
     found = _select().where(deliveries.c.org_id == org_id, deliveries.c.id == delivery_id)
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _delivery_view(row)
 
 
 async def require_redeliverable(connection: AsyncConnection, delivery: DeliveryView) -> None:
-    """Raises Conflict for one that goes on, that was a test, that tells of what is over, or whose channel takes
-    nothing.
+    """Raises Conflict for a delivery that has not ended, is a test or is obsolete, and for a disabled or deleted
+    channel.
     """
     if delivery.state not in TERMINAL_STATES:
         raise Conflict("The delivery has not ended yet.")
@@ -100,7 +102,7 @@ async def require_redeliverable(connection: AsyncConnection, delivery: DeliveryV
 
 
 async def redeliver(connection: AsyncConnection, delivery: DeliveryView) -> None:
-    """It waits again, as if it had never been attempted; claims of the time before count no more."""
+    """Reset the delivery to waiting, as if it had never been attempted; earlier claims no longer count."""
     values = {
         "state": State.READY.value,
         "attempts": 0,
@@ -123,6 +125,6 @@ def _select() -> sa.Select[*tuple[Any, ...]]:
 
 
 def _delivery_view(row: sa.RowMapping) -> DeliveryView:
-    shown = {name: value for name, value in row.items() if name != "message"}
+    fields = {name: value for name, value in row.items() if name != "message"}
     title = msgspec.json.decode(row["message"], type=Message).title
-    return DeliveryView(**{**shown, "title": title, "state": State(row["state"]), "kind": Kind(row["kind"])})
+    return DeliveryView(**{**fields, "title": title, "state": State(row["state"]), "kind": Kind(row["kind"])})

@@ -1,4 +1,4 @@
-"""The parts of deliveries, put together from the settings."""
+"""Builds the parts of deliveries from the settings."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from control.settings import ControlSettings
 
 @dataclass(frozen=True, slots=True)
 class DeliveryParts:
-    """What sends at once, and what has to run in the process, in this order."""
+    """The immediate sender, and the background tasks that have to run in the process, in this order."""
 
     sender: Sender
     resources: list[CleanupContext]
@@ -25,10 +25,12 @@ class DeliveryParts:
 def build_deliveries(
     settings: ControlSettings, database: Database, secret_box: SecretBox, registry: CollectorRegistry | None
 ) -> DeliveryParts:
-    """Nothing is started. `database` is started and closed by whoever made it, around the resources."""
+    """Starts nothing. The caller starts `database` before the resources and closes it after them."""
     egress, mail_egress = Egress(settings.egress_policy), Egress(settings.mail_policy, allow_local_names=True)
-    ways = Transports(egress, mail_egress, settings.mail_server(), settings.chat_a_api.rstrip("/"), settings.pager_url)
-    sender = Sender(database, secret_box, ways, DeliveryMetrics(registry))
+    transports = Transports(
+        egress, mail_egress, settings.mail_server(), settings.chat_a_api.rstrip("/"), settings.pager_url
+    )
+    sender = Sender(database, secret_box, transports, DeliveryMetrics(registry))
     return DeliveryParts(
         sender, [egress.running, Worker(sender, retention_days=settings.delivery_retention_days).running]
     )

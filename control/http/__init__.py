@@ -1,1 +1,1 @@
-"""What the handlers of control share: their context, pages, field types."""
+"""What the handlers of control share: handler context, paging, field types."""

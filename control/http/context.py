@@ -1,4 +1,4 @@
-"""What handlers of the control service work with."""
+"""The context that all handlers of the control service share."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ B = TypeVar("B")
 
 @dataclass(frozen=True, slots=True)
 class HandlerContext:
-    """The store with its guards, cursors for pages, and the bounds of a request's body: bytes and seconds."""
+    """Database and guards, the signer of page cursors, and the limits of a request body: bytes and seconds."""
 
     guards: AuthGuards
     cursors: CursorSigner
@@ -30,17 +30,19 @@ class HandlerContext:
 
     @property
     def database(self) -> Database:
-        """The relational store."""
+        """The relational database."""
         return self.guards.database
 
     async def read_body(self, request: web.Request, body_type: type[B]) -> B:
-        """The request's JSON body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
+        """Decode the JSON body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
         return await read_json(request, body_type, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
 
     async def read_partial_body(
         self, request: web.Request, body_type: type[B], placeholders: Mapping[str, Any], issues: Issues
     ) -> B | None:
-        """The same, where a body has faults that types cannot tell: `chassis.http.validation.decode_mended`."""
+        """Decode a JSON body that has constraints beyond its types, as
+        `chassis.http.validation.decode_with_placeholders` does. Raises as `read_body`.
+        """
         raw = await read_json_bytes(request, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
         return decode_with_placeholders(body_type, raw, placeholders, issues)
 
@@ -48,8 +50,9 @@ class HandlerContext:
     async def write_transaction(
         self, request: web.Request
     ) -> AsyncIterator[tuple[AsyncConnection, AuthorizationContext]]:
-        """A transaction of a `bearer` route, and what its caller may do as of it: what the guard found before the body
-        came, or remembered, may have been taken away since. Raises what the guard would raise; DatabaseUnavailable.
+        """A write transaction of a `bearer` route, and the caller's authorization as of this transaction: what the
+        guard read before the body was received, or took from its cache, may have been revoked since. Raises what the
+        guard raises, and DatabaseUnavailable.
         """
         async with self.database.write() as connection:
             yield connection, await reauthorize(request, connection, datetime.now(UTC))
@@ -58,6 +61,6 @@ class HandlerContext:
     async def session_transaction(
         self, request: web.Request
     ) -> AsyncIterator[tuple[AsyncConnection, AuthenticatedCredential]]:
-        """The same on a `session` route: a transaction, and whose session it is as of it."""
+        """The same for a `session` route: a write transaction, and the session's credential as of it."""
         async with self.database.write() as connection:
             yield connection, await reauthenticate(request, connection, datetime.now(UTC))

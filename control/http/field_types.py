@@ -1,4 +1,4 @@
-"""Texts of bodies and answers; those that people choose say in words what they must be."""
+"""String types of request and response bodies. Types of values that people choose describe what is valid."""
 
 from typing import Annotated
 

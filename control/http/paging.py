@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 
 class PageRequest(NamedTuple):
-    """Which part of a list is wanted: at most `limit` items behind the one with key `after` (None: from the start)."""
+    """The requested part of a list: at most `limit` items after the one with key `after` (None: from the start)."""
 
     limit: int
     after: str | None
 
 
 def parse_page_request(request: web.Request, cursors: CursorSigner, binding: bytes) -> PageRequest:
-    """Raises BadRequest for a limit out of bounds and a cursor of another list."""
+    """Raises BadRequest for a limit out of bounds and for a cursor of another list."""
     issues = Issues()
     limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
     cursor = bounded_text(request.query, "cursor", 0, MAX_CURSOR_LENGTH, issues)
@@ -51,7 +51,7 @@ def page_body(
     cursors: CursorSigner,
     binding: bytes,
 ) -> dict[str, Any]:
-    """`found` holds up to one item more than the page: that one tells whether there is a next page."""
+    """The JSON body of a page. `found` has up to one item more than the page; that item means there is a next page."""
     items = found[: page.limit]
     has_more = len(found) > page.limit
     return {

@@ -1,4 +1,4 @@
-"""`/auth/user`, `/auth/organizations`, `/auth/password`: one's own account."""
+"""`/auth/user`, `/auth/organizations`, `/auth/password`: the caller's own account."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from proto.identity import Role
 
 
 class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What changes of one's account; what is not given stays."""
+    """Changes to the account; omitted fields stay as they are."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     locale: Locale | msgspec.UnsetType = msgspec.UNSET
@@ -34,14 +34,14 @@ class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 
 
 class PasswordChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The password in use, and the one to come."""
+    """The current password and the new one."""
 
     current: PasswordInput
     password: NewPassword
 
 
 class OwnOrganization(msgspec.Struct, frozen=True, rename="camel"):
-    """An organization that one is a member of. `current`: that this session is in."""
+    """An organization that the user is a member of. `current`: the one that this session is in."""
 
     id: str
     slug: Slug
@@ -51,7 +51,7 @@ class OwnOrganization(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OwnOrganizations(msgspec.Struct, frozen=True):
-    """Organizations that one may log in to, by slug."""
+    """Organizations that the user may log in to, by slug."""
 
     data: Annotated[list[OwnOrganization], Meta(max_length=MAX_ORGANIZATIONS)]
 
@@ -73,14 +73,14 @@ CHANGE_PASSWORD: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The handlers, with what they need."""
+    """Handlers of the caller's own account, and their dependencies."""
 
     context: HandlerContext
     throttle: LoginThrottle
     passwords: Passwords
 
     def routes(self) -> list[Route]:
-        """Every route of this resource, for sessions."""
+        """Every route of the account; all need a session."""
         return [
             Route("GET", "/auth/user", self.show, session(), operation=SHOW),
             Route("PATCH", "/auth/user", self.change, session(), operation=CHANGE),
@@ -89,13 +89,13 @@ class Accounts:
         ]
 
     async def show(self, request: web.Request) -> web.StreamResponse:
-        """Show one's account."""
+        """Show the account."""
         async with self.context.database.read() as connection:
             user = await user_repository.get_user(connection, authenticated_credential(request).principal_id)
         return json_response(user_body(user))
 
     async def change(self, request: web.Request) -> web.StreamResponse:
-        """Change one's account."""
+        """Change the account."""
         body = await self.context.read_body(request, UserChange)
         given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
         async with self.context.session_transaction(request) as (connection, caller):
@@ -103,28 +103,28 @@ class Accounts:
                 connection, caller.principal_id, name=given.pop("name", None), values=given
             )
             user = await user_repository.get_user(connection, caller.principal_id)
-            told = {"name": user.name, "locale": user.locale, "theme": user.theme}
+            data = {"name": user.name, "locale": user.locale, "theme": user.theme}
             by = partial(session_actor, caller)
-            await record_in_all_orgs(connection, user.id, by, "user.update", told, request_id(request))
+            await record_in_all_orgs(connection, user.id, by, "user.update", data, request_id(request))
         return json_response(user_body(user))
 
     async def list_organizations(self, request: web.Request) -> web.StreamResponse:
-        """List the organizations that one is in.
+        """List the user's organizations.
 
         A session is in one of them; `/auth/login` with `orgSlug` starts one in another.
         """
         caller = authenticated_credential(request)
         async with self.context.database.read() as connection:
             found = await member_repository.list_organizations(connection, caller.principal_id, MAX_ORGANIZATIONS)
-        shown = [
+        items = [
             OwnOrganization(org.id, org.slug, org.name, role, current=org.id == caller.org_id) for org, role in found
         ]
-        return json_response(OwnOrganizations(shown))
+        return json_response(OwnOrganizations(items))
 
     async def change_password(self, request: web.Request) -> web.StreamResponse:
-        """Change one's password.
+        """Change the password.
 
-        Every other session of the account ends by it, in whatever organization.
+        All other sessions of the account end, in every organization.
         """
         body = await self.context.read_body(request, PasswordChange)
         caller = authenticated_credential(request)

@@ -1,4 +1,4 @@
-"""The audit of what somebody does with his account: each organization that he is in is told."""
+"""Audit events of a user account: recorded in every organization that the user is a member of."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,7 +11,7 @@ from control.audit.record import Actor, record
 
 
 def session_actor(caller: AuthenticatedCredential, org_id: str) -> Actor:
-    """Who has a session, as an organization is told: of the session only the one that it is in."""
+    """The audit actor of a session. Only the organization that the session is in gets the session's id."""
     return Actor(
         org_id, caller.principal_id, caller.kind, token_id=caller.token_id if org_id == caller.org_id else None
     )
@@ -25,7 +25,9 @@ async def record_in_all_orgs(
     data: Mapping[str, object],
     request_id: str,
 ) -> None:
-    """An event about a user in the audit of every organization that he is in; `by` is asked with the id of each."""
+    """Record an event about a user in every organization that the user is a member of. `actor_for` gets each
+    organization's id.
+    """
     found = sa.select(memberships.c.org_id).where(memberships.c.principal_id == user_id).order_by(memberships.c.org_id)
     for org_id in (await connection.scalars(found)).all():
         await record(connection, actor_for(org_id), action, user_id, data, request_id)

@@ -1,4 +1,4 @@
-"""The first organization, project, key and token of an empty store: a first start ends with something to use."""
+"""Provisions the first organization, project, project key and access token of an empty database."""
 
 from collections.abc import Awaitable, Callable
 
@@ -11,7 +11,7 @@ from proto.identity import PrincipalKind, Role, format_dsn
 
 
 class Bootstrap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a newcomer needs, secrets among it; encoded as JSON it is the content of `bootstrap.json`."""
+    """What the first start creates, including secrets; encoded as JSON it is the content of `bootstrap.json`."""
 
     base_url: str
     org_slug: str
@@ -28,31 +28,31 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 async def bootstrap(
     database: Database,
     base_url: str,
-    deliver: Callable[[Bootstrap], None] = lambda _made: None,
+    deliver: Callable[[Bootstrap], None] = lambda _created: None,
     record: Callable[[AsyncConnection, Bootstrap], Awaitable[None]] | None = None,
     *,
     org_slug: str = "default",
     project_slug: str = "default",
 ) -> Bootstrap | None:
-    """Make all of it in one transaction; None, and nothing done, when there is an organization already.
+    """Provision everything in one transaction. Returns None and changes nothing when there is an organization already.
 
-    `tell` writes what else belongs to it in the transaction. `deliver` is called before the commit: what it raises
-    undoes everything, so no secret is made and then lost.
+    `record` adds to the same transaction. `deliver` is called before the commit: if it raises, everything is rolled
+    back, so no secret is created and then lost.
     """
     async with database.write() as connection:
         if await organization_repository.has_any_organization(connection):
             return None
-        made = await provision(connection, base_url, org_slug, project_slug)
+        created = await provision(connection, base_url, org_slug, project_slug)
         if record is not None:
-            await record(connection, made)
-        deliver(made)
-    return made
+            await record(connection, created)
+        deliver(created)
+    return created
 
 
 async def provision(
     connection: AsyncConnection, base_url: str, org_slug: str, project_slug: str, monthly_items: int = 0
 ) -> Bootstrap:
-    """An organization with an owner and a token of his, a project and its key. Raises SlugTaken."""
+    """Create an organization with an owner and the owner's token, and a project with its key. Raises SlugTaken."""
     organization = await organization_repository.create_organization(
         connection, org_slug, org_slug.capitalize(), monthly_items
     )

@@ -1,6 +1,6 @@
-"""Invitations: whoever holds one may become a member, once and until it expires.
+"""Invitations: the holder of one may become a member, once and until it expires.
 
-Every function works within the transaction of its caller. The secret is returned once; the store holds its SHA-256.
+Every function runs in the caller's transaction. The secret is returned once; the database holds its SHA-256.
 """
 
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ LIFETIME: Final = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class StoredInvitation:
-    """`accepted_at` or `revoked_at`, when it is one of these; else it is open until `expires_at`."""
+    """An invitation. It is open until `expires_at`, unless `accepted_at` or `revoked_at` is set."""
 
     id: str
     org_id: str
@@ -47,7 +47,7 @@ class StoredInvitation:
 
 @dataclass(frozen=True, slots=True)
 class IssuedInvitation:
-    """An invitation and, this once, its secret. `replaced`: ids of those that it takes the place of."""
+    """An invitation and, only here, its secret. `replaced`: ids of the invitations that it replaces."""
 
     invitation: StoredInvitation
     secret: str = field(repr=False)
@@ -55,21 +55,21 @@ class IssuedInvitation:
 
 
 def require_can_invite(by: AuthorizationContext) -> None:
-    """Forbidden for whatever is no person who acts for himself: what it invites would be a person, and could approve
-    what it has asked for.
+    """Raises Forbidden unless `by` is a user acting for itself. Otherwise an agent could invite a user who then
+    approves the agent's own requests.
     """
     if by.kind is not PrincipalKind.USER or by.on_behalf_of is not None:
         raise Forbidden("People are invited by people: no agent or service invites, and nobody on behalf of another.")
 
 
 async def invite(connection: AsyncConnection, by: AuthorizationContext, email: str, role: Role) -> IssuedInvitation:
-    """An invitation in the place of open ones to the same address."""
+    """Create an invitation; open ones to the same address are revoked."""
     now = to_milliseconds(datetime.now(UTC))
     address = normalize_email(email)
-    earlier = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & _is_open(now)
-    replaced = tuple((await connection.execute(sa.select(invitations.c.id).where(earlier))).scalars())
-    await connection.execute(invitations.update().where(earlier).values(revoked_at=now))
-    made = StoredInvitation(
+    same_address = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & _is_open(now)
+    replaced = tuple((await connection.execute(sa.select(invitations.c.id).where(same_address))).scalars())
+    await connection.execute(invitations.update().where(same_address).values(revoked_at=now))
+    invitation = StoredInvitation(
         id=new_id("inv"),
         org_id=by.org_id,
         email=address,
@@ -81,11 +81,11 @@ async def invite(connection: AsyncConnection, by: AuthorizationContext, email: s
         revoked_at=None,
     )
     secret = new_invitation()
-    with_token = await issuing_token(connection, by)
-    row = {name: getattr(made, name) for name in StoredInvitation.__slots__} | {"role": role.value}
-    row["minted_with"] = None if with_token is None else with_token.id
+    token = await issuing_token(connection, by)
+    row = {name: getattr(invitation, name) for name in StoredInvitation.__slots__} | {"role": role.value}
+    row["minted_with"] = None if token is None else token.id
     await connection.execute(invitations.insert().values(**row, hash=hash_secret(secret)))
-    return IssuedInvitation(made, secret, replaced)
+    return IssuedInvitation(invitation, secret, replaced)
 
 
 async def is_member(connection: AsyncConnection, org_id: str, email: str) -> bool:
@@ -101,7 +101,7 @@ async def is_member(connection: AsyncConnection, org_id: str, email: str) -> boo
 async def list_invitations(
     connection: AsyncConnection, org_id: str, before_id: str | None, limit: int
 ) -> list[StoredInvitation]:
-    """At most `limit`, newest first, from the first older than `before_id`."""
+    """At most `limit` invitations, newest first, starting with the first one older than `before_id`."""
     page = sa.select(invitations).where(invitations.c.org_id == org_id).order_by(invitations.c.id.desc())
     if before_id is not None:
         page = page.where(invitations.c.id < before_id)
@@ -109,7 +109,7 @@ async def list_invitations(
 
 
 async def revoke(connection: AsyncConnection, org_id: str, invitation_id: str) -> bool | None:
-    """It can be accepted no more; False, and nothing, when that is so already. None when there is none of this id."""
+    """Revoke an invitation. False when it was revoked or accepted before; None when there is none with this id."""
     where = (invitations.c.org_id == org_id) & (invitations.c.id == invitation_id)
     now = to_milliseconds(datetime.now(UTC))
     unused = invitations.c.revoked_at.is_(None) & invitations.c.accepted_at.is_(None)
@@ -122,16 +122,14 @@ async def revoke(connection: AsyncConnection, org_id: str, invitation_id: str) -
 async def revoke_created_by(
     connection: AsyncConnection, org_id: str, creator_ids: sa.Select[tuple[str]], now: datetime
 ) -> None:
-    """Those that wait and were made by one of these."""
-    waiting = (invitations.c.org_id == org_id) & _is_open(now)
-    made = invitations.update().where(waiting, invitations.c.created_by.in_(creator_ids)).values(revoked_at=now)
-    await connection.execute(made)
+    """Revoke the open invitations that one of these principals created."""
+    open_in_org = (invitations.c.org_id == org_id) & _is_open(now)
+    revoked = invitations.update().where(open_in_org, invitations.c.created_by.in_(creator_ids)).values(revoked_at=now)
+    await connection.execute(revoked)
 
 
 async def find_open(connection: AsyncConnection, secret: str, now: datetime) -> StoredInvitation | None:
-    """The invitation with this secret, when it can be accepted: when whoever made it may give the role as things are
-    now.
-    """
+    """The invitation with this secret, if it can be accepted: it is open, and its inviter may still grant its role."""
     if not is_token(secret, INVITATION_PREFIX):
         return None
     found = sa.select(invitations).where(invitations.c.hash == hash_secret(secret), _is_open(now))
@@ -141,21 +139,21 @@ async def find_open(connection: AsyncConnection, secret: str, now: datetime) -> 
 
 
 async def accept(connection: AsyncConnection, invitation_id: str, principal_id: str, now: datetime) -> bool:
-    """Once; False when it cannot be any more."""
-    spent = (
+    """Accept the invitation, once; False when it is no longer open."""
+    accepted = (
         invitations.update()
         .where(invitations.c.id == invitation_id, _is_open(now))
         .values(accepted_at=to_milliseconds(now), accepted_by=principal_id)
     )
-    return (await connection.execute(spent)).rowcount == 1
+    return (await connection.execute(accepted)).rowcount == 1
 
 
 async def _inviter_still_entitled(connection: AsyncConnection, invitation: StoredInvitation) -> bool:
     found = await load_membership_statuses(connection, invitation.org_id, [invitation.created_by])
-    reach, maker = common_scopes(found, None), found[invitation.created_by]
-    if reach is None or any_disabled(found) or maker.kind is not PrincipalKind.USER:
+    scopes, inviter = common_scopes(found, None), found[invitation.created_by]
+    if scopes is None or any_disabled(found) or inviter.kind is not PrincipalKind.USER:
         return False
-    return ROLE_SCOPES[invitation.role] <= reach and (invitation.role is not Role.OWNER or maker.role is Role.OWNER)
+    return ROLE_SCOPES[invitation.role] <= scopes and (invitation.role is not Role.OWNER or inviter.role is Role.OWNER)
 
 
 def _is_open(now: datetime) -> sa.ColumnElement[bool]:

@@ -36,14 +36,14 @@ _INVALID_INVITATION: Final = "The invitation is not valid."
 
 
 class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who is invited, and as what."""
+    """The address to invite, and the role."""
 
     email: Email
     role: Role
 
 
 class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Who accepts. Where there is a user with the address already, `name` is not used."""
+    """The new member. `name` is ignored if a user with the address exists."""
 
     invite_token: SecretInput
     name: Name
@@ -66,7 +66,7 @@ class Invitation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MadeInvitation(Invitation, frozen=True, rename="camel"):
-    """An invitation just made: the one answer that holds its secret."""
+    """A new invitation; the only response that holds its secret."""
 
     invite_token: Annotated[str, Meta(description="What it is accepted with. It is shown this once.")]
 
@@ -103,7 +103,7 @@ ACCEPT: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Invitations:
-    """The handlers, with what they need."""
+    """Handlers of invitations, and their dependencies."""
 
     context: HandlerContext
     throttle: LoginThrottle
@@ -122,7 +122,7 @@ class Invitations:
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """List invitations, newest first, whatever has become of them."""
+        """List invitations, newest first, in every state."""
         caller = authorization_context(request)
         binding = f"invitations of {caller.org_id}".encode()
         page = parse_page_request(request, self.context.cursors, binding)
@@ -131,11 +131,11 @@ class Invitations:
         return json_response(page_body(found, page, invitation_body, lambda one: one.id, self.context.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
-        """Invite somebody.
+        """Create an invitation.
 
-        Only people invite: agents, services and tokens on somebody's behalf are answered 403. Whoever holds
-        `inviteToken` may accept it within seven days, as long as who invited him may still give the role. It is in this
-        answer and nowhere after. An open invitation to the same address is revoked.
+        Only users may invite: agents, services and tokens on behalf of somebody get 403. The holder of `inviteToken`
+        may accept the invitation within seven days, as long as the inviter may still grant the role. The token is in
+        this response and nowhere else. An open invitation to the same address is revoked.
         """
         store.require_can_invite(authorization_context(request))
         body = await self.context.read_body(request, NewInvitation)
@@ -144,22 +144,22 @@ class Invitations:
             member_repository.require_grantable(caller, body.role)
             if await store.is_member(connection, caller.org_id, body.email):
                 raise Conflict("The organization has a member with this e-mail address.")
-            made = await store.invite(connection, caller, body.email, body.role)
-            for replaced in made.replaced:
-                by = {"replacedBy": made.invitation.id}
-                await record(connection, caller, "invitation.revoke", replaced, by, request_id(request))
-            told = {"email": made.invitation.email, "role": body.role.value}
-            await record(connection, caller, "invitation.create", made.invitation.id, told, request_id(request))
-        shown = msgspec.structs.asdict(invitation_body(made.invitation))
-        return json_response(MadeInvitation(**shown, invite_token=made.secret), status=201)
+            issued = await store.invite(connection, caller, body.email, body.role)
+            for replaced in issued.replaced:
+                revoked_data = {"replacedBy": issued.invitation.id}
+                await record(connection, caller, "invitation.revoke", replaced, revoked_data, request_id(request))
+            data = {"email": issued.invitation.email, "role": body.role.value}
+            await record(connection, caller, "invitation.create", issued.invitation.id, data, request_id(request))
+        fields = msgspec.structs.asdict(invitation_body(issued.invitation))
+        return json_response(MadeInvitation(**fields, invite_token=issued.secret), status=201)
 
     async def revoke(self, request: web.Request) -> web.StreamResponse:
         """Revoke an invitation.
 
-        Again, or when it was accepted: the same answer, and nothing changes.
+        If it was revoked or accepted before, the response is the same and nothing changes.
         """
         invitation_id = request.match_info["invitationId"]
-        if INVITATION_ID.fullmatch(invitation_id) is None:  # a path may hold what no database column takes
+        if INVITATION_ID.fullmatch(invitation_id) is None:  # a path may hold characters that no database column accepts
             raise NotFound
         async with self.context.write_transaction(request) as (connection, caller):
             revoked = await store.revoke(connection, caller.org_id, invitation_id)
@@ -172,8 +172,8 @@ class Invitations:
     async def accept(self, request: web.Request) -> web.StreamResponse:
         """Accept an invitation.
 
-        Makes the user, or, where there is one with the invited address, makes him a member: then the password must be
-        his.
+        Creates the user. If a user with the invited address exists, that user becomes a member; the password must be
+        that user's.
         """
         body = await self.context.read_body(request, Acceptance)
         await self.issuer.ensure_key_published()
@@ -182,20 +182,20 @@ class Invitations:
         if found is None:
             await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
             raise Unauthorized(_INVALID_INVITATION)
-        known, hashed = await self._authenticate_or_hash(request, found.email, body.password)
+        existing, hashed = await self._authenticate_or_hash(request, found.email, body.password)
         async with self.context.database.write() as connection:
-            user = await self._reload_or_create_user(connection, known, found.email, body.name, hashed)
-            continued = await _add_member(connection, request, body.invite_token, user)
+            user = await self._reload_or_create_user(connection, existing, found.email, body.name, hashed)
+            issued = await _add_member(connection, request, body.invite_token, user)
         self.context.guards.invalidate_bearers(found.org_id)
-        return json_response(self.issuer.issue(continued, user), status=201)
+        return json_response(self.issuer.issue(issued, user), status=201)
 
     async def _authenticate_or_hash(self, request: web.Request, email: str, password: str) -> tuple[User | None, str]:
-        """The user with the address, who has shown his password; else the hash of what is to be one. Raises
-        NotRecognized, BadRequest for one that is too short to be made.
+        """The existing user with the address, after verifying the password; else the hash for a new user. Raises
+        InvalidCredentials; BadRequest for a new password that is too short.
         """
         async with self.context.database.read() as connection:
-            known = await user_repository.find_user_by_email(connection, email)
-        if known is not None:
+            existing = await user_repository.find_user_by_email(connection, email)
+        if existing is not None:
             async with self.throttle.attempt(request, email):
                 return await self.logins.authenticate(email, password), ""
         if len(password) < MIN_LENGTH:
@@ -204,19 +204,19 @@ class Invitations:
         return None, await self.passwords.hash(password)
 
     async def _reload_or_create_user(
-        self, connection: AsyncConnection, known: User | None, email: str, name: str, hashed: str
+        self, connection: AsyncConnection, existing: User | None, email: str, name: str, hashed: str
     ) -> User:
-        """Who was recognized, as of now; else a new one. Raises Unauthorized, EmailTaken."""
-        if known is None:
+        """The authenticated user as of this transaction, else a new one. Raises Unauthorized, EmailTaken."""
+        if existing is None:
             return await user_repository.create_user(connection, email, name, hashed)
-        user = await user_repository.reload_if_unchanged(connection, known)
+        user = await user_repository.reload_if_unchanged(connection, existing)
         if user is None:
             raise Unauthorized(_INVALID_INVITATION)
         return user
 
 
 def invitation_body(invitation: store.StoredInvitation) -> Invitation:
-    """As the API shows it."""
+    """The API representation."""
     return Invitation(
         id=invitation.id,
         email=invitation.email,
@@ -237,16 +237,16 @@ def _invitation_state(invitation: store.StoredInvitation, now: datetime) -> Invi
 
 
 async def _add_member(connection: AsyncConnection, request: web.Request, secret: str, user: User) -> IssuedSession:
-    """Make the user a member, with a session. Raises Unauthorized when somebody else was faster, or the invitation is
-    worth nothing any more; Conflict.
+    """Add the user as a member and start a session. Raises Unauthorized when the invitation can no longer be accepted,
+    Conflict when the user is a member already.
     """
     now = datetime.now(UTC)
     invitation = await store.find_open(connection, secret, now)
     if invitation is None or not await store.accept(connection, invitation.id, user.id, now):
         raise Unauthorized(_INVALID_INVITATION)
     await organization_repository.add_membership(connection, invitation.org_id, user.id, invitation.role)
-    continued = await session_repository.start(connection, invitation.org_id, user.id, ("pwd",), now)
-    actor = Actor(invitation.org_id, user.id, PrincipalKind.USER, token_id=continued.session.id)
-    told = {"role": invitation.role.value, "invitedBy": invitation.created_by}
-    await record(connection, actor, "invitation.accept", invitation.id, told, request_id(request))
-    return continued
+    issued = await session_repository.start(connection, invitation.org_id, user.id, ("pwd",), now)
+    actor = Actor(invitation.org_id, user.id, PrincipalKind.USER, token_id=issued.session.id)
+    data = {"role": invitation.role.value, "invitedBy": invitation.created_by}
+    await record(connection, actor, "invitation.accept", invitation.id, data, request_id(request))
+    return issued

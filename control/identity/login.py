@@ -1,4 +1,4 @@
-"""`/auth`: log in, go on with a session, end it; and the keys that access tokens are signed with."""
+"""`/auth`: log in, refresh and end a session; list the public keys of access tokens."""
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,13 +29,13 @@ from control.identity.session_repository import IssuedSession, RefreshFailure, S
 from control.identity.user_repository import User
 from proto.identity import PrincipalKind
 
-MAX_ORGANIZATIONS: Final = 1_000  # that one person is in
-MAX_NAMED_ORGANIZATIONS: Final = 20  # of them in a message
+MAX_ORGANIZATIONS: Final = 1_000  # that one user is a member of
+MAX_NAMED_ORGANIZATIONS: Final = 20  # listed in an error message
 _INVALID_CREDENTIALS: Final = "The e-mail address, the password or the second factor is not valid."
 
 
 class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Who logs in. `orgSlug`: where to, for who is in several organizations."""
+    """Credentials. `orgSlug` selects the organization for a user who is in several."""
 
     email: Email
     password: PasswordInput
@@ -44,7 +44,7 @@ class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
 
 
 class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The token that a session goes on with, or is ended by."""
+    """The refresh token of the session to refresh or to end."""
 
     refresh_token: SecretInput
 
@@ -61,7 +61,7 @@ class Jwk(msgspec.Struct, frozen=True):
 
 
 class KeySet(msgspec.Struct, frozen=True):
-    """Keys that access tokens of sessions may be signed with (RFC 7517)."""
+    """Public keys that verify access tokens of sessions (RFC 7517)."""
 
     keys: Annotated[list[Jwk], Meta(max_length=100)]
 
@@ -90,7 +90,7 @@ LIST_KEYS: Final = Operation("listSigningKeys", TAG, (ResponseSpec("The keys.", 
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """The handlers, with what they need."""
+    """Handlers of login, refresh and logout, and their dependencies."""
 
     context: HandlerContext
     throttle: LoginThrottle
@@ -99,7 +99,7 @@ class Logins:
     issuer: SessionIssuer
 
     def routes(self) -> list[Route]:
-        """Every route of this resource; those who call have nothing else to show yet."""
+        """Every route of this resource; all are anonymous."""
         return [
             Route("POST", "/auth/login", self.login, anonymous(), operation=LOGIN),
             Route("POST", "/auth/refresh", self.refresh, anonymous(), operation=REFRESH),
@@ -110,37 +110,37 @@ class Logins:
     async def login(self, request: web.Request) -> web.StreamResponse:
         """Log in with a password.
 
-        Who has a second factor sends it along as `totp`; without it the session answers 401 `mfa_required` until it is
-        shown to `/auth/totp/verify`.
+        A user with a second factor sends its code as `totp`. Without it, requests of the session get 401 `mfa_required`
+        until `/auth/totp/verify` has accepted a code.
         """
         body = await self.context.read_body(request, Login)
         await self.issuer.ensure_key_published()
         async with self.throttle.attempt(request, body.email):
             user = await self.authenticate(body.email, body.password)
             async with self.context.database.write() as connection:
-                continued, user = await self._start_session(connection, request, user, body)
-        return json_response(self.issuer.issue(continued, user))
+                issued, user = await self._start_session(connection, request, user, body)
+        return json_response(self.issuer.issue(issued, user))
 
     async def refresh(self, request: web.Request) -> web.StreamResponse:
-        """Go on with a session.
+        """Refresh a session.
 
-        The refresh token is spent by this. One that was spent before ends the session: one of the two who have it has
-        stolen it. For ten seconds it passes again, as the answer may have been lost.
+        This consumes the refresh token. A token that was consumed before ends the session, because it may be stolen.
+        For ten seconds it is accepted again, because the response may have been lost.
         """
         body = await self.context.read_body(request, Refresh)
         await self.issuer.ensure_key_published()
         await self._check_refresh_rate(request, body.refresh_token)
-        continued, user = await self._refresh_session(request, body.refresh_token)
-        if continued is None or user is None:
+        issued, user = await self._refresh_session(request, body.refresh_token)
+        if issued is None or user is None:
             await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
             raise Unauthorized("The refresh token is not valid.")
-        return json_response(self.issuer.issue(continued, user))
+        return json_response(self.issuer.issue(issued, user))
 
     async def logout(self, request: web.Request) -> web.StreamResponse:
         """End a session.
 
-        Its access tokens stop working in this process at once, in others within five seconds. A token of a session
-        that is over already, or of none, gets the same answer.
+        Its access tokens stop working in this process at once, in others within five seconds. A token of a session that
+        has ended, or of none, gets the same response.
         """
         body = await self.context.read_body(request, Refresh)
         async with self.context.database.write() as connection:
@@ -154,21 +154,23 @@ class Logins:
 
     async def list_keys(self, _request: web.Request) -> web.StreamResponse:
         """List the public keys of access tokens."""
-        with suppress(KeyWithdrawn):  # those of other processes are good yet
+        with suppress(KeyWithdrawn):  # keys of other processes are still trusted
             await self.issuer.ensure_key_published()
         found = await self.issuer.trusted_keys()
         headers = {"Cache-Control": "public, max-age=300"}
         return json_response({"keys": [key.jwk() for key in found]}, headers=headers)
 
     async def authenticate(self, email: str, password: str) -> User:
-        """The user whose password it is, a moment ago: `users.still` says whether it still is. Raises NotRecognized."""
+        """The user with this address and password; `user_repository.reload_if_unchanged` checks later that both still
+        match. Raises InvalidCredentials.
+        """
         user = await self._verify_password(email, password)
         if not self.passwords.needs_rehash(user.password_hash or ""):
             return user
-        renewed = await self.passwords.hash(password)
+        new_hash = await self.passwords.hash(password)
         async with self.context.database.write() as connection:
-            done = await user_repository.rehash_password(connection, user, renewed)
-        return replace(user, password_hash=renewed) if done else await self._verify_password(email, password)
+            replaced = await user_repository.rehash_password(connection, user, new_hash)
+        return replace(user, password_hash=new_hash) if replaced else await self._verify_password(email, password)
 
     async def _verify_password(self, email: str, password: str) -> User:
         async with self.context.database.read() as connection:
@@ -179,23 +181,25 @@ class Logins:
         return user
 
     async def _start_session(
-        self, connection: AsyncConnection, request: web.Request, seen: User, body: Login
+        self, connection: AsyncConnection, request: web.Request, authenticated: User, body: Login
     ) -> tuple[IssuedSession, User]:
-        """A session of the user who was recognized, and the user as of now. Without one no code is spent. Raises
-        NotRecognized, Forbidden, BadRequest.
+        """Start a session of an authenticated user; returns it and the user as of this transaction. If no session is
+        started, no code is consumed. Raises InvalidCredentials, Forbidden, BadRequest.
         """
-        user = await user_repository.reload_if_unchanged(connection, seen)
+        user = await user_repository.reload_if_unchanged(connection, authenticated)
         if user is None:
             raise InvalidCredentials(_INVALID_CREDENTIALS)
         methods = await self._auth_methods(connection, user, body.totp)
-        owing = user.has_factor and len(methods) == 1
-        org_id = await _select_organization(connection, user, body.org_slug, naming=not owing)
-        continued = await session_repository.start(connection, org_id, user.id, methods, datetime.now(UTC))
-        await _record_audit(connection, request, continued.session, "session.start", {"methods": list(methods)})
-        return continued, user
+        mfa_pending = user.has_factor and len(methods) == 1
+        org_id = await _select_organization(connection, user, body.org_slug, naming=not mfa_pending)
+        issued = await session_repository.start(connection, org_id, user.id, methods, datetime.now(UTC))
+        await _record_audit(connection, request, issued.session, "session.start", {"methods": list(methods)})
+        return issued, user
 
     async def _auth_methods(self, connection: AsyncConnection, user: User, code: str | None) -> tuple[str, ...]:
-        """How the user was authenticated, the second factor among it if it was given and is asked for."""
+        """How the user was authenticated, including the second factor if one is enabled and a code was sent. Raises
+        InvalidCredentials for a wrong code.
+        """
         if code is None or not user.has_factor:
             return ("pwd",)
         method = await self.mfa_secrets.consume_code(connection, user, code, datetime.now(UTC))
@@ -204,7 +208,7 @@ class Logins:
         return ("pwd", method)
 
     async def _check_refresh_rate(self, request: web.Request, refresh_token: str) -> None:
-        """Raises RateLimited for a session that goes on too often, and leaves it and its token as they are."""
+        """Raises RateLimited for a session that is refreshed too often; the session and its token stay valid."""
         async with self.context.database.read() as connection:
             session = await session_repository.find_by_token(connection, refresh_token)
         if session is not None:
@@ -213,12 +217,14 @@ class Logins:
     async def _refresh_session(
         self, request: web.Request, refresh_token: str
     ) -> tuple[IssuedSession | None, User | None]:
-        """The session and its user, as long as that one is a member; what became of it is committed either way."""
+        """The refreshed session and its user, if the user is still a member; else None. The outcome is committed either
+        way.
+        """
         now = datetime.now(UTC)
         async with self.context.database.write() as connection:
-            continued, session, reason = await _try_refresh(connection, refresh_token, now)
-            if continued is not None:
-                return continued, await user_repository.get_user(connection, continued.session.principal_id)
+            issued, session, reason = await _try_refresh(connection, refresh_token, now)
+            if issued is not None:
+                return issued, await user_repository.get_user(connection, issued.session.principal_id)
             ended = session is not None and await self._end_session(connection, request, session, reason)
         if ended and session is not None:
             self.context.guards.invalidate_sessions(session.principal_id)
@@ -227,7 +233,7 @@ class Logins:
     async def _end_session(
         self, connection: AsyncConnection, request: web.Request, session: Session, reason: str
     ) -> bool:
-        """Whether it was not over yet."""
+        """End the session; False when it had ended before."""
         ended = await session_repository.end(connection, session.id, datetime.now(UTC))
         if ended:
             await _record_audit(connection, request, session, "session.end", {"reason": reason})
@@ -235,8 +241,9 @@ class Logins:
 
 
 async def _select_organization(connection: AsyncConnection, user: User, org_slug: str | None, *, naming: bool) -> str:
-    """Where to the user logs in. Raises Forbidden for who is not there, BadRequest for who must say where; it names his
-    organizations if he has shown that he is who he is (`naming`).
+    """The organization to log in to. Raises Forbidden for a user who is not a member of it, BadRequest for a user of
+    several organizations who named none; with `naming`, the error lists them, which only a fully authenticated user may
+    see.
     """
     found = await member_repository.list_organizations(connection, user.id, MAX_ORGANIZATIONS)
     slugs = {organization.slug: organization.id for organization, _ in found}
@@ -253,14 +260,14 @@ async def _select_organization(connection: AsyncConnection, user: User, org_slug
 async def _try_refresh(
     connection: AsyncConnection, refresh_token: str, now: datetime
 ) -> tuple[IssuedSession | None, Session | None, str]:
-    """The session as it goes on; else the one that is to be ended, if any, and why."""
+    """The refreshed session; else the session to end, if any, and the reason."""
     outcome = await session_repository.refresh(connection, refresh_token, now)
     if isinstance(outcome, IssuedSession):
         if await _is_active(connection, outcome.session):
             return outcome, None, ""
         return None, outcome.session, "its user is no member any more"
-    why, session = outcome
-    return None, session if why is RefreshFailure.REUSED else None, "a refresh token was used twice"
+    failure, session = outcome
+    return None, session if failure is RefreshFailure.REUSED else None, "a refresh token was used twice"
 
 
 async def _is_active(connection: AsyncConnection, session: Session) -> bool:
@@ -271,6 +278,6 @@ async def _is_active(connection: AsyncConnection, session: Session) -> bool:
 async def _record_audit(
     connection: AsyncConnection, request: web.Request, session: Session, action: str, data: dict[str, Any]
 ) -> None:
-    """The audit of the session's organization."""
+    """Record an event in the session's organization."""
     actor = Actor(session.org_id, session.principal_id, PrincipalKind.USER, token_id=session.id)
     await record(connection, actor, action, session.id, data, request_id(request))

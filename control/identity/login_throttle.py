@@ -1,4 +1,4 @@
-"""Attempts to be somebody: one at a time for each account, and after a few failures none for a while."""
+"""Limits login attempts: one at a time per account, and none for a while after several failures."""
 
 import asyncio
 import hashlib
@@ -15,11 +15,11 @@ from proto.identity import normalize_email
 
 
 class InvalidCredentials(Unauthorized):
-    """401: password or second factor are not those of the account, or there is no such account."""
+    """401: the password or second factor is wrong, or there is no such account."""
 
 
 class ReauthenticationFailed(Forbidden):
-    """403: the session is good, but what was to confirm that its user is still there is not right."""
+    """403: the session is valid, but the password or code that was to confirm the user's presence is wrong."""
 
 
 @dataclass
@@ -29,37 +29,37 @@ class _AccountLock:
 
 
 class LoginThrottle:
-    """Shared by all routes that compare a password or a code."""
+    """Shared by all routes that verify a password or a code."""
 
     def __init__(self) -> None:
         self._locks: dict[str, _AccountLock] = {}
 
     @asynccontextmanager
     async def attempt(self, request: web.Request, email: str) -> AsyncIterator[None]:
-        """Around one attempt, which raises NotRecognized or NotConfirmed when it fails. RateLimited after too many
-        failures of the account; what is unknown is an account, too. One at a time, so that nobody gets more guesses
-        by making them all at once.
+        """Surrounds one attempt; InvalidCredentials and ReauthenticationFailed raised inside count as failures. Raises
+        RateLimited after too many failures of the account or the address; addresses without an account are counted
+        alike. Attempts of one account run one at a time, so that parallel requests get no additional guesses.
         """
         account = hashlib.sha256(normalize_email(email).encode("utf-8", "surrogatepass")).hexdigest()
-        admission = request.app[RATE_LIMITS]
+        rate_limits = request.app[RATE_LIMITS]
         async with self._account_lock(account):
-            await admission.check_address(request, LimitClass.FAILED_BEARER)
-            await admission.check_account(request, LimitClass.FAILED_LOGIN, account)
+            await rate_limits.check_address(request, LimitClass.FAILED_BEARER)
+            await rate_limits.check_account(request, LimitClass.FAILED_LOGIN, account)
             try:
                 yield
             except (InvalidCredentials, ReauthenticationFailed):
-                await admission.record_account_failure(request, LimitClass.FAILED_LOGIN, account)
-                await admission.record_address_failure(request, LimitClass.FAILED_BEARER)
+                await rate_limits.record_account_failure(request, LimitClass.FAILED_LOGIN, account)
+                await rate_limits.record_address_failure(request, LimitClass.FAILED_BEARER)
                 raise
 
     @asynccontextmanager
     async def _account_lock(self, account: str) -> AsyncIterator[None]:
-        turn = self._locks.setdefault(account, _AccountLock())
-        turn.waiting += 1
+        entry = self._locks.setdefault(account, _AccountLock())
+        entry.waiting += 1
         try:
-            async with turn.lock:
+            async with entry.lock:
                 yield
         finally:
-            turn.waiting -= 1
-            if not turn.waiting:
+            entry.waiting -= 1
+            if not entry.waiting:
                 del self._locks[account]

@@ -1,7 +1,7 @@
-"""Members of an organization, and the principals of it that are no users: agents and services.
+"""Members of an organization, and its machine principals: agents and services.
 
-Every function works within the transaction of its caller; after a change the caller tells the guards. An organization
-is never left without an owner who can log in.
+Every function runs in the caller's transaction; after a change the caller notifies the guards. An organization always
+keeps an owner who can log in.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from control.identity import invitation_repository, organization_repository, ses
 from control.identity.organization_repository import StoredOrganization
 from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role, Scope
 
-MAX_OWNED: Final = 200  # agents and services of one user in one organization, with all that these own
+MAX_OWNED: Final = 200  # agents and services of one user in one organization, including those owned by other machines
 MAX_MACHINES: Final = 5_000  # agents and services in one organization
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """A principal in an organization. `email` and `has_factor` are of users that log in."""
+    """A principal in an organization. Only users that log in have `email` and `has_factor`."""
 
     id: str
     kind: PrincipalKind
@@ -54,7 +54,7 @@ _MEMBERS: Final = (
 
 
 async def list_members(connection: AsyncConnection, org_id: str, after_id: str, limit: int) -> list[StoredMember]:
-    """At most `limit` members of every kind, in the order of their ids, from the first behind `after_id`."""
+    """At most `limit` members of every kind, by id, starting after `after_id`."""
     page = _MEMBERS.where(memberships.c.org_id == org_id, memberships.c.principal_id > after_id)
     rows = await connection.execute(page.order_by(memberships.c.principal_id).limit(limit))
     return [_member(row) for row in rows.mappings()]
@@ -63,7 +63,7 @@ async def list_members(connection: AsyncConnection, org_id: str, after_id: str, 
 async def list_machines(
     connection: AsyncConnection, org_id: str, owner_id: str | None, after_id: str, limit: int
 ) -> list[StoredMember]:
-    """At most `limit` agents and services, of one owner or (None) of all."""
+    """At most `limit` agents and services of one owner (None: of all), by id, starting after `after_id`."""
     page = _MEMBERS.where(
         memberships.c.org_id == org_id,
         memberships.c.principal_id > after_id,
@@ -85,7 +85,7 @@ async def find_member(connection: AsyncConnection, org_id: str, principal_id: st
 async def list_organizations(
     connection: AsyncConnection, principal_id: str, limit: int
 ) -> list[tuple[StoredOrganization, Role]]:
-    """At most `limit` organizations that the principal is in, by slug, with its roles there."""
+    """At most `limit` organizations that the principal is a member of, by slug, each with the principal's role."""
     found = (
         sa.select(organizations, memberships.c.role)
         .join_from(memberships, organizations, organizations.c.id == memberships.c.org_id)
@@ -101,7 +101,9 @@ async def list_organizations(
 
 
 def require_grantable(by: AuthorizationContext, role: Role) -> None:
-    """Forbidden for a role that the bearer cannot give: owners are made by owners, and no role beyond his reach."""
+    """Raises Forbidden for a role that `by` may not grant: OWNER unless `by` is an owner, and roles with scopes it
+    lacks.
+    """
     if role is Role.OWNER and by.role is not Role.OWNER:
         raise Forbidden("Only an owner makes somebody an owner.")
     if not ROLE_SCOPES[role] <= by.scopes:
@@ -109,14 +111,14 @@ def require_grantable(by: AuthorizationContext, role: Role) -> None:
 
 
 def require_changeable(by: AuthorizationContext, member: StoredMember) -> None:
-    """Forbidden for an owner when the bearer is none."""
+    """Raises Forbidden for an owner unless `by` is an owner."""
     if member.role is Role.OWNER and by.role is not Role.OWNER:
         raise Forbidden("Only an owner changes or removes an owner.")
 
 
 async def change_role(connection: AsyncConnection, by: AuthorizationContext, member: StoredMember, role: Role) -> None:
-    """Raises Forbidden for what the bearer may not give or take; Conflict for the last owner, and for an agent or
-    service that would be one.
+    """Raises Forbidden for a role that `by` may not grant or take away; Conflict for the last owner or administrator,
+    and for a machine principal that would become an owner.
     """
     require_changeable(by, member)
     require_grantable(by, role)
@@ -128,9 +130,9 @@ async def change_role(connection: AsyncConnection, by: AuthorizationContext, mem
 
 
 async def remove(connection: AsyncConnection, by: AuthorizationContext, member: StoredMember, now: datetime) -> None:
-    """Out of the organization, with all tokens, sessions and invitations there, and the tokens of all that the member
-    owns: they would work again when he comes back. An agent or service is retired. Raises Forbidden for an owner when
-    the bearer is none; Conflict for the last one.
+    """Remove a member from the organization, with its tokens, sessions and invitations there, and the tokens of all
+    principals that it owns: they would work again if the member returned. An agent or service is retired. Raises
+    Forbidden for an owner unless `by` is an owner; Conflict for the last owner or administrator.
     """
     require_changeable(by, member)
     await _require_other_administrators(connection, by.org_id, member)
@@ -143,8 +145,8 @@ async def remove(connection: AsyncConnection, by: AuthorizationContext, member: 
 async def create_machine(
     connection: AsyncConnection, by: AuthorizationContext, kind: PrincipalKind, name: str, role: Role
 ) -> StoredMember:
-    """An agent or service that the bearer owns. Raises Forbidden, Conflict for one too many or owners in too long a
-    row.
+    """An agent or service owned by the caller. Raises Forbidden; Conflict beyond MAX_OWNED, MAX_MACHINES, or a chain of
+    owners longer than MAX_ACT_CHAIN.
     """
     require_grantable(by, role)
     if role is Role.OWNER:
@@ -155,13 +157,13 @@ async def create_machine(
         raise Conflict(f"An organization has at most {MAX_MACHINES} agents and services.")
     if len(owners) >= MAX_ACT_CHAIN:
         raise Conflict(f"At most {MAX_ACT_CHAIN} principals own each other in a row.")
-    made = await organization_repository.create_principal(connection, kind, name, by.principal_id)
-    await organization_repository.add_membership(connection, by.org_id, made.id, role)
-    return await get_member(connection, by.org_id, made)
+    machine = await organization_repository.create_principal(connection, kind, name, by.principal_id)
+    await organization_repository.add_membership(connection, by.org_id, machine.id, role)
+    return await get_member(connection, by.org_id, machine)
 
 
 async def get_member(connection: AsyncConnection, org_id: str, principal: Principal) -> StoredMember:
-    """Of a principal that is known to be in the organization."""
+    """The membership of a principal that is known to be in the organization. Raises LookupError."""
     found = await find_member(connection, org_id, principal.id)
     if found is None:
         raise LookupError(f"{principal.id} is not in {org_id}")
@@ -169,28 +171,28 @@ async def get_member(connection: AsyncConnection, org_id: str, principal: Princi
 
 
 async def rename_machine(connection: AsyncConnection, machine_id: str, name: str) -> None:
-    """An agent or service of another name."""
+    """Rename an agent or service."""
     await connection.execute(principals.update().where(principals.c.id == machine_id).values(name=name))
 
 
 async def transfer_ownership(
     connection: AsyncConnection, org_id: str, machine: StoredMember, owner: StoredMember, now: datetime
 ) -> None:
-    """Give an agent or service another owner. What it holds ends, and what everything holds that it owns: whoever had
-    that in his hands would else go on in the name of the new owner. Raises Conflict for one too many.
+    """Transfer an agent or service to another owner. Revokes its credentials and those of all principals that it owns:
+    otherwise their holders would act in the name of the new owner. Raises Conflict beyond MAX_OWNED.
     """
     if machine.owner_id == owner.id:
         return
     found = await load_membership_statuses(connection, org_id, [machine.id, owner.id])
     if owning_user(machine.id, found) != owning_user(owner.id, found):
-        more = await _count_machines(connection, org_id, owned_principals(machine.id))
-        await _check_machine_limit(connection, org_id, owning_user(owner.id, found), more)
+        count = await _count_machines(connection, org_id, owned_principals(machine.id))
+        await _check_machine_limit(connection, org_id, owning_user(owner.id, found), count)
     await connection.execute(principals.update().where(principals.c.id == machine.id).values(owner_id=owner.id))
     await _revoke_credentials(connection, org_id, owned_principals(machine.id), now)
 
 
 async def retire_machine(connection: AsyncConnection, org_id: str, machine_id: str, now: datetime) -> None:
-    """An agent or service works no more, for good."""
+    """Disable an agent or service for good."""
     await organization_repository.disable_principal(connection, machine_id)
     await _remove_member(connection, org_id, machine_id, now)
 
@@ -202,37 +204,41 @@ async def _remove_member(connection: AsyncConnection, org_id: str, principal_id:
 
 
 async def _revoke_credentials(
-    connection: AsyncConnection, org_id: str, whose: sa.Select[tuple[str]], now: datetime
+    connection: AsyncConnection, org_id: str, principal_ids: sa.Select[tuple[str]], now: datetime
 ) -> None:
-    """End tokens in the organization, and invitations that wait."""
+    """Revoke the principals' tokens in the organization, and the open invitations that they created."""
     live = (access_tokens.c.org_id == org_id) & access_tokens.c.revoked_at.is_(None)
-    ended = access_tokens.update().where(live, access_tokens.c.principal_id.in_(whose)).values(revoked_at=now)
-    await connection.execute(ended)
-    await invitation_repository.revoke_created_by(connection, org_id, whose, now)
+    revoked = access_tokens.update().where(live, access_tokens.c.principal_id.in_(principal_ids)).values(revoked_at=now)
+    await connection.execute(revoked)
+    await invitation_repository.revoke_created_by(connection, org_id, principal_ids, now)
 
 
-async def _check_machine_limit(connection: AsyncConnection, org_id: str, root_id: str, more: int) -> None:
-    """For `more` agents and services of a user: his own, and those that they own, for each could own as many again."""
-    if await _count_machines(connection, org_id, owned_principals(root_id)) + more > MAX_OWNED:
+async def _check_machine_limit(connection: AsyncConnection, org_id: str, owning_user_id: str, more: int) -> None:
+    """Raises Conflict if `more` additional machines would exceed MAX_OWNED of a user. Machines owned by the user's
+    machines count as well, since each of them could own as many again.
+    """
+    if await _count_machines(connection, org_id, owned_principals(owning_user_id)) + more > MAX_OWNED:
         raise Conflict(f"A user owns at most {MAX_OWNED} agents and services, with all that these own.")
 
 
-async def _count_machines(connection: AsyncConnection, org_id: str, whose: sa.Select[tuple[str]] | None = None) -> int:
-    """Agents and services in the organization, of these principals or (None) all."""
+async def _count_machines(
+    connection: AsyncConnection, org_id: str, principal_ids: sa.Select[tuple[str]] | None = None
+) -> int:
+    """Agents and services in the organization, among these principals or (None) all."""
     found = (
         sa.select(sa.func.count())
         .select_from(memberships.join(principals, principals.c.id == memberships.c.principal_id))
         .where(memberships.c.org_id == org_id, principals.c.kind != PrincipalKind.USER.value)
     )
-    if whose is not None:
-        found = found.where(memberships.c.principal_id.in_(whose))
+    if principal_ids is not None:
+        found = found.where(memberships.c.principal_id.in_(principal_ids))
     return await connection.scalar(found) or 0
 
 
 async def _require_other_administrators(
     connection: AsyncConnection, org_id: str, member: StoredMember, *, stays_admin: bool = False
 ) -> None:
-    """Conflict when nobody else would be an owner, or nobody at all an administrator."""
+    """Raises Conflict when no other owner, or no other administrator, would be left."""
     if member.role is Role.OWNER and await _count_others(connection, org_id, member, [Role.OWNER]) == 0:
         raise Conflict("The last owner cannot be removed or demoted.")
     if member.role is not Role.ADMIN or stays_admin:
@@ -242,7 +248,7 @@ async def _require_other_administrators(
 
 
 async def _count_others(connection: AsyncConnection, org_id: str, member: StoredMember, roles: list[Role]) -> int:
-    """Users besides the member who have one of the roles, are not disabled, and can get in to use it."""
+    """Users other than the member who have one of the roles, are not disabled, and can authenticate."""
     found = (
         sa.select(sa.func.count())
         .select_from(memberships.join(principals, principals.c.id == memberships.c.principal_id))
@@ -259,17 +265,17 @@ async def _count_others(connection: AsyncConnection, org_id: str, member: Stored
 
 
 def _can_authenticate(org_id: str, now: datetime) -> sa.ColumnElement[bool]:
-    """With a password, or a token by which members are managed."""
-    lasting = access_tokens.c.expires_at.is_(None) | (access_tokens.c.expires_at > now)
-    managing = access_tokens.c.scopes.is_(None) | sa.cast(access_tokens.c.scopes, sa.Text).contains(
+    """Whether a user has a password, or a valid token with the scope to manage members."""
+    unexpired = access_tokens.c.expires_at.is_(None) | (access_tokens.c.expires_at > now)
+    manages_members = access_tokens.c.scopes.is_(None) | sa.cast(access_tokens.c.scopes, sa.Text).contains(
         f'"{Scope.MEMBERS_WRITE}"'
     )
     token = sa.exists().where(
         access_tokens.c.principal_id == principals.c.id,
         access_tokens.c.org_id == org_id,
         access_tokens.c.revoked_at.is_(None),
-        lasting,
-        managing,
+        unexpired,
+        manages_members,
     )
     return token | sa.exists().where(users.c.principal_id == principals.c.id, users.c.password_hash.is_not(None))
 

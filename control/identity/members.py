@@ -26,13 +26,13 @@ from proto.identity import PrincipalKind, Role, Scope
 
 
 class RoleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a member is from now on."""
+    """The member's new role."""
 
     role: Role
 
 
 class Member(msgspec.Struct, frozen=True, rename="camel"):
-    """A principal in the organization. `email` is of users that log in, `ownerPrincipalId` of agents and services."""
+    """A principal in the organization. Users that log in have an `email`, agents and services an `ownerPrincipalId`."""
 
     principal_id: Annotated[str, Meta(pattern=f"^{PRINCIPAL_ID.pattern}$")]
     kind: PrincipalKind
@@ -45,7 +45,7 @@ class Member(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MemberPage(msgspec.Struct, rename="camel"):
-    """A page of members, who was made first comes first."""
+    """A page of members, in the order of their creation."""
 
     data: list[Member]
     next_cursor: NextCursor
@@ -70,7 +70,7 @@ REMOVE: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The handlers, with what they need."""
+    """Handlers of members, and their dependencies."""
 
     context: HandlerContext
 
@@ -104,7 +104,7 @@ class Members:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a member's role.
 
-        Owners are made, changed and removed by owners; nobody gives a role that reaches further than his own token.
+        Only owners create, change and remove owners; nobody grants a role with more scopes than the access token has.
         409 for the last owner.
         """
         caller = authorization_context(request)
@@ -116,29 +116,29 @@ class Members:
             found = await get_member(connection, caller.org_id, request.match_info["principalId"])
             await store.change_role(connection, caller, found, body.role)
             changed = await get_member(connection, caller.org_id, found.id)
-            told = {"role": body.role.value, "before": found.role.value}
-            await record(connection, caller, "member.update", found.id, told, request_id(request))
+            data = {"role": body.role.value, "before": found.role.value}
+            await record(connection, caller, "member.update", found.id, data, request_id(request))
         self.context.guards.invalidate_bearers(caller.org_id)
         return json_response(member_body(changed))
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
         """Remove a member.
 
-        His tokens and sessions in the organization end, and agents and services that he owns stop working: hand them
-        to another owner before, if they are to go on. 409 for the last owner.
+        The member's tokens and sessions in the organization end, and its agents and services stop working; to keep
+        them, transfer them to another owner first. 409 for the last owner.
         """
         async with self.context.write_transaction(request) as (connection, caller):
             found = await get_member(connection, caller.org_id, request.match_info["principalId"])
             await store.remove(connection, caller, found, datetime.now(UTC))
-            told = {"role": found.role.value, "kind": found.kind.value}
-            await record(connection, caller, "member.remove", found.id, told, request_id(request))
+            data = {"role": found.role.value, "kind": found.kind.value}
+            await record(connection, caller, "member.remove", found.id, data, request_id(request))
         self.context.guards.invalidate_bearers(caller.org_id)
         return web.Response(status=204)
 
 
 async def get_member(connection: AsyncConnection, org_id: str, principal_id: str) -> StoredMember:
-    """Raises NotFound."""
-    if PRINCIPAL_ID.fullmatch(principal_id) is None:  # a path may hold what no database column takes
+    """The member with this id. Raises NotFound."""
+    if PRINCIPAL_ID.fullmatch(principal_id) is None:  # a path may hold characters that no database column accepts
         raise NotFound
     found = await store.find_member(connection, org_id, principal_id)
     if found is None:
@@ -147,7 +147,7 @@ async def get_member(connection: AsyncConnection, org_id: str, principal_id: str
 
 
 def member_body(member: StoredMember) -> Member:
-    """As the API shows it."""
+    """The API representation."""
     return Member(
         principal_id=member.id,
         kind=member.kind,

@@ -1,4 +1,4 @@
-"""`/auth/totp`: propose, confirm, show and disable the second factor of one's account."""
+"""`/auth/totp`: propose, confirm, verify and disable the second factor of the caller's account."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ ISSUER: Final = "Sluice"
 
 
 class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """That it is still the user who asks."""
+    """The password, to confirm that the user is present."""
 
     password: PasswordInput
 
@@ -44,21 +44,21 @@ class Code(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """That it is still the user who asks, device and all."""
+    """The password and a code, to confirm that the user is present and has the device."""
 
     password: PasswordInput
     code: MfaCodeInput
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What to put into an authenticator app."""
+    """The secret for an authenticator app."""
 
     secret: Annotated[str, Meta(description="In base 32, to be typed.")]
     uri: Annotated[str, Meta(description="The same as `otpauth:`, to be shown as a QR code.")]
 
 
 class RecoveryCodes(msgspec.Struct, frozen=True, rename="camel"):
-    """Each stands in for a code once. They are shown this once."""
+    """Each replaces a code once. They are shown only in this response."""
 
     recovery_codes: Annotated[list[str], Meta(min_length=RECOVERY_CODES, max_length=RECOVERY_CODES)]
 
@@ -95,7 +95,7 @@ DISABLE: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Mfa:
-    """The handlers, with what they need."""
+    """Handlers of the second factor, and their dependencies."""
 
     context: HandlerContext
     throttle: LoginThrottle
@@ -104,7 +104,7 @@ class Mfa:
     issuer: SessionIssuer
 
     def routes(self) -> list[Route]:
-        """Every route of this resource, for sessions."""
+        """Every route of this resource; all need a session."""
         return [
             Route("POST", "/auth/totp", self.propose, session(), operation=PROPOSE),
             Route("POST", "/auth/totp/confirm", self.confirm, session(), operation=CONFIRM),
@@ -115,7 +115,7 @@ class Mfa:
     async def propose(self, request: web.Request) -> web.StreamResponse:
         """Propose a second factor.
 
-        Nothing is asked for until `/auth/totp/confirm` was shown a code of it. Again: another secret in its place.
+        Logins need no code until `/auth/totp/confirm` has accepted one. Another proposal replaces the secret.
         """
         body = await self.context.read_body(request, Confirmation)
         user = await self._load_user(authenticated_credential(request))
@@ -132,9 +132,9 @@ class Mfa:
         return json_response(Proposal(base32(secret), otpauth_uri(secret, ISSUER, user.email)), status=201)
 
     async def confirm(self, request: web.Request) -> web.StreamResponse:
-        """Confirm the second factor that was proposed.
+        """Confirm the proposed second factor.
 
-        From now on sessions owe it; this one has shown it.
+        From now on sessions need it; this session has passed it.
         """
         body = await self.context.read_body(request, Code)
         caller = authenticated_credential(request)
@@ -158,9 +158,9 @@ class Mfa:
         return json_response(RecoveryCodes(codes))
 
     async def verify(self, request: web.Request) -> web.StreamResponse:
-        """Show the second factor that a session owes.
+        """Verify the second factor of a session that still needs it.
 
-        What the session held before works no more: the answer has its new tokens.
+        The session's earlier tokens stop working: the response has its new ones.
         """
         body = await self.context.read_body(request, Code)
         caller = authenticated_credential(request)
@@ -175,17 +175,17 @@ class Mfa:
             method = await self.mfa_secrets.consume_code(connection, user, body.code, datetime.now(UTC))
             if method is None:
                 raise InvalidCredentials("The code is not valid.")
-            continued = await session_repository.replace(connection, caller.token_id, method, datetime.now(UTC))
-            told = {"method": method, "session": continued.session.id}
+            issued = await session_repository.replace(connection, caller.token_id, method, datetime.now(UTC))
+            data = {"method": method, "session": issued.session.id}
             by = session_actor(caller, caller.org_id)
-            await record(connection, by, "session.verify", caller.token_id, told, request_id(request))
+            await record(connection, by, "session.verify", caller.token_id, data, request_id(request))
         self.context.guards.invalidate_sessions(caller.principal_id)
-        return json_response(self.issuer.issue(continued, user))
+        return json_response(self.issuer.issue(issued, user))
 
     async def disable(self, request: web.Request) -> web.StreamResponse:
-        """Do without the second factor.
+        """Disable the second factor.
 
-        Recovery codes go with it.
+        Its recovery codes are deleted.
         """
         body = await self.context.read_body(request, Removal)
         caller = authenticated_credential(request)
@@ -219,6 +219,6 @@ def _require(state: bool, message: str) -> None:
 async def _record_audit(
     connection: AsyncConnection, request: web.Request, caller: AuthenticatedCredential, action: str
 ) -> None:
-    """The audit of every organization that the user is in."""
+    """Record an event in every organization that the user is a member of."""
     by = partial(session_actor, caller)
     await record_in_all_orgs(connection, caller.principal_id, by, action, {}, request_id(request))

@@ -1,8 +1,9 @@
-"""The only place that writes organizations and projects; and what others build on: principals, memberships, tokens.
+"""Writes organizations and projects, as the only module, and the principals, memberships and tokens that others build
+on.
 
-Every function works within the transaction of its caller (`Database.write`), so that several make one change. Secrets
-are returned once, by the function that draws them; the store holds their SHA-256. After a change to something that
-guards remember, the caller tells them (`Checks.forget_bearers`, `Checks.forget_project`).
+Every function runs in the caller's transaction (`Database.write`), so that several make one change. A secret is
+returned once, by the function that generates it; the database holds its SHA-256. After a change to something that the
+guards cache, the caller notifies them (`AuthGuards.invalidate_bearers`, `AuthGuards.invalidate_project`).
 """
 
 import re
@@ -50,7 +51,7 @@ class SlugTaken(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class StoredOrganization:
-    """A tenant. `monthly_items`: how many its projects may send in a calendar month (UTC), 0 for any number."""
+    """A tenant. `monthly_items`: items that its projects may send per calendar month (UTC), 0 for unlimited."""
 
     id: str
     slug: str
@@ -61,7 +62,7 @@ class StoredOrganization:
 
 @dataclass(frozen=True, slots=True)
 class StoredProject:
-    """What telemetry belongs to; `id` is a positive 53-bit integer."""
+    """The unit that telemetry belongs to; `id` is a positive 53-bit integer."""
 
     id: int
     org_id: str
@@ -73,26 +74,26 @@ class StoredProject:
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A personal access token and, this once, its secret."""
+    """A personal access token and, only here, its secret."""
 
     id: str
     secret: str = field(repr=False)
 
 
 async def has_any_organization(connection: AsyncConnection) -> bool:
-    """Whether this store has been set up."""
+    """Whether this database has been set up."""
     return await connection.scalar(sa.select(organizations.c.id).limit(1)) is not None
 
 
 async def create_organization(
     connection: AsyncConnection, slug: str, name: str, monthly_items: int = 0
 ) -> StoredOrganization:
-    """Raises SlugTaken; ValueError for a slug, name or quota that is none."""
-    made = StoredOrganization(
+    """Raises SlugTaken; ValueError for an invalid slug, name or quota."""
+    organization = StoredOrganization(
         new_id("org"), _validate_slug(slug), validate_name(name), bounded_int(MAX_MONTHLY_ITEMS, monthly_items), now()
     )
-    await _insert_slug(connection, organizations, asdict(made))
-    return made
+    await _insert_slug(connection, organizations, asdict(organization))
+    return organization
 
 
 async def find_organization(connection: AsyncConnection, slug: str) -> StoredOrganization | None:
@@ -103,14 +104,16 @@ async def find_organization(connection: AsyncConnection, slug: str) -> StoredOrg
 
 
 async def rename_organization(connection: AsyncConnection, org_id: str, name: str) -> None:
-    """ValueError for a name that is none."""
+    """Raises ValueError for an invalid name."""
     await connection.execute(
         organizations.update().where(organizations.c.id == org_id).values(name=validate_name(name))
     )
 
 
 async def set_quota(connection: AsyncConnection, org_id: str, monthly_items: int) -> None:
-    """From now on, also for the month that has begun; guards learn of it in FRESH_S. ValueError for what is none."""
+    """Set the monthly quota, also for the current month; guards apply it within FRESH_S. Raises ValueError if out of
+    range.
+    """
     values = {"monthly_items": bounded_int(MAX_MONTHLY_ITEMS, monthly_items)}
     await connection.execute(organizations.update().where(organizations.c.id == org_id).values(values))
 
@@ -118,8 +121,8 @@ async def set_quota(connection: AsyncConnection, org_id: str, monthly_items: int
 async def create_project(
     connection: AsyncConnection, org_id: str, slug: str, name: str, sensitive_words: Sequence[str] = ()
 ) -> StoredProject:
-    """Raises SlugTaken; ValueError for a slug, name or word that is none."""
-    made = StoredProject(
+    """Raises SlugTaken; ValueError for an invalid slug, name or word."""
+    project = StoredProject(
         new_project_id(),
         org_id,
         _validate_slug(slug),
@@ -128,15 +131,15 @@ async def create_project(
         now(),
     )
     row = {
-        "id": made.id,
+        "id": project.id,
         "org_id": org_id,
-        "slug": made.slug,
-        "name": made.name,
-        "sensitive_words": list(made.sensitive_words),
-        "created_at": made.created_at,
+        "slug": project.slug,
+        "name": project.name,
+        "sensitive_words": list(project.sensitive_words),
+        "created_at": project.created_at,
     }
     await _insert_slug(connection, projects, row)
-    return made
+    return project
 
 
 async def find_project(connection: AsyncConnection, org_id: str, slug: str) -> StoredProject | None:
@@ -147,7 +150,7 @@ async def find_project(connection: AsyncConnection, org_id: str, slug: str) -> S
 
 
 async def list_projects(connection: AsyncConnection, org_id: str, after_slug: str, limit: int) -> list[StoredProject]:
-    """At most `limit` projects by slug, from the first behind `after_slug` (empty: from the start)."""
+    """At most `limit` projects by slug, starting after `after_slug` (empty: from the start)."""
     page = (
         sa.select(projects)
         .where(projects.c.org_id == org_id, projects.c.slug > after_slug)
@@ -165,7 +168,9 @@ async def change_project(
     name: str | None = None,
     sensitive_words: Sequence[str] | None = None,
 ) -> StoredProject | None:
-    """Set what is given; the project afterwards, None when there is none. ValueError for a bad name or word."""
+    """Set the given values. Returns the changed project, None when there is none. ValueError for an invalid name or
+    word.
+    """
     values: dict[str, Any] = {}
     if name is not None:
         values["name"] = validate_name(name)
@@ -180,23 +185,23 @@ async def change_project(
 async def create_principal(
     connection: AsyncConnection, kind: PrincipalKind, name: str, owner_id: str | None = None
 ) -> Principal:
-    """A user, or an agent or service with its owner. ValueError for a bad name, a wrong or a missing owner."""
+    """A user, or an agent or service with its owner. ValueError for an invalid name, for a wrong or missing owner."""
     if (kind is PrincipalKind.USER) != (owner_id is None):
         raise ValueError("agents and services have an owner, users have none")
-    made = Principal(new_id("prn"), kind, validate_name(name), owner_id)
-    row = {"id": made.id, "kind": kind.value, "name": made.name, "owner_id": owner_id, "created_at": now()}
+    principal = Principal(new_id("prn"), kind, validate_name(name), owner_id)
+    row = {"id": principal.id, "kind": kind.value, "name": principal.name, "owner_id": owner_id, "created_at": now()}
     await connection.execute(principals.insert().values(row))
-    return made
+    return principal
 
 
 async def disable_principal(connection: AsyncConnection, principal_id: str) -> None:
-    """Every token of the principal stops working."""
+    """Disable the principal: all its tokens stop working."""
     where = (principals.c.id == principal_id) & principals.c.disabled_at.is_(None)
     await connection.execute(principals.update().where(where).values(disabled_at=now()))
 
 
 async def add_membership(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> None:
-    """Make the principal a member. Raises Conflict when it is one."""
+    """Make the principal a member. Raises Conflict when it is one already."""
     row = {"org_id": org_id, "principal_id": principal_id, "role": role.value, "created_at": now()}
     try:
         await connection.execute(memberships.insert().values(row))
@@ -211,7 +216,7 @@ async def set_role(connection: AsyncConnection, org_id: str, principal_id: str, 
 
 
 async def remove_membership(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
-    """The organization is out of the principal's sight from now on; False when there is no such member."""
+    """Remove a member, which can no longer see the organization; False when there is no such member."""
     where = (memberships.c.org_id == org_id) & (memberships.c.principal_id == principal_id)
     return (await connection.execute(memberships.delete().where(where))).rowcount == 1
 
@@ -226,10 +231,10 @@ async def create_token(
     expires_at: datetime | None = None,
     minted_with: str | None = None,
 ) -> IssuedToken:
-    """A personal access token pinned to the organization; `scopes` None: all that the holder's role has. It ends with
-    the token `minted_with`.
+    """A personal access token of the organization. `scopes` None: all scopes of the holder's role. It is revoked
+    together with the token `minted_with`.
 
-    ValueError for a name that is none. Whether the caller may hand out that much is the caller's rule.
+    Raises ValueError for an invalid name. The caller checks whether these scopes may be granted.
     """
     secret = new_token()
     row = {
@@ -249,7 +254,7 @@ async def create_token(
 
 
 async def revoke_token(connection: AsyncConnection, org_id: str, token_id: str) -> RevokedCounts | None:
-    """End the token for good, and what was made with it; again changes nothing. None when there is no such token."""
+    """Revoke the token and everything created with it, for good and idempotently. None when there is no such token."""
     where = (access_tokens.c.org_id == org_id) & (access_tokens.c.id == token_id)
     if await connection.scalar(sa.select(access_tokens.c.id).where(where)) is None:
         return None
@@ -274,21 +279,21 @@ def _validate_slug(text: str) -> str:
 
 
 def validate_name(text: str) -> str:
-    """The text, when it is a name; else ValueError."""
+    """The text, if it is a valid name; else ValueError."""
     if not 1 <= len(text) <= MAX_NAME_LENGTH or _NAME.search(text) is None:
         raise ValueError(f"a name has 1 to {MAX_NAME_LENGTH} printable characters and no spaces around it: {text!r}")
     return text
 
 
 def bounded_int(limit: int, number: int) -> int:
-    """The number, when it is from 0 to `limit`; else ValueError."""
+    """The number, if it is from 0 to `limit`; else ValueError."""
     if not 0 <= number <= limit:
         raise ValueError(f"a number from 0 to {limit}: {number}")
     return number
 
 
 def _validate_sensitive_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Without repeats, in order."""
+    """The words without duplicates, in order. Raises ValueError."""
     bad = [word for word in words if _SENSITIVE_WORD.search(word) is None]
     if bad or len(words) > MAX_SENSITIVE_WORDS:
         raise ValueError(f"at most {MAX_SENSITIVE_WORDS} words of lower-case letters, digits, dots and dashes: {bad}")
@@ -296,5 +301,5 @@ def _validate_sensitive_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def now() -> datetime:
-    """As the store keeps it."""
+    """The current time in the database's precision, milliseconds."""
     return to_milliseconds(datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""Passwords: hashed with argon2id (RFC 9106), in threads, a few at a time."""
+"""Passwords: hashed with argon2id (RFC 9106), in threads, at most MAX_CONCURRENT at a time."""
 
 import asyncio
 import unicodedata
@@ -19,31 +19,33 @@ HASHER: Final = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4
 
 
 class Passwords:
-    """Hashes and compares. Both raise ServiceUnavailable when too many wait already."""
+    """Hashes and verifies passwords. Both raise ServiceUnavailable when MAX_WAITING calls wait already."""
 
     def __init__(self) -> None:
         self._hasher = HASHER
-        self._dummy_hash = ""  # what is compared where there is nothing to compare; made when it is needed
+        self._dummy_hash = ""  # verified when there is no stored hash, for equal timing; created on first use
         self._semaphore = asyncio.Semaphore(MAX_CONCURRENT)
         self._waiting = 0
 
     async def hash(self, password: str) -> str:
-        """What is stored: parameters, salt and hash."""
+        """The hash to store: parameters, salt and digest."""
         return await self._run_limited(_normalize(password))
 
     async def matches(self, stored: str | None, password: str) -> bool:
-        """Whether it is the password. Without a stored one it never is, and that takes as long to say."""
+        """Whether the password is right. Without a stored hash it never is, and the check takes as long."""
         if not self._dummy_hash:
             self._dummy_hash = await self._run_limited("nobody's password")
         found = await self._run_limited(_normalize(password), stored or self._dummy_hash)
         return stored is not None and found == stored
 
     def needs_rehash(self, stored: str) -> bool:
-        """Whether it was hashed with other parameters than a new one would be."""
+        """Whether it was hashed with other parameters than the current ones."""
         return self._hasher.check_needs_rehash(stored)
 
     async def _run_limited(self, password: str, stored: str | None = None) -> str:
-        """A new hash; with `stored` that, when it is of this password, else nothing."""
+        """Hash the password. With `stored`, verify it: returns `stored` if the password matches, else an empty
+        string.
+        """
         if self._waiting >= MAX_WAITING:
             raise ServiceUnavailable("Too many passwords are being compared.")
         self._waiting += 1
@@ -64,5 +66,7 @@ class Passwords:
 
 
 def _normalize(password: str) -> str:
-    """The same characters however a keyboard composes them (NIST SP 800-63B, 5.1.1.2)."""
+    """Unicode NFKC, so that the result does not depend on how a keyboard composes characters (NIST SP 800-63B,
+    5.1.1.2).
+    """
     return unicodedata.normalize("NFKC", password)

@@ -26,7 +26,7 @@ from proto.identity import PrincipalKind, Role, Scope
 
 
 class NewPrincipal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An agent or service to be made."""
+    """The agent or service to create."""
 
     kind: Annotated[Literal["agent", "service"], Meta(description="Users are invited instead.")]
     name: Name
@@ -36,7 +36,7 @@ class NewPrincipal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PrincipalChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What changes of an agent or service; what is not given stays."""
+    """Changes to an agent or service; omitted fields stay as they are."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     owner_principal_id: PrincipalId | msgspec.UnsetType = msgspec.UNSET
@@ -66,7 +66,7 @@ RETIRE: Final = Operation("retirePrincipal", TAG, (ResponseSpec("It works no mor
 
 @dataclass(frozen=True, slots=True)
 class Principals:
-    """The handlers, with what they need."""
+    """Handlers of agents and services, and their dependencies."""
 
     context: HandlerContext
 
@@ -84,7 +84,7 @@ class Principals:
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List agents and services.
 
-        One's own, and with `members:read` all of the organization.
+        Those that the caller owns; with `members:read` all of the organization.
         """
         caller = authorization_context(request)
         owner_id = None if Scope.MEMBERS_READ in caller.scopes else caller.principal_id
@@ -95,16 +95,18 @@ class Principals:
         return json_response(page_body(found, page, member_body, lambda one: one.id, self.context.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
-        """Create an agent or a service, which the caller owns.
+        """Create an agent or a service, owned by the caller.
 
-        It reaches no further than its owner does at any time, and stops with him.
+        Its permissions never exceed those of its owner, and it stops working when its owner does.
         """
         body = await self.context.read_body(request, NewPrincipal)
         async with self.context.write_transaction(request) as (connection, caller):
-            made = await store.create_machine(connection, caller, PrincipalKind(body.kind), body.name, Role(body.role))
-            told = {"kind": body.kind, "name": body.name, "role": body.role}
-            await record(connection, caller, "principal.create", made.id, told, request_id(request))
-        return json_response(member_body(made), status=201)
+            machine = await store.create_machine(
+                connection, caller, PrincipalKind(body.kind), body.name, Role(body.role)
+            )
+            data = {"kind": body.kind, "name": body.name, "role": body.role}
+            await record(connection, caller, "principal.create", machine.id, data, request_id(request))
+        return json_response(member_body(machine), status=201)
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show an agent or service."""
@@ -117,8 +119,8 @@ class Principals:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change an agent or service.
 
-        Its owner may, and who has `members:write`; another owner is given by the latter alone. Then the tokens end that
-        it has, with those of all that it owns: the new owner makes others.
+        The owner may change it, and callers with `members:write`; only the latter may set another owner. A change of
+        owner revokes its tokens and those of all principals that it owns; the new owner creates others.
         """
         caller = authorization_context(request)
         async with self.context.database.read() as connection:
@@ -127,16 +129,16 @@ class Principals:
         body = await self.context.read_body(request, PrincipalChange)
         async with self.context.write_transaction(request) as (connection, caller):
             found = await get_visible_machine(connection, caller, request.match_info["principalId"])
-            told = await _apply_change(connection, caller, found, body)
+            data = await _apply_change(connection, caller, found, body)
             changed = await get_member(connection, caller.org_id, found.id)
-            await record(connection, caller, "principal.update", found.id, told, request_id(request))
+            await record(connection, caller, "principal.update", found.id, data, request_id(request))
         self.context.guards.invalidate_bearers(caller.org_id)
         return json_response(member_body(changed))
 
     async def retire(self, request: web.Request) -> web.StreamResponse:
         """Retire an agent or service.
 
-        Its tokens end, and what it owns stops working. There is no way back.
+        Its tokens are revoked, and what it owns stops working. This cannot be undone.
         """
         async with self.context.write_transaction(request) as (connection, caller):
             found = await get_visible_machine(connection, caller, request.match_info["principalId"])
@@ -150,7 +152,7 @@ class Principals:
 async def get_visible_member(
     connection: AsyncConnection, caller: AuthorizationContext, principal_id: str
 ) -> StoredMember:
-    """A principal that the caller may see: himself, what he owns, with `members:read` everybody. Raises NotFound."""
+    """A member that the caller may see: itself, what it owns, and with `members:read` everyone. Raises NotFound."""
     found = await get_member(connection, caller.org_id, principal_id)
     if caller.principal_id in (found.id, found.owner_id) or Scope.MEMBERS_READ in caller.scopes:
         return found
@@ -160,7 +162,7 @@ async def get_visible_member(
 async def get_visible_machine(
     connection: AsyncConnection, caller: AuthorizationContext, principal_id: str
 ) -> StoredMember:
-    """Likewise, of agents and services."""
+    """Like `get_visible_member`, for agents and services only."""
     found = await get_visible_member(connection, caller, principal_id)
     if found.kind is PrincipalKind.USER:
         raise NotFound
@@ -175,21 +177,21 @@ def _require_manager(caller: AuthorizationContext, machine: StoredMember) -> Non
 async def _apply_change(
     connection: AsyncConnection, caller: AuthorizationContext, machine: StoredMember, body: PrincipalChange
 ) -> dict[str, Any]:
-    """Do it; what the audit tells of it. Raises Forbidden, BadRequest, Conflict."""
+    """Apply the change; returns the audit data. Raises Forbidden, BadRequest, Conflict."""
     _require_manager(caller, machine)
-    told: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     if body.name is not msgspec.UNSET:
         await store.rename_machine(connection, machine.id, body.name)
-        told["name"] = body.name
+        data["name"] = body.name
     if body.owner_principal_id is not msgspec.UNSET:
         owner = await _find_new_owner(connection, caller, body.owner_principal_id)
         await store.transfer_ownership(connection, caller.org_id, machine, owner, datetime.now(UTC))
-        told |= {"ownerPrincipalId": owner.id, "ownerBefore": machine.owner_id}
-    return told
+        data |= {"ownerPrincipalId": owner.id, "ownerBefore": machine.owner_id}
+    return data
 
 
 async def _find_new_owner(connection: AsyncConnection, caller: AuthorizationContext, owner_id: str) -> StoredMember:
-    """Raises Forbidden, and BadRequest for an owner that is no user of the organization."""
+    """Raises Forbidden, and BadRequest for an owner who is not a user of the organization."""
     if Scope.MEMBERS_WRITE not in caller.scopes:
         raise Forbidden(f"Another owner is given with the scope {Scope.MEMBERS_WRITE}.")
     owner = await store.find_member(connection, caller.org_id, owner_id)

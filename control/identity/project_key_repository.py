@@ -1,7 +1,8 @@
-"""The only place that writes project keys, with which programs send telemetry.
+"""Writes project keys, which authenticate telemetry exports; no other module does.
 
-Every function works within the transaction of its caller (`Database.write`). A secret is returned once, by the function
-that draws it; the store holds its SHA-256. After a change the caller tells the guards (`Checks.forget_key`).
+Every function runs in the caller's transaction (`Database.write`). A secret is returned once, by the function that
+generates it; the database holds its SHA-256. After a change the caller notifies the guards
+(`AuthGuards.invalidate_key`).
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +21,9 @@ from proto.identity import MAX_KEY_RATE, hash_secret, secret_hint
 
 @dataclass(frozen=True, slots=True)
 class StoredProjectKey:
-    """A key without its secret; `hint` is the end of it. `rate`: requests per second, None for that of the settings."""
+    """A key without its secret; `hint` is the secret's end. `rate`: requests per second, None for the rate of the
+    settings.
+    """
 
     id: str
     project_id: int
@@ -34,7 +37,7 @@ class StoredProjectKey:
 
 @dataclass(frozen=True, slots=True)
 class IssuedProjectKey:
-    """A key and, this once, its secret."""
+    """A key and, only here, its secret."""
 
     key: StoredProjectKey
     secret: str = field(repr=False)
@@ -48,7 +51,7 @@ async def create_project_key(
     created_by: str | None = None,
     rate: int | None = None,
 ) -> IssuedProjectKey:
-    """A new, enabled key of the project. ValueError for a name or rate that is none."""
+    """A new, enabled key of the project. Raises ValueError for an invalid name or rate."""
     secret = new_project_key()
     rate = None if rate is None else bounded_int(MAX_KEY_RATE, rate)
     key = StoredProjectKey(new_id("key"), project_id, validate_name(name), secret_hint(secret), True, None, now(), rate)
@@ -71,7 +74,7 @@ async def create_project_key(
 async def list_project_keys(
     connection: AsyncConnection, project_id: int, before_id: str | None, limit: int
 ) -> list[StoredProjectKey]:
-    """At most `limit` keys, newest first, revoked ones among them, from the first older than `before_id`."""
+    """At most `limit` keys including revoked ones, newest first, starting with the first one older than `before_id`."""
     columns = [project_keys.c[name] for name in StoredProjectKey.__slots__]
     page = sa.select(*columns).where(project_keys.c.project_id == project_id).order_by(project_keys.c.id.desc())
     if before_id is not None:
@@ -88,7 +91,7 @@ async def find_project_key(connection: AsyncConnection, project_id: int, key_id:
 
 
 async def rename_project_key(connection: AsyncConnection, project_id: int, key_id: str, name: str) -> None:
-    """ValueError for a name that is none."""
+    """Raises ValueError for an invalid name."""
     where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
     await connection.execute(project_keys.update().where(where).values(name=validate_name(name)))
 
@@ -96,8 +99,8 @@ async def rename_project_key(connection: AsyncConnection, project_id: int, key_i
 async def revoke_project_key(
     connection: AsyncConnection, project_id: int, key_id: str, at: datetime | None = None
 ) -> bytes | None:
-    """End the key for good, now or `at` a time to come; one that has ended, or ends sooner, stays as it is. Its hash,
-    for the guards; None when there is no such key.
+    """Revoke the key for good, now or at a future time `at`; a key that is revoked, or will be sooner, stays as it is.
+    Returns the key's hash for the guards; None when there is no such key.
     """
     where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
     ends_at = now() if at is None else to_milliseconds(at)
@@ -107,15 +110,15 @@ async def revoke_project_key(
 
 
 async def enable_project_key(connection: AsyncConnection, project_id: int, key_id: str, enabled: bool) -> bytes | None:
-    """Switch the key off, or on again. Its hash, for the guards; None when there is no such key."""
+    """Enable or disable the key. Returns its hash for the guards; None when there is no such key."""
     where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
     await connection.execute(project_keys.update().where(where).values(enabled=enabled))
     return await connection.scalar(sa.select(project_keys.c.hash).where(where))
 
 
 async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, rate: int | None) -> bytes | None:
-    """Requests per second of this key; None: those of the settings, 0: no limit. Its hash, for the guards; None when
-    the organization has no such key. ValueError for what is no rate.
+    """Set the key's requests per second; None: the rate of the settings, 0: unlimited. Returns the key's hash for the
+    guards; None when the organization has no such key. Raises ValueError for an invalid rate.
     """
     where = (project_keys.c.org_id == org_id) & (project_keys.c.id == key_id)
     values = {"rate": None if rate is None else bounded_int(MAX_KEY_RATE, rate)}
@@ -124,14 +127,14 @@ async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, ra
 
 
 async def check_key_limit(connection: AsyncConnection, project_id: int, max_keys: int) -> None:
-    """Raises Conflict where `most` keys of the project work."""
+    """Raises Conflict when the project has `max_keys` active keys."""
     found = sa.select(sa.func.count()).where(project_keys.c.project_id == project_id, active_at(now()))
     if (await connection.scalar(found) or 0) >= max_keys:
         raise Conflict(f"At most {max_keys} keys of a project work. Revoke some.")
 
 
 async def list_keys_with_rate(connection: AsyncConnection, org_id: str, limit: int) -> list[StoredProjectKey]:
-    """At most `limit` working keys of the organization that have a rate of their own, newest first."""
+    """At most `limit` active keys of the organization that have their own rate, newest first."""
     columns = [project_keys.c[name] for name in StoredProjectKey.__slots__]
     found = (
         sa.select(*columns)
@@ -143,5 +146,5 @@ async def list_keys_with_rate(connection: AsyncConnection, org_id: str, limit: i
 
 
 def active_at(moment: datetime) -> sa.ColumnElement[bool]:
-    """Of a project key: not revoked yet."""
+    """Condition: the project key is not revoked at `moment`."""
     return project_keys.c.revoked_at.is_(None) | (project_keys.c.revoked_at > moment)

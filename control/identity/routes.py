@@ -1,4 +1,4 @@
-"""Every route of identity, with one of each thing that they share, and what runs beside them."""
+"""Builds all identity routes and the background task that they need."""
 
 from pathlib import Path
 
@@ -24,16 +24,16 @@ def build_identity_routes(
     context: HandlerContext, secret_box: SecretBox, data_dir: Path
 ) -> tuple[list[Route], list[CleanupContext]]:
     """Raises KeyFileUnusable when the signing key in the data directory cannot be used."""
-    attempts, passwords, factors = LoginThrottle(), Passwords(), MfaSecrets(secret_box)
+    throttle, passwords, mfa_secrets = LoginThrottle(), Passwords(), MfaSecrets(secret_box)
     signer = JwtSigner.from_seed(load_or_create_key(data_dir / "signing.key", "signing key"))
     issuer = SessionIssuer(signer, context.database)
-    logins = Logins(context, attempts, passwords, factors, issuer)
+    logins = Logins(context, throttle, passwords, mfa_secrets, issuer)
     routes = [
         *logins.routes(),
-        *Mfa(context, attempts, passwords, factors, issuer).routes(),
-        *Accounts(context, attempts, passwords).routes(),
+        *Mfa(context, throttle, passwords, mfa_secrets, issuer).routes(),
+        *Accounts(context, throttle, passwords).routes(),
         *Members(context).routes(),
-        *Invitations(context, attempts, passwords, logins, issuer).routes(),
+        *Invitations(context, throttle, passwords, logins, issuer).routes(),
         *Principals(context).routes(),
         *AccessTokens(context).routes(),
     ]

@@ -1,4 +1,4 @@
-"""Texts of identity in bodies, with their bounds; and ids in paths."""
+"""String types of identity bodies, with their bounds; and id patterns for paths."""
 
 import re
 from typing import Annotated, Final, Literal
@@ -31,7 +31,9 @@ AvatarUrl = Annotated[
 ]
 ThemeName = Literal["system", "light", "dark"]
 NewPassword = Annotated[str, Meta(min_length=MIN_LENGTH, max_length=MAX_LENGTH)]
-PasswordInput = Annotated[str, Meta(min_length=1, max_length=MAX_LENGTH)]  # whatever rule it was made under
+PasswordInput = Annotated[
+    str, Meta(min_length=1, max_length=MAX_LENGTH)
+]  # any length: it may predate the current minimum
 MfaCodeInput = Annotated[
     str, Meta(min_length=6, max_length=17, description="Six digits of an authenticator app, or a recovery code.")
 ]

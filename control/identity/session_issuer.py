@@ -1,4 +1,4 @@
-"""What a session hands to its user: an access token that the process signs, and the refresh token."""
+"""Issues a session's credentials: an access token that this process signs, and the refresh token."""
 
 import math
 import time
@@ -36,7 +36,7 @@ class Tokens(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SessionUser(msgspec.Struct, frozen=True, rename="camel"):
-    """Whose session it is."""
+    """The session's user."""
 
     id: str
     email: Email
@@ -50,14 +50,14 @@ class SessionUser(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SessionMaterial(msgspec.Struct, frozen=True, rename="camel"):
-    """What a login ends with."""
+    """A session's credentials and its user."""
 
     tokens: Tokens
     user: SessionUser
 
 
 class KeyWithdrawn(ServiceUnavailable):
-    """The key of this process is not believed any more: there must be another one in its file, and a restart."""
+    """The signing key of this process was withdrawn: it needs another key in its file, and a restart."""
 
     def __init__(self) -> None:
         super().__init__("The key that sessions are signed with was withdrawn.")
@@ -65,7 +65,7 @@ class KeyWithdrawn(ServiceUnavailable):
 
 @dataclass(slots=True)
 class SessionIssuer:
-    """Signs with the key of this process, and lets the others know of it."""
+    """Signs with the key of this process, and publishes the public key to the other processes."""
 
     signer: JwtSigner
     database: Database
@@ -76,34 +76,35 @@ class SessionIssuer:
     _trusted_keys_until: float = field(default=-math.inf, init=False)
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Say every hour that the key is in use, whether anybody logs in or not: tokens hang on it that were issued."""
-        rounds = PeriodicTask(
+        """Publish the key every PUBLISH_INTERVAL (an hour), even without logins: tokens issued earlier depend on it."""
+        task = PeriodicTask(
             self.publish, PUBLISH_INTERVAL.total_seconds(), log, "signing key not published", run_immediately=True
         )
-        rounds.start()
+        task.start()
         yield
-        await rounds.close()
+        await task.close()
 
     async def ensure_key_published(self) -> None:
-        """To be called before tokens are issued, and before anything is spent for them: from then on their signature is
-        known everywhere, and was believed FRESH_S ago. Raises KeyWithdrawn, DatabaseUnavailable.
+        """Publish the key if needed. Call this before tokens are issued and before anything is consumed for them:
+        afterwards every process can verify their signature, and the key was trusted at most FRESH_S ago. Raises
+        KeyWithdrawn, DatabaseUnavailable.
         """
-        said = self._published_at is not None and datetime.now(UTC) - self._published_at < PUBLISH_INTERVAL
-        if not said or not await self._is_trusted():
+        published = self._published_at is not None and datetime.now(UTC) - self._published_at < PUBLISH_INTERVAL
+        if not published or not await self._is_trusted():
             await self.publish()
 
     async def publish(self) -> None:
-        """Say that the key is in use. Raises KeyWithdrawn, DatabaseUnavailable."""
+        """Publish that the key is in use. Raises KeyWithdrawn, DatabaseUnavailable."""
         now = datetime.now(UTC)
         async with self.database.write() as connection:
-            believed = await publish_key(connection, self.signer.public, now)
-        self._published_at = now if believed else None
-        self._trusted_until = self.clock() + FRESH_S if believed else -math.inf
-        if not believed:
+            trusted = await publish_key(connection, self.signer.public, now)
+        self._published_at = now if trusted else None
+        self._trusted_until = self.clock() + FRESH_S if trusted else -math.inf
+        if not trusted:
             raise KeyWithdrawn
 
     async def _is_trusted(self) -> bool:
-        """Whether the key of this process is believed, as of FRESH_S ago at most."""
+        """Whether the key of this process is trusted, as of FRESH_S ago at most."""
         now = self.clock()
         if now >= self._trusted_until:
             async with self.database.read() as connection:
@@ -113,7 +114,9 @@ class SessionIssuer:
         return True
 
     async def trusted_keys(self) -> list[PublicKey]:
-        """What tokens may be signed with, as of FRESH_S ago at most: anybody may ask. Raises DatabaseUnavailable."""
+        """Keys that may sign tokens, as of FRESH_S ago at most: cached, because the route is public. Raises
+        DatabaseUnavailable.
+        """
         now = self.clock()
         if now >= self._trusted_keys_until:
             async with self.database.read() as connection:
@@ -121,18 +124,18 @@ class SessionIssuer:
             self._trusted_keys_until = now + FRESH_S
         return self._trusted_keys
 
-    def issue(self, continued: IssuedSession, user: User) -> SessionMaterial:
-        """For the one who has just logged in, or goes on."""
-        session = continued.session
+    def issue(self, issued: IssuedSession, user: User) -> SessionMaterial:
+        """The response for a new or refreshed session."""
+        session = issued.session
         signed = self.signer.sign(
             session.id, session.principal_id, session.org_id, list(session.methods), datetime.now(UTC)
         )
-        tokens = Tokens(signed, continued.refresh_token, int(LIFETIME.total_seconds()))
+        tokens = Tokens(signed, issued.refresh_token, int(LIFETIME.total_seconds()))
         return SessionMaterial(tokens, user_body(user))
 
 
 def user_body(user: User) -> SessionUser:
-    """As the API shows it."""
+    """The API representation."""
     return SessionUser(
         id=user.id,
         email=user.email,

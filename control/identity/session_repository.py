@@ -1,11 +1,11 @@
-"""Dashboard sessions: families of refresh tokens, each of which is good once.
+"""Dashboard sessions: families of refresh tokens, each of which can be used once.
 
     start     a session and its first refresh token
-    go_on     spends a refresh token for the next one; a token that was spent before ends the whole session, for one of
-              the two who have it has stolen it. Within GRACE it passes: a browser sends twice what it did not hear
-              the answer of
+    refresh   consumes a refresh token and returns the next one; a token that was consumed before is reported as REUSED
+              for the caller to end the session, since one of its two holders stole it. Within REUSE_GRACE it is
+              accepted: a browser repeats a request whose response it did not receive
 
-Every function works within the transaction of its caller; after a session was ended the caller tells the guards.
+Every function runs in the caller's transaction; after a session has ended the caller notifies the guards.
 """
 
 from dataclasses import dataclass, field
@@ -21,15 +21,15 @@ from chassis.auth.tables import refresh_tokens, sessions
 from chassis.db.database import to_milliseconds
 from proto.identity import REFRESH_PREFIX, hash_secret, is_token
 
-ABSOLUTE_TIMEOUT: Final = timedelta(days=90)  # however busy it is
+ABSOLUTE_TIMEOUT: Final = timedelta(days=90)  # regardless of activity
 IDLE_TIMEOUT: Final = timedelta(days=14)  # without a refresh
 REUSE_GRACE: Final = timedelta(seconds=10)
-KEEP_ENDED_FOR: Final = timedelta(days=30)  # ended sessions, for whoever looks into a theft
+KEEP_ENDED_FOR: Final = timedelta(days=30)  # ended sessions, to investigate a theft
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`methods`: how its user was authenticated (RFC 8176: pwd, otp; rc: a recovery code)."""
+    """`methods`: how the user was authenticated (RFC 8176: pwd, otp; rc: a recovery code)."""
 
     id: str
     org_id: str
@@ -39,23 +39,23 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class IssuedSession:
-    """A session and, this once, the token that it goes on with."""
+    """A session and, only here, its next refresh token."""
 
     session: Session
     refresh_token: str = field(repr=False)
 
 
 class RefreshFailure(Enum):
-    """Why a refresh token is good for nothing."""
+    """Why a refresh token is not accepted."""
 
-    UNKNOWN = auto()  # or expired, or of a session that was ended
-    REUSED = auto()  # its session is the caller's to end
+    UNKNOWN = auto()  # or expired, or its session has ended
+    REUSED = auto()  # the caller ends its session
 
 
 async def start(
     connection: AsyncConnection, org_id: str, principal_id: str, methods: tuple[str, ...], now: datetime
 ) -> IssuedSession:
-    """A new session."""
+    """A new session and its first refresh token."""
     now = to_milliseconds(now)
     await _remove_old(connection, principal_id, now)
     session = Session(new_id("ses"), org_id, principal_id, methods)
@@ -74,7 +74,7 @@ async def start(
 async def refresh(
     connection: AsyncConnection, refresh_token: str, now: datetime
 ) -> IssuedSession | tuple[RefreshFailure, Session | None]:
-    """The session with its next token; else why not, and the session if there is one. The caller commits either way."""
+    """The session with its next token; else the failure, and the session if known. The caller commits either way."""
     now = to_milliseconds(now)
     row = await _token(connection, refresh_token)
     if row is None or row.revoked_at is not None or min(row.expires_at, row.session_expires_at) <= now:
@@ -88,14 +88,14 @@ async def refresh(
 
 
 async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Session | None:
-    """The session of a refresh token, whatever has become of either."""
+    """The session of a refresh token, in whatever state either is."""
     row = await _token(connection, refresh_token)
     return None if row is None else Session(row.id, row.org_id, row.principal_id, tuple(row.methods))
 
 
 async def replace(connection: AsyncConnection, session_id: str, method: str, now: datetime) -> IssuedSession:
-    """A session in the place of this one, of which its user has shown one more factor. Whoever else holds something of
-    the old one has shown nothing: it ends.
+    """Replace the session by one with one more authentication method. The old one ends: another holder of its tokens
+    has not shown that factor.
     """
     row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
     await end(connection, session_id, now)
@@ -104,14 +104,14 @@ async def replace(connection: AsyncConnection, session_id: str, method: str, now
 
 
 async def add_method(connection: AsyncConnection, session_id: str, method: str) -> None:
-    """Its user has shown one more factor; what he holds of it stays good."""
+    """Add an authentication method to the session; its tokens stay valid."""
     row = (await connection.execute(sa.select(sessions.c.methods).where(sessions.c.id == session_id))).one()
     methods = {"methods": list(dict.fromkeys((*row.methods, method)))}
     await connection.execute(sessions.update().where(sessions.c.id == session_id).values(methods))
 
 
 async def end(connection: AsyncConnection, session_id: str, now: datetime) -> bool:
-    """For good; whether it was not over yet."""
+    """End the session for good; False when it had ended before."""
     live = (sessions.c.id == session_id) & sessions.c.revoked_at.is_(None)
     return (await connection.execute(sessions.update().where(live).values(revoked_at=now))).rowcount == 1
 
@@ -124,7 +124,9 @@ async def end_all(
     org_id: str | None = None,
     except_session_id: str | None = None,
 ) -> None:
-    """Every session of the principal: in one organization, or in all of them; but for the one with the id `but`."""
+    """End every session of the principal, in one organization or (None) all, except the one with id
+    `except_session_id`.
+    """
     live = (sessions.c.principal_id == principal_id) & sessions.c.revoked_at.is_(None)
     if org_id is not None:
         live &= sessions.c.org_id == org_id
@@ -167,8 +169,8 @@ async def _next_token(connection: AsyncConnection, session: Session, now: dateti
 
 
 async def _remove_old(connection: AsyncConnection, principal_id: str, now: datetime) -> None:
-    """Sessions of the principal that are over for so long that nobody will ask."""
-    over = (sessions.c.expires_at < now - KEEP_ENDED_FOR) | (sessions.c.revoked_at < now - KEEP_ENDED_FOR)
-    old = sa.select(sessions.c.id).where(sessions.c.principal_id == principal_id, over)
+    """Delete the principal's sessions that ended more than KEEP_ENDED_FOR ago."""
+    ended = (sessions.c.expires_at < now - KEEP_ENDED_FOR) | (sessions.c.revoked_at < now - KEEP_ENDED_FOR)
+    old = sa.select(sessions.c.id).where(sessions.c.principal_id == principal_id, ended)
     await connection.execute(refresh_tokens.delete().where(refresh_tokens.c.session_id.in_(old)))
-    await connection.execute(sessions.delete().where(sessions.c.principal_id == principal_id, over))
+    await connection.execute(sessions.delete().where(sessions.c.principal_id == principal_id, ended))

@@ -1,11 +1,12 @@
-"""Personal access tokens as their holders manage them: who may mint what for whom, and on whose behalf it then acts.
+"""Personal access tokens: who may issue which tokens for whom, and on whose behalf they act.
 
-A token is minted for oneself, or for an agent or service that one owns; it never reaches further or longer than the
-token that it is minted with, and is revoked with that. One that a user mints for his agent acts on his behalf (RFC
-8693): whatever the agent does with it says so, as do the tokens that it mints in turn. One for a service speaks for the
-service alone, unless whoever mints it acts for somebody already.
+A principal issues tokens for itself, and for agents and services that it owns. A token never has more scopes or a later
+expiry than the token that it was issued with, and is revoked together with it. A token that a user issues for its agent
+acts on the user's behalf (RFC 8693): everything the agent does with it records this, and so do the tokens that the
+agent issues with it. A token for a service acts for the service alone, unless its issuer already acts on behalf of
+somebody.
 
-Every function works within the transaction of its caller.
+Every function runs in the caller's transaction.
 """
 
 from collections.abc import Iterable
@@ -26,11 +27,11 @@ from control.identity.organization_repository import IssuedToken
 from control.identity.token_revocation import issuing_token
 from proto.identity import MAX_ACT_CHAIN, PrincipalKind, Scope
 
-MAX_TOKENS: Final = 100  # that work, of one principal in one organization
+MAX_TOKENS: Final = 100  # valid ones, of one principal in one organization
 
 
 class Delegation(NamedTuple):
-    """For whom a token acts, and who acts: the holder first, the one closest to whom it acts for last."""
+    """On whose behalf a token acts, and its actors: the holder first, the direct actor for the subject last."""
 
     subject_id: str
     chain: tuple[str, ...]
@@ -38,7 +39,7 @@ class Delegation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """A token without its secret; `hint` is the end of it. `scopes` None: all that its holder's role has."""
+    """A token without its secret; `hint` is the secret's end. `scopes` None: all scopes of the holder's role."""
 
     id: str
     principal_id: str
@@ -68,8 +69,8 @@ async def issue_token(
     scopes: Iterable[Scope] | None,
     expires_at: datetime | None,
 ) -> IssuedToken:
-    """A token for `holder`. Raises Forbidden for somebody else's, and for scopes beyond the bearer's reach; Conflict
-    for one too many, and for too long an act chain.
+    """A token for `holder`. Raises Forbidden for the tokens of another principal and for scopes that `by` lacks;
+    Conflict beyond MAX_TOKENS, and for an actor chain longer than MAX_ACT_CHAIN.
     """
     require_can_issue(by, holder)
     delegation = delegation_for(by, holder)
@@ -78,7 +79,7 @@ async def issue_token(
     if own is not None and own.expires_at is not None:
         expires_at = own.expires_at if expires_at is None else min(expires_at, own.expires_at)
     await _check_token_limit(connection, by.org_id, holder.id)
-    made = await organization_repository.create_token(
+    token = await organization_repository.create_token(
         connection,
         by.org_id,
         holder.id,
@@ -88,20 +89,20 @@ async def issue_token(
         minted_with=None if own is None else own.id,
     )
     if delegation is not None:
-        row = {"token_id": made.id, "org_id": by.org_id, "created_at": _now()}
+        row = {"token_id": token.id, "org_id": by.org_id, "created_at": _now()}
         row |= {"subject_id": delegation.subject_id, "chain": list(delegation.chain)}
         await connection.execute(delegations.insert().values(row))
-    return made
+    return token
 
 
 def require_can_issue(by: AuthorizationContext, holder: StoredMember) -> None:
-    """Forbidden for somebody else's tokens."""
+    """Raises Forbidden unless the holder is `by` or is owned by it."""
     if by.principal_id not in (holder.id, holder.owner_id):
         raise Forbidden("Tokens are minted for oneself, or for an agent or service that one owns.")
 
 
 def delegation_for(by: AuthorizationContext, holder: StoredMember) -> Delegation | None:
-    """What a token of `holder` says when this bearer mints it. Raises Conflict for too long a chain."""
+    """The delegation of a token that `by` issues for `holder`, or None. Raises Conflict beyond MAX_ACT_CHAIN."""
     if by.on_behalf_of is not None:
         chain = by.act_chain if holder.id == by.principal_id else (holder.id, *by.act_chain)
         if len(chain) > MAX_ACT_CHAIN:
@@ -115,7 +116,7 @@ def delegation_for(by: AuthorizationContext, holder: StoredMember) -> Delegation
 async def list_tokens(
     connection: AsyncConnection, org_id: str, principal_id: str, before_id: str | None, limit: int
 ) -> list[StoredToken]:
-    """At most `limit` tokens of the principal, newest first, those that work no more among them."""
+    """At most `limit` tokens of the principal including revoked and expired ones, newest first."""
     page = _TOKENS.where(access_tokens.c.org_id == org_id, access_tokens.c.principal_id == principal_id)
     if before_id is not None:
         page = page.where(access_tokens.c.id < before_id)
@@ -137,20 +138,20 @@ def _granted_scopes(
 ) -> frozenset[Scope] | None:
     if scopes is None:
         return None if unrestricted else by.scopes
-    wanted = frozenset(scopes)
-    beyond = sorted(wanted - by.scopes)
-    if beyond:
-        raise Forbidden(f"A token reaches no further than the one it is minted with, which lacks {', '.join(beyond)}.")
-    return wanted
+    requested = frozenset(scopes)
+    missing = sorted(requested - by.scopes)
+    if missing:
+        raise Forbidden(f"A token reaches no further than the one it is minted with, which lacks {', '.join(missing)}.")
+    return requested
 
 
 async def _check_token_limit(connection: AsyncConnection, org_id: str, principal_id: str) -> None:
     now = _now()
-    working = access_tokens.c.revoked_at.is_(None) & (
+    valid = access_tokens.c.revoked_at.is_(None) & (
         access_tokens.c.expires_at.is_(None) | (access_tokens.c.expires_at > now)
     )
     of_principal = (access_tokens.c.org_id == org_id) & (access_tokens.c.principal_id == principal_id)
-    if (await connection.scalar(sa.select(sa.func.count()).where(of_principal, working)) or 0) >= MAX_TOKENS:
+    if (await connection.scalar(sa.select(sa.func.count()).where(of_principal, valid)) or 0) >= MAX_TOKENS:
         raise Conflict(f"A principal has at most {MAX_TOKENS} tokens that work.")
 
 

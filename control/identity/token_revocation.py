@@ -1,7 +1,7 @@
-"""What was made with an access token and ends when that is revoked: tokens, what was made with those, and invitations
-that wait. What was made in a session does not end with it.
+"""Revokes an access token with everything created with it: tokens, what was created with those, and open invitations.
+What was created in a session does not end with the session.
 
-Every function works within the transaction of its caller.
+Every function runs in the caller's transaction.
 """
 
 from datetime import datetime
@@ -15,46 +15,50 @@ from chassis.auth.tables import access_tokens, invitations
 
 
 class RevokedCounts(NamedTuple):
-    """How much ended with a token, itself not counted."""
+    """How many other tokens and invitations were revoked with a token."""
 
     tokens: int
     invitations: int
 
 
 async def issuing_token(connection: AsyncConnection, by: AuthorizationContext) -> sa.Row[*tuple[Any, ...]] | None:
-    """Id, scopes and expiry of the token that the bearer has shown; None for a session, which has all of its user's for
-    as long as that lasts.
+    """Id, scopes and expiry of the caller's access token; None for a session, which has all its user's scopes while it
+    lasts.
     """
     columns = (access_tokens.c.id, access_tokens.c.scopes, access_tokens.c.expires_at)
     return (await connection.execute(sa.select(*columns).where(access_tokens.c.id == by.token_id))).one_or_none()
 
 
 async def revoke_tree(connection: AsyncConnection, org_id: str, token_id: str, now: datetime) -> RevokedCounts:
-    """Revoke the token, all that was made with it, and so on; what was revoked before stays as it is."""
-    line = _token_tree(org_id, token_id)
-    working = access_tokens.c.id.in_(line) & access_tokens.c.revoked_at.is_(None)
-    waiting = (
-        invitations.c.minted_with.in_(line)
+    """Revoke the token, everything created with it, and so on; what was revoked before stays as it is."""
+    tree = _token_tree(org_id, token_id)
+    valid = access_tokens.c.id.in_(tree) & access_tokens.c.revoked_at.is_(None)
+    open_invitations = (
+        invitations.c.minted_with.in_(tree)
         & invitations.c.accepted_at.is_(None)
         & invitations.c.revoked_at.is_(None)
         & (invitations.c.expires_at > now)
     )
-    others = await _revoke(connection, access_tokens, working & (access_tokens.c.id != token_id), now)
-    withdrawn = await _revoke(connection, invitations, waiting, now)
-    await _revoke(connection, access_tokens, working, now)
-    return RevokedCounts(others, withdrawn)
+    other_tokens = await _revoke(connection, access_tokens, valid & (access_tokens.c.id != token_id), now)
+    revoked_invitations = await _revoke(connection, invitations, open_invitations, now)
+    await _revoke(connection, access_tokens, valid, now)
+    return RevokedCounts(other_tokens, revoked_invitations)
 
 
-async def _revoke(connection: AsyncConnection, table: sa.Table, which: sa.ColumnElement[bool], now: datetime) -> int:
-    """How many; counted apart, as sqlite3 counts no rows of what begins with WITH."""
-    count = await connection.scalar(sa.select(sa.func.count()).select_from(table).where(which)) or 0
-    await connection.execute(table.update().where(which).values(revoked_at=now))
+async def _revoke(
+    connection: AsyncConnection, table: sa.Table, condition: sa.ColumnElement[bool], now: datetime
+) -> int:
+    """The number of revoked rows; counted separately, since sqlite3 reports no row count for statements starting with
+    WITH.
+    """
+    count = await connection.scalar(sa.select(sa.func.count()).select_from(table).where(condition)) or 0
+    await connection.execute(table.update().where(condition).values(revoked_at=now))
     return count
 
 
 def _token_tree(org_id: str, token_id: str) -> sa.Select[tuple[str]]:
-    """Ids of the token and of those that were made with it, and with those."""
+    """Ids of the token, of the tokens created with it, and so on."""
     first = sa.select(access_tokens.c.id).where(access_tokens.c.org_id == org_id, access_tokens.c.id == token_id)
-    line = first.cte("line", recursive=True)
-    made = sa.select(access_tokens.c.id).join(line, access_tokens.c.minted_with == line.c.id)
-    return sa.select(line.union(made.where(access_tokens.c.org_id == org_id)).c.id)
+    tree = first.cte("line", recursive=True)
+    children = sa.select(access_tokens.c.id).join(tree, access_tokens.c.minted_with == tree.c.id)
+    return sa.select(tree.union(children.where(access_tokens.c.org_id == org_id)).c.id)

@@ -30,7 +30,7 @@ MAX_DAYS: Final = 3_650
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A token to be made. Without `scopes` it has all that the minting one has, without `expiresInDays` no end."""
+    """The token to create. Without `scopes` it has all scopes of the creating one, without `expiresInDays` no end."""
 
     name: Name
     scopes: Annotated[list[Scope], Meta(min_length=1, max_length=len(Scope))] | None = None
@@ -38,7 +38,7 @@ class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 
 class Token(msgspec.Struct, frozen=True, rename="camel"):
-    """A personal access token, without its secret. `scopes` null: all that the roles of its holder have."""
+    """A personal access token, without its secret. `scopes` null: all scopes of its holder's roles."""
 
     id: Annotated[str, Meta(pattern=f"^{TOKEN_ID.pattern}$")]
     principal_id: Annotated[str, Meta(pattern=f"^{PRINCIPAL_ID.pattern}$")]
@@ -54,7 +54,7 @@ class Token(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MadeToken(Token, frozen=True, rename="camel"):
-    """A token just made: the one answer that holds its secret."""
+    """A new token; the only response that holds its secret."""
 
     token: Annotated[str, Meta(description="The secret, for `Authorization: Bearer`. It is shown this once.")]
 
@@ -88,63 +88,66 @@ REVOKE_OF_PRINCIPAL: Final = Operation("revokeTokenOfPrincipal", TAG, _REVOKED_R
 
 @dataclass(frozen=True, slots=True)
 class AccessTokens:
-    """The handlers, with what they need. Without a principal in the path they are about the caller."""
+    """Handlers of access tokens, and their dependencies. Without a principal in the path they act on the caller's."""
 
     context: HandlerContext
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
-        own, of = "/orgs/{orgSlug}/tokens", "/orgs/{orgSlug}/principals/{principalId}/tokens"
+        own, of_principal = "/orgs/{orgSlug}/tokens", "/orgs/{orgSlug}/principals/{principalId}/tokens"
         access = bearer(Scope.TOKENS_WRITE)
         return [
             Route("GET", own, self.list, access, operation=LIST),
             Route("POST", own, self.create, access, operation=CREATE),
             Route("DELETE", own + "/{tokenId}", self.revoke, access, operation=REVOKE),
-            Route("GET", of, self.list_of_principal, access, operation=LIST_OF_PRINCIPAL),
-            Route("POST", of, self.create_of_principal, access, operation=CREATE_OF_PRINCIPAL),
-            Route("DELETE", of + "/{tokenId}", self.revoke_of_principal, access, operation=REVOKE_OF_PRINCIPAL),
+            Route("GET", of_principal, self.list_of_principal, access, operation=LIST_OF_PRINCIPAL),
+            Route("POST", of_principal, self.create_of_principal, access, operation=CREATE_OF_PRINCIPAL),
+            Route(
+                "DELETE", of_principal + "/{tokenId}", self.revoke_of_principal, access, operation=REVOKE_OF_PRINCIPAL
+            ),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """List one's tokens, newest first, those that work no more among them."""
+        """List the caller's tokens, newest first, including revoked and expired ones."""
         return await self._list(request, authorization_context(request).principal_id)
 
     async def create(self, request: web.Request) -> web.StreamResponse:
-        """Create a token for oneself.
+        """Create a token for the caller.
 
-        It reaches no further and lasts no longer than the token that it is created with. Its secret is in this answer
-        and nowhere after.
+        It has no more scopes and no later expiry than the token that it is created with. Its secret is in this response
+        and nowhere else.
         """
         return await self._create(request, authorization_context(request).principal_id)
 
     async def revoke(self, request: web.Request) -> web.StreamResponse:
-        """Revoke one of one's tokens.
+        """Revoke one of the caller's tokens.
 
-        So are the tokens that were created with it, what was created with those, and open invitations made with any of
-        them. They stop working in this process at once, in others within five seconds. Again: the same answer.
+        The tokens created with it are revoked too, and so on, with the open invitations created with any of them. They
+        stop working in this process at once, in others within five seconds. Repeating the request gets the same
+        response.
         """
         return await self._revoke(request, authorization_context(request).principal_id)
 
     async def list_of_principal(self, request: web.Request) -> web.StreamResponse:
         """List the tokens of a principal.
 
-        Of what one owns, and with `members:read` of everybody.
+        One that the caller owns; with `members:read` any principal.
         """
         return await self._list(request, request.match_info["principalId"])
 
     async def create_of_principal(self, request: web.Request) -> web.StreamResponse:
-        """Create a token for an agent or service that one owns.
+        """Create a token for an agent or service that the caller owns.
 
-        A user's agent acts on his behalf: whatever it does with the token says so. A token never reaches further or
-        lasts longer than the one that it is created with.
+        A user's agent acts on the user's behalf: everything that it does with the token records this. A token never has
+        more scopes or a later expiry than the one that it is created with.
         """
         return await self._create(request, request.match_info["principalId"])
 
     async def revoke_of_principal(self, request: web.Request) -> web.StreamResponse:
         """Revoke a token of a principal.
 
-        Of what one owns, and with `members:write` of everybody; but those of owners are revoked by owners alone. What
-        was created with it ends with it, as with one's own.
+        One that the caller owns; with `members:write` any principal, but only owners revoke tokens of owners.
+        Everything that was created with the token is revoked with it.
         """
         return await self._revoke(request, request.match_info["principalId"])
 
@@ -161,29 +164,29 @@ class AccessTokens:
         caller = authorization_context(request)
         async with self.context.database.read() as connection:
             holder = await get_visible_member(connection, caller, principal_id)
-        store.require_can_issue(caller, holder)  # 404 and 403 come before what is wrong with the body
+        store.require_can_issue(caller, holder)  # 404 and 403 come before 400
         body = await self.context.read_body(request, NewToken)
         days = body.expires_in_days
         expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
         async with self.context.write_transaction(request) as (connection, caller):
             holder = await get_visible_member(connection, caller, principal_id)
-            made = await store.issue_token(connection, caller, holder, body.name, body.scopes, expires_at)
-            found = await store.find_token(connection, caller.org_id, holder.id, made.id)
+            issued = await store.issue_token(connection, caller, holder, body.name, body.scopes, expires_at)
+            found = await store.find_token(connection, caller.org_id, holder.id, issued.id)
             if found is None:
-                raise LookupError(f"{made.id} was made a moment ago")
-            shown = token_body(found)
-            told = {
+                raise LookupError(f"{issued.id} was made a moment ago")
+            token = token_body(found)
+            data = {
                 "holder": holder.id,
                 "name": body.name,
-                "scopes": shown.scopes or [],
-                "expiresAt": shown.expires_at or "",
+                "scopes": token.scopes or [],
+                "expiresAt": token.expires_at or "",
             }
-            await record(connection, caller, "token.create", made.id, told, request_id(request))
-        return json_response(MadeToken(**msgspec.structs.asdict(shown), token=made.secret), status=201)
+            await record(connection, caller, "token.create", issued.id, data, request_id(request))
+        return json_response(MadeToken(**msgspec.structs.asdict(token), token=issued.secret), status=201)
 
     async def _revoke(self, request: web.Request, principal_id: str) -> web.StreamResponse:
         token_id = request.match_info["tokenId"]
-        if TOKEN_ID.fullmatch(token_id) is None:  # a path may hold what no database column takes
+        if TOKEN_ID.fullmatch(token_id) is None:  # a path may hold characters that no database column accepts
             raise NotFound
         async with self.context.write_transaction(request) as (connection, caller):
             holder = await get_visible_member(connection, caller, principal_id)
@@ -192,15 +195,15 @@ class AccessTokens:
                 raise NotFound
             _require_revoker(caller, holder)
             if token.revoked_at is None:
-                ended = await organization_repository.revoke_token(connection, caller.org_id, token_id)
-                told = {"holder": holder.id} | _revoked_counts(ended)
-                await record(connection, caller, "token.revoke", token_id, told, request_id(request))
+                revoked = await organization_repository.revoke_token(connection, caller.org_id, token_id)
+                data = {"holder": holder.id} | _revoked_counts(revoked)
+                await record(connection, caller, "token.revoke", token_id, data, request_id(request))
         self.context.guards.invalidate_bearers(caller.org_id)
         return web.Response(status=204)
 
 
 def token_body(token: store.StoredToken) -> Token:
-    """As the API shows it."""
+    """The API representation."""
     return Token(
         id=token.id,
         principal_id=token.principal_id,
@@ -225,9 +228,9 @@ def _require_revoker(caller: AuthorizationContext, holder: StoredMember) -> None
         raise Forbidden(f"Tokens of others are revoked with the scope {Scope.MEMBERS_WRITE}.")
 
 
-def _revoked_counts(ended: RevokedCounts | None) -> dict[str, int]:
-    """How much ended with a token, as the audit tells it; nothing of what there was none of."""
-    return {} if ended is None else {name: count for name, count in ended._asdict().items() if count > 0}
+def _revoked_counts(revoked: RevokedCounts | None) -> dict[str, int]:
+    """The non-zero counts, as audit data."""
+    return {} if revoked is None else {name: count for name, count in revoked._asdict().items() if count > 0}
 
 
 def _time_or_none(time: datetime | None) -> str | None:

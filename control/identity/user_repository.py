@@ -1,7 +1,7 @@
-"""Users: who logs in with an e-mail address and a password, and what second factor they have.
+"""Users: principals that log in with an e-mail address and a password, and their second factors.
 
-Every function works within the transaction of its caller. Hashing and sealing are the caller's: nothing here sees a
-password or a secret in clear.
+Every function runs in the caller's transaction. The caller hashes and encrypts: nothing here sees a password or a
+secret in plain text.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ DEFAULT_THEME: Final[Theme] = "system"
 
 
 class EmailTaken(Conflict):
-    """There is a user with this address."""
+    """A user with this address exists."""
 
     def __init__(self) -> None:
         super().__init__("There is a user with this e-mail address.")
@@ -33,7 +33,7 @@ class EmailTaken(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """`id` is that of its principal. `totp_step`: the last one that was accepted."""
+    """`id` is that of its principal. `totp_step`: the last accepted one."""
 
     id: str
     email: str
@@ -51,7 +51,7 @@ class User:
 
     @property
     def has_factor(self) -> bool:
-        """Whether a second factor is asked for."""
+        """Whether a second factor is required."""
         return self.totp_confirmed_at is not None
 
 
@@ -64,10 +64,10 @@ _USERS: Final = sa.select(
 
 
 async def create_user(connection: AsyncConnection, email: str, name: str, password_hash: str) -> User:
-    """A principal that can log in. Raises EmailTaken; ValueError for a name that is none."""
-    made = await organization_repository.create_principal(connection, PrincipalKind.USER, name)
+    """A principal that can log in. Raises EmailTaken; ValueError for an invalid name."""
+    principal = await organization_repository.create_principal(connection, PrincipalKind.USER, name)
     row = {
-        "principal_id": made.id,
+        "principal_id": principal.id,
         "email": normalize_email(email),
         "email_verified": False,
         "password_hash": password_hash,
@@ -79,11 +79,11 @@ async def create_user(connection: AsyncConnection, email: str, name: str, passwo
         await connection.execute(users.insert().values(row))
     except exc.IntegrityError as error:
         raise EmailTaken from error
-    return await get_user(connection, made.id)
+    return await get_user(connection, principal.id)
 
 
 async def find_user_by_email(connection: AsyncConnection, email: str) -> User | None:
-    """The user with this address, in whatever case it is written."""
+    """The user with this address, case-insensitive."""
     return await _load_user(connection, _USERS.where(users.c.email == normalize_email(email)))
 
 
@@ -93,7 +93,7 @@ async def find_user(connection: AsyncConnection, user_id: str) -> User | None:
 
 
 async def get_user(connection: AsyncConnection, user_id: str) -> User:
-    """The user with this id, which is known to be there: users are disabled, never removed."""
+    """The user with this id, which is known to exist: users are disabled, never removed. Raises LookupError."""
     found = await find_user(connection, user_id)
     if found is None:
         raise LookupError(f"there is no user {user_id}")
@@ -103,7 +103,7 @@ async def get_user(connection: AsyncConnection, user_id: str) -> User:
 async def change_user(
     connection: AsyncConnection, user_id: str, *, name: str | None = None, values: dict[str, Any]
 ) -> None:
-    """Set the name of its principal, and columns of `users` by name."""
+    """Set the name of the user's principal, and columns of `users` by name."""
     if name is not None:
         renamed = principals.update().where(principals.c.id == user_id).values(name=name)
         await connection.execute(renamed)
@@ -112,20 +112,20 @@ async def change_user(
 
 
 async def reload_if_unchanged(connection: AsyncConnection, seen: User) -> User | None:
-    """The user as of this transaction; None when he is disabled by now, or has another password than when he was seen:
-    that he knew it counts for nothing then. Comparing passwords takes long, and is done outside of transactions.
+    """The user as of this transaction; None when the user has been disabled or has another password than `seen`, so
+    that the password verified before proves nothing. Verifying passwords is slow and happens outside of transactions.
     """
     now = await get_user(connection, seen.id)
     return None if now.disabled_at is not None or now.password_hash != seen.password_hash else now
 
 
 async def set_password(connection: AsyncConnection, user_id: str, password_hash: str) -> None:
-    """From now on; sessions are the caller's to end."""
+    """Set the password; the caller ends sessions."""
     await change_user(connection, user_id, values={"password_hash": password_hash})
 
 
 async def rehash_password(connection: AsyncConnection, seen: User, password_hash: str) -> bool:
-    """Another hash of the same password. False when the user has another one by now, which stays."""
+    """Store another hash of the same password. False when the user has another password by now, which stays."""
     if await reload_if_unchanged(connection, seen) is None:
         return False
     await set_password(connection, seen.id, password_hash)
@@ -133,8 +133,8 @@ async def rehash_password(connection: AsyncConnection, seen: User, password_hash
 
 
 async def enroll_factor(connection: AsyncConnection, user_id: str, encrypted_secret: bytes) -> bool:
-    """A secret that is not asked for until it is confirmed; it replaces one that was proposed before. False when one
-    was confirmed, which stays.
+    """Store a secret that is not required until it is confirmed; it replaces one that was proposed before. False when
+    one was confirmed, which stays.
     """
     unconfirmed = (users.c.principal_id == user_id) & users.c.totp_confirmed_at.is_(None)
     proposed = users.update().where(unconfirmed).values(totp_secret=encrypted_secret, totp_step=None)
@@ -142,36 +142,36 @@ async def enroll_factor(connection: AsyncConnection, user_id: str, encrypted_sec
 
 
 async def confirm_factor(connection: AsyncConnection, user_id: str, step: int, now: datetime) -> None:
-    """The second factor is asked for from now on."""
+    """Require the second factor from now on."""
     await change_user(connection, user_id, values={"totp_confirmed_at": now, "totp_step": step})
 
 
 async def remove_factor(connection: AsyncConnection, user_id: str) -> None:
-    """The second factor, and the codes that stand in for it."""
-    nothing = {"totp_secret": None, "totp_confirmed_at": None, "totp_step": None}
-    await change_user(connection, user_id, values=nothing)
+    """Delete the second factor and its recovery codes."""
+    cleared = {"totp_secret": None, "totp_confirmed_at": None, "totp_step": None}
+    await change_user(connection, user_id, values=cleared)
     await connection.execute(recovery_codes.delete().where(recovery_codes.c.principal_id == user_id))
 
 
 async def consume_totp_step(connection: AsyncConnection, user_id: str, step: int) -> bool:
-    """Accept the code of a step, once and in order; False when it, or a later one, was accepted before."""
-    fresh = users.c.totp_step.is_(None) | (users.c.totp_step < step)
-    spent = users.update().where(users.c.principal_id == user_id, fresh).values(totp_step=step)
-    return (await connection.execute(spent)).rowcount == 1
+    """Accept the code of a step, once and in order; False when it or a later one was accepted before."""
+    later = users.c.totp_step.is_(None) | (users.c.totp_step < step)
+    consumed = users.update().where(users.c.principal_id == user_id, later).values(totp_step=step)
+    return (await connection.execute(consumed)).rowcount == 1
 
 
 async def replace_recovery_codes(connection: AsyncConnection, user_id: str, hashes: Iterable[bytes]) -> None:
-    """Those of before work no more."""
+    """Delete the earlier codes and store these."""
     await connection.execute(recovery_codes.delete().where(recovery_codes.c.principal_id == user_id))
     rows = [{"principal_id": user_id, "hash": digest} for digest in hashes]
     await connection.execute(recovery_codes.insert(), rows)
 
 
 async def consume_recovery_code(connection: AsyncConnection, user_id: str, digest: bytes, now: datetime) -> bool:
-    """Accept a code, once."""
+    """Accept a recovery code, once; False when it is unknown or was used."""
     unused = (recovery_codes.c.hash == digest) & recovery_codes.c.used_at.is_(None)
-    spent = recovery_codes.update().where(recovery_codes.c.principal_id == user_id, unused).values(used_at=now)
-    return (await connection.execute(spent)).rowcount == 1
+    consumed = recovery_codes.update().where(recovery_codes.c.principal_id == user_id, unused).values(used_at=now)
+    return (await connection.execute(consumed)).rowcount == 1
 
 
 async def _load_user(connection: AsyncConnection, found: sa.Select[Any]) -> User | None:

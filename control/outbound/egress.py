@@ -1,11 +1,11 @@
-"""The way out to addresses that tenants name: guarded where a socket is made, so that nothing leads around it.
+"""Egress to addresses that tenants name, guarded where a socket is created, so that nothing bypasses it.
 
-`TCPConnector(resolver=...)` alone would be no guard, for addresses written as numbers never reach a resolver. The
-socket factory sees every final address: after DNS, for each of several addresses, whatever its notation. Redirects are
-not followed, cookies and proxies of the environment not used, answers read up to MAX_ANSWER bytes and for a limited
-time (`control.outbound.limited_connector` has what precedes and surrounds them). Failures say in general words what
-happened; neither an address nor a byte of an answer is in them. A name that leads nowhere and one that leads to a
-forbidden place fail alike: which inner names there are is nobody's business.
+`TCPConnector(resolver=...)` alone would be no guard, because IP literals never reach a resolver. The socket factory
+gets every final address: after DNS, for each of several addresses, in any notation. Redirects are not followed, cookies
+and proxies of the environment are not used, and responses are read up to MAX_BODY_BYTES and for a limited time
+(`control.outbound.limited_connector` bounds everything around the body). Errors describe in general words what
+happened, without any address or byte of a response. A name without an address and one with a forbidden address fail
+alike, so that tenants cannot discover internal names.
 """
 
 import asyncio
@@ -29,25 +29,23 @@ from multidict import CIMultiDictProxy
 from control.outbound.egress_policy import EgressPolicy, parse_ip_literal, parse_url
 from control.outbound.limited_connector import LimitedConnector
 
-CONNECT_S: Final = 5.0  # for each address of a name
+CONNECT_S: Final = 5.0  # per address of a name
 TOTAL_S: Final = 15.0  # Standard Webhooks: 15 to 30 s
-BODY_S: Final = 3.0  # for the body of an answer whose head has come
+BODY_S: Final = 3.0  # for the body, once the head was received
 MAX_BODY_BYTES: Final = 64 * 1024  # bytes
 _MAX_CONNECTIONS: Final = 256
-_MAX_LOOKUPS: Final = 64  # of names at once
-_MAX_LOOKUPS_PER_ACCOUNT: Final = (
-    4  # of them for one account: a name server that hangs holds a thread for half a minute
-)
-_MAX_ADDRESSES: Final = 8  # of a name, that are tried
+_MAX_LOOKUPS: Final = 64  # concurrent DNS look-ups
+_MAX_LOOKUPS_PER_ACCOUNT: Final = 4  # of them per account: a name server that hangs occupies a thread for half a minute
+_MAX_ADDRESSES: Final = 8  # tried per name
 
-# Whom the attempt of this task is made for; look-ups are begun by tasks of the connector's, which have a copy.
+# The account that this task sends for; the connector's tasks, which start look-ups, have a copy of the context.
 _account: ContextVar[str] = ContextVar("egress_account", default="")
 
 log = structlog.get_logger(__name__)
 
 
 class EgressError(Exception):
-    """No answer was had. `permanent`: the same attempt would fail again, whatever the other end does."""
+    """There was no response. `permanent`: the same attempt would fail again, whatever the other end does."""
 
     def __init__(self, detail: str, *, permanent: bool = False) -> None:
         super().__init__(detail)
@@ -56,14 +54,14 @@ class EgressError(Exception):
 
 
 class AddressBlocked(EgressError):
-    """The address, which is written as a number, is one that tenants may not reach."""
+    """The URL has an IP address that tenants may not reach."""
 
     def __init__(self) -> None:
         super().__init__("The address is not allowed.", permanent=True)
 
 
 class NameNotResolved(EgressError):
-    """The name leads to no address, or to one that tenants may not reach. It says not which: the log does."""
+    """The name has no address, or one that tenants may not reach. The error does not say which; the log does."""
 
     def __init__(self) -> None:
         super().__init__("The name leads to no address that is allowed.")
@@ -71,7 +69,7 @@ class NameNotResolved(EgressError):
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """An answer: its head, and up to MAX_ANSWER bytes of the body as they came."""
+    """A response: its head, and up to MAX_BODY_BYTES bytes of the body as received."""
 
     status: int
     headers: CIMultiDictProxy[str]
@@ -79,8 +77,8 @@ class HttpReply:
 
 
 class Egress:
-    """A client that goes only where `policy` permits. Names are absolute, as DNS has them; `local`: of the operator's
-    own choice, so this machine's search domains and list of hosts count too.
+    """A client that connects only where `policy` permits. Names are absolute DNS names. `allow_local_names`: the
+    operator chose the names, so this machine's search domains and hosts file apply too.
     """
 
     def __init__(
@@ -99,7 +97,7 @@ class Egress:
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """What certificates of servers are checked by, also by protocols other than HTTP."""
+        """Verifies certificates of servers, also for protocols other than HTTP."""
         return _default_tls() if self._tls is None else self._tls
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
@@ -110,8 +108,8 @@ class Egress:
             ssl=self.tls,
             limit=_MAX_CONNECTIONS,
             use_dns_cache=False,
-            happy_eyeballs_delay=None,  # one after the other, so that the first blocked one ends the attempt
-            force_close=True,  # what was idle may be closed under a request, which would count as a failure
+            happy_eyeballs_delay=None,  # one by one, so that the first blocked address ends the attempt
+            force_close=True,  # an idle connection may be closed during a request, which would count as a failure
         )
         timeout = aiohttp.ClientTimeout(total=self._total_s, sock_connect=CONNECT_S)
         async with aiohttp.ClientSession(
@@ -129,7 +127,9 @@ class Egress:
         await self._resolver.close()
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], *, account: str = "") -> HttpReply:
-        """Send `body`; the answer, whatever its status. `account`: who shares a bound of look-ups. Raises Unreached."""
+        """Send `body`; returns the response, whatever its status. `account` bounds concurrent look-ups. Raises
+        EgressError.
+        """
         _account.set(account)
         if self._session is None:
             raise EgressError("The process is shutting down.")
@@ -138,13 +138,13 @@ class Egress:
         except ValueError as error:
             raise EgressError("The URL is not valid.", permanent=True) from error
         try:
-            async with self._session.post(target, data=body, headers=headers, allow_redirects=False) as answer:
-                return HttpReply(answer.status, answer.headers, await _read_limited_body(answer))
+            async with self._session.post(target, data=body, headers=headers, allow_redirects=False) as response:
+                return HttpReply(response.status, response.headers, await _read_limited_body(response))
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _to_egress_error(error) from error
 
     async def connect(self, host: str, port: int) -> socket.socket:
-        """A connected socket, for protocols other than HTTP. Raises Unreached."""
+        """A connected socket, for protocols other than HTTP. Raises EgressError."""
         try:
             async with asyncio.timeout(self._total_s):
                 return await self._connect_first(await self._resolver.look_up(host, port))
@@ -154,31 +154,32 @@ class Egress:
     async def _connect_first(self, found: Sequence[Any]) -> socket.socket:
         failure: OSError = OSError("no address")
         for each in found:
-            made = self._socket(each)
+            candidate = self._socket(each)
             try:
-                made.setblocking(False)
+                candidate.setblocking(False)
                 async with asyncio.timeout(CONNECT_S):
-                    await asyncio.get_running_loop().sock_connect(made, each[4])
-                return made
+                    await asyncio.get_running_loop().sock_connect(candidate, each[4])
+                return candidate
             except OSError as error:
-                made.close()
+                candidate.close()
                 failure = error
             except BaseException:
-                made.close()
+                candidate.close()
                 raise
         raise failure
 
     def _socket(self, info: Any) -> socket.socket:
-        """A socket for an address as `getaddrinfo` has it. Raises Blocked."""
+        """A socket for an address as returned by `getaddrinfo`. Raises AddressBlocked."""
         family, kind, protocol, _, address = info
         _require_permitted(self.policy, str(address[0]), int(address[1]))
         return socket.socket(family=family, type=kind, proto=protocol)
 
 
 class _Resolver(AbstractResolver):
-    """Refuses a name with any address that is not permitted: whoever answers so answers otherwise the next time.
+    """Refuses a name if any of its addresses is not permitted: the next look-up of such a name may return only that
+    one.
 
-    Look-ups have threads of their own, and each account a few of them: names that take their time hold up nobody else.
+    Look-ups have their own threads, and each account a few of them: slow names delay no other account.
     """
 
     def __init__(self, policy: EgressPolicy, *, allow_local_names: bool) -> None:
@@ -190,7 +191,7 @@ class _Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """As the connector wants it."""
+        """The form that the connector expects."""
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [
             ResolveResult(hostname=host, host=str(address[0]), port=port, family=found, proto=protocol, flags=flags)
@@ -198,14 +199,16 @@ class _Resolver(AbstractResolver):
         ]
 
     async def look_up(self, host: str, port: int, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[Any]:
-        """As `getaddrinfo` answers it. Raises Unresolved for names, Blocked for addresses in any notation."""
-        written = parse_ip_literal(host)
-        if written is not None:
-            _require_permitted(self._policy, str(written), port)
-        name = host if self._allow_local_names or written is not None else host.rstrip(".") + "."
-        asked = partial(socket.getaddrinfo, name, port, family=family, type=socket.SOCK_STREAM)
+        """Addresses as `getaddrinfo` returns them. Raises NameNotResolved for names, AddressBlocked for IP literals in
+        any notation.
+        """
+        literal = parse_ip_literal(host)
+        if literal is not None:
+            _require_permitted(self._policy, str(literal), port)
+        name = host if self._allow_local_names or literal is not None else host.rstrip(".") + "."
+        lookup = partial(socket.getaddrinfo, name, port, family=family, type=socket.SOCK_STREAM)
         try:
-            found = await self._run_lookup(asked)
+            found = await self._run_lookup(lookup)
         except (OSError, UnicodeError) as error:
             log.info("a name was not reached", reason="it does not resolve", error=str(error))
             raise NameNotResolved from error
@@ -216,44 +219,48 @@ class _Resolver(AbstractResolver):
         return found[:_MAX_ADDRESSES]
 
     async def _run_lookup(self, lookup: Callable[[], list[Any]]) -> list[Any]:
-        """In a thread, among the few of the account. One that nobody waits for any more counts until it ends."""
-        turn = self._account_slots.setdefault(_account.get(), asyncio.Semaphore(_MAX_LOOKUPS_PER_ACCOUNT))
-        await turn.acquire()
+        """Run in a thread, within the slots of the account. A look-up whose caller has stopped waiting keeps its slot
+        until it ends.
+        """
+        slots = self._account_slots.setdefault(_account.get(), asyncio.Semaphore(_MAX_LOOKUPS_PER_ACCOUNT))
+        await slots.acquire()
         loop = asyncio.get_running_loop()
 
-        def ended(_: "Future[list[Any]]") -> None:
-            with contextlib.suppress(RuntimeError):  # the loop may have ended before
-                loop.call_soon_threadsafe(turn.release)
+        def release_slot(_: "Future[list[Any]]") -> None:
+            with contextlib.suppress(RuntimeError):  # the loop may be closed already
+                loop.call_soon_threadsafe(slots.release)
 
-        begun = self._threads.submit(lookup)
-        begun.add_done_callback(ended)
-        return await asyncio.wrap_future(begun)
+        future = self._threads.submit(lookup)
+        future.add_done_callback(release_slot)
+        return await asyncio.wrap_future(future)
 
     async def close(self) -> None:
-        """Without waiting for names that take their time."""
+        """Does not wait for running look-ups."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _require_permitted(policy: EgressPolicy, address: str, port: int) -> None:
-    """Raises Blocked."""
+    """Raises AddressBlocked."""
     if not policy.permits(address, port):
         raise AddressBlocked
 
 
-async def _read_limited_body(answer: aiohttp.ClientResponse) -> bytes:
-    """The body's first bytes. The status has come and decides; a body that is late, cut off or endless does not."""
-    read = bytearray()
-    with contextlib.suppress(aiohttp.ClientError, OSError):  # TimeoutError among them
+async def _read_limited_body(response: aiohttp.ClientResponse) -> bytes:
+    """The first bytes of the body. The status is known and decides, so a late, truncated or endless body is no
+    error.
+    """
+    body = bytearray()
+    with contextlib.suppress(aiohttp.ClientError, OSError):  # OSError includes TimeoutError
         async with asyncio.timeout(BODY_S):
-            async for chunk in answer.content.iter_any():
-                read += chunk
-                if len(read) >= MAX_BODY_BYTES:
+            async for chunk in response.content.iter_any():
+                body += chunk
+                if len(body) >= MAX_BODY_BYTES:
                     break
-    answer.close()  # the rest stays unread
-    return bytes(read[:MAX_BODY_BYTES])
+    response.close()  # the rest stays unread
+    return bytes(body[:MAX_BODY_BYTES])
 
 
-# What was raised, in general words, and whether it would be raised again; the first that fits counts.
+# Errors in general words, and whether they are permanent; the first match counts.
 _FAILURES: Final[tuple[tuple[tuple[type[Exception], ...], str, bool], ...]] = (
     (
         (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError),
@@ -278,5 +285,5 @@ def _to_egress_error(error: Exception) -> EgressError:
 
 @lru_cache(maxsize=1)
 def _default_tls() -> ssl.SSLContext:
-    """Reads the system's certificates, which takes a while: once."""
+    """Cached, because reading the system's certificates is slow."""
     return ssl.create_default_context()

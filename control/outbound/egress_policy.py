@@ -1,4 +1,4 @@
-"""Which places of the internet tenants may name: addresses, URLs, and what an operator permits besides. Pure."""
+"""The addresses and URLs that tenants may use, and what an operator permits in addition. Pure functions."""
 
 import ipaddress
 import re
@@ -9,21 +9,21 @@ from typing import Final
 from yarl import URL
 
 MAX_URL_LENGTH: Final = 2_048
-_MAX_NAME_LENGTH: Final = 253  # of a host, as DNS has it
+_MAX_NAME_LENGTH: Final = 253  # of a host name in DNS
 _HOSTNAME: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-# What `is_global` of some Python or other lets through, and nobody has a receiver in.
+# Networks that `is_global` permits in some Python versions, without legitimate receivers.
 _DENIED: Final[tuple[Network, ...]] = tuple(
     ipaddress.ip_network(text)
     for text in (
         "0.0.0.0/8",
         "100.64.0.0/10",  # shared address space; metadata of one cloud
-        "168.63.129.16/32",  # metadata of another
-        "192.0.0.0/24",  # protocol assignments; metadata of a third
+        "168.63.129.16/32",  # metadata of another cloud
+        "192.0.0.0/24",  # protocol assignments; metadata of a third cloud
         "192.88.99.0/24",  # relays of 6to4
         "224.0.0.0/4",
         "240.0.0.0/4",
@@ -43,18 +43,18 @@ _DENIED: Final[tuple[Network, ...]] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
-    """Where one may go: public addresses on `ports`, and the operator's `allowed` networks on any port."""
+    """Permitted destinations: public addresses on `ports`, and the operator's `allowed_networks` on any port."""
 
     allowed_networks: tuple[Network, ...] = ()
     ports: frozenset[int] = frozenset({80, 443})
-    allow_http: bool = False  # whether URLs may be http:// too
+    allow_http: bool = False  # whether http:// URLs are permitted too
 
     def may_permit(self, port: int) -> bool:
-        """Whether there is any address that permits the port."""
+        """Whether the port is permitted for any address."""
         return port in self.ports or bool(self.allowed_networks)
 
     def permits(self, address: str, port: int) -> bool:
-        """`address` is a number, as a socket has it."""
+        """Whether `address`, an IP address as in a socket, is permitted on the port."""
         found = _unwrap_ipv4(ipaddress.ip_address(address.partition("%")[0]))
         if any(found in network for network in self.allowed_networks if network.version == found.version):
             return True
@@ -62,7 +62,9 @@ class EgressPolicy:
 
 
 def is_public(address: Address) -> bool:
-    """Whether the address is somebody's on the internet: not ours, not the neighbours', not the cloud's."""
+    """Whether the address is public on the internet: not of this host, a private network or a cloud's metadata
+    service.
+    """
     plain = _unwrap_ipv4(address)
     if any(plain in network for network in _DENIED if network.version == plain.version):
         return False
@@ -70,7 +72,7 @@ def is_public(address: Address) -> bool:
 
 
 def parse_ip_literal(host: str) -> Address | None:
-    """The address that a host of a URL is, in any notation of it (`127.1`, `0x7f000001`, `[::1]`); None for a name."""
+    """The address of a URL's host in any notation (`127.1`, `0x7f000001`, `[::1]`); None for a name."""
     try:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0])
     except ValueError:
@@ -82,13 +84,13 @@ def parse_ip_literal(host: str) -> Address | None:
 
 
 def parse_url(text: str, *, allow_http: bool) -> URL:
-    """An absolute URL to post to. ValueError, with a sentence for whoever wrote it."""
+    """An absolute URL to post to. Raises ValueError with a sentence for the user."""
     scheme = "http:// or https://" if allow_http else "https://"
     if len(text) > MAX_URL_LENGTH or not text.isprintable() or " " in text:
         raise ValueError(f"Must be a URL of at most {MAX_URL_LENGTH} characters, without spaces.")
     try:
         url = URL(text)
-        port, host = url.port, url.host  # of an international name only the latter fails
+        port, host = url.port, url.host  # for an internationalized name only the latter raises
     except ValueError as error:
         raise ValueError("Must be a URL.") from error
     if url.scheme not in (("http", "https") if allow_http else ("https",)) or not host:
@@ -103,12 +105,12 @@ def parse_url(text: str, *, allow_http: bool) -> URL:
 
 
 def _is_hostname(host: str) -> bool:
-    """Whether there can be such a host: no label of its name is empty, and none has other characters."""
+    """Whether it is a valid host name: no empty label, only valid characters, at most 253 in total."""
     return len(host.removesuffix(".")) <= _MAX_NAME_LENGTH and _HOSTNAME.fullmatch(host) is not None
 
 
 def _unwrap_ipv4(address: Address) -> Address:
-    """The IPv4 address inside a mapped one or one of NAT64, which is where the packets go; else the address."""
+    """The IPv4 address inside an IPv4-mapped or NAT64 address, which packets are sent to; else the address."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

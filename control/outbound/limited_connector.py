@@ -1,7 +1,7 @@
-"""Connections to other ends that may send without end: what comes back is bounded before anything looks at it.
+"""Connections to peers that may send without end: bounds received bytes before anything parses them.
 
-`aiohttp` bounds one head and one line. It reads any number of 1xx answers in front of the one that counts, and an
-extension of a chunk for as long as it goes on, all within one turn of the loop: a receiver could stop the process.
+`aiohttp` bounds one head and one line. But it reads any number of 1xx responses before the final one, and a chunk
+extension of any length, all within one iteration of the event loop: a receiver could block the process.
 """
 
 from asyncio import AbstractEventLoop
@@ -11,11 +11,11 @@ from typing import Any, Final
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
-MAX_RECEIVED: Final = 128 * 1024  # bytes of an answer: heads, body and whatever is around it
+MAX_RECEIVED: Final = 128 * 1024  # bytes of a response: heads, body and framing
 
 
 class LimitedConnector(aiohttp.TCPConnector):
-    """For connections that are used for one request each."""
+    """Its connections are used for one request each (`force_close`)."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -24,16 +24,16 @@ class LimitedConnector(aiohttp.TCPConnector):
 
 
 class _LimitedProtocol(ResponseHandler):
-    """Hands on the first bytes of a connection, and aborts it at the bound."""
+    """Passes on the first MAX_RECEIVED bytes of a connection, and aborts it beyond them."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         super().__init__(loop=loop)
         self._remaining_bytes = MAX_RECEIVED
 
     def data_received(self, data: bytes) -> None:
-        left, self._remaining_bytes = self._remaining_bytes, self._remaining_bytes - len(data)
-        if left > 0:
-            super().data_received(data[:left])
+        remaining, self._remaining_bytes = self._remaining_bytes, self._remaining_bytes - len(data)
+        if remaining > 0:
+            super().data_received(data[:remaining])
         transport = self.transport
         if self._remaining_bytes < 0 and transport is not None:
             transport.abort()

@@ -1,4 +1,4 @@
-"""The operator's mail server, out of a setting."""
+"""The operator's mail server, from a setting."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,9 +10,9 @@ _DEFAULT_PORTS: Final = {"smtp": 587, "smtps": 465}
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """The operator's: `smtp://user:password@host:587`, or `smtps://` for TLS from the first byte.
+    """The operator's SMTP server: `smtp://user:password@host:587`, or `smtps://` for TLS from the first byte.
 
-    Over `smtp` with a user name STARTTLS must be there, without one it is used where it is.
+    `smtp` with a user name requires STARTTLS; without one STARTTLS is used if offered.
     """
 
     host: str
@@ -24,7 +24,7 @@ class MailServer:
 
     @classmethod
     def parse(cls, url: str, sender: str) -> "MailServer":
-        """ValueError, without quoting the URL: it may hold a password."""
+        """Raises ValueError without quoting the URL, which may contain a password."""
         try:
             parts = urlsplit(url)
             port = parts.port or _DEFAULT_PORTS[parts.scheme]
@@ -36,5 +36,5 @@ class MailServer:
         password = None if parts.password is None else unquote(parts.password)
         return cls(parts.hostname, port, parts.scheme == "smtps", user, password, sender)
 
-    def __repr__(self) -> str:  # it may hold a password
+    def __repr__(self) -> str:  # a password must not be logged
         return f"MailServer({self.host}:{self.port})"

@@ -1,4 +1,4 @@
-"""The rules that come with the product, for the actions that it knows; policies of an organization go before them."""
+"""Built-in rules for known actions; an organization's policies take precedence."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ BUILTIN: Final = (
     _rule("sink.**", Effect.ASK, RiskClass.HIGH),
     _rule("sso.**", Effect.ASK, RiskClass.CRITICAL, approvers=2),
 )
-# What nobody has thought of is asked about: silence is no consent.
+# Unknown actions require approval.
 FALLBACK: Final = Rule(
     name="fallback", source=Source.FALLBACK, action_pattern="**", effect=Effect.ASK, risk_class=RiskClass.HIGH
 )

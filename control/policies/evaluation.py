@@ -1,4 +1,4 @@
-"""Which rule decides a question: pure functions over rules."""
+"""Selects the rule that decides a query: pure functions over rules."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from control.policies.pattern import matches, specificity
 _STRICTNESS: Final = {effect: rank for rank, effect in enumerate(Effect)}
 _RISK: Final = {risk: rank for rank, risk in enumerate(RiskClass)}
 _SOURCE_ORDER: Final = {source: rank for rank, source in enumerate(Source)}
-_ORG_DENY_TIER: Final = -1  # an organization's DENY: no project and no narrower pattern goes past it
+_ORG_DENY_TIER: Final = -1  # an organization's DENY: neither a project nor a more specific pattern overrides it
 _SOURCE_PHRASES: Final = {
     Source.PROJECT: 'The policy "{name}" of the project',
     Source.ORGANIZATION: 'The policy "{name}" of the organization',
@@ -22,7 +22,7 @@ _SOURCE_PHRASES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PolicyQuery:
-    """What is to be done, and to what kind of thing. The rules of its project are the caller's to bring."""
+    """The action and the type of its target. The caller passes the rules of the project."""
 
     action: str
     target_type: str
@@ -36,22 +36,21 @@ def decide(policies: Iterable[Rule], query: PolicyQuery) -> Rule:
 def rank_rules(policies: Iterable[Rule], query: PolicyQuery) -> list[Rule]:
     """Every rule that matches, the deciding one first and the fallback last.
 
-    `policies` are those of the organization and of the question's project that are switched on. A DENY of the
-    organization comes before all; then project, organization and built-in table; among those of one source the more
-    specific pattern, then a rule for the target type; on a tie the stricter effect, the higher risk, more approvers,
-    the older policy.
+    `policies` are the enabled ones of the organization and of the query's project. A DENY of the organization ranks
+    first; then project, organization and built-in table. Within a source the more specific pattern ranks first, then a
+    rule for the target type; on a tie the stricter effect, the higher risk, more approvers, the older policy.
     """
     matching = [rule for rule in (*policies, *BUILTIN, FALLBACK) if _matches(rule, query)]
     return sorted(sorted(matching, key=_creation_key), key=_precedence, reverse=True)
 
 
 def required_approvals(rule: Rule) -> int:
-    """Approvals that are needed under the rule: none where nobody is asked."""
+    """The number of approvals that the rule requires: 0 unless its effect is ASK."""
     return rule.min_approvers if rule.effect is Effect.ASK else 0
 
 
 def reason(rule: Rule) -> str:
-    """One sentence for people: which rule decided, and what."""
+    """A sentence for people: which rule decided, and what."""
     approvals = "1 approval" if rule.min_approvers == 1 else f"{rule.min_approvers} approvals"
     verdict = {Effect.ALLOW: "allows it", Effect.ASK: f"asks for {approvals}", Effect.DENY: "denies it"}[rule.effect]
     return f"{_SOURCE_PHRASES[rule.source].format(name=rule.name)} {verdict}."
@@ -62,8 +61,8 @@ def _matches(rule: Rule, query: PolicyQuery) -> bool:
 
 
 def _tier(rule: Rule) -> int:
-    floor = rule.source is Source.ORGANIZATION and rule.effect is Effect.DENY
-    return _ORG_DENY_TIER if floor else _SOURCE_ORDER[rule.source]
+    is_org_deny = rule.source is Source.ORGANIZATION and rule.effect is Effect.DENY
+    return _ORG_DENY_TIER if is_org_deny else _SOURCE_ORDER[rule.source]
 
 
 def _precedence(rule: Rule) -> tuple[int, tuple[int, ...], bool, int, int, int]:
@@ -78,5 +77,5 @@ def _precedence(rule: Rule) -> tuple[int, tuple[int, ...], bool, int, int, int]:
 
 
 def _creation_key(rule: Rule) -> str:
-    """Ids sort by time of creation."""
+    """The policy id: ids sort by creation time."""
     return rule.policy_id or ""

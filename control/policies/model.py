@@ -1,4 +1,4 @@
-"""Rules and what they decide, as values."""
+"""Rules, and the values that they consist of."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ DECIDING_ROLES: Final = tuple(role for role in Role if Scope.APPROVALS_DECIDE in
 
 
 class Effect(StrEnum):
-    """What becomes of a request, from least to most strict."""
+    """What a rule decides, from least to most strict."""
 
     ALLOW = "ALLOW"
     ASK = "ASK"
@@ -22,7 +22,7 @@ class Effect(StrEnum):
 
 
 class RiskClass(StrEnum):
-    """How bad it can be, from least to most."""
+    """The possible damage of an action, from least to most."""
 
     LOW = "LOW"
     MEDIUM = "MEDIUM"
@@ -31,7 +31,7 @@ class RiskClass(StrEnum):
 
 
 class Source(StrEnum):
-    """Where a rule comes from, in the order in which they are asked; an organization's DENY comes before all."""
+    """The source of a rule, by precedence; an organization's DENY precedes all."""
 
     PROJECT = "project_policy"
     ORGANIZATION = "org_policy"
@@ -41,10 +41,10 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule, wherever it comes from. `policy_id` is set for policies.
+    """A rule from any source. `policy_id` is set for policies.
 
-    `min_approvers`, `approver_roles`, `machine_approver_ids` and `ttl_minutes` are for ASK. `machine_approver_ids` are
-    the agents and services whose approvals count; those of no other one do.
+    `min_approvers`, `approver_roles`, `machine_approver_ids` and `ttl_minutes` apply to ASK. `machine_approver_ids`
+    lists the agents and services whose approvals count; those of others do not.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A rule that an organization made, as it is stored."""
+    """A rule of an organization, as stored."""
 
     id: str
     org_id: str
@@ -83,7 +83,7 @@ class Policy:
 
     @property
     def rule(self) -> Rule:
-        """What it says."""
+        """The policy as a rule."""
         return Rule(
             name=self.name,
             source=Source.ORGANIZATION if self.project_id is None else Source.PROJECT,

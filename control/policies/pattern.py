@@ -1,7 +1,7 @@
-"""Actions and the patterns that match them, segment by segment: no regular expression ever comes from outside.
+"""Actions and the patterns that match them, segment by segment; regular expressions are never taken from outside.
 
-An action is `domain.verb`, of up to eight segments. In a pattern `*` stands for one whole segment, and `**` at the end
-for one or more: `mitigation.*` matches `mitigation.apply`, `mitigation.**` also `mitigation.apply.region`, and `**`
+An action is `domain.verb`, of up to eight segments. In a pattern `*` stands for exactly one segment, and `**` at the
+end for one or more: `mitigation.*` matches `mitigation.apply`, `mitigation.**` also `mitigation.apply.region`, and `**`
 everything.
 """
 
@@ -18,18 +18,20 @@ _RANKS: Final = {"**": 0, "*": 1}
 
 
 def matches(pattern: str, action: str) -> bool:
-    """Whether the action is one of the pattern's."""
-    wanted, given = pattern.split("."), action.split(".")
-    if wanted[-1] == "**":
-        wanted.pop()
-        if len(given) <= len(wanted):
+    """Whether the pattern matches the action."""
+    pattern_segments, action_segments = pattern.split("."), action.split(".")
+    if pattern_segments[-1] == "**":
+        pattern_segments.pop()
+        if len(action_segments) <= len(pattern_segments):
             return False
-        del given[len(wanted) :]
-    return len(wanted) == len(given) and all(one in ("*", other) for one, other in zip(wanted, given, strict=True))
+        del action_segments[len(pattern_segments) :]
+    return len(pattern_segments) == len(action_segments) and all(
+        one in ("*", other) for one, other in zip(pattern_segments, action_segments, strict=True)
+    )
 
 
 def specificity(pattern: str) -> tuple[int, ...]:
-    """Compares patterns that match the same action: greater where, at the first difference, a name stands against a
-    star, or one star against two.
+    """Orders patterns that match the same action: greater is the one that, at the first difference, has a name instead
+    of a star, or one star instead of two.
     """
     return tuple(_RANKS.get(segment, _LITERAL) for segment in pattern.split("."))

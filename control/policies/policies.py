@@ -84,7 +84,7 @@ DRY_RUN: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """The handlers, with what they work with."""
+    """Handlers of approval policies, and their dependencies."""
 
     context: HandlerContext
 
@@ -113,17 +113,17 @@ class Policies:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a policy.
 
-        It decides requests from now on. An organization's DENY comes before all; then policies of the project, those of
-        the organization, the built-in table. Among those of one place the more specific pattern decides.
+        It applies to requests from now on. An organization's DENY ranks first; then policies of the project, those of
+        the organization, the built-in table. Within a source the more specific pattern decides.
         """
         body = await self._read_body(request, NewPolicy, _PLACEHOLDERS, check_new)
         values = msgspec.structs.asdict(body)
         del values["project_slug"]
         async with self.context.write_transaction(request) as (connection, caller):
             project_id = await _run_check(check_new, connection, caller.org_id, body)
-            made = await repository.create(connection, caller.org_id, project_id, values)
-            await record(connection, caller, "policy.create", made.id, _audit_data(made), request_id(request))
-        return json_response(policy_body(made), status=201)
+            policy = await repository.create(connection, caller.org_id, project_id, values)
+            await record(connection, caller, "policy.create", policy.id, _audit_data(policy), request_id(request))
+        return json_response(policy_body(policy), status=201)
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a policy."""
@@ -132,7 +132,7 @@ class Policies:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a policy.
 
-        Requests that were made before keep what they have.
+        Existing requests are not affected.
         """
         policy_id = (await self._load_policy(request)).id
         check = partial(check_change, policy_id)
@@ -147,7 +147,7 @@ class Policies:
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Delete a policy.
 
-        Requests that were made before keep what they have.
+        Existing requests are not affected.
         """
         policy = await self._load_policy(request)
         async with self.context.write_transaction(request) as (connection, caller):
@@ -157,9 +157,9 @@ class Policies:
         return web.Response(status=204)
 
     async def dry_run(self, request: web.Request) -> web.StreamResponse:
-        """Try what a request would get, and why.
+        """Evaluate an action without a request: the decision, and why.
 
-        Nothing is made and nobody is told.
+        Nothing is created and nobody is notified.
         """
         body = await self._read_body(request, DryRun, {"action": "a.b", "targetType": "x"}, check_dry_run)
         org_id = authorization_context(request).org_id
@@ -171,8 +171,8 @@ class Policies:
     async def _read_body(
         self, request: web.Request, body_type: type[B], placeholders: Mapping[str, Any], check: Check[B]
     ) -> B:
-        """Every fault of the body is told: where it has one, also what only the store can tell. Else that is seen in
-        the transaction, where it counts.
+        """The body. Raises BadRequest with all issues: if the types have any, also those that need the database.
+        Without issues, the transaction runs the check.
         """
         issues = Issues()
         body = await self.context.read_partial_body(request, body_type, placeholders, issues)
@@ -184,7 +184,7 @@ class Policies:
 
     async def _load_policy(self, request: web.Request) -> Policy:
         policy_id = request.match_info["policyId"]
-        if _POLICY_ID.fullmatch(policy_id) is None:  # a path may hold what no database column takes
+        if _POLICY_ID.fullmatch(policy_id) is None:  # a path may hold characters that no database column accepts
             raise NotFound
         async with self.context.database.read() as connection:
             found = await repository.find(connection, authorization_context(request).org_id, policy_id)
@@ -194,7 +194,7 @@ class Policies:
 
 
 async def _run_check(check: Check[B], connection: AsyncConnection, org_id: str, body: B) -> int | None:
-    """What the check finds. Raises BadRequest."""
+    """The result of the check. Raises BadRequest."""
     issues = Issues()
     found = await check(connection, org_id, body, issues)
     issues.raise_if_any(_INVALID_BODY)
@@ -202,6 +202,6 @@ async def _run_check(check: Check[B], connection: AsyncConnection, org_id: str, 
 
 
 def _audit_data(policy: Policy) -> dict[str, Any]:
-    """For the audit: all that the policy says."""
-    told: dict[str, Any] = msgspec.to_builtins(policy_body(policy))
-    return told
+    """Data of the audit event: all fields of the policy."""
+    data: dict[str, Any] = msgspec.to_builtins(policy_body(policy))
+    return data

@@ -1,4 +1,4 @@
-"""Policies in the store. Every function works within the transaction of its caller."""
+"""Policies in the database. Every function runs in the caller's transaction."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from control.policies.model import Effect, Policy, RiskClass, Rule
 from control.policies.tables import approval_policies
 from proto.identity import Role
 
-MAX_POLICIES: Final = 1_000  # of an organization, its projects included: each question is asked of all of them
+MAX_POLICIES: Final = 1_000  # per organization, including its projects: each query evaluates all of them
 
 _SELECT_POLICIES: Final = sa.select(approval_policies, projects.c.slug.label("project_slug")).join_from(
     approval_policies, projects, projects.c.id == approval_policies.c.project_id, isouter=True
@@ -29,21 +29,21 @@ async def create(connection: AsyncConnection, org_id: str, project_id: int | Non
     if (count or 0) >= MAX_POLICIES:
         raise Conflict(f"An organization has at most {MAX_POLICIES} policies.")
     now = to_milliseconds(datetime.now(UTC))
-    made_id = new_id("pol")
-    row = {"id": made_id, "org_id": org_id, "project_id": project_id, "created_at": now, "updated_at": now}
+    policy_id = new_id("pol")
+    row = {"id": policy_id, "org_id": org_id, "project_id": project_id, "created_at": now, "updated_at": now}
     await connection.execute(approval_policies.insert().values({**row, **_column_values(values)}))
-    return await _get(connection, org_id, made_id)
+    return await _get(connection, org_id, policy_id)
 
 
 async def find(connection: AsyncConnection, org_id: str, policy_id: str) -> Policy | None:
-    """The organization's policy of this id."""
+    """The organization's policy with this id."""
     found = _SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.id == policy_id)
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _policy_from_row(row)
 
 
 async def list_policies(connection: AsyncConnection, org_id: str, before_id: str | None, limit: int) -> list[Policy]:
-    """At most `limit` policies, newest first, from the first older than `before_id`."""
+    """At most `limit` policies, newest first, starting with the first one older than `before_id`."""
     page = (
         _SELECT_POLICIES.where(approval_policies.c.org_id == org_id)
         .order_by(approval_policies.c.id.desc())
@@ -55,7 +55,7 @@ async def list_policies(connection: AsyncConnection, org_id: str, before_id: str
 
 
 async def change(connection: AsyncConnection, org_id: str, policy_id: str, values: Mapping[str, Any]) -> Policy:
-    """Set what is given of an existing policy; as it is then. Requests that were made before keep what they have."""
+    """Set the given values; returns the changed policy. Existing requests are not affected. Raises LookupError."""
     where = (approval_policies.c.org_id == org_id) & (approval_policies.c.id == policy_id)
     now = to_milliseconds(datetime.now(UTC))
     await connection.execute(
@@ -71,10 +71,10 @@ async def delete(connection: AsyncConnection, org_id: str, policy_id: str) -> bo
 
 
 async def list_enabled_rules(connection: AsyncConnection, org_id: str, project_id: int | None) -> list[Rule]:
-    """What is switched on of the organization and, when there is one, of the project."""
+    """Rules of the enabled policies of the organization and, if given, of the project."""
     column = approval_policies.c.project_id
-    here = column.is_(None) if project_id is None else column.is_(None) | (column == project_id)
-    found = _SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.enabled, here)
+    in_scope = column.is_(None) if project_id is None else column.is_(None) | (column == project_id)
+    found = _SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.enabled, in_scope)
     return [_policy_from_row(row).rule for row in (await connection.execute(found)).mappings()]
 
 
@@ -86,7 +86,7 @@ async def _get(connection: AsyncConnection, org_id: str, policy_id: str) -> Poli
 
 
 def _column_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """As columns take them: lists without repeats, texts for members of enums."""
+    """Column values: lists without duplicates, enum members as text."""
     return {
         name: [*dict.fromkeys(map(str, value))] if isinstance(value, list | tuple) else value
         for name, value in values.items()

@@ -1,4 +1,4 @@
-"""What the endpoints of policies take and answer."""
+"""Request and response bodies of policies."""
 
 from typing import Annotated, Final, Literal
 
@@ -53,7 +53,7 @@ TargetType = Annotated[
 ]
 TtlMinutes = Annotated[int, Meta(ge=1, le=MAX_TTL_MINUTES, description="Minutes until a request expires.")]
 MinApprovers = Annotated[int, Meta(ge=1, le=MAX_APPROVERS, description="Approvals that are needed. For ASK.")]
-DecidingRole = Literal["MEMBER", "ADMIN", "OWNER"]  # those of DECIDING_ROLES
+DecidingRole = Literal["MEMBER", "ADMIN", "OWNER"]  # the names of DECIDING_ROLES
 ApproverRoles = Annotated[
     list[DecidingRole], Meta(min_length=1, max_length=3, description="Roles of those who may decide. For ASK.")
 ]
@@ -70,7 +70,7 @@ MachineApproverIds = Annotated[
 
 
 class NewPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A policy to be made; without `projectSlug` for the whole organization."""
+    """The policy to create; without `projectSlug` it applies to the whole organization."""
 
     name: Name
     action_pattern: ActionPattern
@@ -86,7 +86,7 @@ class NewPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 class PolicyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What changes of a policy; what is not given stays. Requests that were made before keep what they have."""
+    """Changes to a policy; omitted fields stay as they are. Existing requests are not affected."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     action_pattern: ActionPattern | msgspec.UnsetType = msgspec.UNSET
@@ -101,7 +101,7 @@ class PolicyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
 
 
 class ApprovalPolicy(msgspec.Struct, frozen=True, rename="camel"):
-    """What becomes of actions that match a pattern."""
+    """The decision about actions that match a pattern."""
 
     id: Annotated[str, Meta(pattern=POLICY_ID_PATTERN)]
     org_id: str
@@ -129,7 +129,7 @@ class PolicyPage(msgspec.Struct, rename="camel"):
 
 
 class DryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A request that is not made."""
+    """The action to evaluate."""
 
     action: ActionName
     target_type: TargetType
@@ -148,7 +148,7 @@ class MatchingRule(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DryRunResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What the request would get and why; `matching` holds every rule that matches, the deciding one first."""
+    """The decision, and why; `matching` has every rule that matches, the deciding one first."""
 
     decision: Effect
     risk_class: RiskClass
@@ -163,7 +163,7 @@ class DryRunResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def policy_body(policy: Policy) -> ApprovalPolicy:
-    """As the API shows it."""
+    """The API representation."""
     return ApprovalPolicy(
         id=policy.id,
         org_id=policy.org_id,
@@ -184,7 +184,7 @@ def policy_body(policy: Policy) -> ApprovalPolicy:
 
 
 def dry_run_body(ranked: list[Rule]) -> DryRunResult:
-    """What the first of them decides."""
+    """The decision of the first rule."""
     first = ranked[0]
     return DryRunResult(
         decision=first.effect,

@@ -1,4 +1,4 @@
-"""What of a policy only the store can tell: whether its project is one, and whether its machines can decide at all."""
+"""Policy checks that need the database: the project exists, and the listed machines exist and can decide."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
@@ -16,14 +16,14 @@ from proto.identity import PrincipalKind
 
 B = TypeVar("B")
 
-# Records issues of the organization's body; the answer is the id of the project it names, None for none.
+# Adds issues of a body in an organization; returns the id of the project that it names, None without one.
 Check = Callable[[AsyncConnection, str, B, Issues], Awaitable[int | None]]
 
 _MACHINES_PATH: Final = "body.machineApproverIds"
 
 
 async def check_new(connection: AsyncConnection, org_id: str, body: NewPolicy, issues: Issues) -> int | None:
-    """Of a policy that is to be made."""
+    """Check a policy to create."""
     await _check_machines(connection, org_id, body.machine_approver_ids, body.approver_roles, issues)
     return await resolve_project_id(connection, org_id, body.project_slug, "body.projectSlug", issues)
 
@@ -31,7 +31,7 @@ async def check_new(connection: AsyncConnection, org_id: str, body: NewPolicy, i
 async def check_change(
     policy_id: str, connection: AsyncConnection, org_id: str, body: PolicyChange, issues: Issues
 ) -> None:
-    """Of a policy that is to be changed: who decides afterwards. Raises NotFound for one that is gone."""
+    """Check a policy to change: who decides afterwards. Raises NotFound for a policy that does not exist."""
     policy = await repository.find(connection, org_id, policy_id)
     if policy is None:
         raise NotFound
@@ -39,22 +39,22 @@ async def check_change(
     if body.machine_approver_ids is not msgspec.UNSET:
         await _check_machines(connection, org_id, body.machine_approver_ids, roles, issues)
     elif body.approver_roles is not msgspec.UNSET:
-        barred = Issues()
-        await _check_machines(connection, org_id, policy.machine_approver_ids, roles, barred)
-        if barred:
+        machine_issues = Issues()
+        await _check_machines(connection, org_id, policy.machine_approver_ids, roles, machine_issues)
+        if machine_issues:
             message = "A listed agent or service could not decide; give machineApproverIds as well."
             issues.add("body.approverRoles", message, "cannot_decide")
 
 
 async def check_dry_run(connection: AsyncConnection, org_id: str, body: DryRun, issues: Issues) -> int | None:
-    """Of a request that is not made."""
+    """Check an action to evaluate."""
     return await resolve_project_id(connection, org_id, body.project_tag, "body.projectTag", issues)
 
 
 async def resolve_project_id(
     connection: AsyncConnection, org_id: str, slug: str | None, path: str, issues: Issues
 ) -> int | None:
-    """Id of the organization's project; None for None. Records an issue, blaming `path`, when there is none."""
+    """The id of the organization's project; None for None. Adds an issue at `path` when there is none."""
     if slug is None:
         return None
     found = await organization_repository.find_project(connection, org_id, slug)
@@ -66,8 +66,8 @@ async def resolve_project_id(
 async def _check_machines(
     connection: AsyncConnection, org_id: str, machines: Sequence[str], roles: Sequence[str], issues: Issues
 ) -> None:
-    """Records an issue for each that is no agent or service of the organization, or that can never decide, for lack of
-    one of `roles` in it or in an owner of it.
+    """Adds an issue for each id that is no agent or service of the organization, or that can never decide, because it
+    or one of its owners has none of `roles`.
     """
     found = await load_membership_statuses(connection, org_id, machines) if machines else {}
     for number, one in enumerate(machines):
@@ -86,5 +86,5 @@ def _is_machine(found: Mapping[str, MembershipStatus], one: str) -> bool:
 
 
 def _can_decide(found: Mapping[str, MembershipStatus], one: str, roles: Sequence[str]) -> bool:
-    everyone = [found[each] for each in with_owner_chain([one], found)]
-    return all(not each.is_disabled and each.role in roles for each in everyone)
+    statuses = [found[each] for each in with_owner_chain([one], found)]
+    return all(not each.is_disabled and each.role in roles for each in statuses)

@@ -1,1 +1,1 @@
-"""Secrets at rest: encryption under a key ring, the key file, re-encryption under the active key."""
+"""Secrets at rest: encryption under a key ring, the key file, re-encryption under the current key."""

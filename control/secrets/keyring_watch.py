@@ -1,7 +1,7 @@
-"""The file of the key ring while a process runs: drawn at the first start, missed when it is gone.
+"""Watches the file of the key ring: generates it at the first start, and reports when it is missing.
 
-It is drawn where the store has no sealed value, and nowhere else: a ring that is lost with its disk, left out of a
-backup, or not brought along to another machine is told of while it can still be put back.
+It is generated only if the database has no encrypted value. A ring that was lost with its disk, left out of a backup or
+not copied to another machine is reported while it can still be restored.
 """
 
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 class KeyringWatcher:
-    """One per process that seals. `database` is started and closed by whoever made it, around this."""
+    """One per process that encrypts. The caller starts `database` before this and closes it after."""
 
     def __init__(self, keys: KeyFile, database: Database, metadata: sa.MetaData) -> None:
         self._keys = keys
@@ -31,8 +31,8 @@ class KeyringWatcher:
         self._periodic_check = PeriodicTask(self.check, CHECK_INTERVAL_S, log, "the key ring is not as it should be")
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Raises KeyRingUnusable at the start. A store that is away keeps nothing from starting: where the ring has to
-        be drawn, that waits for it, and secrets with it.
+        """Raises KeyRingUnusable at the start. An unavailable database does not prevent the start: if the ring has to
+        be generated, that is retried, and secrets are unavailable until then.
         """
         try:
             await self.check()
@@ -43,16 +43,16 @@ class KeyringWatcher:
         await self._periodic_check.close()
 
     async def check(self) -> None:
-        """Read the ring, or draw it. Raises KeyRingUnusable, DatabaseUnavailable."""
+        """Read the ring, or generate it. Raises KeyRingUnusable, DatabaseUnavailable."""
         try:
             self._keys.read()
         except KeyRingMissing:
-            if self._keys.is_loaded:  # it is in memory, and whoever took the file away may bring it back
+            if self._keys.is_loaded:  # still in memory, and the removed file may be restored
                 raise
             await self._generate()
 
     async def _generate(self) -> None:
-        """In a writing transaction: nobody draws, or seals anything, meanwhile."""
+        """Runs in a write transaction, so that no other process generates a ring or encrypts anything meanwhile."""
         async with self._database.write() as connection:
             if await has_encrypted_values(connection, self._metadata) and not self._keys.path.exists():
                 raise KeyRingMissing(

@@ -1,7 +1,8 @@
-"""Sealed values of the whole store: counted by key, and brought to the key that seals now.
+"""Encrypted values of the entire database: counts them by key, and re-encrypts them under the current key.
 
-A column says that it is sealed (`info={"sealed": True}`); its values are bound to the name of the table, the primary
-key of the row, its `org_id` (empty where there is none) and the name of the column. Whoever seals keeps to that.
+A column declares that it is encrypted (`info={"sealed": True}`); its values are bound to the name of the table, the
+primary key of the row, its `org_id` (empty if it has none) and the name of the column. All code that encrypts follows
+this.
 """
 
 from collections import Counter
@@ -14,12 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.secrets.secret_box import SecretBox, key_id_of
 
-BATCH_SIZE: Final = 200  # values of a transaction, so that others get their turn
+BATCH_SIZE: Final = 200  # values per transaction, so that other writers do not wait long
 
 
 @dataclass(frozen=True, slots=True)
 class EncryptedColumn:
-    """A column of sealed values, with what they are bound to."""
+    """A column of encrypted values, and the columns that they are bound to."""
 
     table: sa.Table
     column: sa.Column[bytes]
@@ -28,7 +29,7 @@ class EncryptedColumn:
 
 
 def encrypted_columns(metadata: sa.MetaData) -> Iterator[EncryptedColumn]:
-    """ValueError for a table whose primary key is not one column."""
+    """Raises ValueError for a table whose primary key is not one column."""
     for table in metadata.sorted_tables:
         for column in table.columns:
             if column.info.get("sealed"):
@@ -37,19 +38,21 @@ def encrypted_columns(metadata: sa.MetaData) -> Iterator[EncryptedColumn]:
 
 
 async def has_encrypted_values(connection: AsyncConnection, metadata: sa.MetaData) -> bool:
-    """Whether the store has a sealed value."""
-    for sealed in encrypted_columns(metadata):
-        found = sa.select(sealed.key).where(sealed.column.is_not(None)).limit(1)
+    """Whether the database has an encrypted value."""
+    for encrypted in encrypted_columns(metadata):
+        found = sa.select(encrypted.key).where(encrypted.column.is_not(None)).limit(1)
         if await connection.scalar(found) is not None:
             return True
     return False
 
 
 async def count_by_key(connection: AsyncConnection, metadata: sa.MetaData) -> Counter[str]:
-    """How many values each key has sealed, by its id. Raises SealBroken for what is no sealed value."""
+    """The number of values encrypted under each key, by key id. Raises DecryptionError for a value that is not
+    encrypted.
+    """
     counted: Counter[str] = Counter()
-    for sealed in encrypted_columns(metadata):
-        found = await connection.stream_scalars(sa.select(sealed.column).where(sealed.column.is_not(None)))
+    for encrypted in encrypted_columns(metadata):
+        found = await connection.stream_scalars(sa.select(encrypted.column).where(encrypted.column.is_not(None)))
         async for value in found:
             counted[key_id_of(bytes(value))] += 1
     return counted
@@ -58,9 +61,10 @@ async def count_by_key(connection: AsyncConnection, metadata: sa.MetaData) -> Co
 async def reencrypt(
     connection: AsyncConnection, secret_box: SecretBox, encrypted_column: EncryptedColumn, after: str
 ) -> tuple[int, str]:
-    """Bring a batch of a column to the current key, in the order of the primary key, from the row behind `after`.
+    """Re-encrypt a batch of a column under the current key, in the order of the primary key, starting after the row
+    `after`.
 
-    How many were changed, and the last row that was looked at, empty at the end. Raises SealBroken.
+    Returns the number of changed values, and the last row that was read, empty at the end. Raises DecryptionError.
     """
     org = sa.literal("") if encrypted_column.org is None else encrypted_column.org
     page = (
@@ -74,13 +78,13 @@ async def reencrypt(
     for row in rows:
         if key_id_of(bytes(row.value)) == secret_box.current_key_id:
             continue
-        place = {
+        context = {
             "table": encrypted_column.table.name,
             "row": row.row,
             "org": row.org,
             "column": encrypted_column.column.name,
         }
-        value = secret_box.encrypt(secret_box.decrypt(bytes(row.value), **place), **place)
+        value = secret_box.encrypt(secret_box.decrypt(bytes(row.value), **context), **context)
         await connection.execute(
             encrypted_column.table.update()
             .where(encrypted_column.key == row.row)

@@ -1,12 +1,12 @@
-"""Secrets at rest: AES-256-GCM under a ring of keys, each value bound to the place that it is stored in.
+"""Secrets at rest: AES-256-GCM under a ring of keys, each value bound to the location that it is stored in.
 
-A sealed value is `version (1 byte) | length of kid (1) | kid | nonce (12) | ciphertext and tag`. Table, row,
-organization and column are authenticated with it: a value that is copied into another row does not open.
+An encrypted value is `version (1 byte) | length of kid (1) | kid | nonce (12) | ciphertext and tag`. Table, row,
+organization and column are its associated data: a value that is copied into another row does not decrypt.
 
-The ring is `kid:base64` items, separated by commas or lines. The first key seals, all of them open. It comes from the
-settings, or else from a file in the data directory (mode 0600), which is read again when it has changed: a rotation
-needs no restart there. The file is drawn at the first start (`control.secrets.keyring_watch`) and by nothing else:
-another ring in the place of a lost one would open nothing.
+The ring is `kid:base64` items, separated by commas or lines. The first key encrypts, all of them decrypt. It comes from
+the settings, or else from a file in the data directory (mode 0600), which is read again when it has changed: a rotation
+needs no restart there. Only `control.secrets.keyring_watch` generates the file, at the first start: another ring in
+place of a lost one would decrypt nothing.
 """
 
 import base64
@@ -35,7 +35,7 @@ _KID: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
 
 
 class KeyRingUnusable(StartupError):
-    """The ring cannot be read, written or understood; the message is one sentence for the operator, without keys."""
+    """The ring cannot be read, written or parsed; the message is one sentence for the operator, without keys."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -43,40 +43,40 @@ class KeyRingUnusable(StartupError):
 
 
 class KeyRingMissing(KeyRingUnusable):
-    """There is no such file."""
+    """The file does not exist."""
 
 
 class EncryptionUnavailable(ServiceUnavailable):
-    """There is no ring, for now; the cause says why."""
+    """There is no usable ring at the moment; the cause says why."""
 
     def __init__(self) -> None:
         super().__init__("Secrets cannot be stored or read at the moment.")
 
 
 class DecryptionError(Exception):
-    """A sealed value does not open: altered, moved to another place, or sealed with a key that is not in the ring."""
+    """A value cannot be decrypted: it was altered, moved to another location, or its key is not in the ring."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """Keys by id, in order: the first one seals."""
+    """Keys by id, in order: the first one encrypts."""
 
     keys: Mapping[str, bytes]
 
     @property
     def current_key_id(self) -> str:
-        """Id of the key that seals."""
+        """Id of the key that encrypts."""
         return next(iter(self.keys))
 
     def with_new_key(self) -> "KeyRing":
-        """A fresh key in front. Raises KeyRingUnusable when there are MAX_KEYS."""
+        """The ring with a new key in front. Raises KeyRingUnusable when there are MAX_KEYS."""
         if len(self.keys) >= MAX_KEYS:
             raise KeyRingUnusable(f"The key ring holds {MAX_KEYS} keys; `sluice secrets retire` takes unused ones out.")
         kid, key = generate_key()
         return KeyRing({kid: key, **self.keys})
 
     def without(self, kids: frozenset[str]) -> "KeyRing":
-        """Without these; the first one always stays."""
+        """The ring without these keys; the first one always stays."""
         return KeyRing({kid: key for kid, key in self.keys.items() if kid == self.current_key_id or kid not in kids})
 
     def __repr__(self) -> str:  # its values are secrets
@@ -84,15 +84,15 @@ class KeyRing:
 
 
 class KeySource(Protocol):
-    """Where the ring comes from."""
+    """The source of the ring."""
 
     def ring(self) -> KeyRing:
-        """As it is now. Raises KeyRingUnusable."""
+        """The current ring. Raises KeyRingUnusable."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredKeys:
-    """The ring of the settings."""
+    """The ring from the settings."""
 
     configured_ring: KeyRing
 
@@ -101,8 +101,8 @@ class ConfiguredKeys:
 
 
 class KeyFile:
-    """The ring in a file, read again when the file was replaced. What was read once is kept: a file that is gone or
-    damaged stops no process that runs.
+    """The ring in a file, read again when the file is replaced. The last ring is kept, so that a missing or damaged
+    file does not affect a running process.
     """
 
     def __init__(self, path: Path) -> None:
@@ -112,11 +112,11 @@ class KeyFile:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the ring was read."""
+        """Whether the ring has been read."""
         return self._ring is not None
 
     def ring(self) -> KeyRing:
-        """That of the file, or the last one that was there. Raises KeyRingUnusable when none was."""
+        """The ring of the file, or the last one read from it. Raises KeyRingUnusable when there was none."""
         try:
             return self.read()
         except KeyRingUnusable:
@@ -125,7 +125,7 @@ class KeyFile:
             return self._ring
 
     def read(self) -> KeyRing:
-        """That of the file as it is now. Raises KeyRingMissing, KeyRingUnusable."""
+        """The ring in the file as it is now. Raises KeyRingMissing, KeyRingUnusable."""
         try:
             found = self.path.stat()
             seen = found.st_ino, found.st_mtime_ns, found.st_size
@@ -140,7 +140,7 @@ class KeyFile:
         return self._ring
 
     def generate(self) -> KeyRing:
-        """A ring of one fresh key, unless there is one. Raises KeyRingUnusable."""
+        """Create the file with one new key, unless it exists. Raises KeyRingUnusable."""
         try:
             create_private(self.path, format_ring(KeyRing(dict([generate_key()]))))
         except OSError as error:
@@ -148,8 +148,8 @@ class KeyFile:
         return self.read()
 
     def replace(self, ring: KeyRing) -> None:
-        """Write another ring, atomically. Whoever has read the old one for it holds the store's turn to write, so that
-        no other process does the same. Raises KeyRingUnusable.
+        """Write another ring, atomically. A caller that derives it from the current ring holds a write transaction, so
+        that no other process does the same. Raises KeyRingUnusable.
         """
         try:
             replace_private(self.path, format_ring(ring))
@@ -158,23 +158,23 @@ class KeyFile:
 
 
 class SecretBox:
-    """Seals and opens values; the place is authenticated with them. `org` is empty for rows of no organization."""
+    """Encrypts and decrypts values, bound to their location. `org` is empty for rows without an organization."""
 
     def __init__(self, source: KeySource) -> None:
         self._source = source
 
     def encrypt(self, plaintext: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
-        """`plain` as it is stored; 31 to 62 bytes longer. Raises SealingUnavailable."""
+        """The value to store, 31 to 62 bytes longer than `plaintext`. Raises EncryptionUnavailable."""
         ring = self._ring()
         kid = ring.current_key_id.encode("ascii")
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = AESGCM(ring.keys[ring.current_key_id]).encrypt(
+        ciphertext = AESGCM(ring.keys[ring.current_key_id]).encrypt(
             nonce, plaintext, _associated_data(kid, table, row, org, column)
         )
-        return bytes((_VERSION, len(kid))) + kid + nonce + sealed
+        return bytes((_VERSION, len(kid))) + kid + nonce + ciphertext
 
     def decrypt(self, ciphertext: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
-        """Raises SealBroken, SealingUnavailable."""
+        """Raises DecryptionError, EncryptionUnavailable."""
         kid = key_id_of(ciphertext)
         key = self._ring().keys.get(kid)
         if key is None:
@@ -189,7 +189,7 @@ class SecretBox:
 
     @property
     def current_key_id(self) -> str:
-        """Id of the key that seals now."""
+        """Id of the key that encrypts now."""
         return self._ring().current_key_id
 
     def _ring(self) -> KeyRing:
@@ -200,7 +200,9 @@ class SecretBox:
 
 
 def key_id_of(ciphertext: bytes) -> str:
-    """Id of the key that a value is sealed with. Raises SealBroken for bytes that are no sealed value."""
+    """Id of the key that a value is encrypted with. Raises DecryptionError for bytes that are not an encrypted
+    value.
+    """
     length = ciphertext[1] if len(ciphertext) > 1 else 0
     kid = ciphertext[2 : 2 + length].decode("ascii", "replace")
     if ciphertext[:1] != bytes((_VERSION,)) or not _KID.fullmatch(kid):
@@ -211,8 +213,8 @@ def key_id_of(ciphertext: bytes) -> str:
 
 
 def load_key_source(configured: str, path: Path) -> ConfiguredKeys | KeyFile:
-    """The ring of the settings when there is one (several machines must share it), else the file, which may have to be
-    drawn yet. Raises KeyRingUnusable for one that is there and will not do.
+    """The ring of the settings if there is one (several machines must share it), else the file, which may not exist
+    yet. Raises KeyRingUnusable for an invalid ring.
     """
     if configured:
         return ConfiguredKeys(parse_ring(configured, "SLUICE_CONTROL_SEALING_KEYS"))
@@ -240,7 +242,7 @@ def parse_ring(text: str, name: str) -> KeyRing:
 
 
 def format_ring(ring: KeyRing) -> str:
-    """As `parse_ring` reads it, a line for each key."""
+    """The ring as `parse_ring` reads it, one line per key."""
     return "".join(f"{kid}:{base64.b64encode(key).decode('ascii')}\n" for kid, key in ring.keys.items())
 
 
@@ -258,6 +260,8 @@ def _decode_key(encoded: str) -> bytes | None:
 
 
 def _associated_data(kid: bytes, table: str, row: str, org: str, column: str) -> bytes:
-    """What is authenticated beside the value; each part carries its length, so that no two places look alike."""
+    """The associated data of a value; each part has its length in front, so that no two locations have the same
+    bytes.
+    """
     parts = [kid, *(part.encode("utf-8") for part in (table, row, org, column))]
     return _CONTEXT + b"".join(len(part).to_bytes(4, "big") + part for part in parts)

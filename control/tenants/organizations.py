@@ -23,13 +23,13 @@ from proto.identity import Scope
 
 
 class OrganizationChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What changes of an organization."""
+    """Changes to an organization."""
 
     name: Name
 
 
 class Organization(msgspec.Struct, frozen=True, rename="camel"):
-    """A tenant, and how much of its month it has used."""
+    """A tenant, with its monthly quota and usage."""
 
     id: str
     slug: Slug
@@ -53,7 +53,7 @@ CHANGE: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Organizations:
-    """The handlers, with what they need."""
+    """Handlers of organizations, and their dependencies."""
 
     context: HandlerContext
 
@@ -66,14 +66,14 @@ class Organizations:
         ]
 
     async def show(self, request: web.Request) -> web.StreamResponse:
-        """Show the organization, with its quota and what is used of it."""
+        """Show the organization, with its quota and usage."""
         async with self.context.database.read() as connection:
             return json_response(await _load_organization(connection, authorization_context(request).org_slug))
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Rename the organization.
 
-        Its slug stays, as addresses have it. Its quota is set by who runs the service: `sluice limits`.
+        Its slug stays, because URLs contain it. The operator sets its quota: `sluice limits`.
         """
         body = await self.context.read_body(request, OrganizationChange)
         async with self.context.write_transaction(request) as (connection, caller):

@@ -26,7 +26,7 @@ from proto.identity import MAX_KEY_RATE, Scope, format_dsn
 
 DAY_MINUTES: Final = 24 * 60
 MAX_GRACE_MINUTES: Final = 30 * DAY_MINUTES
-MAX_KEYS: Final = 100  # of a project, that work; rotation, whose old keys work on for a while, may double them
+MAX_KEYS: Final = 100  # active ones per project; rotation may double them, since old keys stay active for a while
 Rate = Annotated[
     int,
     Meta(ge=0, le=MAX_KEY_RATE, description="Requests per second: 1 to what keys have by the settings, or what it is."),
@@ -36,13 +36,13 @@ _KEY_ID: Final = re.compile(r"key_[0-9a-z]{26}")
 
 
 class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A key to be made."""
+    """The key to create."""
 
     name: Name
 
 
 class KeyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What changes of a key; what is not given stays. `rate` null: that of the settings."""
+    """Changes to a key; omitted fields stay as they are. `rate` null: that of the settings."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     enabled: bool | msgspec.UnsetType = msgspec.UNSET
@@ -50,7 +50,7 @@ class KeyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How long the key still works beside the one that takes its place."""
+    """How long the old key works alongside the new one."""
 
     grace_minutes: Annotated[int, Meta(ge=0, le=MAX_GRACE_MINUTES)] = DAY_MINUTES
 
@@ -71,7 +71,7 @@ class ProjectKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MadeKey(ProjectKey, frozen=True, rename="camel"):
-    """A key just made: the one answer that holds its secret, alone and inside a DSN."""
+    """A new key; the only response that holds its secret, alone and inside a DSN."""
 
     key: Annotated[str, Meta(description="The secret. It is shown this once.")]
     dsn: Annotated[str, Meta(description="The secret in the form `{scheme}://{key}@{host}/{projectId}`.")]
@@ -115,8 +115,8 @@ REVOKE: Final = Operation("revokeKey", TAG, (ResponseSpec("It is revoked.", stat
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The handlers, with what they need. `base_url` is the address that DSNs carry, `most` the requests per second that
-    a key has by the settings (0: no limit).
+    """Handlers of project keys, and their dependencies. `base_url` is the address in DSNs, `default_rate` the requests
+    per second of a key by the settings (0: no limit).
     """
 
     context: HandlerContext
@@ -138,7 +138,7 @@ class Keys:
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """List keys, newest first, revoked ones among them."""
+        """List keys including revoked ones, newest first."""
         project_id = _project_id(authorization_context(request))
         binding = f"keys of {project_id}".encode()
         page = parse_page_request(request, self.context.cursors, binding)
@@ -149,22 +149,22 @@ class Keys:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a key.
 
-        Its secret is in this answer and nowhere after. 409 where as many keys of the project work as may.
+        Its secret is in this response and nowhere else. 409 when the project has the maximum number of active keys.
         """
         body = await self.context.read_body(request, NewKey)
         async with self.context.write_transaction(request) as (connection, caller):
             await project_key_repository.check_key_limit(connection, _project_id(caller), MAX_KEYS)
-            made = await project_key_repository.create_project_key(
+            issued = await project_key_repository.create_project_key(
                 connection, caller.org_id, _project_id(caller), body.name, caller.principal_id
             )
-            await record(connection, caller, "key.create", made.key.id, _audit_data(made.key), request_id(request))
-        return self._created_response(made)
+            await record(connection, caller, "key.create", issued.key.id, _audit_data(issued.key), request_id(request))
+        return self._created_response(issued)
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a key.
 
-        One that is switched off, or has another rate, is so in this process at once, in others within five seconds. A
-        rate beyond that of the settings is given by the operator alone.
+        Disabling it or changing its rate takes effect in this process at once, in others within five seconds. Only the
+        operator sets a rate above that of the settings.
         """
         body = await self._read_change(request, (await self._load_key(request)).rate)
         async with self.context.write_transaction(request) as (connection, caller):
@@ -177,10 +177,10 @@ class Keys:
         return json_response(key_body(changed))
 
     async def rotate(self, request: web.Request) -> web.StreamResponse:
-        """Put another key in the place of one.
+        """Replace a key by a new one.
 
-        The other has its name and its rate; this one works until `graceMinutes` have passed, a day unless said
-        otherwise, and so long there is time to bring the other to every program.
+        The new key has the same name and rate. The old one works until `graceMinutes` have passed, a day by default,
+        which leaves time to deploy the new one.
         """
         await self._load_key(request)
         body = await self.context.read_body(request, Rotation)
@@ -193,19 +193,20 @@ class Keys:
                 await project_key_repository.check_key_limit(connection, key.project_id, 2 * MAX_KEYS)
             ends_at = now + timedelta(minutes=body.grace_minutes)
             key_hash = await project_key_repository.revoke_project_key(connection, key.project_id, key.id, ends_at)
-            made = await project_key_repository.create_project_key(
+            issued = await project_key_repository.create_project_key(
                 connection, caller.org_id, key.project_id, key.name, caller.principal_id, key.rate
             )
-            told = _audit_data(made.key) | {"replaces": key.id, "until": format_time(ends_at)}
-            await record(connection, caller, "key.rotate", made.key.id, told, request_id(request))
+            data = _audit_data(issued.key) | {"replaces": key.id, "until": format_time(ends_at)}
+            await record(connection, caller, "key.rotate", issued.key.id, data, request_id(request))
         if key_hash is not None:
             self.context.guards.invalidate_key(key_hash)
-        return self._created_response(made)
+        return self._created_response(issued)
 
     async def revoke(self, request: web.Request) -> web.StreamResponse:
         """Revoke a key.
 
-        It stops working in this process at once, in others within five seconds. Again: the same answer.
+        It stops working in this process at once, in others within five seconds. Repeating the request gets the same
+        response.
         """
         async with self.context.write_transaction(request) as (connection, caller):
             key = await _get_key(connection, request)
@@ -217,15 +218,17 @@ class Keys:
         return web.Response(status=204)
 
     async def _load_key(self, request: web.Request) -> project_key_repository.StoredProjectKey:
-        """A key that is none is said before what is wrong with the body. Raises NotFound."""
+        """The key in the path, read before the body so that 404 comes before 400. Raises NotFound."""
         async with self.context.database.read() as connection:
             return await _get_key(connection, request)
 
-    async def _read_change(self, request: web.Request, present: int | None) -> KeyChange:
-        """Raises BadRequest, for a rate that only the operator gives, too: what he gave may be sent back as it is."""
+    async def _read_change(self, request: web.Request, current_rate: int | None) -> KeyChange:
+        """Raises BadRequest, also for a rate that only the operator may set; the key's current rate is always
+        accepted.
+        """
         issues = Issues()
         body = await self.context.read_partial_body(request, KeyChange, {}, issues)
-        if body is not None and isinstance(body.rate, int) and body.rate != present:
+        if body is not None and isinstance(body.rate, int) and body.rate != current_rate:
             if not body.rate:
                 issues.add("body.rate", "Must be at least 1.", "too_small")
             if 0 < self.default_rate < body.rate:
@@ -237,14 +240,14 @@ class Keys:
             raise TypeError("a body that is none has issues")
         return body
 
-    def _created_response(self, made: project_key_repository.IssuedProjectKey) -> web.Response:
-        shown = msgspec.structs.asdict(key_body(made.key))
-        dsn = format_dsn(self.base_url, made.secret, made.key.project_id)
-        return json_response(MadeKey(**shown, key=made.secret, dsn=dsn), status=201)
+    def _created_response(self, issued: project_key_repository.IssuedProjectKey) -> web.Response:
+        fields = msgspec.structs.asdict(key_body(issued.key))
+        dsn = format_dsn(self.base_url, issued.secret, issued.key.project_id)
+        return json_response(MadeKey(**fields, key=issued.secret, dsn=dsn), status=201)
 
 
 def key_body(key: project_key_repository.StoredProjectKey) -> ProjectKey:
-    """As the API shows it."""
+    """The API representation."""
     return ProjectKey(
         id=key.id,
         name=key.name,
@@ -257,9 +260,9 @@ def key_body(key: project_key_repository.StoredProjectKey) -> ProjectKey:
 
 
 async def _get_key(connection: AsyncConnection, request: web.Request) -> project_key_repository.StoredProjectKey:
-    """The key of the path. Raises NotFound."""
+    """The key in the path. Raises NotFound."""
     key_id = request.match_info["keyId"]
-    if _KEY_ID.fullmatch(key_id) is None:  # a path may hold what no database column takes
+    if _KEY_ID.fullmatch(key_id) is None:  # a path may hold characters that no database column accepts
         raise NotFound
     found = await project_key_repository.find_project_key(
         connection, _project_id(authorization_context(request)), key_id
@@ -275,7 +278,7 @@ async def _apply_change(
     key: project_key_repository.StoredProjectKey,
     body: KeyChange,
 ) -> bytes | None:
-    """Its hash when guards have something to forget."""
+    """Apply the change. Returns the key's hash if guards have to invalidate it."""
     key_hash = None
     if body.name is not msgspec.UNSET:
         await project_key_repository.rename_project_key(connection, key.project_id, key.id, body.name)
@@ -287,9 +290,9 @@ async def _apply_change(
 
 
 def _audit_data(key: project_key_repository.StoredProjectKey) -> dict[str, object]:
-    """For the audit."""
-    told: dict[str, object] = {"name": key.name, "enabled": key.enabled, "projectId": str(key.project_id)}
-    return told if key.rate is None else told | {"rate": key.rate}
+    """Data of the audit event."""
+    data: dict[str, object] = {"name": key.name, "enabled": key.enabled, "projectId": str(key.project_id)}
+    return data if key.rate is None else data | {"rate": key.rate}
 
 
 def _project_id(caller: AuthorizationContext) -> int:

@@ -22,14 +22,14 @@ from proto.identity import Scope
 
 
 class NewProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A project to be made."""
+    """The project to create."""
 
     slug: Slug
     name: Name
 
 
 class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What changes of a project; what is not given stays. `sensitiveWords` replaces the whole list."""
+    """Changes to a project; omitted fields stay as they are. `sensitiveWords` replaces the complete list."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     sensitive_words: (
@@ -78,7 +78,7 @@ CHANGE: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Projects:
-    """The handlers, with what they need."""
+    """Handlers of projects, and their dependencies."""
 
     context: HandlerContext
 
@@ -104,15 +104,15 @@ class Projects:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a project.
 
-        409 when the organization has one of this slug.
+        409 when the organization has a project with this slug.
         """
         body = await self.context.read_body(request, NewProject)
         async with self.context.write_transaction(request) as (connection, caller):
-            made = await organization_repository.create_project(connection, caller.org_id, body.slug, body.name)
-            told = {"slug": made.slug, "name": made.name}
-            await record(connection, caller, "project.create", str(made.id), told, request_id(request))
-        self.context.guards.invalidate_bearers(caller.org_id)  # it may remember that there was no such project
-        return json_response(project_body(made), status=201)
+            project = await organization_repository.create_project(connection, caller.org_id, body.slug, body.name)
+            data = {"slug": project.slug, "name": project.name}
+            await record(connection, caller, "project.create", str(project.id), data, request_id(request))
+        self.context.guards.invalidate_bearers(caller.org_id)  # it may have cached that the project does not exist
+        return json_response(project_body(project), status=201)
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a project."""
@@ -135,14 +135,14 @@ class Projects:
                     sensitive_words=None if body.sensitive_words is msgspec.UNSET else body.sensitive_words,
                 )
             )
-            told = {"name": changed.name, "sensitiveWords": list(changed.sensitive_words)}
-            await record(connection, caller, "project.update", str(changed.id), told, request_id(request))
-        self.context.guards.invalidate_project(changed.id)  # its keys carry the words
+            data = {"name": changed.name, "sensitiveWords": list(changed.sensitive_words)}
+            await record(connection, caller, "project.update", str(changed.id), data, request_id(request))
+        self.context.guards.invalidate_project(changed.id)  # the cache of its keys includes the words
         return json_response(project_body(changed))
 
 
 def project_body(project: organization_repository.StoredProject) -> Project:
-    """As the API shows it."""
+    """The API representation."""
     return Project(
         id=str(project.id),
         slug=project.slug,

@@ -1,4 +1,4 @@
-"""An amount that several share, and how much of it one of them may hold, so that nobody starves the rest."""
+"""Shares a capacity between holders with a dynamic threshold, so that no holder starves the others."""
 
 from collections.abc import Hashable
 from typing import Generic, TypeVar
@@ -7,9 +7,9 @@ H = TypeVar("H", bound=Hashable)
 
 
 class FairShare(Generic[H]):
-    """`most` of something. Who holds some of it may take as much as is left free: one alone half of it, two a third
-    each. Who holds nothing may take what they leave, to the last bit; then the next is refused until some of it is
-    given back. While nobody holds anything, any amount may be taken.
+    """A `capacity` in any unit. A holder may hold as much as is left free: one alone half of it, two a third each. A
+    newcomer may take all that the others leave; then the next one is refused until some of it is given back. While
+    nothing is taken, any amount is permitted.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -18,7 +18,7 @@ class FairShare(Generic[H]):
         self._held: dict[H, int] = {}
 
     def permits(self, holder: H, amount: int) -> bool:
-        """Whether `holder` may take so much more; less than it has it may always have."""
+        """Whether `holder` may take `amount` more; 0 and negative amounts are always permitted."""
         if amount <= 0 or not self.taken:
             return True
         held = self._held.get(holder, 0)
@@ -26,18 +26,18 @@ class FairShare(Generic[H]):
         return free >= (held + amount if held else 0)
 
     def held(self, holder: H) -> int:
-        """How much somebody holds."""
+        """The amount that `holder` holds."""
         return self._held.get(holder, 0)
 
     def take(self, holder: H, amount: int) -> bool:
-        """Take so much if it is permitted; whether it was."""
+        """Take `amount` if it is permitted; returns whether it was."""
         permitted = self.permits(holder, amount)
         if permitted:
             self.change(holder, amount)
         return permitted
 
     def change(self, holder: H, amount: int) -> None:
-        """Take so much without asking, or give it back (negative)."""
+        """Take `amount` unconditionally, or give it back (negative)."""
         self.taken += amount
         held = self._held.get(holder, 0) + amount
         if held:

@@ -1,13 +1,13 @@
-"""Resources and scopes that are large: how much of them, all different, a project may have stored for a day.
+"""Limits the distinct large resources and scopes that a project may store per day.
 
 They are dictionary entries, and a merge holds the dictionaries of all parts that it reads: 4.6 bytes of memory for each
-byte, and up to 8 192 entries a part (docs/adr/016-engine-memory.md). A fleet has few large ones that come again and
-again, or many small ones. Many large ones of one day cannot be merged within the memory of the engine, and where parts
-are not merged, inserts end up refused, everybody's. So a project has an allowance for each day that its items are of,
-for what its distinct large ones hold beyond SMALL bytes. A request that would pass it is stored with no more than SMALL
-bytes of any resource and scope: what does not fit is dropped and counted.
+byte, and up to 8 192 entries a part (docs/adr/016-engine-memory.md). A fleet has few large ones that recur, or many
+small ones. Many large ones of one day cannot be merged within the memory of the engine, and if parts are not merged,
+ClickHouse finally refuses the inserts of all projects. So a project has an allowance for each day of its items, for the
+bytes of its distinct large resources and scopes beyond SMALL_BYTES each. A request that would exceed it is stored with
+at most SMALL_BYTES of any resource and scope: attributes that do not fit are dropped and counted.
 
-Each process counts for itself, and anew after a start.
+Each process counts for itself, and starts from zero.
 """
 
 from collections import OrderedDict
@@ -20,15 +20,15 @@ import msgspec
 from proto.otlp.policy import Policy
 
 SMALL_BYTES: Final = 2**11
-MIN_CHARGE_BYTES: Final = 2**12  # however little one has beyond SMALL: what is remembered of it costs memory as well
-MAX_TRACKED: Final = 2**18  # of all projects and days; who was looked at longest ago is forgotten, and begins anew
+MIN_CHARGE_BYTES: Final = 2**12  # however little one exceeds SMALL_BYTES: tracking it costs memory as well
+MAX_TRACKED: Final = 2**18  # of all projects and days; beyond it the least recently used is evicted, and starts over
 
-_ProjectDay = tuple[int, int]  # a project and a day
+_ProjectDay = tuple[int, int]  # project id, day since 1970-01-01
 
 
 class LargeResourceBudget:
-    """The large resources and scopes that each project has had for each day. `per_day`: bytes of a project; 0: any
-    number.
+    """Tracks the large resources and scopes of each project and day. `bytes_per_day`: allowance of a project; 0: no
+    limit.
     """
 
     def __init__(self, bytes_per_day: int) -> None:
@@ -38,8 +38,8 @@ class LargeResourceBudget:
         self._remaining_bytes: dict[_ProjectDay, int] = {}
 
     def admit(self, project_id: int, days: Sequence[int], sizes: Mapping[int, int]) -> bool:
-        """Whether those of `sizes` (by hash, each larger than SMALL) may be stored as they are; then they are charged
-        to each of `days` that has not had them.
+        """Whether the resources and scopes in `sizes` (bytes by hash, each above SMALL_BYTES) may be stored unabridged;
+        if so, they are charged to each of `days` that does not have them yet.
         """
         if not sizes or not self._bytes_per_day:
             return True
@@ -54,26 +54,28 @@ class LargeResourceBudget:
         self._evict_oldest()
         return True
 
-    def _new_charges(self, charges: Mapping[int, int], of: _ProjectDay) -> dict[int, int]:
-        known = self._charged.get(of, ())
+    def _new_charges(self, charges: Mapping[int, int], project_day: _ProjectDay) -> dict[int, int]:
+        known = self._charged.get(project_day, ())
         return {hashed: charge for hashed, charge in charges.items() if hashed not in known}
 
-    def _charge(self, of: _ProjectDay, new: Mapping[int, int]) -> None:
-        self._charged.setdefault(of, set()).update(new)
-        self._charged.move_to_end(of)
-        self._remaining_bytes[of] = self._remaining_bytes.get(of, self._bytes_per_day) - sum(new.values())
+    def _charge(self, project_day: _ProjectDay, new: Mapping[int, int]) -> None:
+        self._charged.setdefault(project_day, set()).update(new)
+        self._charged.move_to_end(project_day)
+        self._remaining_bytes[project_day] = self._remaining_bytes.get(project_day, self._bytes_per_day) - sum(
+            new.values()
+        )
         self._tracked += len(new)
 
     def _evict_oldest(self) -> None:
         while self._tracked > MAX_TRACKED:
-            of, charged = self._charged.popitem(last=False)
-            del self._remaining_bytes[of]
+            project_day, charged = self._charged.popitem(last=False)
+            del self._remaining_bytes[project_day]
             self._tracked -= len(charged)
 
 
 @lru_cache(1_024)
 def with_small_resource_limits(policy: Policy) -> Policy:
-    """`policy` for a request whose project has no allowance left for what is in it."""
+    """`policy` with at most SMALL_BYTES of a resource and a scope, for a request that exceeds the allowance."""
     return msgspec.structs.replace(
         policy,
         max_resource_bytes=min(policy.max_resource_bytes or SMALL_BYTES, SMALL_BYTES),

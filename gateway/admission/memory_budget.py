@@ -1,4 +1,6 @@
-"""The memory of requests between their first byte and their answer: what does not fit is refused before it is read."""
+"""The memory budget of requests between their first byte and their response. Requests that do not fit are refused
+before they are read.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +11,12 @@ from chassis.errors import ServiceUnavailable
 from gateway.admission.fair_share import FairShare
 from gateway.outcomes import Metrics
 
-_READING: Final = -1  # holds, in the place of a project, what bodies take while they are read
+_READING: Final = -1  # instead of a project id: holder of the temporary memory of parsing
 
 
 class MemoryBudget:
-    """Bytes and items in flight, with a limit on both, and a share for each project (`Shares`): what one project sends
-    fills half of it, and there is room for the others. A request that is alone is admitted whatever its size.
+    """Bytes and items in flight, with a limit on both that projects share (`FairShare`): one project alone can fill
+    half of it, which leaves room for the others. A request that is alone is admitted whatever its size.
     """
 
     def __init__(self, max_bytes: int, max_items: int, metrics: Metrics) -> None:
@@ -25,16 +27,16 @@ class MemoryBudget:
         metrics.inflight_items.set_function(lambda: self._items.taken)
 
     def lease(self, project_id: int) -> "Lease":
-        """What one request of a project takes; nothing until it is set."""
+        """A lease for one request of a project; empty until `Lease.set`."""
         return Lease(self, project_id)
 
     def track(self, delta: int) -> None:
-        """A request begins (1) or ends (-1)."""
+        """Count a request that begins (1) or ends (-1)."""
         self._requests += delta
 
     def change(self, project_id: int, nbytes: int, items: int) -> None:
-        """Add to what is in flight; ServiceUnavailable, and nothing changed, when that is too much for all or for the
-        project.
+        """Add to the bytes and items in flight. Raises ServiceUnavailable, and changes nothing, when that exceeds the
+        limit or the share of the project.
         """
         alone = self._requests == 1
         if not alone and not (self._bytes.permits(project_id, nbytes) and self._items.permits(project_id, items)):
@@ -45,7 +47,7 @@ class MemoryBudget:
 
 
 class Lease:
-    """One request's part of the budget, given back on leaving the `with` block."""
+    """The part of the budget that one request holds, released on leaving the `with` block."""
 
     __slots__ = ("_budget", "_bytes", "_items", "_project_id")
 
@@ -56,7 +58,7 @@ class Lease:
         self._items = 0
 
     def set(self, nbytes: int, items: int = 0) -> None:
-        """What the request takes from now on. Raises ServiceUnavailable when the budget has not that much left."""
+        """Set what the request holds from now on. Raises ServiceUnavailable when the budget has too little left."""
         more, more_items = nbytes - self._bytes, items - self._items
         if more or more_items:
             self._budget.change(self._project_id, more, more_items)
@@ -64,9 +66,10 @@ class Lease:
 
     @contextmanager
     def reading(self, nbytes: int) -> Iterator[None]:
-        """While a body is read, which takes so much besides it; ServiceUnavailable when there is not so much left.
+        """Hold `nbytes` of temporary memory while a body is parsed. Raises ServiceUnavailable when too little is left.
 
-        It is nobody's share: large bodies are read one at a time, whoever sent them, so each may take all that is left.
+        It counts for no project's share: large bodies of all projects are parsed one at a time, so each may take all
+        that is left.
         """
         self._budget.change(_READING, nbytes, 0)
         try:

@@ -1,10 +1,10 @@
-"""Senders whose limit is used up, turned away before they are parsed.
+"""Caches refusals of clients whose limit is used up, so that their requests are answered 429 before they are parsed.
 
 When an export is refused because its key is over its rate, or because nothing is left of its organization's month, it
-is known how long the next one would be refused too. For that long, and KEPT_NS at most, whoever comes with the same key
-gets the same answer from here, for a small part of what it costs to parse and check a request; the next one is looked
-at as ever. So is, after a request whose items did not fit, one with a shorter body, and one with a
-`project_id`, which may be another than the key's. Only keys that were found good are remembered.
+is known for how long the next one would be refused too. For that time, and MAX_AGE_NS at most, requests with the same
+key get the same response from here, for a small part of the cost of parsing and checking a request; later ones are
+handled as usual. So are requests with a shorter body than the one whose items did not fit, and requests with a
+`project_id`, which may not be the key's. Only valid keys are cached.
 """
 
 from collections import OrderedDict
@@ -29,7 +29,7 @@ from proto.errors import ErrorCode
 from proto.otlp.policy import Signal
 from proto.otlp.responses import CONTENT_TYPES, status_json, status_protobuf
 
-MAX_AGE_NS: Final = SECOND_NS  # a key may be revoked meanwhile, a limit raised
+MAX_AGE_NS: Final = SECOND_NS  # meanwhile a key may be revoked, or a limit raised
 MAX_ENTRIES: Final = 10_000
 CACHEABLE_CODES: Final = frozenset({ErrorCode.RATE_LIMITED, ErrorCode.QUOTA_EXCEEDED})
 
@@ -38,7 +38,9 @@ _JSON: Final = CONTENT_TYPES["json"].encode()
 
 
 class CachedRefusal(NamedTuple):
-    """What a sender is told until `until` (ns); about bodies of `least` bytes and more. `head` ends with a line end."""
+    """The refusal of a client until `expires_ns` (monotonic), for bodies of at least `min_bytes`. `head`: status line
+    and headers so far, ends with CRLF.
+    """
 
     expires_ns: int
     min_bytes: int
@@ -49,7 +51,7 @@ class CachedRefusal(NamedTuple):
 
 
 class RefusalCache:
-    """In front of another gate, if there is one. `clock` gives monotonic nanoseconds."""
+    """A pre-parse filter in front of `next_filter`, if there is one. `clock` gives monotonic nanoseconds."""
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class RefusalCache:
         *,
         vary: bool = False,
     ) -> None:
-        """`limited` counts refusals by class of limit (`limit`)."""
+        """`rate_limited` counts refusals by class of limit (label `limit`)."""
         self._next_filter = next_filter
         self._outcomes = outcomes
         self._rate_limited = rate_limited.labels(LimitClass.OTLP)
@@ -69,27 +71,27 @@ class RefusalCache:
         self._refusals: OrderedDict[bytes, CachedRefusal] = OrderedDict()
 
     def add(self, request: web.Request, error: ApiError) -> None:
-        """An export is refused for this error."""
+        """Cache the refusal of an export, if `error` is a used-up limit of a valid key."""
         if error.code not in CACHEABLE_CODES or PROJECT not in request:
             return
-        sender, now = client_key_of(request), self._clock()
-        if sender == ANONYMOUS:
-            return  # it would be said to all who have no key
-        # With items to spare the body was read, and the rest of it is for shorter ones.
-        least = request.get(WIRE_BYTES, 0) if error.code is ErrorCode.QUOTA_EXCEEDED else 0
-        self._refusals[sender] = CachedRefusal(
+        client_key, now = client_key_of(request), self._clock()
+        if client_key == ANONYMOUS:
+            return  # it would apply to all clients without a key
+        # If some of the quota was left, the body was read, and shorter ones may still fit.
+        min_bytes = request.get(WIRE_BYTES, 0) if error.code is ErrorCode.QUOTA_EXCEEDED else 0
+        self._refusals[client_key] = CachedRefusal(
             expires_ns=now + min(MAX_AGE_NS, request[LIMIT_RESULT].wait_ns),
-            min_bytes=least,
+            min_bytes=min_bytes,
             project_id=request[PROJECT].project_id,
             error=error,
             head=self._response_head(request, error),
             protobuf_status=status_protobuf(error.status, error.message),
         )
-        self._refusals.move_to_end(sender)
+        self._refusals.move_to_end(client_key)
         self._evict(now)
 
     def cached_refusal(self, preview: RequestPreview) -> bytes | None:
-        """429 as `Answers` would give it, counted likewise."""
+        """The cached 429, the same as `OtlpResponses` renders, counted; None if the request is to be handled."""
         if not self._refusals:
             return None
         refusal = self._refusals.get(preview.client_key)
@@ -104,22 +106,22 @@ class RefusalCache:
         return _render(refusal, preview)
 
     def try_acquire(self, client_key: bytes) -> Slot | None:
-        """As behind it."""
+        """A slot of the next filter; always one if there is none."""
         return _UNLIMITED_SLOT if self._next_filter is None else self._next_filter.try_acquire(client_key)
 
     def overload_response(self, preview: RequestPreview) -> bytes:
-        """As behind it."""
+        """The response of the next filter."""
         return self._required_next_filter.overload_response(preview)
 
     def overload_error(self) -> ServiceUnavailable:
-        """As behind it."""
+        """The error of the next filter."""
         return self._required_next_filter.overload_error()
 
     def _evict(self, now: int) -> None:
-        """What is over, and what there is no room for."""
-        kept = self._refusals
-        while kept and (len(kept) > MAX_ENTRIES or next(iter(kept.values())).expires_ns <= now):
-            kept.popitem(last=False)
+        """Remove expired refusals, and the oldest beyond MAX_ENTRIES."""
+        refusals = self._refusals
+        while refusals and (len(refusals) > MAX_ENTRIES or next(iter(refusals.values())).expires_ns <= now):
+            refusals.popitem(last=False)
 
     @property
     def _required_next_filter(self) -> PreParseFilter:
@@ -128,27 +130,27 @@ class RefusalCache:
         return self._next_filter
 
     def _response_head(self, request: web.Request, error: ApiError) -> bytes:
-        told = {"Retry-After": str(error.retry_after), **limit_headers(request)}
-        lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+        headers = {"Retry-After": str(error.retry_after), **limit_headers(request)}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return b"HTTP/1.1 429 Too Many Requests\r\nServer: sluice\r\n" + self._vary + lines.encode()
 
 
 class _UnlimitedSlot:
-    """A place that there is always another of."""
+    """The slot of all requests when there is no limit."""
 
     def on_body_received(self) -> None:
-        """Nobody minds."""
+        """Does nothing."""
 
     def release(self, *, succeeded: bool) -> None:
-        """Nobody minds."""
+        """Does nothing."""
 
 
 _UNLIMITED_SLOT: Final = _UnlimitedSlot()
 
 
 def _render(refusal: CachedRefusal, preview: RequestPreview) -> bytes:
-    kept = REQUEST_ID.fullmatch(preview.headers.get(b"x-request-id", b""))
-    rid = kept[1] if kept is not None else new_request_id().encode()
+    given = REQUEST_ID.fullmatch(preview.headers.get(b"x-request-id", b""))
+    rid = given[1] if given is not None else new_request_id().encode()
     media = preview.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     body, media = (
         (refusal.protobuf_status, media) if media == _PROTOBUF else (_json_body(refusal.error, rid.decode()), _JSON)

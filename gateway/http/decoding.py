@@ -1,6 +1,6 @@
-"""From a body as received to columns: on the event loop while that is cheaper than a thread, or in one.
+"""Decompresses and decodes a body into columns: on the event loop if that is cheaper than a thread, else in one.
 
-`gateway.ingest.redecoding` decodes what was accepted before.
+`gateway.ingest.redecoding` decodes accepted requests again.
 """
 
 import asyncio
@@ -31,21 +31,21 @@ from proto.otlp.responses import Media
 T = TypeVar("T")
 DecodeAttempt = tuple[AbstractAsyncContextManager[None], PythonReadLimit]
 
-# A hop to a thread and back costs about 0.1 ms of CPU; up to these sizes the work itself is hardly longer.
-INLINE_WIRE: Final = 64 * 2**10  # encoded bytes, provided that no more than INLINE_INFLATED come out
+# A switch to a thread and back costs about 0.1 ms of CPU; up to these sizes the work itself takes hardly longer.
+INLINE_WIRE: Final = 64 * 2**10  # encoded bytes, if they decompress to at most INLINE_INFLATED
 INLINE_INFLATED: Final = 2**20
 INLINE_DECODE: Final = 512 * 2**10
 INLINE_COUNT: Final = 2 * 2**20
-INLINE_JSON: Final = PythonReadLimit(64 * 2**10, 64 * 2**10)  # of what the kernel leaves to the reader in Python
-FEW_ITEMS: Final = PythonReadLimit(2**20, 64 * 2**10)  # the same in a thread, which others wait for
+INLINE_JSON: Final = PythonReadLimit(64 * 2**10, 64 * 2**10)  # of items that the kernel leaves to the Python parser
+FEW_ITEMS: Final = PythonReadLimit(2**20, 64 * 2**10)  # the same in a thread that other requests wait for
 MANY_ITEMS: Final = PythonReadLimit(2**63, 2**20)  # and in one that they do not wait for
-LARGE_JSON_BYTES: Final = 2**20  # larger ones are read in Python one at a time: that holds the interpreter's lock
+LARGE_JSON_BYTES: Final = 2**20  # larger bodies are parsed in Python one at a time, because that holds the GIL
 
-POLICY_CACHE_SIZE: Final = 1_024  # kept at once; one per set of additional sensitive words
+POLICY_CACHE_SIZE: Final = 1_024  # policies; one per set of additional sensitive words
 
 
 class Decoder:
-    """Inflates and decodes within the limits of the settings."""
+    """Decompresses and decodes bodies within the limits of the settings."""
 
     def __init__(self, settings: GatewaySettings, retention_days: int, threads: Executor) -> None:
         self._threads = threads
@@ -58,25 +58,25 @@ class Decoder:
             "protobuf": body_limits,
             "json": body_limits._replace(max_bytes=json_bytes),
         }
-        self._json_lock = asyncio.Lock()  # what of JSON the kernel reads in a thread
-        self._python_json_lock = asyncio.Lock()  # and what Python does
+        self._json_lock = asyncio.Lock()  # JSON that the kernel parses in a thread
+        self._python_json_lock = asyncio.Lock()  # large JSON that Python parses, in whole or in part
 
     async def decompress(self, encoding: str, wire: bytes, limits: DecompressionLimits) -> bytes:
-        """The body without its encoding; raises like `inflate`."""
+        """Decompress a body; raises what `gateway.decompression.decompress` raises."""
         if encoding == IDENTITY:
             return decompress(encoding, wire, limits)
         if len(wire) <= INLINE_WIRE:
             try:
                 return decompress(encoding, wire, limits._replace(max_bytes=min(INLINE_INFLATED, limits.max_bytes)))
             except PayloadTooLarge:
-                pass  # too large for the event loop; whether for the cap as well, a thread finds out
+                pass  # too large for the event loop; a thread checks it against the cap
         return await self._off_loop(decompress, encoding, wire, limits)
 
     async def decode(
         self, signal: Signal, media: Media, body: bytes, project_id: int, policy: Policy, now_ns: int, lease: Lease
     ) -> DecodedPayload:
-        """Columns and outcomes of an inflated body; Undecodable when it is refused as a whole, ServiceUnavailable when
-        there is no memory for reading it. `lease` has the body already.
+        """Columns and outcomes of a decompressed body. Raises DecodeRejected when the request is refused, and
+        ServiceUnavailable when there is no memory to parse it. `lease` must hold the body already.
         """
         try:
             if media == "json":
@@ -92,37 +92,37 @@ class Decoder:
     async def _decode_json(
         self, lease: Lease, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
     ) -> DecodedPayload:
-        """By the kernel, but for items that are faulty or merely odd: those it leaves to Python, one at a time. A body
-        that is so outside of its items, or in a very large one, is read in Python as a whole.
+        """Decode with the kernel, which leaves faulty and unusual items to Python, one at a time. A body that is faulty
+        or unusual outside of its items, or in a very large item, is parsed in Python entirely.
 
-        Large bodies are read in a thread, one at a time, and paid for; who leaves few items does not wait for who
-        leaves many.
+        Large bodies are parsed in a thread, one at a time, and their memory is leased. Bodies that leave few items to
+        Python do not wait for those that leave many.
         """
         request = (signal, body, project_id, policy, now_ns)
-        shared: AbstractAsyncContextManager[None] = (
+        python_lock: AbstractAsyncContextManager[None] = (
             self._python_json_lock if len(body) > LARGE_JSON_BYTES else nullcontext()
         )
         few: tuple[DecodeAttempt, ...] = ((self._json_lock, FEW_ITEMS),)
         if len(body) <= INLINE_DECODE:
-            read = decode_json_within(INLINE_JSON, *request)  # nothing else is read meanwhile: no need to pay for it
-            if read is not None:
-                return read
+            decoded = decode_json_within(INLINE_JSON, *request)  # nothing else is parsed meanwhile: no lease needed
+            if decoded is not None:
+                return decoded
             few = ()
-        for lane, left in (*few, (shared, MANY_ITEMS)) if KERNEL else ():
-            async with lane:
-                with lease.reading(await self._estimate_memory(body, policy, left)):
-                    read = await self._off_loop(decode_json_within, left, *request)
-            if read is not None:
-                return read
-        async with shared:
+        for lock, python_limit in (*few, (python_lock, MANY_ITEMS)) if KERNEL else ():
+            async with lock:
+                with lease.reading(await self._estimate_memory(body, policy, python_limit)):
+                    decoded = await self._off_loop(decode_json_within, python_limit, *request)
+            if decoded is not None:
+                return decoded
+        async with python_lock:
             with lease.reading(await self._estimate_memory(body, policy, None)):
                 return await self._off_loop(decode_json_in_python, *request)
 
-    async def _estimate_memory(self, body: bytes, policy: Policy, left: PythonReadLimit | None) -> int:
-        """What reading JSON takes; the kernel counts a body of `INLINE_COUNT` in less time than a hop takes."""
+    async def _estimate_memory(self, body: bytes, policy: Policy, python_limit: PythonReadLimit | None) -> int:
+        """Bytes of memory to parse a JSON body. Up to INLINE_COUNT the kernel counts it faster than a thread switch."""
         if KERNEL and len(body) <= INLINE_COUNT:
-            return estimate_json_memory(body, policy, left)
-        return await self._off_loop(estimate_json_memory, body, policy, left)
+            return estimate_json_memory(body, policy, python_limit)
+        return await self._off_loop(estimate_json_memory, body, policy, python_limit)
 
     async def _off_loop(self, function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *arguments))

@@ -1,4 +1,4 @@
-"""The export handler: one flat list of steps for both signals."""
+"""The export handlers: one flat list of steps for both signals."""
 
 import time
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from proto.otlp.responses import Media
 
 
 async def reject_metrics(_request: web.Request) -> NoReturn:
-    """404 with what to do about it: exporters send metrics here unless they are told otherwise."""
+    """404 with a hint: exporters send metrics here unless they are configured otherwise."""
     raise ApiError(
         ErrorCode.NOT_FOUND,
         "Metrics are not supported; traces and logs are: set OTEL_METRICS_EXPORTER=none, or take this exporter out of "
@@ -35,7 +35,7 @@ async def reject_metrics(_request: web.Request) -> NoReturn:
 
 
 class ExportHandlers:
-    """`POST /v1/traces` and `/v1/logs`. Everything it needs is handed in; it holds no state of its own."""
+    """`POST /v1/traces` and `/v1/logs`. All dependencies are passed in; it holds no state of its own."""
 
     def __init__(
         self,
@@ -65,36 +65,36 @@ class ExportHandlers:
         self._clock = clock
 
     async def export_traces(self, request: web.Request) -> web.Response:
-        """Take spans.
+        """Ingest spans.
 
-        Every item is accepted or rejected with a reason, one by one. A 200 means that the accepted ones are on disk;
-        they are in ClickHouse, once, about half a second later, or when it is back. With the setting
-        `SLUICE_DURABILITY` a 200 may mean instead that they are in ClickHouse already (`store`), or that they are in
-        the memory of the gateway (`memory`).
+        Each item is accepted, or rejected with a reason. A 200 means that the accepted items are on disk; they are
+        stored in ClickHouse, once, about half a second later, or when ClickHouse is available again. The setting
+        `SLUICE_DURABILITY` can change the meaning of a 200: the accepted items are in ClickHouse already (`store`), or
+        in the memory of the gateway (`memory`).
         """
         return await self._export("traces", request)
 
     async def export_logs(self, request: web.Request) -> web.Response:
-        """Take log records.
+        """Ingest log records.
 
-        Every item is accepted or rejected with a reason, one by one. A 200 means that the accepted ones are on disk;
-        they are in ClickHouse, once, about half a second later, or when it is back. With the setting
-        `SLUICE_DURABILITY` a 200 may mean instead that they are in ClickHouse already (`store`), or that they are in
-        the memory of the gateway (`memory`).
+        Each item is accepted, or rejected with a reason. A 200 means that the accepted items are on disk; they are
+        stored in ClickHouse, once, about half a second later, or when ClickHouse is available again. The setting
+        `SLUICE_DURABILITY` can change the meaning of a 200: the accepted items are in ClickHouse already (`store`), or
+        in the memory of the gateway (`memory`).
         """
         return await self._export("logs", request)
 
     async def _export(self, signal: Signal, request: web.Request) -> web.Response:
-        """Take one export request. The order of the steps, and what each refuses:
+        """Handle one export request. The order of the steps, and the statuses that each can refuse with:
 
-        1. project key, its rate (the route's access rule, before this)   401, 403, 429
-        2. is anything left of the organization's month                   429
-        3. can anything be taken, is there memory                         503
-        4. media type, content encoding                                   415
-        5. read, at most the wire cap                                     413, 400
-        6. inflate, decode; for large JSON, is there memory to read it    413, 400, 503
-        7. do the items fit into the month                                429
-        8. take: until the promise of the answer holds                    503
+        1. project key, its rate (the route's access rule, before this)         401, 403, 429
+        2. is anything left of the organization's month                         429
+        3. can any request be taken, is there memory                            503
+        4. media type, content encoding                                         415
+        5. read the body, at most the wire cap                                  413, 400
+        6. decompress, decode; for large JSON, is there memory to parse it      413, 400, 503
+        7. do the items fit into the month                                      429
+        8. submit: wait until the promise of a 200 holds                        503
         """
         started = time.perf_counter()
         project = request[PROJECT]
@@ -105,32 +105,32 @@ class ExportHandlers:
             wire = await self._read_body(request, media, encoding, lease)
             wire_bytes = request[WIRE_BYTES] = len(wire)
             body = await self._decoder.decompress(encoding, wire, self._decoder.limits[media])
-            kept = wire if self._ingest.needs_raw_body else b""
+            raw_body = wire if self._ingest.needs_raw_body else b""
             del wire
-            lease.set((len(kept) if kept is not body else 0) + len(body))
+            lease.set((len(raw_body) if raw_body is not body else 0) + len(body))
             policy, now_ns = self._decoder.policy(project.sensitive_words), self._clock()
             decoded = await self._decoder.decode(signal, media, body, project.project_id, policy, now_ns, lease)
             if not self._large_resources.admit(project.project_id, decoded.days, decoded.large_origins(SMALL_BYTES)):
-                del decoded  # not two of them in memory
-                policy = with_small_resource_limits(policy)  # which the journal keeps: read again, it is cut likewise
+                del decoded  # frees its memory before the second decode
+                policy = with_small_resource_limits(policy)  # the journal keeps it, so a replay drops the same
                 decoded = await self._decoder.decode(signal, media, body, project.project_id, policy, now_ns, lease)
             del body
             self._count_received(request, decoded)
-            lease.set(len(kept) + decoded.nbytes, decoded.accepted)
+            lease.set(len(raw_body) + decoded.nbytes, decoded.accepted)
             if decoded.accepted:
-                as_it_came = JournaledRequest(
-                    project.project_id, signal, media, encoding, now_ns, decoded.accepted, policy, kept
+                journaled = JournaledRequest(
+                    project.project_id, signal, media, encoding, now_ns, decoded.accepted, policy, raw_body
                 )
                 with self._quota.reserve(request, decoded.accepted):
-                    await self._ingest.submit(AcceptedRequest(as_it_came, decoded, wire_bytes))
+                    await self._ingest.submit(AcceptedRequest(journaled, decoded, wire_bytes))
             else:
                 self._outcomes.answered(decoded, wire_bytes)
             return self._responses.success(media, decoded, time.perf_counter() - started)
 
     async def _read_body(self, request: web.Request, media: Media, encoding: str, lease: Lease) -> bytes:
-        """The body as it came, paid for in memory before it is there."""
-        announced = min(request.content_length or 0, self._max_wire_bytes)
-        lease.set(announced)
+        """The body as received; its memory is leased before it arrives."""
+        declared = min(request.content_length or 0, self._max_wire_bytes)
+        lease.set(declared)
         wire_cap = self._max_wire_bytes
         if encoding == IDENTITY:
             wire_cap = min(wire_cap, self._decoder.limits[media].max_bytes)
@@ -138,7 +138,7 @@ class ExportHandlers:
             request,
             wire_cap,
             self._body_timeout_s,
-            on_growth=lambda size: lease.set(max(size, announced)),
+            on_growth=lambda size: lease.set(max(size, declared)),
             min_rate=self._body_min_rate,
         )
         lease.set(len(wire))

@@ -1,4 +1,4 @@
-"""What is wrong with an OTLP/JSON request, field by field, for its refusal: decoders stop at the first fault."""
+"""Finds all field errors of a malformed OTLP/JSON request for its 400, because decoders stop at the first one."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,15 +11,13 @@ from proto.otlp.json import FieldError
 from proto.otlp.json.messages import FullLogsRequest, FullTracesRequest
 from proto.otlp.policy import Signal
 
-MAX_CHECKED_BYTES: Final = (
-    64 * 2**10
-)  # of a larger body the first fault is enough: to look for all takes several times as long
+MAX_CHECKED_BYTES: Final = 64 * 2**10  # larger bodies get the first error only: finding all takes several times as long
 
 _SHAPES: Final[Mapping[Signal, type[msgspec.Struct]]] = {"traces": FullTracesRequest, "logs": FullLogsRequest}
 
 
 def find_field_errors(signal: Signal, body: bytes, first: FieldError) -> list[Issue]:
-    """One issue per wrong field, as many as an answer holds; `first` among them, which may be about more than types."""
+    """One issue per wrong field, up to the maximum of a response; includes `first`, even if it is no type error."""
     issues = Issues()
     if len(body) <= MAX_CHECKED_BYTES:
         decode_json(_SHAPES[signal], body, "", issues)

@@ -1,4 +1,4 @@
-"""What the OTLP paths take and answer, for `/openapi.json` and `/docs`. Protobuf bodies are as OTLP has them."""
+"""OpenAPI operations of the OTLP paths, for `/openapi.json` and `/docs`. OTLP defines the protobuf bodies."""
 
 from typing import Annotated, Any, Final
 
@@ -19,33 +19,33 @@ _Encoded = Annotated[dict[str, Any], Meta(description="An OTLP export request in
 
 
 class RejectedSpans(msgspec.Struct, rename="camel"):
-    """Spans that were not taken; sending them again would not help."""
+    """Spans that were rejected; a retry would be rejected again."""
 
     rejected_spans: Annotated[int, Meta(ge=1)]
     error_message: _Reasons
 
 
 class ExportedTraces(msgspec.Struct, rename="camel"):
-    """Empty when every span was taken."""
+    """Empty when every span was accepted."""
 
     partial_success: RejectedSpans | msgspec.UnsetType = msgspec.UNSET
 
 
 class RejectedLogs(msgspec.Struct, rename="camel"):
-    """Log records that were not taken; sending them again would not help."""
+    """Log records that were rejected; a retry would be rejected again."""
 
     rejected_log_records: Annotated[int, Meta(ge=1)]
     error_message: _Reasons
 
 
 class ExportedLogs(msgspec.Struct, rename="camel"):
-    """Empty when every log record was taken."""
+    """Empty when every log record was accepted."""
 
     partial_success: RejectedLogs | msgspec.UnsetType = msgspec.UNSET
 
 
 class OtlpError(msgspec.Struct):
-    """A google.rpc.Status, with the error that every refusal is beside it."""
+    """A google.rpc.Status, together with the `error` of every other error response."""
 
     code: Annotated[int, Meta(description="Of google.rpc.Code.")]
     message: str
@@ -82,9 +82,9 @@ _PARAMETERS: Final = (
 
 
 def _export_operation(id_: str, response: type[msgspec.Struct]) -> Operation:
-    answer = ResponseSpec("Taken, but for what `partialSuccess` counts.", {JSON: response, PROTOBUF: None})
+    success = ResponseSpec("Taken, but for what `partialSuccess` counts.", {JSON: response, PROTOBUF: None})
     body = Body({PROTOBUF: None, JSON: _Encoded}, "The answer comes in the type of the request.")
-    return Operation(id_, INGESTION, (answer,), _PARAMETERS, body, error_spec=OTLP_ERRORS)
+    return Operation(id_, INGESTION, (success,), _PARAMETERS, body, error_spec=OTLP_ERRORS)
 
 
 EXPORT_TRACES: Final = _export_operation("exportTraces", ExportedTraces)

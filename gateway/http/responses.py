@@ -1,4 +1,6 @@
-"""Answers of the OTLP paths, in the request's media type with exactly its Content-Type; each is counted once."""
+"""Responses of the OTLP paths, in the media type of the request and with exactly its Content-Type; each is counted
+once.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -19,17 +21,17 @@ _BAD_REQUEST_REASONS: Final = frozenset((RequestRejection.MALFORMED, RequestReje
 
 
 class DecodeRejected(ApiError):
-    """The decoder refuses the request: 400 for what is malformed, 413 for what is over a limit."""
+    """The decoder refuses the request: 400 if it is malformed, 413 if it exceeds a limit."""
 
     def __init__(self, error: DecodeError, details: list[Issue] | None = None) -> None:
-        """`details`: an issue per wrong field, where fields are wrong."""
+        """`details`: one issue per wrong field, if any."""
         code = ErrorCode.BAD_REQUEST if error.reason in _BAD_REQUEST_REASONS else ErrorCode.PAYLOAD_TOO_LARGE
         super().__init__(code, error.message, details=details, close=code is ErrorCode.PAYLOAD_TOO_LARGE)
         self.reason = error.reason
 
 
 def request_media(request: web.Request) -> Media:
-    """What the body is written in. UnsupportedMediaType for anything that is not OTLP; parameters do not matter."""
+    """The encoding of the body, by its Content-Type without parameters. UnsupportedMediaType if it is not OTLP's."""
     media = _media(request)
     if media is None:
         raise UnsupportedMediaType("Content-Type must be application/x-protobuf or application/json.")
@@ -42,32 +44,32 @@ def _media(request: web.Request) -> Media | None:
 
 
 def _drop_traceback(error: ApiError) -> None:
-    """The frames that an error passed hold the body and its columns, and live until the next collection of cycles."""
+    """Drop the frames that an error passed: they hold the body and its columns until the next garbage collection."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
 
 
 class OtlpResponses:
-    """Renders what the OTLP paths answer, and counts what is refused."""
+    """Renders the responses of the OTLP paths, and counts refusals."""
 
     def __init__(
         self,
         outcomes: OutcomeCounters,
         on_refused: Callable[[web.Request, ApiError], None] = lambda _request, _error: None,
     ) -> None:
-        """`refused` is told of every refused export."""
+        """`on_refused` is called for every refused export."""
         self._outcomes = outcomes
         self._on_refused = on_refused
 
     def success(self, media: Media, decoded: DecodedPayload, seconds: float) -> web.Response:
-        """200: an empty export response, or one that says how many items were rejected and why. `seconds` since the
-        head of the request. Who took the request has counted it.
+        """200: an empty export response, or one with the number of rejected items and the reasons. `seconds`: time
+        since the head of the request. The caller counts the request.
         """
         self._outcomes.observe_latency(decoded.signal, seconds)
         body = export_response(decoded.signal, media, decoded.rejected, decoded.first_fault)
         return _response(200, CONTENT_TYPES[media], body)
 
     def error(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
-        """Any other status, counted."""
+        """Any other status; counts the refusal."""
         _drop_traceback(error)
         if request.method == "POST":
             self._count_refused(request, error)
@@ -75,7 +77,7 @@ class OtlpResponses:
         return self.status(request, error, request_id)
 
     def status(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
-        """A google.rpc.Status; for JSON requests it holds the envelope's object as well."""
+        """A google.rpc.Status, not counted; for JSON requests it also has the `error` object of the envelope."""
         violations = [Violation(issue.path, issue.message) for issue in error.details or ()]
         if _media(request) == "protobuf":
             body = status_protobuf(error.status, error.message, violations)
@@ -91,8 +93,8 @@ class OtlpResponses:
             reason = error.reason.value
         project = request.get(PROJECT)
         project_id = project.project_id if project is not None else NO_PROJECT
-        came = request.content.total_bytes  # and not what a Content-Length says, which nobody has to make good on
-        self._outcomes.refused(signal, reason, project_id, came, request.get(ITEMS) or 0)
+        wire_bytes = request.content.total_bytes  # received ones: a Content-Length may be false
+        self._outcomes.refused(signal, reason, project_id, wire_bytes, request.get(ITEMS) or 0)
 
 
 def _response(status: int, content_type: str, body: bytes) -> web.Response:

@@ -1,17 +1,19 @@
-"""What happens behind the answer, in the modes `journal` and `memory`.
+"""Storage after the response, in the modes `journal` and `memory`.
 
-    Conveyor.take        the request goes into the journal; once it is on disk it is accepted and answered
-    Belt.put             its columns wait in bounded memory, by lane; what has no room is read again later
-    Writer.write         a batch: boundaries on disk, then one block per table and day until ClickHouse has it
-    Log.finish           the journal may forget its requests
+    JournaledIngest.submit   appends the request to the journal; once it is on disk it is accepted and answered
+    LaneBacklog.put          keeps its columns in bounded memory, by lane; requests without room are read again later
+    BatchWriter.write        stores a batch: boundaries on disk, then one block per table and day until all are stored
+    JournalLike.finish       allows the journal to remove the requests
 
-What success promises: every accepted item is on disk, and is stored once. The process may end at any point between:
+`wiring.build_ingest` chooses between these modes and `synchronous.SynchronousIngest` (mode `store`).
 
-    before `begin` is on disk    the next start reads the requests anew and makes other batches of them
-    after it                     `Recovery.complete` makes the same blocks with the same tokens; what is stored already
-                                 is told by its token, and, where the rows of a known token are gone, by counting
-    after `finish`               nothing is to be done; `Recovery.check` looks whether ClickHouse kept what it had
+What success promises: every accepted item is on disk, and is stored once. The process may end at any point:
 
-Journals of processes that are gone are adopted (`Adoption`). What ClickHouse refuses for good is set aside with its
-reason (`sluice journal`), never dropped.
+    before `begin` is on disk    the next start reads the requests again and forms other batches
+    after it                     `Recovery` builds the same blocks with the same tokens. ClickHouse recognizes stored
+                                 blocks by their token; where the rows of a known token are gone, they are counted
+    after `finish`               nothing is left to do; `Recovery` checks whether ClickHouse kept the rows
+
+The journals of processes that no longer run are taken over (`OrphanRecovery`). Requests that ClickHouse permanently
+refuses are quarantined with the reason (`sluice journal`), never dropped.
 """

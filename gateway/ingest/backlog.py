@@ -1,12 +1,12 @@
 """One lane from the journal to ClickHouse, in bounded memory.
 
-put         a request that is on disk: its columns wait here for a batch while its project has room (`Shares`)
-left        beyond that it is in the journal alone, and so is everything of its project after it
-_catch_up   once there is room again, what was left is read and decoded anew, in order, until nothing is left
-_look_over  now and then, whether the journal has something that is in none of these places
+put                a request that is on disk: its columns wait here for a batch while its project has room (`FairShare`)
+defer              beyond that, it and all later requests of its project are in the journal alone
+_replay            once there is room again, reads and decodes deferred requests, in order, until none is left
+_check_overlooked  every ten seconds, whether the journal has a request that is neither in memory nor deferred
 
-What is caught up with leaves memory free: who has nothing left behind does not wait for it, be it the backlog of
-another project or of an earlier process.
+Replayed requests leave a quarter of the memory free: a project without deferred requests does not wait for the backlog
+of another project or of an earlier process.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from gateway.inserts.lane import Lane, LaneLimits
 from gateway.journal import Entry, JournalLike
 from proto.otlp.policy import DecodedPayload
 
-READ_BYTES: Final = 2**20  # of the journal at once
-DECODED_BYTES: Final = 16 * 2**20  # of columns made of them in one go: a busy event loop is slow to ask for the next
+READ_BYTES: Final = 2**20  # of the journal, per read
+DECODED_BYTES: Final = 16 * 2**20  # of columns decoded in one call: a busy event loop is slow to start the next
 RETRY_S: Final = 1.0
-CHECK_INTERVAL_S: Final = 10.0  # between two looks for what was overlooked
+CHECK_INTERVAL_S: Final = 10.0  # between two checks for overlooked requests
 
 
 class LaneBacklog:
-    """Requests of one lane. `max_bytes` is what their columns may take until they are stored."""
+    """Requests of one lane. `max_bytes` limits the memory of their columns until they are stored."""
 
     def __init__(
         self,
@@ -50,18 +50,16 @@ class LaneBacklog:
         self._lane = Lane(self._write, limits)
         self._slow = slow
         self._memory: FairShare[int] = FairShare(max_bytes)  # by project
-        self._replayed: dict[int, int] = {}  # of what is in memory, that was read: bytes by sequence
+        self._replayed: dict[int, int] = {}  # requests in memory that were read from the journal: bytes by sequence
         self._replayed_bytes = 0
-        self._in_memory: set[int] = set()  # sequences that are in memory, until they are stored
-        self._stored_during_read: set[int] = set()  # of them, what is not since the read that is under way began
-        self._replay_after: int | None = (
-            None  # what is after this sequence, and not in memory, is read from the journal
-        )
-        self._last_deferred = 0  # the last sequence that was left to be read
-        self._last_deferred_by_project: dict[int, int] = {}  # the same by project, while something is left
+        self._in_memory: set[int] = set()  # sequences in memory, until they are stored
+        self._stored_during_read: set[int] = set()  # sequences that left memory since the read in progress began
+        self._replay_after: int | None = None  # requests after this sequence that are not in memory are to be read
+        self._last_deferred = 0  # the last deferred sequence
+        self._last_deferred_by_project: dict[int, int] = {}  # the same by project, while requests are deferred
         self._is_reading = False
         self._next_check_at = 0.0  # by the loop's clock
-        self._checked_to = 0  # nothing up to this sequence was overlooked, or it is read again
+        self._checked_to = 0  # up to this sequence nothing is overlooked, or it is read again
         reader.in_memory.append(self._in_memory)
         self._replay_needed = asyncio.Event()
         self._capacity_freed = asyncio.Event()
@@ -69,16 +67,16 @@ class LaneBacklog:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next request would not be kept in memory."""
+        """Whether there is no memory for another request."""
         return self._memory.taken >= self._memory.capacity
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits, is being written or is left to be read."""
+        """Whether no request waits, is being written or is deferred."""
         return self._replay_after is None and not self._in_memory
 
     def start(self, recover_to: int) -> None:
-        """Begin, with what an earlier process left in the journal up to the sequence `recover_to`."""
+        """Start, with the requests that an earlier process left in the journal up to the sequence `recover_to`."""
         if recover_to:
             self.defer(recover_to)
             self._replay_after = 0
@@ -87,7 +85,7 @@ class LaneBacklog:
         self._task = loop.create_task(self._replay())
 
     def put(self, sequence: int, decoded: DecodedPayload, wire_bytes: int, received_ns: int) -> None:
-        """A request is on disk, and to be stored."""
+        """Queue a request that is on disk, or defer it when its project has no room."""
         project = decoded.project_id
         room = not self._has_deferred(project) and self._memory.permits(project, decoded.nbytes)
         if room or not self._journal.durable:
@@ -97,27 +95,27 @@ class LaneBacklog:
             self.defer(sequence)
 
     def defer(self, sequence: int) -> None:
-        """Read it from the journal when its turn comes."""
+        """Leave a request in the journal, to be read when there is room."""
         self._replay_after = sequence - 1 if self._replay_after is None else min(self._replay_after, sequence - 1)
         self._last_deferred = max(self._last_deferred, sequence)
         self._replay_needed.set()
 
     async def drain(self) -> None:
-        """Write what is in memory, and read no more."""
+        """Write the requests in memory, and read no more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._lane.drain()
 
     async def close(self) -> None:
-        """Leave alone what is left and what is being written; the journal has it."""
+        """Cancel batches that are being written, and stop reading; the journal has their requests."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._lane.close()
 
     def _has_deferred(self, project: int) -> bool:
-        """Whether a project has requests that are left to be read: the next ones follow them."""
+        """Whether a project has deferred requests: its next ones queue behind them."""
         last = self._last_deferred_by_project.get(project)
         if last is not None and (self._replay_after is None or last <= self._replay_after):
             del self._last_deferred_by_project[project]
@@ -156,12 +154,12 @@ class LaneBacklog:
                 else:
                     await self._wait_for_capacity()
                     await self._replay_next(self._replay_after)
-            except Exception:  # a disk that does not read now may do so later; what is left stays
+            except Exception:  # a failing disk may recover; deferred requests stay deferred
                 self._context.log.exception("the journal cannot be read")
                 await asyncio.sleep(RETRY_S)
 
     async def _wait_for_deferred(self) -> None:
-        """Wait until something is left, or until it is time for the next look."""
+        """Wait until a request is deferred, or until the next check is due."""
         if self._replay_after is None:
             self._replay_needed.clear()
             with contextlib.suppress(TimeoutError):
@@ -169,9 +167,9 @@ class LaneBacklog:
                     await self._replay_needed.wait()
 
     async def _check_overlooked(self) -> None:
-        """The oldest request that the journal offers is in memory, or left to be read. If it is in neither, by a defect
-        of ours, it would wait for the next process: it is read again, with what is behind it. Once: what is stored and
-        could not be recorded (`Writer.write`) looks the same.
+        """Check that the oldest request that the journal offers is in memory or deferred. If it is neither, because of
+        a bug, it would wait for the next process, so it is deferred with all requests after it. Only once: a request
+        that is stored but could not be recorded (`BatchWriter.write`) looks the same.
         """
         self._next_check_at = asyncio.get_running_loop().time() + CHECK_INTERVAL_S
         entries = await self._read(self._checked_to, 1)
@@ -185,11 +183,11 @@ class LaneBacklog:
 
     @property
     def _replay_capacity_bytes(self) -> int:
-        """For what is caught up with: a quarter stays free of it. A quarter it may always take, and one request,
-        however large.
+        """Bytes that replayed requests may still take. They leave a quarter of the memory free, may always take a
+        quarter, and one request however large.
         """
-        most = self._memory.capacity
-        room = max(most - most // 4 - self._memory.taken, most // 4 - self._replayed_bytes)
+        capacity = self._memory.capacity
+        room = max(capacity - capacity // 4 - self._memory.taken, capacity // 4 - self._replayed_bytes)
         return room if self._replayed else max(room, 1)
 
     async def _wait_for_capacity(self) -> None:
@@ -206,11 +204,11 @@ class LaneBacklog:
             if self._replay_after is not None and self._replay_after >= after:  # not set back meanwhile
                 self._replay_after = entries[-1].sequence
         elif self._replay_after == after and self._last_deferred == deferred:
-            self._replay_after = None  # nothing was left while it was read: from here on requests wait in memory again
+            self._replay_after = None  # nothing was deferred during the read: new requests wait in memory again
             self._last_deferred_by_project.clear()
 
     async def _read(self, after: int, max_bytes: int) -> list[Entry]:
-        """What is read may have been in memory when the read began, and be stored when it ends."""
+        """Read requests, and track in `_stored_during_read` which of them leave memory before the read ends."""
         self._stored_during_read.clear()
         self._is_reading = True
         try:

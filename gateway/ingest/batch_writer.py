@@ -1,14 +1,14 @@
-"""A batch of acknowledged requests becomes rows, however long that takes.
+"""Writes batches of acknowledged requests to ClickHouse, however long that takes.
 
-    write       the boundaries of the batch are on disk before anything is sent
-      store     blocks, spans and logs first; each is sent under its token until ClickHouse has it
-        finish  the journal learns that its requests are stored
+    write                   records the boundaries of the batch on disk before anything is sent
+      store                 builds blocks, spans and logs first; sends each under its token until ClickHouse has it
+        JournalLike.finish  records that the requests are stored
 
-A block that ClickHouse refuses for good is narrowed down: the batch is split by project, then by halves, each part with
-boundaries and tokens of its own, until the request that it is about stands alone. That one is set aside, with the
-reason, and can be put back. A block that fails again and again while others get in is narrowed down as well; but a
-request is not set aside for that. What cannot be done now, for want of memory, descriptors or disk, or because an
-insert may still come in, is done `Later`, from the journal, so that what waits for it takes no memory.
+A block that ClickHouse permanently refuses is bisected: the batch is split by project, then into halves, each part with
+boundaries and tokens of its own, until the offending request is alone. That request is quarantined with the reason, and
+can be requeued. A block that fails repeatedly while other blocks succeed is bisected as well, but no request is
+quarantined for that. Work that cannot be done now, for lack of memory, descriptors or disk space, or because an insert
+may still take effect, is retried later from the journal (`DeferredRetry`), so that waiting takes no memory.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ RECORD_RETRY_S: Final = 1.0
 
 
 class BatchWriter:
-    """Writes batches of one journal. One instance serves all of them, several at a time. Its methods raise nothing."""
+    """Writes the batches of one journal, several at a time. Its methods raise nothing."""
 
     def __init__(self, journal: JournalLike, reader: JournalReader, context: InsertContext) -> None:
         self._journal = journal
@@ -47,56 +47,56 @@ class BatchWriter:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is put off."""
+        """Whether no work is deferred."""
         return not self._deferred_retry.waiting
 
     async def write(self, requests: Sequence[PendingRequest]) -> None:
-        """Make a batch of requests, in the order of their sequences, and store it."""
+        """Form a batch of requests, which are in the order of their sequences, and store it."""
         batch = self._new_batch(requests, self._context.clock() // 10**6)
         try:
             await self._record_with_retry(lambda: self._journal.begin(batch))
         except Exception as error:
-            # The disk does not take a few bytes for half a minute: what it holds may be lost soon, so better the rows
-            # twice, should the process end before it is back, than not at all. (Twice in any case without the memory
-            # to note them: the lane finds them in the journal still.)
+            # The disk has taken no bytes for half a minute, so its contents may soon be lost. If the process ends
+            # before the disk recovers, the rows are stored twice, which is better than not at all. (Without the memory
+            # to note the batch they are stored twice in any case: the lane still finds the requests in the journal.)
             self._context.log.exception("a batch is stored without a record of its boundaries", error=str(error))
         await self.store(batch, requests)
 
     async def store(self, batch: Batch, requests: Sequence[PendingRequest], *, again: bool = False) -> None:
-        """Store a batch whose boundaries are on disk, but for its places that are `skip`ped: they are stored already.
+        """Store a batch whose boundaries are on disk, except its blocks in `batch.skip`, which are stored already.
 
-        `again`: an earlier process may have stored some of it.
+        `again`: an earlier process may have stored a part of it.
         """
-        before, kept = again, list(requests)
+        maybe_stored, kept = again, list(requests)
 
         async def work(*, again: bool) -> None:
             if again and self._journal.durable:
                 await self._store_from_journal(batch)
                 return
             try:
-                await self._store(batch, kept, again=again or before)
+                await self._store(batch, kept, again=again or maybe_stored)
             finally:
                 if self._journal.durable:
-                    kept.clear()  # should it fail: the journal has them
+                    kept.clear()  # frees their memory; a retry reads them from the journal
 
         await self._deferred_retry.attempt(work)
 
     async def reinsert(
         self, batch: Batch, requests: Sequence[PendingRequest], table_days: Collection[TableDay]
     ) -> list[TableDay]:
-        """Store places of a finished batch once more, as far as their rows are still gone; which were."""
-        anew = []
-        for sealed in await self._build_blocks(batch, requests):
-            place = sealed.block.table, sealed.block.day
-            if place in table_days and await self._inserter.reinsert_if_missing(sealed):
-                anew.append(place)
-        return anew
+        """Insert those blocks of a finished batch again whose rows are still missing; returns their tables and days."""
+        reinserted = []
+        for insert_block in await self._build_blocks(batch, requests):
+            table_day = insert_block.block.table, insert_block.block.day
+            if table_day in table_days and await self._inserter.reinsert_if_missing(insert_block):
+                reinserted.append(table_day)
+        return reinserted
 
     async def quarantine(self, entry: Entry, error: Exception) -> None:
-        """A request that cannot even be decoded any more."""
+        """Quarantine a request that can no longer be decoded."""
         batch = self._single_entry_batch(entry, self._context.clock() // 10**6)
 
-        async def work(*, again: bool) -> None:  # noqa: ARG001 (both may be repeated)
+        async def work(*, again: bool) -> None:  # noqa: ARG001 (both steps may be repeated)
             await self._record_with_retry(lambda: self._journal.begin(batch))
             await self._quarantine(batch, error, entry.request.signal, entry.request.accepted)
 
@@ -105,29 +105,29 @@ class BatchWriter:
     async def split_off_undecodable(
         self, batch: Batch, good: Sequence[PendingRequest], bad: Sequence[tuple[Entry, Exception]]
     ) -> None:
-        """Set aside those requests of a batch that cannot be decoded, and store the rest. That keeps its id, and so its
-        tokens: it may be stored already. So may they.
+        """Quarantine those requests of a batch that cannot be decoded, and store the rest. The rest keeps the id of the
+        batch, and so its tokens, because it may be stored already. So may the quarantined requests.
         """
         rest = batch._replace(ranges=sequence_ranges(good))
-        aside = [self._single_entry_batch(entry, batch.made_ms) for entry, _ in bad]
+        undecodable = [self._single_entry_batch(entry, batch.made_ms) for entry, _ in bad]
 
-        async def work(*, again: bool) -> None:  # noqa: ARG001 (the same parts again are the same split)
+        async def work(*, again: bool) -> None:  # noqa: ARG001 (repeating it with the same parts is the same split)
             await self._record_with_retry(
-                lambda: self._journal.split(batch.batch_id, [*aside, *([rest] if good else [])])
+                lambda: self._journal.split(batch.batch_id, [*undecodable, *([rest] if good else [])])
             )
 
         await self._deferred_retry.attempt(work)
-        for part, (entry, error) in zip(aside, bad, strict=True):
+        for part, (entry, error) in zip(undecodable, bad, strict=True):
             await self._quarantine_with_retry(part, error, entry.request.signal, entry.request.accepted)
         if good:
             await self.store(rest, good, again=True)
 
     async def close(self) -> None:
-        """Leave to the next start what is put off."""
+        """Cancel deferred work; the next start does it from the journal."""
         await self._deferred_retry.close()
 
     async def _store_from_journal(self, batch: Batch) -> None:
-        """A batch as the journal has it."""
+        """Store a batch with its requests as the journal has them."""
         good, bad, _ = await self._reader.read_batch(batch)
         if bad:
             await self.split_off_undecodable(batch, good, bad)
@@ -137,9 +137,9 @@ class BatchWriter:
     async def _store(self, batch: Batch, requests: Sequence[PendingRequest], *, again: bool) -> None:
         try:
             blocks = await self._build_blocks(batch, requests)
-        except (MemoryError, RuntimeError):  # no room, or no threads any more: not about the requests
+        except (MemoryError, RuntimeError):  # out of memory or threads: no fault of the requests
             raise
-        except Exception as error:  # noqa: BLE001 (requests that were decoded and cannot be written: find them)
+        except Exception as error:  # noqa: BLE001 (decoded requests that cannot be written: find them)
             stored = await self._find_stored(batch, requests) if again else frozenset()
             await self._bisect(batch, requests, stored, error)
             return
@@ -150,7 +150,7 @@ class BatchWriter:
                 return
             if losses == self._context.availability.possible_losses:
                 break
-            again = True  # ClickHouse may have lost what it had taken before
+            again = True  # ClickHouse may have lost blocks that it had acknowledged
         self._journal.finish(batch.batch_id, rows)
         self._context.metrics.batches.labels("stored").inc()
         for request in requests:
@@ -159,54 +159,62 @@ class BatchWriter:
     async def _insert(
         self, batch: Batch, requests: Sequence[PendingRequest], blocks: Sequence[InsertBlock], *, again: bool
     ) -> dict[TableDay, int] | None:
-        """Insert all of them; how many rows each place got. None: the batch went another way."""
+        """Insert all blocks; returns the rows of each table and day, or None if the batch was bisected."""
         rows: dict[TableDay, int] = {}
-        for sealed in blocks:
+        for insert_block in blocks:
             try:
-                await self._inserter.insert(sealed, again=again)
+                await self._inserter.insert(insert_block, again=again)
             except OutcomeUnknown:
                 raise
-            except (StoreRejected, StoreUnavailable) as error:  # refused for good, or stubborn
-                if sealed.block.table in MAIN_TABLES:
-                    there = await self._find_stored(batch, requests) if again else frozenset()
-                    await self._bisect(batch, requests, there.union(rows), error)
+            except (StoreRejected, StoreUnavailable) as error:  # permanently refused, or failing repeatedly
+                if insert_block.block.table in MAIN_TABLES:
+                    stored = await self._find_stored(batch, requests) if again else frozenset()
+                    await self._bisect(batch, requests, stored.union(rows), error)
                     return None
                 if isinstance(error, StoreUnavailable):
-                    raise  # what is in is counted then
-                self._drop(sealed, error)
+                    raise  # the retry finds stored blocks by counting
+                self._drop(insert_block, error)
             else:
-                rows[sealed.block.table, sealed.block.day] = sealed.block.rows
+                rows[insert_block.block.table, insert_block.block.day] = insert_block.block.rows
         return rows
 
     async def _build_blocks(self, batch: Batch, requests: Sequence[PendingRequest]) -> list[InsertBlock]:
         loop = asyncio.get_running_loop()
-        # Of the oldest: a batch of one month may be made in the next, and counts for the quota of the first.
+        # The time of the oldest request: a batch may be built in the month after, and counts for that request's quota.
         accepted_ms = min(request.received_ns for request in requests) // 10**6
-        sink = self._context
-        threads = sink.block_executor if is_light(requests) else sink.threads
+        context = self._context
+        threads = context.block_executor if is_light(requests) else context.threads
         blocks = await loop.run_in_executor(
-            threads, build_insert_blocks, requests, batch.batch_id, accepted_ms, sink.named_keys
+            threads, build_insert_blocks, requests, batch.batch_id, accepted_ms, context.named_keys
         )
-        return [sealed for sealed in blocks if (sealed.block.table, sealed.block.day) not in batch.skip]
+        return [
+            insert_block
+            for insert_block in blocks
+            if (insert_block.block.table, insert_block.block.day) not in batch.skip
+        ]
 
     async def _find_stored(self, batch: Batch, requests: Sequence[PendingRequest]) -> frozenset[TableDay]:
-        """Where spans and logs of a batch are stored already."""
+        """Tables and days of the batch's spans and logs that are stored already."""
         tables = {"traces": SPANS.name, "logs": LOGS.name}
-        places = {(tables[request.signal], day) for request in requests for day in request.decoded.days}
+        table_days = {(tables[request.signal], day) for request in requests for day in request.decoded.days}
         return frozenset(
-            [place for place in places if await self._context.block_checker.find_stored(place, [batch.batch_id])]
+            [
+                table_day
+                for table_day in table_days
+                if await self._context.block_checker.find_stored(table_day, [batch.batch_id])
+            ]
         )
 
     async def _bisect(
         self, batch: Batch, requests: Sequence[PendingRequest], stored: Collection[TableDay], error: Exception
     ) -> None:
-        """`stored` are the places of the batch that are in."""
+        """Split a failing batch, or quarantine its only request. `stored`: its blocks that are in ClickHouse."""
         skip = batch.skip.union(stored)
         if len(requests) > 1:
             await self._split(batch, skip, bisect_batch(requests))
             return
         if isinstance(error, StoreUnavailable):
-            raise error  # for another time: nothing is wrong with the request
+            raise error  # retried later: nothing is wrong with the request
         (request,) = requests
         self._context.metrics.batches.labels("quarantined").inc()
         self._context.log.error(
@@ -221,7 +229,7 @@ class BatchWriter:
         await self._quarantine_with_retry(batch._replace(skip=skip), error, request.signal, request.items)
 
     async def _split(self, batch: Batch, skip: frozenset[TableDay], groups: Sequence[Sequence[PendingRequest]]) -> None:
-        """The parts are made once: the same again are the same split."""
+        """Split a batch and store the parts. They are created once, so that a retry records the same split."""
         parts = [self._new_batch(group, batch.made_ms)._replace(skip=skip) for group in groups]
 
         async def work(*, again: bool) -> None:
@@ -234,23 +242,24 @@ class BatchWriter:
     async def _insert_derived(
         self, batch: Batch, requests: Sequence[PendingRequest], stored: frozenset[TableDay]
     ) -> set[TableDay]:
-        """Store what belongs to the stored days of a request of which another day is refused: they stay, so they are
-        to be found. Its outcome is counted when it is put back. The places that are in.
+        """Insert the derived rows for the stored days of a request of which another day is refused: its stored items
+        stay, so queries must find them. Its outcome is counted when it is requeued. Returns the tables and days
+        inserted.
         """
         days = {day for table, day in stored if table in MAIN_TABLES}
         if not days:
             return set()
-        places: set[TableDay] = set()
-        for sealed in await self._build_blocks(batch._replace(skip=stored), requests):
-            block = sealed.block
+        inserted: set[TableDay] = set()
+        for insert_block in await self._build_blocks(batch._replace(skip=stored), requests):
+            block = insert_block.block
             if block.table in MAIN_TABLES or block.table == INGEST_OUTCOMES.name or block.day not in days:
                 continue
             try:
-                await self._inserter.insert(sealed, again=False)
-                places.add((block.table, block.day))
+                await self._inserter.insert(insert_block, again=False)
+                inserted.add((block.table, block.day))
             except StoreError as error:
-                self._drop(sealed, error)
-        return places
+                self._drop(insert_block, error)
+        return inserted
 
     async def _quarantine_with_retry(self, batch: Batch, error: Exception, signal: Signal, items: int) -> None:
         async def work(*, again: bool) -> None:  # noqa: ARG001 (it may be repeated)
@@ -259,16 +268,16 @@ class BatchWriter:
         await self._deferred_retry.attempt(work)
 
     async def _quarantine(self, batch: Batch, error: Exception, signal: Signal, items: int) -> None:
-        there = await self._record_with_retry(lambda: self._journal.quarantine(batch, _reason(error)))
+        quarantined = await self._record_with_retry(lambda: self._journal.quarantine(batch, _reason(error)))
         if not self._journal.durable:
             self._context.accounting.lost(signal, items, REFUSED)
-        elif there:
+        elif quarantined:
             self._context.accounting.quarantined(signal, items)
-        else:  # it cannot be read any more either
+        else:  # it can no longer be read either
             self._reader.count_damaged()
 
     async def _record_with_retry(self, record: Callable[[], Awaitable[T]]) -> T:
-        """Tried for half a minute: a full disk may have room again, and so may memory."""
+        """Retry for half a minute, in case a full disk or memory is freed; then raise."""
         for _ in range(RECORD_TRIES):
             try:
                 return await record()
@@ -282,9 +291,11 @@ class BatchWriter:
     def _single_entry_batch(self, entry: Entry, made_ms: int) -> Batch:
         return Batch(new_batch_id(), made_ms, ((entry.sequence, entry.sequence),))
 
-    def _drop(self, sealed: InsertBlock, error: Exception) -> None:
-        """Derived rows that are refused for good: their spans and logs are there, `sluice repair` derives them anew."""
-        block = sealed.block
+    def _drop(self, insert_block: InsertBlock, error: Exception) -> None:
+        """Give up derived rows that are permanently refused: their spans and logs are stored, so that `sluice repair`
+        can derive the rows again.
+        """
+        block = insert_block.block
         self._context.metrics.lost_rows.labels(block.table).inc(block.rows)
         self._context.log.error("rows lost", table=block.table, day=block.day, rows=block.rows, reason=_reason(error))
 

@@ -1,8 +1,8 @@
-"""What becomes of a decoded request before it is answered: the mode of durability, behind one interface.
+"""The durability mode: where a decoded request is before it is answered, behind one interface.
 
-journal   on disk, with others in one sync; stored in ClickHouse afterwards (`gateway.ingest`)
-store     a row in ClickHouse (`gateway.inserts.lane_router`)
-memory    in a bounded queue; what the process holds is lost with it (`gateway.ingest`, without a journal)
+journal   on disk, with others in one sync; stored in ClickHouse afterwards (`gateway.ingest.journaled`)
+store     rows in ClickHouse (`gateway.ingest.synchronous`)
+memory    in a bounded queue, which is lost with the process (`gateway.ingest.journaled`, without a journal)
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from proto.otlp.policy import DecodedPayload
 
 
 class AcceptedRequest(NamedTuple):
-    """A request with at least one accepted item: as it came, its columns, and how long its body was on the wire."""
+    """A request with at least one accepted item: as received, its columns, and the length of its body on the wire."""
 
     request: JournaledRequest
     decoded: DecodedPayload
@@ -22,23 +22,23 @@ class AcceptedRequest(NamedTuple):
 
 
 class Ingest(Protocol):
-    """Takes requests under a promise. Both methods raise ApiError when they do not."""
+    """Takes requests, each with the promise of its durability mode. `admit` and `submit` raise ApiError on refusal."""
 
     @property
     def needs_raw_body(self) -> bool:
-        """Whether it wants the body as it came."""
+        """Whether `submit` needs the body as received."""
 
     def admit(self) -> None:
-        """Refuse a request before its body is read: ServiceUnavailable while none could be taken."""
+        """Raise ServiceUnavailable, before the body is read, while no request could be taken."""
 
     async def submit(self, accepted: AcceptedRequest) -> None:
         """Returns when the promise of a 200 holds."""
 
     def dependencies(self) -> Sequence[Dependency]:
-        """What `/readyz` is to ask."""
+        """The dependencies that `/readyz` probes."""
 
     async def start(self) -> None:
-        """Begin to work on what is taken. Raises StartupError."""
+        """Start storing what is taken. Raises StartupError."""
 
     async def close(self) -> None:
-        """Store what can be stored in time; every request has its answer."""
+        """Store what can be stored in time; afterwards every request is answered."""

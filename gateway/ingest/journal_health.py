@@ -1,4 +1,4 @@
-"""Whether the journal can take more, for `/readyz`."""
+"""Readiness of the journal, for `/readyz`: whether it can take more."""
 
 from typing import Final
 
@@ -9,16 +9,16 @@ FULL: Final = "has less room left than a segment needs"
 
 
 class JournalHealth:
-    """Whether the journal takes requests: while it takes no project's, they are better sent to another gateway."""
+    """Fails while the journal has no room for any project: requests are then better sent to another gateway."""
 
     name = "journal"
 
     def __init__(self, journal: Journal, min_free_bytes: int) -> None:
-        """`least_room`: bytes that it is to have left."""
+        """`min_free_bytes`: bytes that the journal must have left to be ready."""
         self._journal = journal
         self._min_free_bytes = min_free_bytes
 
     async def probe(self) -> None:
-        """Raises Unready while it has less room: before it is full, so that nobody is refused here."""
+        """Raises NotReady while the journal has less room: before it is full, so that no request is refused here."""
         if self._journal.max_project_room_bytes < self._min_free_bytes:
             raise NotReady(FULL)

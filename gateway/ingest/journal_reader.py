@@ -1,7 +1,7 @@
-"""What is read from the journal again, and what of it is counted.
+"""Reads requests back from the journal, and counts the recovered and the damaged ones.
 
-A request that an earlier process accepted counts as recovered when it is first seen, whoever sees it and whether it can
-be read or not; one that is damaged counts as lost, unless it is in memory and will be stored from there.
+A request that an earlier process accepted counts as recovered when any read first finds it, readable or not. A damaged
+request counts as lost, unless it is in memory and will be stored from there.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ RETRY_S: Final = 5.0
 
 
 class JournalReader:
-    """Of one journal."""
+    """Reads and decodes the requests of one journal. Shared by its lanes, its batch writer and its recovery."""
 
     def __init__(self, journal: JournalLike, context: InsertContext) -> None:
         self._journal = journal
         self._context = context
         self._recovered = RangeSet()
         self.last_earlier_sequence = 0  # the last sequence of earlier processes
-        self.in_memory: list[Container[int]] = []  # sequences of requests that are in memory
+        self.in_memory: list[Container[int]] = []  # sequences of requests in memory, one container per lane
 
     async def read_after(self, after: int, max_bytes: int, *, slow: bool) -> list[Entry]:
-        """Requests of a lane that are in no batch. Raises OSError."""
+        """Requests of a lane after the sequence `after` that are in no batch. Raises OSError."""
         entries = await self._journal.read(after, max_bytes, slow=slow)
         self.count_damaged()
         for entry in entries:
@@ -37,11 +37,11 @@ class JournalReader:
         return entries
 
     async def read_batch(self, batch: Batch) -> DecodeResult:
-        """The requests of a batch, decoded. Waits for a disk that cannot be read. Raises MemoryError, RuntimeError."""
+        """The requests of a batch, decoded. Waits while the disk cannot be read. Raises MemoryError, RuntimeError."""
         return await self.decode(await self._read_entries(batch))
 
     async def decode(self, entries: Sequence[Entry], max_bytes: float = math.inf) -> DecodeResult:
-        """They are decoded in a thread, until their columns take `most_bytes`. Raises MemoryError, RuntimeError."""
+        """Decode in a thread, until the columns take `max_bytes`. Raises MemoryError, RuntimeError."""
         good: list[PendingRequest] = []
         bad: list[tuple[Entry, Exception]] = []
         nbytes = 0
@@ -55,9 +55,9 @@ class JournalReader:
             self._context.accounting.redecoded(request.items, request.decoded.accepted)
         return DecodeResult(good, bad, entries)
 
-    async def _decode_some(self, entries: Sequence[Entry], most_bytes: float) -> DecodeResult:
-        """At least one of them; a body that is LargeJson alone, and one of these at a time of all journals."""
-        read = await self._in_thread(decode_entries, entries, most_bytes)
+    async def _decode_some(self, entries: Sequence[Entry], max_bytes: float) -> DecodeResult:
+        """Decode at least one entry. A body that raises LargeJsonBody is decoded alone, one at a time per process."""
+        read = await self._in_thread(decode_entries, entries, max_bytes)
         if len(read.remaining) < len(entries):
             return read
         async with self._context.large_json_lock:
@@ -68,16 +68,18 @@ class JournalReader:
         return await asyncio.get_running_loop().run_in_executor(self._context.threads, decode, *arguments)
 
     def count_damaged(self) -> None:
-        """Requests were found that cannot be read any more: nobody waits for them."""
-        for lost in self._journal.take_damaged():
-            if lost.first == lost.last and any(lost.first in inside for inside in self.in_memory):
+        """Count the requests as lost that the journal has found damaged since the last call."""
+        for damaged in self._journal.take_damaged():
+            if damaged.first == damaged.last and any(damaged.first in sequences for sequences in self.in_memory):
                 continue
-            signal = lost.signal or "traces"
-            self.count_recovered(lost.first, signal, lost.items, lost.last)
-            self._context.accounting.lost(signal, lost.items, DAMAGED)
+            signal = damaged.signal or "traces"
+            self.count_recovered(damaged.first, signal, damaged.items, damaged.last)
+            self._context.accounting.lost(signal, damaged.items, DAMAGED)
 
     def count_recovered(self, first: int, signal: Signal, items: int, last: int | None = None) -> None:
-        """A request that is not stored was found, or several; ours were counted when they were accepted."""
+        """Count one or several requests that were found and are not stored, once, if an earlier process accepted them;
+        those of this process were counted when they were accepted.
+        """
         if first <= self.last_earlier_sequence and first not in self._recovered:
             self._recovered.add(first, first if last is None else last)
             self._context.accounting.recovered(signal, items)

@@ -1,4 +1,4 @@
-"""From an acknowledged request to rows: the modes `journal` and `memory`."""
+"""The modes `journal` and `memory`: a request is answered before its items are rows in ClickHouse."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 
 FULL: Final = "Too much waits to be stored; send the request again later."
-DRAIN_S: Final = 5.0  # of what is in memory, at a stop: what is not stored by then is in the journal
+DRAIN_S: Final = 5.0  # for the requests in memory, on shutdown: those not stored by then are in the journal
 
 
 class JournaledIngest:
-    """Takes requests into the journal, and stores them afterwards, those of an earlier process as well."""
+    """Appends requests to the journal and stores them afterwards, together with those of an earlier process."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class JournaledIngest:
         self._outcomes = outcomes
         self._context = context
         self._slow_lane_rule = SlowLaneRule(settings.slow_after_days, settings.slow_after_symbols, context.clock)
-        self._reader = reading = JournalReader(journal, context)
-        self._writer = writer = BatchWriter(journal, reading, context)
+        self._reader = reader = JournalReader(journal, context)
+        self._writer = writer = BatchWriter(journal, reader, context)
         limits = LaneLimits(
             settings.batch_rows,
             settings.batch_bytes,
@@ -50,48 +50,48 @@ class JournaledIngest:
         slow_limits = limits._replace(
             linger_s=max(settings.slow_linger_s, settings.journal_linger_s), slots=settings.slow_batches
         )
-        self._fresh = LaneBacklog(journal, reading, writer, context, limits, settings.pending_bytes, slow=False)
-        self._slow = LaneBacklog(journal, reading, writer, context, slow_limits, settings.max_slow_bytes, slow=True)
-        self._recovery = Recovery(journal, reading, writer, context, retention_days, settings.recovery_batches)
+        self._fresh = LaneBacklog(journal, reader, writer, context, limits, settings.pending_bytes, slow=False)
+        self._slow = LaneBacklog(journal, reader, writer, context, slow_limits, settings.max_slow_bytes, slow=True)
+        self._recovery = Recovery(journal, reader, writer, context, retention_days, settings.recovery_batches)
         self._recovery_task: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
 
     @property
     def is_idle(self) -> bool:
-        """Everything that the journal held is stored."""
+        """Whether everything that the journal held is stored."""
         return self._fresh.is_idle and self._slow.is_idle and self._writer.is_idle and self._recovery.is_idle
 
     @property
     def needs_raw_body(self) -> bool:
-        """The journal does."""
+        """Whether the journal keeps requests: it writes bodies as received."""
         return self._journal.durable
 
     def admit(self) -> None:
-        """Refuse while a journal that keeps nothing could not take a request."""
+        """In mode `memory`, raise ServiceUnavailable while a lane is full; a durable journal refuses in `append`."""
         if not self._journal.durable and (self._fresh.is_full or self._slow.is_full):
             raise ServiceUnavailable(FULL)
 
     async def submit(self, accepted: AcceptedRequest) -> None:
-        """Returns when the request is on disk; raises what the journal raises."""
+        """Returns when the request is on disk; raises what `JournalLike.append` raises."""
         slow = self._slow_lane_rule.matches(accepted.decoded)
         await self._journal.append(accepted.request._replace(slow=slow), partial(self._on_persisted, accepted, slow))
 
     def dependencies(self) -> Sequence[Dependency]:
-        """ClickHouse may be away for a while: what is taken waits."""
+        """ClickHouse, as an optional dependency: while it is unavailable, accepted requests wait."""
         return [OptionalDependency(self._context.availability)]
 
     async def start(self) -> None:
-        """Open the journal, and begin with what an earlier process left in it. Raises StartupError."""
+        """Open the journal, and start with the requests that an earlier process left in it. Raises StartupError."""
         recovered = await asyncio.get_running_loop().run_in_executor(None, self._journal.open)
         self._reader.last_earlier_sequence = self._journal.last_sequence
         self._reader.count_damaged()
-        for belt in (self._fresh, self._slow):
-            belt.start(recovered.last_unbatched)
+        for lane in (self._fresh, self._slow):
+            lane.start(recovered.last_unbatched)
         self._recovery_task = asyncio.get_running_loop().create_task(self._recovery.run(recovered))
         self._unsubscribe = self._context.availability.subscribe(self._recovery)
 
     async def close(self) -> None:
-        """Store what is in memory, as far as it goes within DRAIN_S; nothing, while ClickHouse is away."""
+        """Store the requests in memory for at most DRAIN_S; with a durable journal, only if ClickHouse is up."""
         self._unsubscribe()
         if self._recovery_task is not None:
             self._recovery_task.cancel()
@@ -110,10 +110,10 @@ class JournaledIngest:
                 self._context.log.warning("stopped with requests that are in the journal alone")
             else:
                 items = self._context.accounting.pending
-                self._context.log.error("items lost", items=items, reason="the gateway stopped")  # noqa: TRY400 (told whole)
+                self._context.log.error("items lost", items=items, reason="the gateway stopped")  # noqa: TRY400 (the line says all)
 
     def _on_persisted(self, accepted: AcceptedRequest, slow: bool, sequence: int) -> None:
-        """The request is on disk; called in the order of sequences, whether anybody waits for its answer or not."""
+        """Count and queue a request that is on disk; called in the order of sequences, also if its client is gone."""
         decoded = accepted.decoded
         self._outcomes.answered(decoded, accepted.wire_bytes)
         self._context.accounting.accepted(decoded.accepted)

@@ -1,4 +1,4 @@
-"""Journals of processes that are gone: a worker that was killed, or one more than there are now."""
+"""Recovers orphaned journals: of a worker that was killed, or of more workers than there are now."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ from gateway.journal import Journal, JournalLocked, find_orphans
 
 SCAN_INTERVAL_S: Final = 10.0
 POLL_INTERVAL_S: Final = 1.0
-MAX_CONCURRENT: Final = 2  # that are stored; each has memory of its own for that
+MAX_CONCURRENT: Final = 2  # journals being stored at once; each has memory of its own for that
 
 
 class OrphanRecovery:
-    """Looks for such journals now and then, stores what they hold, and removes them when their hold period is over."""
+    """Scans for orphaned journals, stores what they hold, and removes them when their hold period is over."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class OrphanRecovery:
         self._storing = asyncio.Semaphore(MAX_CONCURRENT)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start scanning, every SCAN_INTERVAL_S."""
         self._periodic_task.start()
 
     async def close(self) -> None:
-        """Give back what is adopted; whoever comes next goes on with it."""
+        """Release the journals that are taken over; the next process continues with them."""
         await self._periodic_task.close()
         for task in self._recovering:
             task.cancel()
@@ -58,7 +58,7 @@ class OrphanRecovery:
             task.add_done_callback(self._recovering.discard)
 
     async def _recover(self, directory: Path) -> None:
-        """Raises nothing: the others are not to suffer for it, and the next look finds this one again."""
+        """Store and remove one journal. Raises nothing: other journals continue, and the next scan retries this one."""
         with ExitStack() as until_stored:
             until_stored.callback(self._storing.release)
             try:
@@ -66,33 +66,33 @@ class OrphanRecovery:
                 await self._drain(journal, until_stored)
                 await asyncio.to_thread(journal.remove)
             except JournalLocked:
-                pass  # another worker was quicker
-            except Exception:  # noqa: BLE001 (said above, and logged)
+                pass  # another worker has it
+            except Exception:  # noqa: BLE001 (see the docstring; it is logged)
                 self._log.exception("a journal cannot be adopted", directory=str(directory))
 
     async def _drain(self, journal: Journal, until_stored: ExitStack) -> None:
-        conveyor = self._make_journaled(journal)
+        ingest = self._make_journaled(journal)
         try:
-            await conveyor.start()
+            await ingest.start()
             self._log.warning("journal of a process that is gone is adopted", directory=str(journal.directory))
-            while not conveyor.is_idle:  # noqa: ASYNC110 (of many parts, each idle for reasons of its own)
+            while not ingest.is_idle:  # noqa: ASYNC110 (of many parts, each idle for reasons of its own)
                 await asyncio.sleep(POLL_INTERVAL_S)
             until_stored.close()
-            while not (journal.is_empty and conveyor.is_idle):  # noqa: ASYNC110 (empty when the hold period is over)
+            while not (journal.is_empty and ingest.is_idle):  # noqa: ASYNC110 (empty when the hold period is over)
                 await asyncio.sleep(POLL_INTERVAL_S)
         finally:
-            await conveyor.close()
+            await ingest.close()
 
 
 class WithOrphanRecovery:
-    """An intake of whatever mode, and journals that a gateway in the mode `journal` left: what they hold is
+    """An ingest of any mode, plus the recovery of journals that a gateway in the mode `journal` left: what they hold is
     acknowledged, whatever the mode is now.
     """
 
     def __init__(
         self, ingest: Ingest, orphan_recovery: OrphanRecovery, extra_dependencies: Sequence[Dependency] = ()
     ) -> None:
-        """`needed` is what `/readyz` is to ask besides."""
+        """`extra_dependencies` are further ones that `/readyz` probes."""
         self._ingest = ingest
         self._orphan_recovery = orphan_recovery
         self._extra_dependencies = extra_dependencies
@@ -101,15 +101,15 @@ class WithOrphanRecovery:
         self.submit = ingest.submit
 
     def dependencies(self) -> Sequence[Dependency]:
-        """Those of the intake, and what else is needed."""
+        """The extra dependencies, and those of the ingest."""
         return [*self._extra_dependencies, *self._ingest.dependencies()]
 
     async def start(self) -> None:
-        """Both begin."""
+        """Start the ingest, then the recovery. Raises StartupError."""
         await self._ingest.start()
         self._orphan_recovery.start()
 
     async def close(self) -> None:
-        """Both end; what is adopted waits for the next process."""
+        """Close both; journals that are taken over wait for the next process."""
         await self._orphan_recovery.close()
         await self._ingest.close()

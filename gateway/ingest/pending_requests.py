@@ -1,4 +1,4 @@
-"""A request that was acknowledged and waits to be stored."""
+"""Acknowledged requests that wait to be stored, decoded from entries of the journal."""
 
 import math
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from proto.otlp.policy import DecodedPayload, Signal
 
 
 class PendingRequest:
-    """Its place in the journal, its columns, and what is counted of it."""
+    """An acknowledged request: its sequence in the journal, its columns, and its counts."""
 
     __slots__ = ("decoded", "items", "received_ns", "sequence", "wire_bytes")
 
-    is_abandoned = False  # nobody takes back what was acknowledged
+    is_abandoned = False  # an acknowledged request is always stored
 
     def __init__(self, sequence: int, decoded: DecodedPayload, items: int, wire_bytes: int, received_ns: int) -> None:
         self.sequence = sequence
         self.decoded = decoded
-        self.items = items  # that were acknowledged
+        self.items = items  # acknowledged ones
         self.wire_bytes = wire_bytes
         self.received_ns = received_ns
 
@@ -30,7 +30,7 @@ class PendingRequest:
 
 
 class DecodeResult(NamedTuple):
-    """What of some requests could be decoded, what could not, and what is left for another time."""
+    """Requests that were decoded, those that cannot be, and those that were not tried."""
 
     good: list[PendingRequest]
     bad: list[tuple[Entry, Exception]]
@@ -38,7 +38,7 @@ class DecodeResult(NamedTuple):
 
 
 def decode_entry(entry: Entry, *, allow_large_json: bool = True) -> PendingRequest:
-    """What the journal holds, decoded again. Raises when it cannot be; `large` as in `decoded_again`."""
+    """Decode an entry of the journal again. Raises what `redecode` raises; `allow_large_json` as there."""
     request = entry.request
     decoded = redecode(
         request.signal,
@@ -54,8 +54,9 @@ def decode_entry(entry: Entry, *, allow_large_json: bool = True) -> PendingReque
 
 
 def decode_entries(entries: Sequence[Entry], max_bytes: float = math.inf) -> DecodeResult:
-    """The same for many, until their columns take `most_bytes`, and one more may, or until one is LargeJson, which is
-    left like those after it. Raises MemoryError: that is not about a request. Takes long, so it runs in a thread.
+    """Decode entries until their columns reach `max_bytes` (the last one may exceed it), or until one raises
+    LargeJsonBody, which remains like those after it. Raises MemoryError, which is no fault of a request. Slow: call it
+    in a thread.
     """
     good: list[PendingRequest] = []
     bad: list[tuple[Entry, Exception]] = []
@@ -70,13 +71,13 @@ def decode_entries(entries: Sequence[Entry], max_bytes: float = math.inf) -> Dec
             raise
         except LargeJsonBody:
             return DecodeResult(good, bad, entries[at:])
-        except Exception as error:  # noqa: BLE001 (whatever it is, the next request is not to suffer for it)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the other requests are decoded)
             bad.append((entry, error))
     return DecodeResult(good, bad)
 
 
 def decode_large_entry(entry: Entry) -> DecodeResult:
-    """The same for one that is LargeJson. Who calls it sees to it that few are decoded at once."""
+    """Decode an entry that raises LargeJsonBody otherwise. The caller limits how many are decoded at once."""
     try:
         return DecodeResult([decode_entry(entry)], [])
     except MemoryError:
@@ -86,7 +87,7 @@ def decode_large_entry(entry: Entry) -> DecodeResult:
 
 
 def sequence_ranges(requests: Sequence[PendingRequest]) -> tuple[Range, ...]:
-    """Their sequences, which ascend, as ranges."""
+    """The sequences of `requests`, which ascend, as ranges."""
     found: list[Range] = []
     for request in requests:
         if found and found[-1][1] + 1 == request.sequence:

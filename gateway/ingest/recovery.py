@@ -1,12 +1,12 @@
-"""What an earlier process left half done, and what ClickHouse lost after it had it.
+"""Completes batches that an earlier process began, and restores rows that ClickHouse lost.
 
-A batch whose boundaries are on disk is made again from its requests: the same blocks under the same tokens (attribute
-keys may differ), so whatever of it was stored is not stored twice. Several are made at once, those that were begun last
-before the others: they have what people look at. How many are left is told (`Backlog`).
+A batch whose boundaries are on disk is rebuilt from its requests: the same blocks under the same tokens (attribute keys
+may differ), so blocks that were stored are not stored twice. Several are rebuilt at once, the newest first: they have
+the data that people look at. `RecoveryProgress` reports how many are left.
 
-A finished batch is checked as long as its requests are held: after every start, and when ClickHouse comes back or has
-started anew, for it may have lost parts that it had acknowledged. Until that is done, to the end, the journal removes
-nothing for its age.
+A finished batch is checked as long as its requests are held: after every start, and when ClickHouse becomes available
+again or has restarted, because it may have lost parts that it had acknowledged. Until a check has completed, the
+journal removes nothing for its age.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ RETRY_S: Final = 5.0
 
 
 class Recovery:
-    """Of one journal. `retention_days` (0: for ever) tells which rows may be gone for a good reason; `at_once` batches
-    are completed at a time.
+    """Recovery of one journal. Rows older than `retention_days` (0: for ever) may be gone for a good reason;
+    `max_concurrent` batches are completed at a time.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Recovery:
         self._retention_days = retention_days
         self._max_concurrent = max_concurrent
         self._check_due = asyncio.Event()
-        self._needs_check = True  # ClickHouse may have lost something, and that was not looked into to the end yet
-        self.is_idle = False  # nothing is half done
+        self._needs_check = True  # ClickHouse may have lost rows, and no check has completed since
+        self.is_idle = False  # every batch is completed, and no check is due
 
     async def run(self, recovered: RecoveredState) -> None:
-        """Store batches that were begun; then check finished ones, now and whenever there is a reason."""
+        """Complete the batches that were begun; then check the finished ones, now and after every possible loss."""
         self._check_due.set()
         await self._complete_all(recovered.unfinished)
         while True:
@@ -66,11 +66,11 @@ class Recovery:
                 self._resume_retention()
 
     def on_down(self) -> None:
-        """ClickHouse does not answer: nothing can be checked."""
+        """ClickHouse is unavailable, so nothing can be checked: pause retention."""
         self._journal.pause_retention(on=True)
 
     def on_up(self, *, lost: bool) -> None:
-        """It does again."""
+        """ClickHouse is available again: check for lost rows (`lost`), or resume retention."""
         if lost:
             self._journal.pause_retention(on=True)
             self._needs_check = True
@@ -85,22 +85,22 @@ class Recovery:
         if not batches:
             return
         newest_first = deque(sorted(batches, key=lambda batch: (batch.made_ms, batch.ranges[-1]), reverse=True))
-        with RecoveryProgress(self._context, len(newest_first)) as backlog:
+        with RecoveryProgress(self._context, len(newest_first)) as progress:
 
-            async def work_off() -> None:
+            async def complete_next() -> None:
                 while newest_first:
                     await self._complete(newest_first.popleft())
-                    backlog.completed()
+                    progress.completed()
 
             async with asyncio.TaskGroup() as workers:
                 for _ in range(min(self._max_concurrent, len(newest_first))):
-                    workers.create_task(work_off())
+                    workers.create_task(complete_next())
 
     async def _complete(self, batch: Batch) -> None:
         while True:
             try:
                 good, bad, _ = await self._reader.read_batch(batch)
-            except Exception:  # no memory, no threads: it is not about the batch
+            except Exception:  # out of memory or threads: no fault of the batch
                 self._context.log.exception("a batch cannot be made again now", batch=batch.batch_id)
                 await asyncio.sleep(RETRY_S)
                 continue
@@ -115,33 +115,33 @@ class Recovery:
             return
 
     async def _check(self) -> bool:
-        """Store what of finished batches is gone; whether all of it is there."""
-        held = self._journal.retained_batches()
-        complete, missing = True, await self._find_missing(held)
-        for batch in held:
-            places = missing.get(batch.batch_id)
-            if places:
+        """Reinsert the missing rows of finished batches; returns whether all rows are there afterwards."""
+        retained = self._journal.retained_batches()
+        complete, missing = True, await self._find_missing(retained)
+        for batch in retained:
+            table_days = missing.get(batch.batch_id)
+            if table_days:
                 try:
-                    await self._reinsert_missing(batch, places)
-                except Exception:  # the others are not to wait for it
+                    await self._reinsert_missing(batch, table_days)
+                except Exception:  # the other batches do not wait for this one
                     self._context.log.exception("rows are gone and cannot be stored anew", batch=batch.batch_id)
                     complete = False
         return complete
 
-    async def _reinsert_missing(self, batch: Batch, places: set[TableDay]) -> None:
+    async def _reinsert_missing(self, batch: Batch, table_days: set[TableDay]) -> None:
         good = (await self._reader.read_batch(batch)).good
-        anew = await self._writer.reinsert(batch, good, places)
-        if anew:
+        reinserted = await self._writer.reinsert(batch, good, table_days)
+        if reinserted:
             self._context.log.error(
                 "rows were gone and are stored anew; `sluice repair` makes what is derived from them",
-                places=sorted(anew),
+                places=sorted(reinserted),
             )
 
-    async def _find_missing(self, held: Sequence[Batch]) -> Mapping[int, set[TableDay]]:
+    async def _find_missing(self, retained: Sequence[Batch]) -> Mapping[int, set[TableDay]]:
         while True:
             try:
-                return await self._context.block_checker.find_missing(held, self._oldest_day())
-            except Exception as error:  # noqa: BLE001 (whatever it is, nothing is removed before they are)
+                return await self._context.block_checker.find_missing(retained, self._oldest_day())
+            except Exception as error:  # noqa: BLE001 (whatever it is, nothing is removed before the check)
                 reason = error.message if isinstance(error, StoreError) else repr(error)
                 self._context.log.warning("the rows of batches cannot be counted", error=reason)
                 await asyncio.sleep(RETRY_S)

@@ -1,4 +1,4 @@
-"""How much of what an earlier process left half done is still to be completed, for `/metrics` and the log."""
+"""Progress of recovery, for `/metrics` and the log: batches of an earlier process that are not completed yet."""
 
 import time
 from types import TracebackType
@@ -6,11 +6,13 @@ from typing import Final, Self
 
 from gateway.inserts.insert_context import InsertContext
 
-LOG_INTERVAL_S: Final = 10.0  # between two lines in the log
+LOG_INTERVAL_S: Final = 10.0  # between two log lines
 
 
 class RecoveryProgress:
-    """Batches of one journal, while they are completed. Several journals may have some at once."""
+    """Unfinished batches of one journal, counted down while they are completed. Several journals may recover at once,
+    so the metric is changed by differences.
+    """
 
     def __init__(self, context: InsertContext, batches: int) -> None:
         self._metrics = context.metrics
@@ -24,7 +26,7 @@ class RecoveryProgress:
         return self
 
     def completed(self) -> None:
-        """One more is stored, or put off."""
+        """One more batch is stored or deferred; logs at most every LOG_INTERVAL_S."""
         self._remaining -= 1
         self._metrics.recovery_batches.dec()
         now = time.monotonic()

@@ -1,7 +1,7 @@
 """Decodes a request that was accepted before and kept as received.
 
-Under the policy and at the time of its acceptance, so that the columns are the same, and without the limits of today,
-so that nothing acknowledged is refused.
+It uses the policy and the time of acceptance, so that the columns are the same, and no current limits, so that nothing
+acknowledged is refused.
 """
 
 from typing import Final
@@ -12,12 +12,12 @@ from proto.otlp.codec import decode, decode_json
 from proto.otlp.policy import DecodedPayload, Policy, Signal
 from proto.otlp.responses import Media
 
-UNLIMITED: Final = DecompressionLimits(2**31 - 2, 2**31, 2**31)  # what zlib takes as a length
-LARGE_JSON_BYTES: Final = 2**20  # larger bodies are read in Python one at a time: that holds the interpreter's lock
+UNLIMITED: Final = DecompressionLimits(2**31 - 2, 2**31, 2**31)  # the largest length that zlib takes
+LARGE_JSON_BYTES: Final = 2**20  # larger bodies are parsed in Python one at a time, because that holds the GIL
 
 
 class LargeJsonBody(Exception):
-    """A body in OTLP/JSON of more than SHARED_JSON, which takes several times as much to read."""
+    """An OTLP/JSON body of more than LARGE_JSON_BYTES; parsing it takes several times its size in memory."""
 
 
 def redecode(
@@ -31,8 +31,9 @@ def redecode(
     *,
     allow_large_json: bool = True,
 ) -> DecodedPayload:
-    """The columns of a request that was accepted at `received_ns` by `policy`. Takes milliseconds; raises what the
-    steps raise when the bytes are not those that were accepted, and LargeJson when it is `large` and is not to be.
+    """The columns of a request that was accepted at `received_ns` under `policy`. Takes milliseconds. Raises what
+    `decompress` and the decoders raise when the bytes are not those that were accepted, and LargeJsonBody for a large
+    JSON body unless `allow_large_json`.
     """
     if media != "json":
         return decode(signal, decompress(encoding, wire, UNLIMITED), project_id, policy, received_ns)

@@ -12,7 +12,7 @@ from gateway.outcomes import Metrics, OutcomeCounters
 
 
 class SynchronousIngest:
-    """Takes requests by storing them."""
+    """Inserts requests into ClickHouse before they are answered."""
 
     needs_raw_body = False
 
@@ -25,24 +25,24 @@ class SynchronousIngest:
         self._metrics = metrics
 
     def admit(self) -> None:
-        """Refuse while ClickHouse is away: nothing is kept in between."""
+        """Raise ServiceUnavailable while ClickHouse is unavailable: nothing is buffered."""
         if not self._availability.is_up:
             raise ServiceUnavailable(STORE_UNAVAILABLE)
 
     async def submit(self, accepted: AcceptedRequest) -> None:
-        """Returns when the spans or logs are stored; raises what `Batcher.store` raises."""
+        """Returns when the spans or logs are stored; raises what `LaneRouter.store` raises."""
         decoded = accepted.decoded
         await self._router.store(decoded, accepted.wire_bytes)
         self._outcomes.answered(decoded, accepted.wire_bytes)
         self._metrics.stored_items.labels(decoded.signal).inc(decoded.accepted)
 
     def dependencies(self) -> Sequence[Dependency]:
-        """Without ClickHouse nothing is taken."""
+        """ClickHouse, which this mode requires."""
         return [self._availability]
 
     async def start(self) -> None:
-        """Nothing was left behind."""
+        """Does nothing: an earlier process leaves nothing to recover."""
 
     async def close(self) -> None:
-        """Write what waits."""
+        """Write the requests that wait, and answer all of them."""
         await self._router.close()

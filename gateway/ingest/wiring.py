@@ -1,4 +1,4 @@
-"""The way of decoded requests into ClickHouse, by the mode of durability."""
+"""Builds the path of decoded requests into ClickHouse, by durability mode."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -37,11 +37,13 @@ DRAIN_RETRY_QUEUE_S: Final = 5.0
 
 
 class TelemetryStore(clickhouse_health.InsertStore, TelemetryReader, Protocol):
-    """What the gateway needs of ClickHouse."""
+    """The ClickHouse operations that the gateway uses."""
 
 
 class StoragePipeline:
-    """What every mode stores through; it also stores the counts of refused requests, which wait in no journal."""
+    """The components through which every mode stores; also stores the counts of refused requests, which no journal
+    holds.
+    """
 
     def __init__(
         self,
@@ -75,7 +77,7 @@ class StoragePipeline:
         )
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the background tasks."""
         self._restart_detector.start()
         self.retry_queue.start()
         self.coalescer.start()
@@ -83,7 +85,7 @@ class StoragePipeline:
         self._part_monitor.start()
 
     async def close(self) -> None:
-        """Stop each after those that hand something over to it."""
+        """Stop each component after those that pass blocks to it."""
         await self._part_monitor.close()
         await self._flusher.close()
         await self.coalescer.close(DRAIN_DERIVED_S)
@@ -94,8 +96,8 @@ class StoragePipeline:
 
 
 def build_ingest(pipeline: StoragePipeline, chassis: ChassisSettings, telemetry: Telemetry) -> Ingest:
-    """What a request is taken by, in the configured mode."""
-    sink = InsertContext(
+    """The ingest of the configured durability mode."""
+    context = InsertContext(
         pipeline.inserter,
         pipeline.availability,
         StoredBlockChecker(pipeline.clickhouse),
@@ -110,37 +112,37 @@ def build_ingest(pipeline: StoragePipeline, chassis: ChassisSettings, telemetry:
     metrics = JournalMetrics(telemetry.registry)
     directory = pipeline.settings.journal_directory(chassis.data_dir)
 
-    def convey(journal: JournalLike) -> JournaledIngest:
-        return JournaledIngest(journal, sink, pipeline.outcomes, pipeline.settings, chassis.retention_days)
+    def make_journaled(journal: JournalLike) -> JournaledIngest:
+        return JournaledIngest(journal, context, pipeline.outcomes, pipeline.settings, chassis.retention_days)
 
-    def journal_at(place: Path) -> Journal:
-        return Journal(place, _journal_limits(pipeline.settings), metrics, pipeline.log, clock=pipeline.clock)
+    def journal_at(path: Path) -> Journal:
+        return Journal(path, _journal_limits(pipeline.settings), metrics, pipeline.log, clock=pipeline.clock)
 
-    adoption = OrphanRecovery(directory, journal_at, convey, pipeline.log)
+    orphan_recovery = OrphanRecovery(directory, journal_at, make_journaled, pipeline.log)
     if chassis.durability == "store":
-        return WithOrphanRecovery(_build_synchronous(pipeline), adoption)
+        return WithOrphanRecovery(_build_synchronous(pipeline), orphan_recovery)
     if chassis.durability == "memory":
         pipeline.log.warning("durability is memory: what is acknowledged and not stored yet is lost with the process")
-        return WithOrphanRecovery(convey(NullJournal(pipeline.log)), adoption)
+        return WithOrphanRecovery(make_journaled(NullJournal(pipeline.log)), orphan_recovery)
     journal = journal_at(directory)
-    return WithOrphanRecovery(convey(journal), adoption, [_journal_health(journal, pipeline.settings)])
+    return WithOrphanRecovery(make_journaled(journal), orphan_recovery, [_journal_health(journal, pipeline.settings)])
 
 
-def _build_synchronous(storing: StoragePipeline) -> SynchronousIngest:
+def _build_synchronous(pipeline: StoragePipeline) -> SynchronousIngest:
     writer = SyncBatchWriter(
-        storing.inserter,
-        storing.availability,
-        storing.retry_queue,
-        storing.coalescer,
-        storing.metrics,
-        storing.log,
-        storing.threads,
-        storing.clock,
-        storing.named_keys,
-        storing.block_executor,
+        pipeline.inserter,
+        pipeline.availability,
+        pipeline.retry_queue,
+        pipeline.coalescer,
+        pipeline.metrics,
+        pipeline.log,
+        pipeline.threads,
+        pipeline.clock,
+        pipeline.named_keys,
+        pipeline.block_executor,
     )
-    batcher = LaneRouter(writer, storing.settings, storing.metrics, storing.log, storing.clock)
-    return SynchronousIngest(storing.availability, batcher, storing.outcomes, storing.metrics)
+    router = LaneRouter(writer, pipeline.settings, pipeline.metrics, pipeline.log, pipeline.clock)
+    return SynchronousIngest(pipeline.availability, router, pipeline.outcomes, pipeline.metrics)
 
 
 def _journal_limits(settings: GatewaySettings) -> JournalLimits:

@@ -1,4 +1,4 @@
-"""What a batch of requests is in ClickHouse: one block per table and day, each with its token."""
+"""Builds the blocks of a batch: one per table and day, each with its token."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol, TypeVar
@@ -12,13 +12,13 @@ from proto.storage.tables import LOGS, SPANS
 
 MAIN_TABLES: Final = frozenset((SPANS.name, LOGS.name))
 
-_MAX_LIGHT_SYMBOLS: Final = 100_000  # of a batch; a million of them take seconds
+_MAX_LIGHT_SYMBOLS: Final = 100_000  # distinct keys and names of a batch; a million of them take seconds
 
 TableDay = tuple[str, int]  # table and day: one block of a batch
 
 
 class DecodedRequest(Protocol):
-    """A decoded request, and how long its body was on the wire."""
+    """A decoded request, and the length of its body on the wire."""
 
     @property
     def decoded(self) -> DecodedPayload: ...
@@ -32,9 +32,9 @@ R = TypeVar("R", bound=DecodedRequest)
 def build_insert_blocks(
     requests: Sequence[DecodedRequest], batch_id: int, accepted_ms: int, named_keys: NamedKeySet | None = None
 ) -> list[InsertBlock]:
-    """All blocks of a batch: spans and logs first, then what is derived from them. The same requests in the same order
-    give the same blocks; but which attribute keys have rows of their own depends on those that were `named` before.
-    `accepted_ms`: the time of their outcomes. Takes milliseconds, so it runs in a thread.
+    """All blocks of a batch: spans and logs first, then the derived rows. The same requests in the same order give the
+    same blocks, except that `named_keys` decides which attribute keys have rows of their own. `accepted_ms` is the time
+    of the outcomes. Takes milliseconds, so call it in a thread.
     """
     decoded = [request.decoded for request in requests]
     sums = OutcomeSums()
@@ -45,17 +45,17 @@ def build_insert_blocks(
         *occurrence_blocks(decoded, batch_id),
         outcome_block(sums.rows(), batch_id, accepted_ms),
     ]
-    sealed = [InsertBlock(batch_id, block) for block in blocks]
-    return sorted(sealed, key=lambda block: block.block.table not in MAIN_TABLES)
+    insert_blocks = [InsertBlock(batch_id, block) for block in blocks]
+    return sorted(insert_blocks, key=lambda block: block.block.table not in MAIN_TABLES)
 
 
 def is_light(requests: Sequence[DecodedRequest]) -> bool:
-    """Whether making the blocks of a batch takes no longer than others are to wait for it."""
+    """Whether the blocks of a batch are built fast enough for other batches to wait for them in the same thread."""
     return sum(request.decoded.symbols for request in requests) < _MAX_LIGHT_SYMBOLS
 
 
 def bisect_batch(requests: Sequence[R]) -> list[Sequence[R]]:
-    """A batch with a block that is refused, taken apart: by project; the requests of one project by halves."""
+    """Split a batch with a refused block: by project, or the requests of a single project into halves."""
     projects: dict[int, list[R]] = {}
     for request in requests:
         projects.setdefault(request.decoded.project_id, []).append(request)

@@ -1,7 +1,7 @@
-"""Whether ClickHouse takes inserts. A failed insert closes the door at once; a probe opens it again.
+"""A circuit breaker for inserts into ClickHouse: a failed insert opens it at once, a successful probe closes it.
 
-A full or read-only ClickHouse answers the probe and refuses the next insert. Until one succeeds, into each table that
-refused one, it counts as away, and the door stays closed twice as long each time.
+A full or read-only ClickHouse answers the probe and refuses the next insert. Until an insert has succeeded into each
+table that refused one, ClickHouse counts as unavailable, and each failure doubles the pause before the next attempt.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ import structlog
 from chassis.clickhouse import StoreError, StoreUnavailable
 from gateway.outcomes import Metrics
 
-FIRST_PROBE_S: Final = 0.05  # most faults are one lost connection
+FIRST_PROBE_S: Final = 0.05  # most failures are one lost connection
 MAX_PAUSE_S: Final = 5.0  # between two attempts while the probe succeeds and inserts fail
 PROBE_TIMEOUT_S: Final = 5.0
-OUTAGE_S: Final = 0.5  # no server starts faster; a lost connection is back sooner
+OUTAGE_S: Final = 0.5  # no server restarts faster; a lost connection recovers sooner
 
 
 class InsertStore(Protocol):
-    """What the gateway needs of ClickHouse."""
+    """The ClickHouse operations that inserts use. They raise StoreError."""
 
     async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None: ...
 
@@ -29,17 +29,19 @@ class InsertStore(Protocol):
 
 
 class HealthListener(Protocol):
-    """Somebody who minds when ClickHouse is away."""
+    """Is notified when ClickHouse becomes unavailable or available."""
 
     def on_down(self) -> None:
-        """The door closed."""
+        """An insert failed, and ClickHouse was up before."""
 
     def on_up(self, *, lost: bool) -> None:
-        """It is open. `lost`: ClickHouse may have started anew, and without rows that it had."""
+        """A probe succeeded, or a restart was detected. `lost`: ClickHouse may have restarted and lost rows."""
 
 
 class Availability:
-    """`up` is what requests are admitted by: while ClickHouse is away they cost nothing but their refusal."""
+    """State of the circuit breaker. In mode `store` requests are admitted only while `is_up`, so that during an outage
+    they cost no more than their refusal.
+    """
 
     name = "clickhouse"
 
@@ -57,7 +59,7 @@ class Availability:
         self._probe_s = probe_s
         self._sleep = sleep
         self._pause_s = FIRST_PROBE_S
-        self._refusing: set[str] = set()  # tables, from a failure until an insert succeeds; the door may open meanwhile
+        self._refusing: set[str] = set()  # tables, from a failed insert until one succeeds, even if `is_up`
         self._up = asyncio.Event()
         self._up.set()
         self._probing: asyncio.Task[None] | None = None
@@ -71,16 +73,16 @@ class Availability:
         return self._up.is_set()
 
     def subscribe(self, listener: "HealthListener") -> Callable[[], None]:
-        """Have somebody told when the door closes and opens; what is returned ends that."""
+        """Notify `listener` of every change; the function returned unsubscribes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def restarted(self) -> None:
-        """ClickHouse was seen to have started anew, whether an insert failed meanwhile or not."""
+        """Report that ClickHouse has restarted, whether an insert failed meanwhile or not."""
         self._notify_up(lost=True)
 
     def failed(self, error: StoreUnavailable, table: str) -> None:
-        """An insert failed for no fault of its own."""
+        """Report an insert into `table` that failed for no fault of its own, and start probing."""
         if not self.is_up:
             return
         self._up.clear()
@@ -88,14 +90,14 @@ class Availability:
         if not self._refusing:
             self._log.warning("clickhouse is away", table=table, error=error.message, code=error.code)
         self._set_refusing(table, now=True)
-        for watcher in self._listeners:
-            watcher.on_down()
+        for listener in self._listeners:
+            listener.on_down()
         probing = self._probe_until_up(self._pause_s)
-        self._probing = asyncio.get_running_loop().create_task(probing, context=Context())  # about no request
+        self._probing = asyncio.get_running_loop().create_task(probing, context=Context())  # belongs to no request
         self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
 
     def succeeded(self, table: str) -> None:
-        """An insert succeeded. One that ends while the door is closed began before, and says nothing about now."""
+        """Report an insert that succeeded. While not `is_up` it is ignored: it began before the failure."""
         if table in self._refusing and self.is_up:
             self._set_refusing(table, now=False)
             if not self._refusing:
@@ -103,7 +105,7 @@ class Availability:
                 self._log.info("clickhouse is back")
 
     async def wait_until_up(self, timeout_s: float) -> bool:
-        """Wait until ClickHouse is back, at most `timeout_s`; whether it is."""
+        """Wait until ClickHouse is available, at most `timeout_s`; returns whether it is."""
         if self.is_up:
             return True
         try:
@@ -114,7 +116,7 @@ class Availability:
         return True
 
     async def probe(self) -> None:
-        """For `/readyz`: raises StoreUnavailable while the door is closed, else what a round trip raises."""
+        """For `/readyz`: raises StoreUnavailable while not `is_up`, else what a round trip raises."""
         if not self.is_up:
             raise StoreUnavailable("ClickHouse does not take inserts.")
         await self._store.probe()
@@ -131,7 +133,7 @@ class Availability:
 
     async def _probe_until_up(self, pause_s: float) -> None:
         loop = asyncio.get_running_loop()
-        closed_at = loop.time()
+        down_at = loop.time()
         while True:
             await self._sleep(pause_s)
             pause_s = max(pause_s, self._probe_s)
@@ -140,15 +142,15 @@ class Availability:
                     await self._store.probe()
             except (StoreError, TimeoutError):
                 continue
-            except Exception as error:  # noqa: BLE001 (whatever it is, without a probe the door stays closed for ever)
+            except Exception as error:  # noqa: BLE001 (whatever it is, without probes inserts would stop for ever)
                 self._log.warning("clickhouse probe failed", exc_info=error)
                 continue
             self._metrics.store_up.set(1)
             self._up.set()
-            self._notify_up(lost=loop.time() - closed_at >= OUTAGE_S)
+            self._notify_up(lost=loop.time() - down_at >= OUTAGE_S)
             return
 
     def _notify_up(self, *, lost: bool) -> None:
         self.possible_losses += lost
-        for watcher in self._listeners:
-            watcher.on_up(lost=lost)
+        for listener in self._listeners:
+            listener.on_up(lost=lost)

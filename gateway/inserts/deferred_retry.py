@@ -1,4 +1,4 @@
-"""What cannot be done now is tried again later: nothing that was acknowledged waits for the next start."""
+"""Retries work that cannot be done now, so that no acknowledged request waits for the next start of the process."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -14,13 +14,15 @@ DEFERRED_EVENT: Final = "something acknowledged cannot be stored now; it is trie
 
 
 class RetryableWork(Protocol):
-    """`again`: it was tried before, and some of it may be done."""
+    """Work that may be repeated. `again`: it was tried before, and a part of it may be done."""
 
     def __call__(self, *, again: bool) -> Awaitable[None]: ...
 
 
 class DeferredRetry:
-    """Work that failed: `aside`, each in a task of its own, where waiting takes no memory; else its caller waits."""
+    """Retries failed work every PAUSE_S: `in_background` each in a task of its own, where waiting takes no memory; else
+    while the caller waits.
+    """
 
     def __init__(self, log: structlog.stdlib.BoundLogger, *, in_background: bool) -> None:
         self._log = log
@@ -29,11 +31,11 @@ class DeferredRetry:
 
     @property
     def waiting(self) -> int:
-        """How much of it there is."""
+        """How many pieces of work wait for a retry in the background."""
         return len(self._tasks)
 
     async def attempt(self, work: RetryableWork) -> None:
-        """Returns when it is done, or put off; raises nothing."""
+        """Do `work`; returns when it is done or deferred to the background. Raises nothing."""
         if await self._succeeds(work, again=False):
             return
         if not self._in_background:
@@ -44,7 +46,7 @@ class DeferredRetry:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Leave it to the next start."""
+        """Cancel deferred work; the next start does it."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -58,9 +60,9 @@ class DeferredRetry:
     async def _succeeds(self, work: RetryableWork, *, again: bool) -> bool:
         try:
             await work(again=again)
-        except StoreError as error:  # nothing is wrong here
+        except StoreError as error:  # expected, so without a traceback
             self._log.warning(DEFERRED_EVENT, pause_s=PAUSE_S, error=error.message, code=error.code)
-        except Exception:  # noqa: BLE001 (whatever it is, it is tried again)
+        except Exception:  # noqa: BLE001 (whatever it is, the work is retried)
             self._log.exception(DEFERRED_EVENT, pause_s=PAUSE_S)
         else:
             return True

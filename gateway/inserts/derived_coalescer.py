@@ -1,8 +1,8 @@
-"""Derived blocks of several batches become one insert.
+"""Merges derived blocks of several batches into one insert.
 
-Attribute keys, error occurrences and outcomes are not waited for, and a batch has few rows of each. Inserted batch by
+No request waits for attribute keys, error occurrences and outcomes, and a batch has few rows of each. Inserted batch by
 batch they were half of all inserts, each with its fsync and its part to merge. So they wait for those of the next
-batches, a little while and within a bound of memory; a block after a pause goes at once.
+batches, for a short time and within a bound of memory; a block after a pause is inserted at once.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from typing import Final
 from gateway.inserts.derived_retry_queue import BlockRetryQueue
 from gateway.inserts.insert_block import InsertBlock, merge_blocks
 
-MAX_COALESCED_BYTES: Final = 16 * 2**20  # beyond it they are inserted at once, and batches wait for that
+MAX_COALESCED_BYTES: Final = 16 * 2**20  # beyond it blocks are inserted at once, and batches wait for that
 MIN_LINGER_FRACTION: Final = 0.02  # of the linger
 
 
 class DerivedCoalescer:
-    """Collects blocks by table and day, and inserts what it has now and then."""
+    """Collects blocks by table and day, and inserts them about every `linger_s`."""
 
     def __init__(self, retry_queue: BlockRetryQueue, linger_s: float) -> None:
         self._retry_queue = retry_queue
@@ -32,25 +32,25 @@ class DerivedCoalescer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to insert."""
+        """Start the task that inserts."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def add(self, blocks: Sequence[InsertBlock]) -> None:
-        """Take blocks of acknowledged requests."""
-        for sealed in blocks:
-            self._groups.setdefault((sealed.block.table, sealed.block.day), []).append(sealed)
-            self._bytes += sealed.nbytes
+        """Add blocks of acknowledged requests."""
+        for insert_block in blocks:
+            self._groups.setdefault((insert_block.block.table, insert_block.block.day), []).append(insert_block)
+            self._bytes += insert_block.nbytes
         self._filled.set()
         if self._bytes > MAX_COALESCED_BYTES:
             self._due.set()
             self._has_capacity.clear()
 
     async def wait_for_capacity(self) -> None:
-        """Wait until more may be added: who writes batches faster than this is inserted has to go slower."""
+        """Wait until blocks may be added: back-pressure on batches that are written faster than derived rows."""
         await self._has_capacity.wait()
 
     async def close(self, timeout_s: float) -> None:
-        """Insert what is left, at most `timeout_s`; the background has the rest."""
+        """Insert the remaining blocks, at most `timeout_s`; the rest is left to the retry queue."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Blocks of batches that are acknowledged already: tried until ClickHouse takes them, within a budget of memory."""
+"""Inserts blocks of acknowledged batches, and retries them until ClickHouse has them, within a memory budget."""
 
 import asyncio
 from collections import deque
@@ -17,8 +17,8 @@ FULL: Final = "the queue of blocks that wait for ClickHouse is full"
 
 
 class BlockRetryQueue:
-    """A bounded queue of blocks and the task that inserts them. What is given up is logged as an error, with its
-    rows.
+    """A bounded queue of blocks and the task that inserts them. A block that is given up is logged as an error, with
+    its number of rows.
     """
 
     def __init__(
@@ -42,22 +42,22 @@ class BlockRetryQueue:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to work on the queue."""
+        """Start the task that inserts queued blocks."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def insert(self, blocks: Sequence[InsertBlock]) -> None:
-        """Insert blocks, each once, one after the other. What cannot be inserted now is kept for later."""
+        """Try to insert each block once, in order. Blocks that cannot be inserted now are queued."""
         waiting = deque(blocks)
         try:
             while waiting and (parts := await self._insert_first(waiting)) is not None:
                 waiting.popleft()
                 self._requeue(parts)
-        finally:  # not now, or the gateway stops: their requests are answered, so they are not to be forgotten
-            for sealed in waiting:
-                self.add(sealed)
+        finally:  # unavailable, or cancelled: the requests are answered, so the blocks are kept
+            for insert_block in waiting:
+                self.add(insert_block)
 
     def add(self, insert_block: InsertBlock) -> None:
-        """Keep a block for another try; what of it is over the budget is lost."""
+        """Queue a block for a retry; drops the part of it that exceeds the budget."""
         if self._fits(insert_block):
             self._queue.append(insert_block)
             self._charge(insert_block.nbytes)
@@ -69,54 +69,55 @@ class BlockRetryQueue:
             self.drop(insert_block, FULL)
 
     def _requeue(self, parts: Sequence[InsertBlock]) -> None:
-        over: list[InsertBlock] = []
+        over_budget: list[InsertBlock] = []
         for part in parts:
             if self._fits(part):
                 self.add(part)
             else:
-                over.append(part)
-        if over:
-            self.drop(merge_blocks(over), FULL)  # one line in the log
+                over_budget.append(part)
+        if over_budget:
+            self.drop(merge_blocks(over_budget), FULL)  # one log line
 
-    def _fits(self, sealed: InsertBlock) -> bool:
-        return self._bytes + sealed.nbytes <= self._max_bytes
+    def _fits(self, insert_block: InsertBlock) -> bool:
+        return self._bytes + insert_block.nbytes <= self._max_bytes
 
     async def _insert_first(self, queue: deque[InsertBlock]) -> Sequence[InsertBlock] | None:
-        """Insert the first block of a queue once. None: not now. Else it is stored or lost, but for the parts that are
-        returned: what is refused for good is lost, not what was merely sent together with it.
+        """Insert the first block of a queue once. Returns None if ClickHouse cannot take it now. Otherwise the block is
+        stored or dropped, except the parts that are returned to be inserted alone: of a merged block that is
+        permanently refused, only the offending parts are lost.
 
-        From when it is sent until its answer, and for ever if the answer is lost (or nobody waits for it any more),
-        nobody knows whether a joined block is stored. Its parts have other tokens: inserted alone they would be stored
-        twice if it was. So it forgets them, and is then stored or lost as a whole.
+        While the insert is in flight, and for ever if its response is lost or the task is cancelled, it is unknown
+        whether a merged block is stored. Its parts have other tokens, so inserting them alone would duplicate rows.
+        The block therefore drops its parts before it is sent, and is then stored or lost as a whole.
         """
-        sealed = queue[0]
-        queue[0] = sealed.without_parts()
+        insert_block = queue[0]
+        queue[0] = insert_block.without_parts()
         try:
-            await self._inserter.insert(sealed)
+            await self._inserter.insert(insert_block)
         except StoreBusy:
-            queue[0] = sealed  # it was never sent
+            queue[0] = insert_block  # never sent
             return None
         except StoreUnavailable as error:
-            self._availability.failed(error, sealed.block.table)
+            self._availability.failed(error, insert_block.block.table)
             return None
         except StoreRejected as error:
-            if sealed.parts:
-                return sealed.parts
-            self.drop(sealed, error.message)
-        except Exception as error:  # noqa: BLE001 (logged below; the queue goes on)
-            # A defect of ours: one block is less than all that would wait behind it. It may be stored.
-            self._log.exception("insert failed", table=sealed.block.table)
-            self.drop(sealed, type(error).__name__)
+            if insert_block.parts:
+                return insert_block.parts
+            self.drop(insert_block, error.message)
+        except Exception as error:  # noqa: BLE001 (logged below; the queue continues)
+            # A bug: dropping one block, which may be stored, is better than blocking the queue behind it.
+            self._log.exception("insert failed", table=insert_block.block.table)
+            self.drop(insert_block, type(error).__name__)
         return ()
 
     def drop(self, insert_block: InsertBlock, reason: str) -> None:
-        """Give up rows whose request was answered with success."""
+        """Give up a block whose requests were answered with success: counts and logs its rows."""
         block = insert_block.block
         self._metrics.lost_rows.labels(block.table).inc(block.rows)
         self._log.error("rows lost", table=block.table, day=block.day, rows=block.rows, reason=reason)
 
     async def close(self, timeout_s: float) -> None:
-        """Try what waits once more, at most `timeout_s`; give up the rest."""
+        """Wait until the queue is empty, at most `timeout_s`; drop the rest."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._empty.wait()
@@ -133,7 +134,7 @@ class BlockRetryQueue:
             await self._filled.wait()
             while not await self._availability.wait_until_up(60.0):
                 pass
-            # The block leaves the queue only when it is dealt with: a cancelled task must not take it along.
+            # The block stays in the queue until it is done, so that cancelling the task does not lose it.
             parts = await self._insert_first(self._queue)
             if parts is None:
                 await asyncio.sleep(RETRY_S)

@@ -1,4 +1,4 @@
-"""Requests that wait, and in which order they leave."""
+"""A queue of requests that is fair between projects."""
 
 import heapq
 from collections import OrderedDict
@@ -8,7 +8,7 @@ from proto.otlp.policy import DecodedPayload
 
 
 class QueueItem(Protocol):
-    """What waits for a batch. One that is abandoned stays out of it."""
+    """A request that waits for a batch. An abandoned one is not written."""
 
     @property
     def decoded(self) -> DecodedPayload: ...
@@ -20,8 +20,9 @@ R = TypeVar("R", bound=QueueItem)
 
 
 class FairQueue(Generic[R]):
-    """Requests that wait for a batch. Projects share its bytes: next is a request of the one that has fewest in it, of
-    equal ones the one that was served longest ago, so that nobody waits behind all that another one has sent.
+    """Requests that wait for a batch. Projects share the bytes of a batch: the next request is of the project with the
+    fewest bytes in it, and among equal ones of the project served longest ago, so that no project waits behind
+    everything that another one has sent.
     """
 
     def __init__(self) -> None:
@@ -33,12 +34,12 @@ class FairQueue(Generic[R]):
         return bool(self._projects)
 
     def add(self, request: R) -> None:
-        """Let a request wait, behind those of its project."""
+        """Queue a request behind those of its project."""
         self._projects.setdefault(request.decoded.project_id, OrderedDict())[request] = None
         self._count(request, 1)
 
     def discard(self, request: R) -> None:
-        """Take a request out, unless it has left already."""
+        """Remove a request, unless it has been taken already."""
         queue = self._projects.get(request.decoded.project_id)
         if queue is None or request not in queue:
             return
@@ -48,12 +49,14 @@ class FairQueue(Generic[R]):
             del self._projects[request.decoded.project_id]
 
     def take(self, items: int, nbytes: int, days: int) -> list[R]:
-        """The requests of one batch: whole ones, until it holds so many items, bytes or days, or nothing is left."""
+        """Take the requests of one batch, until it reaches `items`, `nbytes` or `days` or the queue is empty. Requests
+        are not split, so the last one may exceed the limits.
+        """
         batch: list[R] = []
         rest = self.items - items, self.nbytes - nbytes
-        held: set[int] = set()
+        batch_days: set[int] = set()
         turns = [(0, turn, project) for turn, project in enumerate(self._projects)]
-        while turns and self.items > rest[0] and self.nbytes > rest[1] and len(held) < days:
+        while turns and self.items > rest[0] and self.nbytes > rest[1] and len(batch_days) < days:
             share, turn, project = turns[0]
             queue = self._projects[project]
             request, _ = queue.popitem(last=False)
@@ -65,7 +68,7 @@ class FairQueue(Generic[R]):
                 heapq.heappop(turns)
             self._count(request, -1)
             batch.append(request)
-            held.update(request.decoded.days)
+            batch_days.update(request.decoded.days)
         return batch
 
     def _count(self, request: R, sign: int) -> None:

@@ -1,4 +1,4 @@
-"""One block, its token and its insert: the smallest step that ClickHouse sees of a batch."""
+"""One block with its deduplication token, and its insert: the smallest step of storing a batch."""
 
 import hashlib
 import secrets
@@ -17,15 +17,15 @@ _COLUMNS: Final[Mapping[str, Sequence[str]]] = {table.name: table.column_names f
 
 
 def new_batch_id() -> int:
-    """63 random bits: unique without an agreement between gateways, and never the batch of another."""
+    """63 random bits: unique without coordination between gateways."""
     return secrets.randbits(63)
 
 
 class InsertBlock(NamedTuple):
-    """A block of a batch. Its bytes and its token never change again, so that a repeated insert is the same insert.
+    """A block of a batch. Its bytes and its token never change, so that a repeated insert is the same insert.
 
-    `parts` are the blocks that it was joined from, if it was. `attempt` is not empty where the rows of an earlier
-    insert are gone and its token is still known.
+    `parts` are the blocks that a merged block consists of. `attempt` is not empty for a reinsert, where the rows of an
+    earlier insert are gone and ClickHouse still knows its token.
     """
 
     batch_id: int
@@ -35,39 +35,39 @@ class InsertBlock(NamedTuple):
 
     @property
     def token(self) -> str:
-        """What ClickHouse tells a repetition by."""
+        """The deduplication token: ClickHouse ignores a second insert with the same one."""
         token = f"{self.batch_id}:{self.block.table}:{self.block.day}"
         return f"{token}:{self.attempt}" if self.attempt else token
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the block."""
+        """Size of the encoded block in bytes."""
         return sum(map(len, self.block.pieces))
 
     def with_new_token(self, attempt: str) -> "InsertBlock":
-        """The same block as an insert of its own."""
+        """The same block under another token, which makes it another insert."""
         return self._replace(attempt=attempt)
 
     def without_parts(self) -> "InsertBlock":
-        """The same insert, not to be taken apart any more."""
+        """The same insert, which can no longer be split into its parts."""
         return self._replace(parts=())
 
 
 def merge_blocks(blocks: Sequence[InsertBlock]) -> InsertBlock:
-    """Blocks of one table and day as one insert, of which ClickHouse makes one part. Its token is its own, made of
-    theirs: under the token of the first, that one alone would count as a repetition of the whole.
+    """Merge blocks of one table and day into one insert, of which ClickHouse makes one part. Its token is derived from
+    all of theirs: with the token of the first block, a retry of that block alone would count as the merged insert.
     """
     if len(blocks) == 1:
         return blocks[0]
-    pieces = [piece for sealed in blocks for piece in sealed.block.pieces]
-    block = blocks[0].block._replace(rows=sum(sealed.block.rows for sealed in blocks), pieces=pieces)
-    tokens = "\n".join(sealed.token for sealed in blocks)
-    own_id = int.from_bytes(hashlib.blake2b(tokens.encode(), digest_size=8).digest()) >> 1
-    return InsertBlock(own_id, block, tuple(blocks))
+    pieces = [piece for insert_block in blocks for piece in insert_block.block.pieces]
+    block = blocks[0].block._replace(rows=sum(insert_block.block.rows for insert_block in blocks), pieces=pieces)
+    tokens = "\n".join(insert_block.token for insert_block in blocks)
+    merged_id = int.from_bytes(hashlib.blake2b(tokens.encode(), digest_size=8).digest()) >> 1
+    return InsertBlock(merged_id, block, tuple(blocks))
 
 
 class Inserter:
-    """Inserts blocks, measures it, and tells `Availability` when one is in."""
+    """Inserts blocks, records their metrics, and reports successes to `Availability`."""
 
     def __init__(self, store: InsertStore, availability: Availability, metrics: Metrics) -> None:
         self._store = store
@@ -76,7 +76,7 @@ class Inserter:
         self.inserted_blocks = Counter[str]()  # blocks, by table
 
     async def insert(self, insert_block: InsertBlock) -> None:
-        """Insert one block once; raises what the store raises."""
+        """Insert one block once. Raises StoreError, and counts it."""
         block, metrics = insert_block.block, self._metrics
         started = time.perf_counter()
         try:

@@ -1,4 +1,4 @@
-"""What the journals of a process are stored through; they share it."""
+"""The dependencies of storing, shared by all journals of a process."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from proto.otlp.codec import NamedKeySet
 
 @dataclass(frozen=True, slots=True)
 class InsertContext:
-    """ClickHouse, as one who stores sees it, and what counts and tells of it. `clock` gives nanoseconds since 1970;
-    `builder` makes the blocks of light batches, which wait for none of what else `threads` have to do. `large_json` is
-    held while LargeJson is decoded again: no budget has room for what that takes, and begun batches, lanes and adopted
-    journals would each do it at once.
+    """Access to ClickHouse, with its accounting, metrics and log. `clock` gives nanoseconds since 1970.
+    `block_executor` builds the blocks of light batches, which so do not wait for other work of `threads`.
+    `large_json_lock` is held while a LargeJsonBody is decoded again: no memory budget covers it, and unfinished
+    batches, lanes and orphaned journals would each decode one at the same time.
     """
 
     inserter: Inserter

@@ -1,6 +1,6 @@
-"""Requests become batches: one is sent when it is full, or when it has waited, and an insert slot is free.
+"""Groups requests into batches. A batch is dispatched when it is full or has lingered, and an insert slot is free.
 
-While all slots are busy what waits goes on growing, so that a slow store gets larger blocks instead of more.
+While all slots are busy the queue grows, so that a slow ClickHouse gets larger blocks instead of more.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ MIN_LINGER_FRACTION: Final = 0.05  # of the linger
 
 
 class LaneLimits(NamedTuple):
-    """When a batch is full, how long it waits for more, and how many are inserted at once."""
+    """When a batch is full, how long it waits for more requests, and how many batches are inserted at once."""
 
     items: int
     nbytes: int
@@ -24,16 +24,16 @@ class LaneLimits(NamedTuple):
 
 
 class Lane(Generic[R]):
-    """Collects requests, and writes them in batches with insert slots of its own. `write` raises nothing."""
+    """Queues requests and writes them in batches, with insert slots of its own. `write` must raise nothing."""
 
     def __init__(self, write: Callable[[list[R]], Awaitable[None]], limits: LaneLimits) -> None:
         self._write = write
         self._limits = limits
         self._queue = FairQueue[R]()
         self._linger_timer: asyncio.TimerHandle | None = None
-        self._due = False  # what waits has waited long enough
-        self._dispatched_at = float("-inf")  # when the last batch was taken, by the loop's clock
-        self._last_duration_s = 0.0  # the last batch, until it was written
+        self._due = False  # the queued requests have waited long enough
+        self._dispatched_at = float("-inf")  # when the last batch was dispatched, by the loop's clock
+        self._last_duration_s = 0.0  # of writing the last batch
         self._writing: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -43,38 +43,38 @@ class Lane(Generic[R]):
         return len(self._writing)
 
     def expected_wait_s(self) -> float:
-        """How long a request that comes now is likely to wait for its answer, by what the last batch took. Nothing, as
-        long as nobody else is here: the next one may go better.
+        """Seconds that a request received now is likely to wait until it is stored, by the duration of the last batch.
+        0 while the lane is empty: the next insert may be faster.
         """
         if not self._writing and not self._queue:
             return 0.0
-        turn_s = self._limits.linger_s
+        slot_wait_s = self._limits.linger_s
         if len(self._writing) >= self._limits.slots:
-            turn_s = max(0.0, self._dispatched_at + self._last_duration_s - asyncio.get_running_loop().time())
-        return turn_s + self._last_duration_s
+            slot_wait_s = max(0.0, self._dispatched_at + self._last_duration_s - asyncio.get_running_loop().time())
+        return slot_wait_s + self._last_duration_s
 
     def add(self, request: R) -> None:
-        """Let a request wait for its batch."""
+        """Queue a request, and dispatch a batch if one is due."""
         self._queue.add(request)
         self._dispatch()
 
     def discard(self, request: R) -> None:
-        """Take out a request that is answered: its memory is no longer charged to anyone, and who was answered 503
-        sends it again.
+        """Remove a request that is answered: its memory is no longer accounted for, and after a 503 its client sends it
+        again.
         """
         self._queue.discard(request)
         if not self._queue:
             self._due = False  # the next request begins a new batch
 
     async def drain(self) -> None:
-        """Write what waits."""
+        """Write all queued requests, without lingering."""
         while self._queue or self._writing:
             self._flush_due()
-            if self._writing:  # not when all that waited had given up
+            if self._writing:  # empty if all queued requests were abandoned
                 await asyncio.wait(self._writing)
 
     async def close(self) -> None:
-        """Leave alone what is being written, and what waits."""
+        """Cancel the batches being written, and write no more."""
         self._closed = True
         self._cancel_linger()
         for task in self._writing:
@@ -85,8 +85,8 @@ class Lane(Generic[R]):
         return self._queue.items >= self._limits.items or self._queue.nbytes >= self._limits.nbytes
 
     def _wait_s(self) -> float:
-        """How long a new batch waits: one linger after the last one was taken, so that blocks stay few; but after a
-        pause only long enough for what was sent together.
+        """Seconds that a new batch waits: until one linger after the last dispatch, so that blocks stay few; after a
+        pause only long enough for requests that were sent together.
         """
         linger = self._limits.linger_s
         return max(linger * MIN_LINGER_FRACTION, linger - (asyncio.get_running_loop().time() - self._dispatched_at))
@@ -97,7 +97,7 @@ class Lane(Generic[R]):
         self._dispatch()
 
     def _dispatch(self) -> None:
-        """Start writing while there is a slot and something to write; see to it that what is left is written."""
+        """Write batches while one is due and a slot is free; for the rest of the queue, start the linger timer."""
         if self._closed:
             return
         loop = asyncio.get_running_loop()
@@ -106,9 +106,7 @@ class Lane(Generic[R]):
             self._dispatched_at = loop.time()
             waiting = [request for request in batch if not request.is_abandoned]
             if waiting:
-                task = loop.create_task(
-                    self._write_timed(waiting), context=Context()
-                )  # it is not about the request that happens to be here
+                task = loop.create_task(self._write_timed(waiting), context=Context())  # belongs to no single request
                 self._writing.add(task)
                 task.add_done_callback(self._on_written)
         if not self._queue:
@@ -124,9 +122,9 @@ class Lane(Generic[R]):
 
     async def _write_timed(self, batch: list[R]) -> None:
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        started = loop.time()
         await self._write(batch)
-        self._last_duration_s = loop.time() - began
+        self._last_duration_s = loop.time() - started
 
     def _on_written(self, task: "asyncio.Task[None]") -> None:
         self._writing.discard(task)

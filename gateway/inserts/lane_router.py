@@ -1,13 +1,13 @@
-"""Which lane a request takes to ClickHouse, and how long it may be under way.
+"""Chooses the lane of a request in the mode `store`, and enforces its deadline.
 
     fresh   batches that close every fifth of a second: one block of today for each table
     slow    requests with an item of an old day, or with very many distinct keys and names. A day is a partition and a
-            block of its own, so a batch with a month in it is thirty inserts; keys and names are dictionaries, and an
-            insert with a million of them takes seconds. They wait longer, for fuller blocks, and have insert slots of
-            their own, so that nobody's new items wait behind them. Of the memory for what waits there a project has its
-            share (`Shares`)
+            block of its own, so a batch that spans a month is thirty inserts; keys and names are dictionaries, and an
+            insert with a million of them takes seconds. These requests wait longer, for fuller blocks, and have insert
+            slots of their own, so that new items never wait behind them. Projects share the memory of the slow lane
+            (`FairShare`)
 
-A request takes one lane as a whole, for it has one answer. docs/adr/004-slow-lane.md has what was weighed.
+A request is not divided between lanes, because it has one response. docs/adr/004-slow-lane.md records the alternatives.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from proto.otlp.policy import DecodedPayload
 
 TOO_MANY_OLD: Final = "Too many old items wait to be stored; send the request again later."
 DRAIN_MARGIN_S: Final = 1.0
-MAX_LINGER_FRACTION: Final = 0.25  # of the deadline: what waits longer has no time left to be inserted
+MAX_LINGER_FRACTION: Final = 0.25  # of the deadline: the rest of it is needed for the insert
 
 
 class LaneRouter:
-    """Sends decoded requests to ClickHouse together with others, and answers each when its items are there."""
+    """Inserts decoded requests into ClickHouse in batches, and answers each when its items are stored."""
 
     def __init__(
         self,
@@ -56,18 +56,16 @@ class LaneRouter:
         metrics.slow_bytes.set_function(lambda: self._slow_bytes.taken)
 
     async def store(self, decoded: DecodedPayload, wire_bytes: int) -> None:
-        """Returns once the spans and logs are in ClickHouse. ServiceUnavailable when they are not at the deadline (they
-        may still arrive: the promise is at least once), or when the slow lane has too much to do, or enough of this
-        project's; PayloadTooLarge for too many days; InternalError when ClickHouse will never take them.
+        """Returns once the spans and logs are in ClickHouse. Raises ServiceUnavailable at the deadline (they may still
+        be stored later: delivery is at least once), and when the slow lane is overloaded or the project has used up its
+        share of it; PayloadTooLarge for too many days; InternalError when ClickHouse refuses them permanently.
         """
         if len(decoded.days) > self._settings.max_days:
             raise PayloadTooLarge(f"The items of one request lie in more than {self._settings.max_days} days.")
         if not self._slow_lane_rule.matches(decoded):
             await self._submit(self._fresh, decoded, wire_bytes)
             return
-        too_late = (
-            self._slow.expected_wait_s() > self._settings.ack_deadline_s
-        )  # it would be stored after its sender gave up
+        too_late = self._slow.expected_wait_s() > self._settings.ack_deadline_s  # the client would give up before
         if too_late or not self._slow_bytes.take(decoded.project_id, decoded.nbytes):
             raise ServiceUnavailable(TOO_MANY_OLD)
         self._metrics.slow_items.inc(decoded.accepted)
@@ -77,8 +75,8 @@ class LaneRouter:
             self._slow_bytes.change(decoded.project_id, -decoded.nbytes)
 
     async def close(self) -> None:
-        """Write what waits; every request has its answer afterwards. An insert that hangs longer than the deadline of
-        the requests behind it is left alone: they were answered 503.
+        """Write the queued requests; afterwards every request is answered. An insert that hangs for longer than the
+        deadline is cancelled: its requests were answered 503.
         """
         try:
             async with asyncio.timeout(self._settings.ack_deadline_s + DRAIN_MARGIN_S):
@@ -90,8 +88,8 @@ class LaneRouter:
     async def _write(self, batch: list[PendingAck]) -> None:
         try:
             await self._writer.write(batch, max(request.deadline for request in batch))
-        except Exception:  # noqa: BLE001 (nothing a batch does may leave its requests without an answer)
-            # Not foreseen, so perhaps passing: a 500 would make the senders throw the items away.
+        except Exception:  # noqa: BLE001 (whatever it is, every request must be answered)
+            # An unexpected error may be transient, and a 500 would make exporters drop the items.
             self._log.exception("batch failed", requests=len(batch))
             for request in batch:
                 request.fail(ServiceUnavailable(STORE_UNAVAILABLE))

@@ -1,4 +1,4 @@
-"""Counts of requests that belong to no batch, stored now and then."""
+"""Stores, periodically, the outcome counts of requests that belong to no batch."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from gateway.outcomes import OutcomeCounters
 
 
 class OutcomeFlusher:
-    """Takes the ledger's pending sums every `every_s` seconds, and once more at the end."""
+    """Drains the pending sums of `OutcomeCounters` every `interval_s`, and once more on shutdown."""
 
     def __init__(
         self,
@@ -30,16 +30,16 @@ class OutcomeFlusher:
         self._periodic_task = PeriodicTask(self._flush_if_up, interval_s, log, "outcomes are not handed over")
 
     def start(self) -> None:
-        """Begin to flush."""
+        """Start flushing."""
         self._periodic_task.start()
 
     async def close(self) -> None:
-        """Stop, and hand over what is left."""
+        """Stop, and pass the remaining sums to the coalescer."""
         await self._periodic_task.close()
         self._flush()
 
     async def _flush_if_up(self) -> None:
-        # While ClickHouse is away the sums go on growing in place instead of becoming a queue of blocks.
+        # While ClickHouse is unavailable the sums keep growing, instead of becoming a queue of blocks.
         if self._availability.is_up:
             self._flush()
 

@@ -1,5 +1,5 @@
-"""How many parts ClickHouse keeps, for the metrics: where merges fall behind inserts, it slows inserts and then refuses
-them (`parts_to_delay_insert`, `parts_to_throw_insert`, by partition: by day).
+"""Exports the number of ClickHouse's parts as a metric. Where merges fall behind inserts, ClickHouse delays inserts and
+then refuses them (`parts_to_delay_insert`, `parts_to_throw_insert`, per partition, which is a day).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ GROUP BY table"""
 
 
 class PartsReader(Protocol):
-    """What is needed of ClickHouse."""
+    """The ClickHouse operations that the monitor uses. They raise StoreError."""
 
     async def query(
         self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
@@ -33,7 +33,7 @@ class PartsReader(Protocol):
 
 
 class PartMonitor:
-    """Asks now and then, while ClickHouse is there; while it is away there is no number."""
+    """Polls every INTERVAL_S while ClickHouse is up; otherwise the gauge has no value."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class PartMonitor:
         )
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Start polling."""
         self._periodic_task.start()
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Stop polling."""
         await self._periodic_task.close()
 
     async def _poll(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether ClickHouse has started anew: a crash between two inserts is noticed by no insert, and may have cost parts."""
+"""Detects restarts of ClickHouse: no insert notices a crash between two inserts, which may have lost parts."""
 
 from typing import Final
 
@@ -10,27 +10,27 @@ from gateway.inserts.clickhouse_health import Availability
 from gateway.inserts.stored_block_checker import TelemetryReader
 
 INTERVAL_S: Final = 15.0
-CLOCK_TOLERANCE_S: Final = 5  # clocks are set
+CLOCK_TOLERANCE_S: Final = 5  # clocks are adjusted
 _STARTED_AT_SQL: Final = "SELECT hostName(), toInt64(toUnixTimestamp(now())) - toInt64(uptime())"
 _LIMITS: Final = QueryLimits(max_seconds=10)
 
 
 class RestartDetector:
-    """Looks now and then when the server started that answers."""
+    """Polls the start time of the server that answers, every INTERVAL_S, and reports a change to `Availability`."""
 
     def __init__(self, store: TelemetryReader, availability: Availability, log: structlog.stdlib.BoundLogger) -> None:
         self._store = store
         self._availability = availability
-        self._started_at: dict[str, int] = {}  # by host: several may stand behind one address
-        failing = "whether clickhouse has started anew cannot be seen"
-        self._periodic_task = PeriodicTask(self._poll, INTERVAL_S, log, failing, run_immediately=True)
+        self._started_at: dict[str, int] = {}  # by host: one address may have several
+        failure_event = "whether clickhouse has started anew cannot be seen"
+        self._periodic_task = PeriodicTask(self._poll, INTERVAL_S, log, failure_event, run_immediately=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start polling."""
         self._periodic_task.start()
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop polling."""
         await self._periodic_task.close()
 
     async def _poll(self) -> None:

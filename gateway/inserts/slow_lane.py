@@ -1,4 +1,4 @@
-"""Which requests take the slow lane: those whose blocks cost much more than others of their size."""
+"""Decides which requests take the slow lane: those whose blocks cost much more than others of their size."""
 
 from collections.abc import Callable
 
@@ -6,8 +6,8 @@ from proto.otlp.policy import NANOS_PER_DAY, DecodedPayload
 
 
 class SlowLaneRule:
-    """Requests with an item of a day that ended `after_days` ago or longer, or with `after_symbols` distinct keys and
-    names (docs/adr/004-slow-lane.md). 0 of either: none for that. `clock` gives nanoseconds since 1970.
+    """Matches requests with an item of a day that ended at least `after_days` ago, or with at least `after_symbols`
+    distinct keys and names (docs/adr/004-slow-lane.md). 0 disables either. `clock` gives nanoseconds since 1970.
     """
 
     def __init__(self, after_days: int, after_symbols: int, clock: Callable[[], int]) -> None:
@@ -16,7 +16,7 @@ class SlowLaneRule:
         self._clock = clock
 
     def matches(self, decoded: DecodedPayload) -> bool:
-        """Whether a request takes it, as a whole."""
+        """Whether the request takes the slow lane, with all of its items."""
         if 0 < self._after_symbols <= decoded.symbols:
             return True
         days = self._after_days

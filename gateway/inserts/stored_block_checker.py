@@ -1,6 +1,6 @@
-"""Whether the blocks of a batch are in ClickHouse: counted by batch id, whatever the deduplication log says.
+"""Checks whether the blocks of a batch are in ClickHouse, by batch id and not by ClickHouse's deduplication log.
 
-That log outlives the parts that it tells of: after a power loss a part may be gone while its token is still known, and
+That log outlives the parts that it records: after a power loss a part may be gone while its token is still known, and
 an insert under that token is answered with success and stores nothing.
 """
 
@@ -18,13 +18,13 @@ _TIME_COLUMNS: Final[Mapping[str, str]] = {
     ERROR_OCCURRENCES.name: "time",
     INGEST_OUTCOMES.name: "time",
 }
-TABLES_WITH_BATCH_ID: Final = frozenset(_TIME_COLUMNS)  # the other tables add rows up, and know of no batch
+TABLES_WITH_BATCH_ID: Final = frozenset(_TIME_COLUMNS)  # the other tables aggregate rows, and have no batch id
 _LIMITS: Final = QueryLimits(max_seconds=300, max_result_rows=0, max_threads=1)
-_BATCHES_PER_QUERY: Final = 1_000  # batches a statement names
+_BATCHES_PER_QUERY: Final = 1_000  # batch ids in a statement
 
 
 class TelemetryReader(Protocol):
-    """What is needed of ClickHouse."""
+    """The ClickHouse operations that the checks use. They raise StoreError."""
 
     async def query(
         self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
@@ -32,33 +32,33 @@ class TelemetryReader(Protocol):
 
 
 class StoredBlockChecker:
-    """Asks ClickHouse; raises StoreError."""
+    """Queries ClickHouse. Its methods raise StoreError."""
 
     def __init__(self, store: TelemetryReader) -> None:
         self._store = store
 
     async def find_missing(self, batches: Sequence[Batch], oldest_day: int) -> dict[int, set[TableDay]]:
-        """Of finished batches, the places of which not one row is there. Days before `oldest_day` are past their
-        retention, and not looked at.
+        """The tables and days of finished batches, by batch id, of which not one row is stored. Days before
+        `oldest_day` are past their retention and are not checked.
         """
-        asked: dict[TableDay, list[int]] = defaultdict(list)
+        expected: dict[TableDay, list[int]] = defaultdict(list)
         for batch in batches:
-            for place in batch.rows or ():
-                if place[0] in TABLES_WITH_BATCH_ID and place[1] >= oldest_day:
-                    asked[place].append(batch.batch_id)
+            for table_day in batch.rows or ():
+                if table_day[0] in TABLES_WITH_BATCH_ID and table_day[1] >= oldest_day:
+                    expected[table_day].append(batch.batch_id)
         missing: dict[int, set[TableDay]] = defaultdict(set)
-        for place, ids in asked.items():
-            there = await self.find_stored(place, ids)
-            for batch_id in set(ids) - there:
-                missing[batch_id].add(place)
+        for table_day, ids in expected.items():
+            stored = await self.find_stored(table_day, ids)
+            for batch_id in set(ids) - stored:
+                missing[batch_id].add(table_day)
         return missing
 
     async def find_stored(self, table_day: TableDay, batch_ids: Sequence[int]) -> set[int]:
-        """Those of the batches that have a row there."""
-        there: set[int] = set()
+        """Those of the batches that have a row in the table on that day."""
+        stored: set[int] = set()
         for start in range(0, len(batch_ids), _BATCHES_PER_QUERY):
-            there |= await self._query_stored(table_day, batch_ids[start : start + _BATCHES_PER_QUERY])
-        return there
+            stored |= await self._query_stored(table_day, batch_ids[start : start + _BATCHES_PER_QUERY])
+        return stored
 
     async def _query_stored(self, table_day: TableDay, batch_ids: Sequence[int]) -> set[int]:
         table, day = table_day

@@ -1,14 +1,16 @@
-"""A batch becomes blocks, and blocks become rows: spans and logs first, then what is derived from them.
+"""Writes batches in the mode `store`: spans and logs first, then the derived rows.
 
     write(requests, deadline)
-        build               a thread: assemble, error occurrences, outcomes; every block gets its token
-        _insert_until       spans and logs, one block after the other; a transient failure is retried until the deadline
-        stored              the requests are answered: success means that their spans and logs are in ClickHouse
-        Background.insert   the trace index, before the answer where it can; what fails for now is tried again
-    Gatherer            attribute keys, errors, outcomes: with those of the next batches
+        build_insert_blocks         in a thread: items, error occurrences, outcomes; every block gets its token
+        _insert_until               spans and logs, one block after the other; retries transient failures until the
+                                    deadline
+        _finish
+            BlockRetryQueue.insert  the trace index, before the response if there is time; failures are retried later
+            _acknowledge            answers the requests: success means that their spans and logs are in ClickHouse
+            DerivedCoalescer.add    attribute keys, errors, outcomes: inserted with those of the next batches
 
-A block that ClickHouse refuses for good is narrowed down: the batch is written again in parts, by project, then by
-halves, until the request that it is about stands alone. Only that one fails, with 500: sent again it would fail again.
+A block that ClickHouse permanently refuses is bisected: the batch is written again in parts, by project, then by
+halves, until the offending request is alone. Only that request fails, with 500: a retry of it would fail again.
 """
 
 import asyncio
@@ -35,13 +37,13 @@ MAX_BACKOFF_S: Final = 0.25
 MAX_INDEX_WAIT_S: Final = 1.0
 MAX_INDEX_DAYS: Final = 4  # as many as a batch of new items has at most
 STORE_UNAVAILABLE: Final = "The store is not available; send the request again later."
-# Told to whoever waited until the deadline. Exporters keep to ten seconds for all their attempts and drop what they are
-# told to send again later than that; of the ten, two are left.
+# Retry-After of a request that waited until the deadline. Exporters limit all attempts to ten seconds and drop requests
+# whose retry would be later; of the ten seconds, two are left.
 RETRY_AFTER_S: Final = 1
 
 
 class PendingAck:
-    """A request that waits for its batch: `done` gets its result, or the error that it is answered with."""
+    """A request that waits for its batch: `done` is resolved when it is stored, or gets the error of its response."""
 
     __slots__ = ("deadline", "decoded", "done", "wire_bytes")
 
@@ -53,17 +55,17 @@ class PendingAck:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether it gave up waiting: it was answered 503 and is sent again, so its items stay out."""
+        """Whether it is answered already, with 503 at its deadline: its client sends it again, so it is not written."""
         return self.done.done()
 
     def fail(self, error: ApiError) -> None:
-        """Answer with `error` unless it is answered already."""
+        """Answer with `error`, unless it is answered already."""
         if not self.done.done():
             self.done.set_exception(error)
 
 
 class _OnceCallback:
-    """Calls a function the first time that it is called itself."""
+    """Calls a function on its first call only."""
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._function: Callable[[], None] | None = function
@@ -75,7 +77,7 @@ class _OnceCallback:
 
 
 class SyncBatchWriter:
-    """Writes batches. One instance serves all of them, several at a time."""
+    """Writes batches, several at a time."""
 
     def __init__(
         self,
@@ -104,19 +106,21 @@ class SyncBatchWriter:
     async def write(
         self, requests: Sequence[PendingAck], deadline: float, stored: frozenset[TableDay] = frozenset()
     ) -> None:
-        """Write a batch and answer its requests. `stored` names the blocks that a larger batch has brought in
-        already.
+        """Write a batch and answer its requests. `stored`: tables and days of blocks that a larger batch, which this
+        one is a part of, has inserted already.
         """
         try:
             main, derived = await self._build(requests)
-        except Exception as error:  # noqa: BLE001 (a request that was decoded and cannot be written: find it)
+        except Exception as error:  # noqa: BLE001 (a decoded request that cannot be written: find it)
             await self._bisect(requests, deadline, stored, error)
             return
-        waiting = [sealed for sealed in main if (sealed.block.table, sealed.block.day) not in stored]
+        remaining = [
+            insert_block for insert_block in main if (insert_block.block.table, insert_block.block.day) not in stored
+        ]
         try:
-            while waiting:
-                await self._insert_until(waiting[0], deadline)
-                done = waiting.pop(0).block
+            while remaining:
+                await self._insert_until(remaining[0], deadline)
+                done = remaining.pop(0).block
                 stored |= {(done.table, done.day)}
         except StoreRejected as error:
             await self._bisect(requests, deadline, stored, error)
@@ -124,28 +128,28 @@ class SyncBatchWriter:
                 self._insert_derived(derived, days={day for _, day in stored})
             return
         except StoreUnavailable:
-            self._give_up(requests, waiting, derived, begun=len(waiting) < len(main))
+            self._give_up(requests, remaining, derived, begun=len(remaining) < len(main))
             return
         await self._finish(requests, derived)
 
     async def _finish(self, requests: Sequence[PendingAck], derived: Sequence[InsertBlock]) -> None:
-        """Answer 200, and write the derived rows. The trace index goes before the answer, so that a trace is found as
-        soon as it is acknowledged; but what is stored is not refused for it, and it may not take long: that of many
-        days follows with the rest.
+        """Answer 200, and write the derived rows. The trace index is inserted before the response, so that a trace is
+        found as soon as it is acknowledged. But its failure does not fail a stored request, and the response waits for
+        it only half of the remaining time and MAX_INDEX_WAIT_S at most; an index of many days follows with the rest.
         """
         loop = asyncio.get_running_loop()
-        answer = _OnceCallback(lambda: self._acknowledge(requests))
-        longest = (min(request.deadline for request in requests) - loop.time()) / 2
-        early = loop.call_later(max(0.0, min(longest, MAX_INDEX_WAIT_S)), answer)
-        index = [sealed for sealed in derived if sealed.block.table == TRACE_INDEX.name]
+        acknowledge = _OnceCallback(lambda: self._acknowledge(requests))
+        max_wait_s = (min(request.deadline for request in requests) - loop.time()) / 2
+        timer = loop.call_later(max(0.0, min(max_wait_s, MAX_INDEX_WAIT_S)), acknowledge)
+        index = [insert_block for insert_block in derived if insert_block.block.table == TRACE_INDEX.name]
         if len(index) > MAX_INDEX_DAYS:
             index = []
         try:
             await self._retry_queue.insert(index)
         finally:
-            early.cancel()
-            answer()
-            self._coalescer.add([sealed for sealed in derived if sealed not in index])
+            timer.cancel()
+            acknowledge()
+            self._coalescer.add([insert_block for insert_block in derived if insert_block not in index])
         await self._coalescer.wait_for_capacity()
 
     async def _build(self, requests: Sequence[PendingAck]) -> tuple[list[InsertBlock], list[InsertBlock]]:
@@ -154,20 +158,20 @@ class SyncBatchWriter:
         now_ms = self._clock() // 10**6
         threads = self._block_executor if is_light(requests) else self._threads
         blocks = await loop.run_in_executor(threads, build_insert_blocks, requests, batch_id, now_ms, self._named_keys)
-        main = [sealed for sealed in blocks if sealed.block.table in MAIN_TABLES]
-        return main, [sealed for sealed in blocks if sealed.block.table not in MAIN_TABLES]
+        main = [insert_block for insert_block in blocks if insert_block.block.table in MAIN_TABLES]
+        return main, [insert_block for insert_block in blocks if insert_block.block.table not in MAIN_TABLES]
 
-    async def _insert_until(self, sealed: InsertBlock, deadline: float) -> None:
-        """Insert, again with the same token after a transient failure; StoreUnavailable once `deadline` has passed."""
+    async def _insert_until(self, insert_block: InsertBlock, deadline: float) -> None:
+        """Insert, and retry with the same token after transient failures; StoreUnavailable at the `deadline`."""
         loop = asyncio.get_running_loop()
         while True:
             if not await self._availability.wait_until_up(max(0.0, deadline - loop.time())):
                 raise StoreUnavailable(STORE_UNAVAILABLE)
             try:
-                return await self._inserter.insert(sealed)
+                return await self._inserter.insert(insert_block)
             except StoreUnavailable as error:
                 if not isinstance(error, StoreBusy):
-                    self._availability.failed(error, sealed.block.table)
+                    self._availability.failed(error, insert_block.block.table)
                 if loop.time() >= deadline:
                     raise
             await asyncio.sleep(random.uniform(0.0, MAX_BACKOFF_S))  # noqa: S311 (jitter)
@@ -175,7 +179,7 @@ class SyncBatchWriter:
     def _acknowledge(self, requests: Sequence[PendingAck]) -> None:
         self._metrics.batches.labels("stored").inc()
         for request in requests:
-            if request.done.done():  # answered 503 while the insert was under way; its sender may send it again
+            if request.done.done():  # answered 503 during the insert; its client may send it again
                 self._metrics.late_items.inc(request.decoded.accepted)
             else:
                 request.done.set_result(None)
@@ -183,28 +187,26 @@ class SyncBatchWriter:
     def _give_up(
         self,
         requests: Sequence[PendingAck],
-        waiting: Sequence[InsertBlock],
+        remaining: Sequence[InsertBlock],
         derived: Sequence[InsertBlock],
         *,
         begun: bool,
     ) -> None:
-        """Answer 503. A batch that is partly in is completed in the background, so that its rows are never half
-        there.
-        """
+        """Answer 503. A partly stored batch (`begun`) is completed in the background, so that no rows stay missing."""
         self._metrics.batches.labels("refused").inc()
         for request in requests:
             request.fail(ServiceUnavailable(STORE_UNAVAILABLE, retry_after=RETRY_AFTER_S))
         if begun:
-            for sealed in (*waiting, *derived):
-                self._retry_queue.add(sealed)
+            for insert_block in (*remaining, *derived):
+                self._retry_queue.add(insert_block)
 
     def _insert_derived(self, derived: Sequence[InsertBlock], days: Collection[int]) -> None:
-        """What belongs to the stored days of a request of which another day was refused: they stay, so they are to be
-        found. Its outcome is counted where it is answered.
+        """Insert the derived rows for the stored days of a request of which another day was refused: its stored items
+        stay, so queries must find them. Its outcome is counted with its response.
         """
-        for sealed in derived:
-            if sealed.block.table != INGEST_OUTCOMES.name and sealed.block.day in days:
-                self._retry_queue.add(sealed)
+        for insert_block in derived:
+            if insert_block.block.table != INGEST_OUTCOMES.name and insert_block.block.day in days:
+                self._retry_queue.add(insert_block)
 
     async def _bisect(
         self, requests: Sequence[PendingAck], deadline: float, stored: frozenset[TableDay], error: Exception

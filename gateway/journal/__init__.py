@@ -1,23 +1,27 @@
-"""The journal: requests that are acknowledged, on disk until they are stored. `docs/journal.md` has its files byte by
-byte, and what a crash between any two steps leaves.
+"""The journal: acknowledged requests, kept on disk until they are stored in ClickHouse. `docs/journal.md` specifies the
+files byte by byte, and what a crash between any two steps leaves.
 
-    Journal      on the event loop: whether there is room (`admission`), and what waits
-      Worker     its thread: all that waits is one group, and everything else is done between groups, step by step
-        OpenJournal.commit    a group becomes frames (`format`), one write and one sync of the open segment (`segments`)
-                              the disk did not take it: cut off, skipped, refused; the next group has a new segment
-        begin, finish, split  records of the ledger (`ledger`, `entries`), and what they say taken together (`progress`)
-        Shelf.read, members   back from the segments (`scanning`, `indexing`), without what is finished or in a batch
-        set_aside             into quarantine; `requeue` puts it back
-        Upkeep                held for a while after it is finished, then removed; quota and room on the disk
-      startup    what an earlier process left, in whatever state it is (`damage`)
-      claims     whose journal it is; `orphans` are nobody's
+    Journal.open         locks the directory (`lock_journal`) and loads what an earlier process left, damaged or not
+                         (`open_journal`); `find_orphans` lists the journals that no process has locked
+    Journal.append       on the event loop: `SpaceQuota.reserve` admits the request or raises ServiceUnavailable; then
+                         the request is queued for the I/O thread
+      IoThread           does all file I/O: all queued requests are one group; other work runs between groups, in steps
+        JournalCore.commit            encodes the group as frames (`pack_group`): one write and one sync of the open
+                                      segment (`SegmentWriter.append`). If the disk fails, the group is cut off, skipped
+                                      and refused, and the next group gets a new segment
+        JournalCore.begin, .finish, .split   append records (`format.ledger_records`) to the `Ledger`; `BatchState` is
+                                      the state that all records add up to
+        SegmentSet.read, .read_batch  read requests from the segments (`storage.scanning`, `storage.segment_index`);
+                                      `read` leaves out what is finished or in a batch
+        JournalCore.quarantine        moves the requests of a batch to quarantine; `tools.requeue` reverses it
+        Retention.tick                removes finished segments after a hold period; checks quota and disk space
 
-    Forgetful    the same interface over nothing, for the mode `memory`
-    inspection   for people: what is in the journals, never a byte of a request
+    NullJournal          the same interface without storage, for the durability mode `memory`
+    tools.inspection     reports for operators what the journals contain, never a byte of a request
 
-When `append` returns, the request is on disk. It is then offered by `read` until it is in a batch that is begun, and
-after any crash it is in one of the two: it is gone only when its batch is finished or was set aside. What `append` has
-refused is never offered, unless the disk failed twice over, which the log says.
+When `append` returns, the request is on disk. `read` returns it until it is in a begun batch, and after any crash it is
+either readable or in such a batch. It leaves the journal only when its batch is finished or quarantined. `read` never
+returns a request that `append` refused, unless both cutting it off and recording the skip failed, which is logged.
 """
 
 from gateway.journal.format.ranges import RangeSet

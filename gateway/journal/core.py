@@ -1,4 +1,4 @@
-"""A journal that is open, as the one thread that works on it sees it: plain calls that block."""
+"""An open journal on the I/O thread (`IoThread`): blocking calls, from that thread only."""
 
 import contextlib
 import errno
@@ -24,15 +24,15 @@ from gateway.journal.storage.segment_index import CooperativeSteps
 from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment, SegmentWriter, required_bytes
 
-MIN_SEAL_AGE_S: Final = 60.0  # of a segment that is sealed though it is not full
+MIN_SEAL_AGE_S: Final = 60.0  # minimum age at which a segment is sealed before it is full
 
 
 class DiskFull(OSError):
-    """The disk has less room than is to be kept free."""
+    """The disk has less free space than `min_free_bytes` requires."""
 
 
 class JournalCore:
-    """See `startup.start` for how one comes to be."""
+    """Writes requests and ledger records. `startup.open_journal` creates it."""
 
     def __init__(
         self,
@@ -53,41 +53,41 @@ class JournalCore:
         self._quarantine = Quarantine(
             context.files, directory_lock.root / quarantine.QUARANTINE_DIRECTORY, context.clock
         )
-        self._quarantined: dict[int, int] = {}  # requests of batches that are set aside, and nobody was told so yet
+        self._quarantined: dict[int, int] = {}  # number of quarantined requests by batch, until `quarantine` returns
         self._writer: SegmentWriter | None = None
-        self._segment_opened_at = 0.0  # when it was begun
+        self._segment_opened_at = 0.0  # monotonic time
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence that was used."""
+        """The last sequence that was assigned."""
         return self.ledger.state.next_sequence - 1
 
     def commit(self, requests: Sequence[JournaledRequest]) -> int:
-        """Write requests, all or none; on disk when this returns, and the sequence of the first. Raises OSError, and
-        MemoryError; whatever it raises, none is on disk, nor will be found there.
+        """Write all requests or none. Returns the sequence of the first when they are on disk. Raises OSError and
+        MemoryError; after any exception none of them is on disk, and none is found there later.
         """
         first, last = self.last_sequence + 1, self.last_sequence + len(requests)
-        writing = self._writer_for(required_bytes(requests))
-        before = writing.segment.to_record()
+        writer = self._writer_for(required_bytes(requests))
+        before = writer.segment.to_record()
         try:
             with self._metrics.sync_seconds.time():
-                writing.append(requests, first)
+                writer.append(requests, first)
             self._metrics.group_requests.observe(len(requests))
             self.ledger.state.observe(last)
-            self.retention.record_growth(writing.segment.length - before.length)
+            self.retention.record_growth(writer.segment.length - before.length)
         except Exception:
-            writing.segment.restore(before)
-            self._abandon(writing, first, last)
+            writer.segment.restore(before)
+            self._abandon(writer, first, last)
             raise
         return first
 
     def begin(self, batch: Batch) -> None:
-        """Record a batch; on disk when this returns. Raises OSError; it is begun all the same."""
+        """Record a batch; the record is on disk when this returns. After an OSError the batch is begun all the same."""
         self.ledger.append(begin_record(batch))
         self.ledger.flush()
 
     def finish(self, batch_id: int, rows: Mapping[TableDay, int]) -> None:
-        """Record its end, on disk with the next flush."""
+        """Record that a batch is stored, with its row counts; on disk with the next flush."""
         batch = self.ledger.state.begun.get(batch_id)
         if batch is None:
             self._log.error("a batch is finished that was never begun", batch=batch_id)
@@ -95,13 +95,13 @@ class JournalCore:
             self.ledger.append(finish_record(batch, rows, self._now_ms()))
 
     def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
-        """Record that a batch is now these. Raises OSError; it is split all the same."""
+        """Record that `parts` replace a batch. After an OSError the batch is split all the same."""
         self.ledger.append(SplitRecord(batch_id, tuple(begin_record(part) for part in parts)))
         self.ledger.flush()
 
     def quarantine(self, batch: Batch, reason: str) -> CooperativeSteps[int]:
-        """Keep the requests of a batch in quarantine, and finish it; how many are there. Raises OSError; then it may be
-        set aside again.
+        """Write the requests of a batch to quarantine and finish the batch; returns the number of requests. After an
+        OSError the call may be repeated.
         """
         if batch.batch_id not in self._quarantined:
             entries = yield from self.segment_set.read_batch(batch)
@@ -114,7 +114,7 @@ class JournalCore:
         return self._quarantined.pop(batch.batch_id)
 
     def tick(self) -> None:
-        """Once a second or so: what was noted is written, what is finished is removed in time."""
+        """Called about once a second: flushes the ledger, seals an old segment, removes what is due."""
         if not self.ledger.is_flushed:
             self._flush()
         if self._writer is not None and self._segment_age() >= max(self._context.limits.hold_s, MIN_SEAL_AGE_S):
@@ -122,7 +122,7 @@ class JournalCore:
         self.retention.tick(writing=self._writer is not None)
 
     def close(self) -> None:
-        """End in order, as far as the disk lets us."""
+        """Seal the open segment and record a clean shutdown, as far as the disk allows."""
         if self._writer is not None:
             self._seal(self._writer)
         self.ledger.append(CleanShutdownRecord(self.ledger.state.next_sequence, checked=not self.retention.is_paused))
@@ -130,48 +130,53 @@ class JournalCore:
         self.ledger.close()
 
     def _writer_for(self, size: int) -> SegmentWriter:
-        """A segment with room for a group of so many bytes."""
+        """A segment with space for a group of `size` bytes: the open one, or a new one. Raises DiskFull and OSError."""
         if self._writer is not None and self._writer.fits(size):
             return self._writer
         if self._writer is not None:
             self._seal(self._writer)
-        around, room = self._context, max(self.retention.segment_bytes, size + size // 8)
-        if not self.retention.has_space(room):
+        context, capacity = self._context, max(self.retention.segment_bytes, size + size // 8)
+        if not self.retention.has_space(capacity):
             raise DiskFull(errno.ENOSPC, "less room is left on the disk than is to be kept free")
         try:
-            writing = SegmentWriter(
-                around.files, self.directory_lock.directory, self.last_sequence + 1, self._salt, room, around.clock
+            writer = SegmentWriter(
+                context.files,
+                self.directory_lock.directory,
+                self.last_sequence + 1,
+                self._salt,
+                capacity,
+                context.clock,
             )
         except OSError:
             self._metrics.failures.labels("write").inc()
             raise
-        self.segment_set.add(writing.segment)
-        self._writer, self._segment_opened_at = writing, around.monotonic()
-        return writing
+        self.segment_set.add(writer.segment)
+        self._writer, self._segment_opened_at = writer, context.monotonic()
+        return writer
 
-    def _seal(self, writing: SegmentWriter) -> None:
+    def _seal(self, writer: SegmentWriter) -> None:
         self._writer = None
-        self._record_sealed(writing.seal())
+        self._record_sealed(writer.seal())
 
     def _record_sealed(self, segment: Segment) -> None:
-        if segment.last >= segment.first:  # else another segment may have its name one day
+        if segment.last >= segment.first:  # an empty segment is not recorded: a later one may get its name
             self.ledger.append(segment.to_record())
 
-    def _abandon(self, writing: SegmentWriter, first: int, last: int) -> None:
-        """A group could not be written. Its requests are refused when this returns, so they must not be found later:
-        they are cut off, and their sequences are skipped for ever; one of the two is enough.
+    def _abandon(self, writer: SegmentWriter, first: int, last: int) -> None:
+        """Discard a group that could not be written. Its requests are refused when this returns, so no later read may
+        find them: they are cut off, and their sequences are skipped for good. Either of the two is enough.
         """
         self._writer = None
         self._metrics.failures.labels("write").inc()
-        is_cut = writing.abandon()
+        is_truncated = writer.abandon()
         self.ledger.append(SkipRecord(((first, last),), "refused"))
-        self._record_sealed(writing.segment)
-        if not self._flush() and not is_cut:
+        self._record_sealed(writer.segment)
+        if not self._flush() and not is_truncated:
             self._log.error("requests that are refused may be stored after a crash", first=first, last=last)
 
     def _flush(self) -> bool:
-        """Whether everything that was noted is on disk."""
-        with contextlib.suppress(OSError):  # the ledger has said so
+        """Flush the ledger; returns whether all records are on disk."""
+        with contextlib.suppress(OSError):  # the ledger has logged it
             self.ledger.flush()
         return self.ledger.is_flushed
 

@@ -1,8 +1,9 @@
-"""The thread that works on a journal: it writes what waits in groups, and between them does a step of everything else.
+"""The I/O thread of a journal: writes queued requests in groups (`IoThread._commit`), and runs one step of other work
+between groups (`IoThread._step`).
 
-A group is all that came while the last one was being written, so that the sync, which is what takes time, is shared by
-as many requests as there are, and a lone request waits for nobody. The results of a group reach the event loop by one
-call.
+A group is everything that was queued while the previous group was being written. All of its requests share one sync,
+which takes most of the time, and a single request waits for no others. The results of a group reach the event loop in
+one call.
 """
 
 import asyncio
@@ -19,12 +20,12 @@ from gateway.journal.core import DiskFull, JournalCore
 from gateway.journal.interface import JournaledRequest, OnPersisted
 from gateway.journal.storage.segment_index import CooperativeSteps
 
-MAX_GROUP_BYTES: Final = 8 * 2**20  # of requests that are written together; a larger one is alone
-TICK_S: Final = 1.0
+MAX_GROUP_BYTES: Final = 8 * 2**20  # of requests that are written together; a larger request is written alone
+TICK_S: Final = 1.0  # seconds between calls of `JournalCore.tick`
 
 
 class PendingAppend(NamedTuple):
-    """A request on its way to the disk."""
+    """A request that waits to be written. `future` gets its sequence."""
 
     request: JournaledRequest
     size: int
@@ -33,14 +34,14 @@ class PendingAppend(NamedTuple):
 
 
 class CooperativeTask(NamedTuple):
-    """Other work: taken in steps. `done` gets its result, if anybody waits for it."""
+    """Other work, run step by step. `future` gets its result or its exception; None: nothing waits for it."""
 
     steps: CooperativeSteps[Any]
     future: "asyncio.Future[Any] | None" = None
 
 
 class CommitResult(NamedTuple):
-    """What the loop is told of a group: the sequence of the first request, or why all are refused."""
+    """The result of a group: the sequence of its first request, or the error for which all are refused."""
 
     group: Sequence[PendingAppend]
     first: int
@@ -48,7 +49,7 @@ class CommitResult(NamedTuple):
 
 
 class IoThread:
-    """`tell_landing` and `tell_released` are called on the loop; `add` and `do` there, too."""
+    """`append` and `submit` are called on the event loop; so are the callbacks `on_commit` and `on_released`."""
 
     def __init__(
         self,
@@ -71,43 +72,43 @@ class IoThread:
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the thread."""
         self._thread.start()
 
-    def append(self, waiting: PendingAppend) -> None:
-        """Write a request with the next group."""
-        self._requests.append(waiting)
-        self._notify(waiting.future)
+    def append(self, pending: PendingAppend) -> None:
+        """Queue a request for the next group."""
+        self._requests.append(pending)
+        self._notify(pending.future)
 
     def submit(self, task: CooperativeTask) -> None:
-        """Do something else, in turns with what else there is."""
+        """Queue other work; the queued tasks run in turns, one step each."""
         self._tasks.append(task)
         self._notify(task.future)
 
     async def close(self) -> None:
-        """Do what is left, then end. Nothing may be added any more."""
+        """Finish the queued work, close the journal and join the thread. Nothing may be queued after this call."""
         loop = asyncio.get_running_loop()
-        self._closing = done = loop.create_future()
-        self._notify(done)
-        await done
+        self._closing = future = loop.create_future()
+        self._notify(future)
+        await future
         self._thread.join()
 
-    def _notify(self, done: "asyncio.Future[Any] | None") -> None:
-        if done is not None and self._loop is None:
-            self._loop = done.get_loop()
+    def _notify(self, future: "asyncio.Future[Any] | None") -> None:
+        if future is not None and self._loop is None:
+            self._loop = future.get_loop()
         if not self._is_notified:
             self._is_notified = True
             if self._loop is None:
                 self._wakeup.put(None)
-            else:  # at the end of the loop's turn: all that came in it are one group, and the thread takes the
-                self._loop.call_soon(self._wakeup.put, None)  # interpreter's lock from none of them
+            else:  # at the end of this loop iteration: all its requests form one group, and the thread does
+                self._loop.call_soon(self._wakeup.put, None)  # not take the GIL between them
 
     def _run(self) -> None:
         next_tick = time.monotonic() + TICK_S
         while self._closing is None or self._requests or self._tasks:
             if not (self._requests or self._tasks):
                 self._wait(next_tick - time.monotonic())
-            self._is_notified = False  # before looking: who comes now rings again
+            self._is_notified = False  # before checking the queues: requests from now on notify again
             if self._requests:
                 self._commit()
             if self._tasks:
@@ -133,18 +134,18 @@ class IoThread:
             group.append(self._requests.popleft())
             size += group[-1].size
         try:
-            landing = CommitResult(group, self._core.commit([waiting.request for waiting in group]))
+            result = CommitResult(group, self._core.commit([pending.request for pending in group]))
             self._on_io_recovered()
         except OSError as error:
             self._on_io_error(error)
-            landing = CommitResult(group, 0, error)
-        except Exception as error:  # noqa: BLE001 (whatever it is, the next request is not to suffer for it)
+            result = CommitResult(group, 0, error)
+        except Exception as error:  # noqa: BLE001 (no error of one group may stop the thread)
             self._log.exception("the journal failed")
-            landing = CommitResult(group, 0, error)
-        self._call_on_loop(self._on_commit, landing)
+            result = CommitResult(group, 0, error)
+        self._call_on_loop(self._on_commit, result)
 
     def _on_io_error(self, error: OSError) -> None:
-        """One line in the log, however many requests are refused until it is well again."""
+        """Log once per outage, however many requests are refused. DiskFull is not logged here."""
         if not self._failing and not isinstance(error, DiskFull):
             self._failing = True
             self._log.error("the journal cannot be written", error=str(error))
@@ -165,7 +166,7 @@ class IoThread:
             next(task.steps)
         except StopIteration as end:
             self._call_on_loop(_resolve, task.future, end.value, None)
-        except Exception as error:  # noqa: BLE001 (it goes to who asked, or into the log)
+        except Exception as error:  # noqa: BLE001 (passed to the caller, or logged)
             if task.future is None:
                 self._log.exception("the journal failed")
             self._call_on_loop(_resolve, task.future, None, error)
@@ -177,14 +178,14 @@ class IoThread:
             return
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:  # the loop is closed, and nobody waits
+        except RuntimeError:  # the loop is closed, so nothing waits for the result
             self._log.warning("the event loop ended before the journal")
 
 
-def _resolve(done: "asyncio.Future[Any] | None", result: Any, error: Exception | None) -> None:
-    if done is None or done.done():
+def _resolve(future: "asyncio.Future[Any] | None", result: Any, error: Exception | None) -> None:
+    if future is None or future.done():
         return
     if error is None:
-        done.set_result(result)
+        future.set_result(result)
     else:
-        done.set_exception(error)
+        future.set_exception(error)

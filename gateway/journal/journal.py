@@ -1,4 +1,4 @@
-"""The journal as the event loop sees it. All work on files is done by a thread of its own (`Worker`)."""
+"""The journal on the event loop. All file I/O runs on a thread of its own (`IoThread`)."""
 
 import asyncio
 import contextlib
@@ -43,8 +43,8 @@ NOT_RECORDED: Final = "The disk of the journal does not take records at the mome
 
 
 class Journal:
-    """Implements `Log`. `directory`: where journals are, of which it takes the lowest number that nobody has; or one of
-    those that `orphans` gives. A process that forks does so before it opens one.
+    """Implements `JournalLike`. `directory` is the directory of all journals, where it takes the lowest number that no
+    process has locked; or one that `find_orphans` returns. A process that forks must do so before it opens a journal.
     """
 
     durable = True
@@ -64,16 +64,16 @@ class Journal:
         self._context = JournalContext(files or RealFiles(), limits, metrics, log, clock, monotonic)
         self._space_quota = SpaceQuota(limits.max_bytes)
         self._core_if_open: JournalCore | None = None
-        self._io_thread: IoThread | None = None  # None: not open, or not any more
+        self._io_thread: IoThread | None = None  # None: not open yet, or closed
         self._last_sequence = 0
 
     def open(self) -> RecoveredState:
-        """Begin, with what an earlier process left. Blocks. Raises StartupError, JournalTaken."""
-        claim = directory_lock.lock_journal(self._context.files, self._directory)
+        """Open the journal; returns what an earlier process left. Blocks. Raises StartupError, JournalLocked."""
+        lock = directory_lock.lock_journal(self._context.files, self._directory)
         try:
-            self._core_if_open, recovered = open_journal(claim, self._context)
+            self._core_if_open, recovered = open_journal(lock, self._context)
         except BaseException:
-            self._context.files.close(claim.fd)
+            self._context.files.close(lock.fd)
             raise
         self._space_quota.restore(self._core_if_open.retention.charged_by_project())
         self._last_sequence = self._core_if_open.last_sequence
@@ -84,107 +84,107 @@ class Journal:
 
     @property
     def directory(self) -> Path:
-        """Of this journal, once it is open."""
+        """The directory of this journal, once it is open."""
         return self._core.directory_lock.directory
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence that is on disk."""
+        """The last sequence that is on disk; 0 if there is none."""
         return self._last_sequence
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds nothing any more, finished requests neither."""
+        """Whether the journal has no segments, not even finished ones, and no unwritten records."""
         return not self._core.segment_set.segments and self._core.ledger.is_flushed
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its segments."""
+        """Bytes of all segments."""
         return self._core.retention.nbytes
 
     @property
     def unfinished_bytes(self) -> int:
-        """About how many of them are not stored yet."""
+        """Bytes of segments that are not stored yet, approximately."""
         return self._core.retention.unfinished_bytes
 
     @property
     def room_bytes(self) -> float:
-        """How many more every project may send at least, of its share, the quota and the disk."""
+        """Bytes that every project may still send, limited by its share, the quota and the disk."""
         return self._available_bytes[0]
 
     @property
     def max_project_room_bytes(self) -> float:
-        """How many more one project may send at least, though others are refused."""
+        """Bytes that the project with the least data may still send, even if others are refused."""
         return self._available_bytes[1]
 
     @property
     def oldest_seconds(self) -> float:
-        """Age of the oldest request that is not stored yet."""
+        """Age in seconds of the oldest request that is not stored yet; 0 if there is none."""
         oldest_ns = self._core.retention.oldest_ns
         return 0.0 if oldest_ns is None else max((self._context.clock() - oldest_ns) / 10**9, 0.0)
 
     async def append(self, request: JournaledRequest, on_persisted: OnPersisted | None = None) -> int:
-        """Take a request; on disk when it returns, and its sequence. Raises ServiceUnavailable."""
-        worker, upkeep = self._running_io_thread, self._core.retention
+        """Write a request; returns its sequence when it is on disk. Raises ServiceUnavailable, PayloadTooLarge."""
+        io_thread, retention = self._running_io_thread, self._core.retention
         if len(request.body) > fmt.MAX_PAYLOAD:
             raise PayloadTooLarge(f"The body is larger than {fmt.MAX_PAYLOAD} bytes.")
         size = fmt.frame_size(len(request.body))
-        self._space_quota.reserve(request.project_id, size, upkeep.charged_bytes, is_disk_low=upkeep.is_disk_low)
-        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        worker.append(PendingAppend(request, size, done, on_persisted))
-        return await done
+        self._space_quota.reserve(request.project_id, size, retention.charged_bytes, is_disk_low=retention.is_disk_low)
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        io_thread.append(PendingAppend(request, size, future, on_persisted))
+        return await future
 
     async def begin(self, batch: Batch) -> None:
-        """Record the boundaries of a batch. Raises ServiceUnavailable."""
+        """Record the ranges of a batch. Raises ServiceUnavailable."""
         with _io_errors_as_unavailable():
             await self._submit(_single_step(lambda: self._core.begin(batch)))
 
     def finish(self, batch_id: int, rows: Mapping[TableDay, int]) -> None:
-        """A batch is stored; on disk with the next sync."""
-        if self._io_thread is not None:  # else the next start makes it again, and finds it stored
+        """Record that a batch is stored; on disk with the next sync."""
+        if self._io_thread is not None:  # else the next start rebuilds the batch and finds it stored
             self._io_thread.submit(CooperativeTask(_single_step(lambda: self._core.finish(batch_id, rows))))
 
     async def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
-        """A batch is gone and its parts are begun. Raises ServiceUnavailable."""
+        """Replace a batch by begun parts. Raises ServiceUnavailable."""
         with _io_errors_as_unavailable():
             await self._submit(_single_step(lambda: self._core.split(batch_id, parts)))
 
     async def quarantine(self, batch: Batch, reason: str) -> int:
-        """Put the requests of a batch into quarantine; how many are there. Raises ServiceUnavailable."""
+        """Write the requests of a batch to quarantine; returns their number. Raises ServiceUnavailable."""
         with _io_errors_as_unavailable():
             return await self._submit(self._core.quarantine(batch, reason))
 
     async def read(self, after: int, max_bytes: int, *, slow: bool | None = None) -> list[Entry]:
-        """Requests behind a sequence that are in no batch. Raises OSError."""
+        """Requests with sequences above `after` that are in no batch. Raises OSError."""
         lanes = ANY_LANE if slow is None else SLOW if slow else FRESH
         return await self._submit(self._core.segment_set.read(after, max_bytes, lanes))
 
     async def read_batch(self, batch: Batch) -> list[Entry]:
-        """The requests of a batch. Raises OSError."""
+        """The readable requests of a batch. Raises OSError."""
         return await self._submit(self._core.segment_set.read_batch(batch))
 
     def retained_batches(self) -> Sequence[Batch]:
-        """Batches that are finished and whose requests are still there."""
-        return [held.batch for held in list(self._core.ledger.state.retained.values())]
+        """Finished batches whose requests are still on disk."""
+        return [retained.batch for retained in list(self._core.ledger.state.retained.values())]
 
     def take_damaged(self) -> Sequence[DamagedRequests]:
-        """Requests that were found to be damaged since this was last asked."""
+        """Requests that were found damaged since the last call."""
         return self._core.segment_set.take_damaged()
 
     def pause_retention(self, *, on: bool) -> None:
-        """Whether what is finished is kept, however old it becomes."""
+        """Stop or resume the removal of finished requests by age."""
         self._core.retention.is_paused = on
 
     async def close(self) -> None:
-        """Write what waits and end in order."""
-        worker, self._io_thread = self._io_thread, None
-        if worker is not None:
-            await worker.close()
+        """Finish the queued work and shut down cleanly; then release the lock."""
+        io_thread, self._io_thread = self._io_thread, None
+        if io_thread is not None:
+            await io_thread.close()
             self._context.files.close(self._core.directory_lock.fd)
             self._context.metrics.unregister(self)
 
     def remove(self) -> None:
-        """Remove the directory, after it was closed, if it holds nothing; and if nobody has it meanwhile. Blocks."""
+        """After `close`: remove the directory if it has no segments and no other process has locked it. Blocks."""
         files, directory = self._context.files, self.directory
         with contextlib.suppress(OSError):
             fd = files.lock(directory / directory_lock.LOCK_FILE)
@@ -204,8 +204,8 @@ class Journal:
     @property
     def _available_bytes(self) -> tuple[float, float]:
         free = max(self._core.retention.free_bytes, 0.0)
-        most, least = self._space_quota.available_bytes(self._core.retention.charged_bytes)
-        return min(most, free), min(least, free)
+        of_largest, of_smallest = self._space_quota.available_bytes(self._core.retention.charged_bytes)
+        return min(of_largest, free), min(of_smallest, free)
 
     @property
     def _running_io_thread(self) -> IoThread:
@@ -214,33 +214,33 @@ class Journal:
         return self._io_thread
 
     async def _submit(self, steps: CooperativeSteps[T]) -> T:
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._running_io_thread.submit(CooperativeTask(steps, done))
-        return await done
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._running_io_thread.submit(CooperativeTask(steps, future))
+        return await future
 
-    def _on_commit(self, landing: CommitResult) -> None:
-        """A group is on disk, or refused."""
-        if landing.error is not None:
-            self._reject(landing.group, DISK_NEARLY_FULL if isinstance(landing.error, DiskFull) else NOT_WRITTEN)
+    def _on_commit(self, result: CommitResult) -> None:
+        """Runs on the event loop after a commit: the group is on disk, or refused."""
+        if result.error is not None:
+            self._reject(result.group, DISK_NEARLY_FULL if isinstance(result.error, DiskFull) else NOT_WRITTEN)
             return
-        self._space_quota.dequeue(sum(waiting.size for waiting in landing.group))
-        self._last_sequence = landing.first + len(landing.group) - 1
-        for sequence, waiting in enumerate(landing.group, landing.first):
-            if waiting.on_persisted is not None:
-                self._notify_persisted(waiting.on_persisted, sequence)
-            if not waiting.future.done():
-                waiting.future.set_result(sequence)
+        self._space_quota.dequeue(sum(pending.size for pending in result.group))
+        self._last_sequence = result.first + len(result.group) - 1
+        for sequence, pending in enumerate(result.group, result.first):
+            if pending.on_persisted is not None:
+                self._notify_persisted(pending.on_persisted, sequence)
+            if not pending.future.done():
+                pending.future.set_result(sequence)
 
     def _reject(self, group: Sequence[PendingAppend], message: str) -> None:
-        for waiting in group:
-            self._space_quota.dequeue(waiting.size)
-            self._space_quota.release({waiting.request.project_id: waiting.size})
-            if not waiting.future.done():
-                waiting.future.set_exception(ServiceUnavailable(message))
+        for pending in group:
+            self._space_quota.dequeue(pending.size)
+            self._space_quota.release({pending.request.project_id: pending.size})
+            if not pending.future.done():
+                pending.future.set_exception(ServiceUnavailable(message))
 
-    def _notify_persisted(self, landed: OnPersisted, sequence: int) -> None:
+    def _notify_persisted(self, on_persisted: OnPersisted, sequence: int) -> None:
         try:
-            landed(sequence)
+            on_persisted(sequence)
         except Exception:
             self._context.log.exception(
                 "a request is on disk, and not taken up before the next start", sequence=sequence
@@ -248,7 +248,7 @@ class Journal:
 
 
 def find_orphans(directory: Path) -> list[Path]:
-    """Journals in a directory that no process has. Each may be opened, as `Journal(path, ...)`. Blocks."""
+    """Journals in a directory that no process has locked. Each may be opened as `Journal(path, ...)`. Blocks."""
     return directory_lock.find_orphans(RealFiles(), directory.absolute())
 
 
@@ -265,7 +265,7 @@ def _remove_directory(files: Files, directory: Path) -> None:
 
 
 def _single_step(work: Callable[[], T]) -> CooperativeSteps[T]:
-    """Work of one step."""
+    """Run `work` as a single step."""
     yield from ()
     return work()
 

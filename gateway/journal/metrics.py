@@ -1,4 +1,6 @@
-"""What a journal tells of itself. Several journals of a process share one instance; gauges are their sums."""
+"""Metrics of journals. All journals of a process share one `JournalMetrics`. Gauges of bytes are sums over journals,
+except `room_bytes`, which is the minimum; `oldest_seconds` is the maximum.
+"""
 
 import math
 from typing import Final, Protocol
@@ -11,27 +13,27 @@ _REQUESTS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 
 
 class MeasuredJournal(Protocol):
-    """A journal, as gauges see it. Read on another thread than it works on: an old value will do."""
+    """The values of a journal that gauges read, without locks and from another thread: they may be stale."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its segments."""
+        """Bytes of all segments."""
 
     @property
     def unfinished_bytes(self) -> int:
-        """About how many bytes of them are not stored yet."""
+        """Bytes of segments that are not stored yet, approximately."""
 
     @property
     def room_bytes(self) -> float:
-        """How many more it may take, of its quota and of the disk."""
+        """Bytes that every project may still send, limited by its share, the quota and the disk."""
 
     @property
     def oldest_seconds(self) -> float:
-        """Age of the oldest request that is not stored yet; 0 when there is none."""
+        """Age in seconds of the oldest request that is not stored yet; 0 if there is none."""
 
 
 class JournalMetrics:
-    """`sluice_gateway_journal_*`."""
+    """The metrics `sluice_gateway_journal_*`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, text: str) -> Gauge:
@@ -57,14 +59,14 @@ class JournalMetrics:
         self.sync_seconds = histogram("sync_seconds", "Time of writing and syncing a group of requests.", _SECONDS)
         self.group_requests = histogram("group_requests", "Requests of a group.", _REQUESTS)
         self.failures = counter("failures", "What the disk did not do, by kind.", "kind")
-        for kind in FAILURE_KINDS:  # from the start, so that a first increase is seen as one
+        for kind in FAILURE_KINDS:  # exported from the start, so that rate() sees the first increase
             self.failures.labels(kind)
         self.damaged_frames = counter("damaged_frames", "Requests and records on disk that could not be read.")
 
     def register(self, journal: MeasuredJournal) -> None:
-        """Count a journal among the gauges."""
+        """Include a journal in the gauges."""
         self._journals.append(journal)
 
     def unregister(self, journal: MeasuredJournal) -> None:
-        """Count it no more."""
+        """Remove a journal from the gauges."""
         self._journals.remove(journal)

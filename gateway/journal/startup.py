@@ -1,11 +1,11 @@
-"""How a journal is opened: what an earlier process left is read, whatever state it is in.
+"""Opens a journal: loads what an earlier process left, whatever state it is in (`open_journal`).
 
-    1  every file's header: a newer format is refused before anything is touched
-    2  the ledger: the newest one that says anything
-    3  the segments: those that the ledger knows as sealed are taken at its word, the others are read from end to end
-    4  a new ledger with the state as it is
+    1  `_read_headers`: the header of every file. A newer format is refused before anything is changed
+    2  `_replay_ledger`: the newest ledger with a readable record
+    3  `_SegmentLoader`: the segments. Sealed ones are described by the ledger; the others are read from end to end
+    4  `JournalCore.tick`: a new ledger with the current state
 
-A crash in any of these leaves what there was before, and what is done again comes to the same.
+Every step is idempotent: a crash during any of them leaves the earlier state, and the next start gets the same result.
 """
 
 from collections.abc import Mapping
@@ -34,21 +34,21 @@ from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment, parse_segment_name, segment_name, truncate
 from gateway.journal.tools.requeue import finish_requeue
 
-LEDGERS_PER_SEGMENT: Final = 16  # in size
+LEDGERS_PER_SEGMENT: Final = 16  # ledger size: the segment size divided by this
 MIN_LEDGER_BYTES: Final = 64 * 2**10
 
-Headers = Mapping[str, fmt.FileHeader | None]  # by name; None: damaged
+Headers = Mapping[str, fmt.FileHeader | None]  # by file name; None: the header is damaged
 
 
 class OpenResult(NamedTuple):
-    """A journal and what was in it."""
+    """An open journal and what an earlier process left in it."""
 
     journal: JournalCore
     recovered: RecoveredState
 
 
 def open_journal(directory_lock: DirectoryLock, context: JournalContext) -> OpenResult:
-    """Open a journal that is claimed. Raises StartupError."""
+    """Open a journal whose directory is locked. Raises StartupError for I/O errors and for a newer format."""
     try:
         headers = _read_headers(directory_lock, context)
         finish_requeue(context.files, directory_lock.root, directory_lock.directory)
@@ -59,8 +59,8 @@ def open_journal(directory_lock: DirectoryLock, context: JournalContext) -> Open
 
 
 def _open_journal(directory_lock: DirectoryLock, context: JournalContext, headers: Headers) -> OpenResult:
-    progress = _replay_ledger(directory_lock, context, headers)
-    clean_at, checked, progress.clean_at = progress.clean_at, progress.checked, 0
+    state = _replay_ledger(directory_lock, context, headers)
+    clean_at, checked, state.clean_at = state.clean_at, state.checked, 0
     salt = _salts(headers)[0] if any(headers.values()) else fmt.new_salt()
     newest = next(iter(ledger_numbers(headers)), 0)
     ledger = Ledger(
@@ -69,27 +69,27 @@ def _open_journal(directory_lock: DirectoryLock, context: JournalContext, header
         newest,
         max(context.limits.segment_bytes // LEDGERS_PER_SEGMENT, MIN_LEDGER_BYTES),
         salt,
-        progress,
+        state,
         context.metrics,
         context.log,
         context.clock,
     )
-    damaged = CorruptionStore(context.files, directory_lock.root / DAMAGED, context.clock)
-    shelf = SegmentSet(context.files, ledger, damaged, context.metrics, context.log)
-    _SegmentLoader(directory_lock, context, headers, shelf, ledger).load_all()
-    clean = (clean_at == progress.next_sequence and checked) or not headers
-    _reconcile(context, shelf, progress)
-    remove_begun(context.files, directory_lock.root / QUARANTINE, progress.begun)
-    journal = JournalCore(directory_lock, context, ledger, shelf, damaged, salt)
-    journal.tick()  # a new ledger; if the disk does not take it, it will be tried again
+    corruption_store = CorruptionStore(context.files, directory_lock.root / DAMAGED, context.clock)
+    segment_set = SegmentSet(context.files, ledger, corruption_store, context.metrics, context.log)
+    _SegmentLoader(directory_lock, context, headers, segment_set, ledger).load_all()
+    clean = (clean_at == state.next_sequence and checked) or not headers
+    _reconcile(context, segment_set, state)
+    remove_begun(context.files, directory_lock.root / QUARANTINE, state.begun)
+    journal = JournalCore(directory_lock, context, ledger, segment_set, corruption_store, salt)
+    journal.tick()  # writes a new ledger; if that fails, a later tick tries again
     journal.retention.take_released()
     for number in ledger_numbers(headers) if ledger.is_flushed else ():
         context.files.unlink(ledger_path(directory_lock.directory, number))
-    return OpenResult(journal, _recovered_state(shelf, progress, clean=clean))
+    return OpenResult(journal, _recovered_state(segment_set, state, clean=clean))
 
 
 def _read_headers(directory_lock: DirectoryLock, context: JournalContext) -> Headers:
-    """The headers of ledgers, newest first, and of segments, in order. Raises StartupError for one that is newer."""
+    """Headers of the ledgers, newest first, and of the segments, in order. Raises StartupError for a newer format."""
     names = context.files.list_directory(directory_lock.directory)
     ledgers = [ledger_path(directory_lock.directory, number).name for number in ledger_numbers(names)]
     segments = [name for name in names if parse_segment_name(name) is not None]
@@ -120,13 +120,15 @@ def _remove_temporary_files(directory_lock: DirectoryLock, context: JournalConte
 
 
 def _salts(headers: Headers) -> list[bytes]:
-    """All salts in use, that of the newest ledger first. Where none can be read, no frame can be told either."""
+    """All salts in use, that of the newest ledger first. If no salt is readable, no frame can be recognized, and a
+    placeholder of zeros is returned.
+    """
     return list(dict.fromkeys(header.salt for header in headers.values() if header is not None)) or [bytes(8)]
 
 
 def _replay_ledger(directory_lock: DirectoryLock, context: JournalContext, headers: Headers) -> BatchState:
-    """What the newest ledger says, or the one before it if it says nothing."""
-    progress = BatchState()
+    """The state that the newest ledger describes, or the next older one if it has no readable record."""
+    state = BatchState()
     for number in ledger_numbers(headers):
         path = ledger_path(directory_lock.directory, number)
         ledger = read_ledger(context.files, path, _salts(headers))
@@ -134,16 +136,16 @@ def _replay_ledger(directory_lock: DirectoryLock, context: JournalContext, heade
             context.metrics.damaged_frames.inc(ledger.damaged_records)
             context.log.error("a ledger of the journal is damaged", ledger=str(path), records=ledger.damaged_records)
         for record in ledger.records:
-            progress.apply(record)
+            state.apply(record)
         if ledger.damaged_records:
-            progress.clean_at = 0
+            state.clean_at = 0
         if ledger.records:
             break
-    return progress
+    return state
 
 
 class _SegmentLoader:
-    """Puts the segments of a journal on its shelf."""
+    """Loads the segments of a journal into its `SegmentSet`."""
 
     def __init__(
         self,
@@ -160,21 +162,21 @@ class _SegmentLoader:
         self._ledger = ledger
 
     def load_all(self) -> None:
-        """All of them, in order."""
-        progress = self._ledger.state
+        """Load all segments, in order of their sequences."""
+        state = self._ledger.state
         firsts = [first for name in self._headers if (first := parse_segment_name(name)) is not None]
-        progress.sealed = {first: facts for first, facts in progress.sealed.items() if first in firsts}
+        state.sealed = {first: facts for first, facts in state.sealed.items() if first in firsts}
         for first, following in zip_longest(firsts, firsts[1:]):
             path = self._directory / segment_name(first)
-            header, facts = self._headers[path.name], progress.sealed.get(first)
+            header, facts = self._headers[path.name], state.sealed.get(first)
             if header is not None and facts is not None:
                 self._segment_set.add(Segment.from_record(path, fmt.checksum_seed(header.salt), facts))
             else:
                 self._load_unsealed(path, first, following, facts)
-            progress.observe(first - 1)
+            state.observe(first - 1)
 
     def _load_unsealed(self, path: Path, first: int, following: int | None, facts: SealRecord | None) -> None:
-        """A segment that was not sealed, or whose header is damaged."""
+        """Load a segment that was not sealed, or whose header is damaged."""
         limit = fmt.MAX_SEQUENCE if following is None else following - 1
         found = self._index(path, first, limit, facts)
         segment = found.segment
@@ -184,7 +186,7 @@ class _SegmentLoader:
             return
         self._segment_set.record_damage(segment, found, expected)
         segment.last = max(segment.last, expected)
-        if segment.last < segment.first:  # nothing was ever written to it; the next one has its name
+        if segment.last < segment.first:  # nothing was written to it, and the next segment gets its name
             self._files.unlink(segment.path)
             return
         if not segment.keep:
@@ -193,7 +195,7 @@ class _SegmentLoader:
         self._ledger.append(segment.to_record())
 
     def _index(self, path: Path, first: int, limit: int, facts: SealRecord | None) -> IndexResult:
-        """What is in it; where its salt cannot be read, with that of the salts in use that makes most sense."""
+        """Index a segment. If its salt is unreadable, use the salt in use that finds the most requests."""
         header = self._headers[path.name]
         if header is None:
             self._metrics.damaged_frames.inc()
@@ -205,29 +207,31 @@ class _SegmentLoader:
         return max(found, key=lambda indexed: indexed.segment.requests)
 
     def _expected_last(self, limit: int, following: int | None, facts: SealRecord | None) -> int:
-        """The last request that was on disk once, as far as anybody says so."""
+        """The last sequence known to have been on disk, from the segment's record, the next segment or the ledger."""
         if facts is not None:
             return facts.last
         return limit if following is not None else self._ledger.state.next_sequence - 1
 
 
 def _reconcile(context: JournalContext, segment_set: SegmentSet, state: BatchState) -> None:
-    """Make what the records say agree with the segments that there are."""
+    """Make the state agree with the segments that exist: drop from batches, and from what is retained, requests whose
+    segments are missing; restore when each finished segment was finished.
+    """
     ranges = [(segment.first, segment.last) for segment in segment_set.segments if segment.last >= segment.first]
     state.reconcile(ranges)
-    there = RangeSet(ranges)
-    for key, held in list(state.retained.items()):
-        if not all(there.covers(first, last) for first, last in held.batch.ranges):
-            del state.retained[key]
+    existing = RangeSet(ranges)
+    for batch_id, retained in list(state.retained.items()):
+        if not all(existing.covers(first, last) for first, last in retained.batch.ranges):
+            del state.retained[batch_id]
     now_ms, now = context.clock() // 10**6, context.monotonic()
     for segment in segment_set.segments:
         if state.finished.covers(segment.first, segment.last):
-            ended = state.finished_ms(segment.first, segment.last) or now_ms
-            segment.finished_at = now - min(max(now_ms - ended, 0) / 1000, context.limits.hold_s)
+            finished_ms = state.finished_ms(segment.first, segment.last) or now_ms
+            segment.finished_at = now - min(max(now_ms - finished_ms, 0) / 1000, context.limits.hold_s)
 
 
 def _recovered_state(segment_set: SegmentSet, state: BatchState, *, clean: bool) -> RecoveredState:
-    offered = (state.last_available(segment.first, segment.last) for segment in reversed(segment_set.segments))
-    last = next((sequence for sequence in offered if sequence is not None), 0)
-    held = [held.batch for held in state.retained.values()]
-    return RecoveredState(list(state.begun.values()), held, clean, last)
+    available = (state.last_available(segment.first, segment.last) for segment in reversed(segment_set.segments))
+    last = next((sequence for sequence in available if sequence is not None), 0)
+    batches = [retained.batch for retained in state.retained.values()]
+    return RecoveredState(list(state.begun.values()), batches, clean, last)

@@ -1,15 +1,15 @@
-"""Derived tables made anew from the spans and logs of a day: what `sluice repair` does.
+"""Rebuilds the derived tables of a day from its spans and logs (`sluice repair`).
 
-A batch brings its own derived rows (docs/codec.md 5). When parts of a table were lost and spans and logs refilled, the
-derived rows of those days no longer fit them, and this makes them again:
+A batch contains its own derived rows (docs/codec.md 5). When parts of a table were lost and spans and logs reinserted,
+the derived rows of those days no longer match, and are rebuilt:
 
-    Repair.look         whether all tables keep their rows themselves (no Distributed table, no view)
-    read.quiet          whether the day still receives rows: what is made while they come would not fit them either
-    pieces.of_day       the day in parts of a bounded size, by project and five minutes
-    statements          trace index and attribute keys, piece by piece in ClickHouse, into tables of the same shape
-    occurrences         errors, in Python, which alone knows their fingerprint: a piece in memory at a time
-    REPLACE PARTITION   at once, so that a reader sees the old rows or the new ones and never a gap
+    Repair.check_engines       are all tables of the MergeTree family (no Distributed table, no view)
+    Repair.repair_day          waits until the day receives no rows: rows derived meanwhile would not match either
+      split_day                divides the day into chunks of bounded size, by project and five minutes
+      statements               trace index and attribute keys, chunk by chunk in ClickHouse, into temporary tables
+      occurrence_rows          errors, in Python, which alone computes fingerprints: one chunk in memory at a time
+      REPLACE PARTITION        atomically, so that a reader sees the old rows or the new ones and never a gap
 
-What cannot be made again: `ingest_outcomes`, for rejected and refused items are nowhere else; and where a request had
-more exceptions than `max_exceptions`, its table had those up to the limit, and now has all.
+Not rebuilt: `ingest_outcomes`, because rejected and refused items are stored nowhere else. Where a request had more
+exceptions than `max_exceptions`, its table had those up to the limit, and has all of them after a repair.
 """

@@ -1,4 +1,4 @@
-"""A day of a table in pieces of a bounded size, along its sort key: project, then five minutes."""
+"""Divides a day of a table into chunks of bounded size, along its sort key: project, then five minutes."""
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import date
@@ -14,8 +14,8 @@ _LIMITS: Final = QueryLimits(max_seconds=3_600, max_result_rows=0)
 
 
 class Chunk(NamedTuple):
-    """Projects from `first` to `last` from `since` until before `until` (seconds since 1970); of these rows every one
-    whose hash is `share` of `shares`.
+    """Rows of the projects `first` to `last` from `since` up to and excluding `until` (seconds since 1970), of these
+    those whose hash modulo `shares` is `share`.
     """
 
     day: date
@@ -28,12 +28,12 @@ class Chunk(NamedTuple):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """As the statements name them."""
+        """The parameters of the statements, by name."""
         return self._asdict()
 
 
 class ChunkSizing(NamedTuple):
-    """Which rows of a day are cut into pieces, what one of them weighs, and how much a piece may (about)."""
+    """The rows of a day to divide (`condition`), the `weight` of a row, and about how much a chunk may weigh."""
 
     source: Source
     condition: str
@@ -42,43 +42,43 @@ class ChunkSizing(NamedTuple):
 
 
 async def split_day(clickhouse: ClickHouse, day: date, sizing: ChunkSizing) -> AsyncIterator[Chunk]:
-    """Small projects share a piece, a large one has its own, and five minutes that are too many are cut by a hash."""
+    """Small projects share a chunk, a large one has its own, and five minutes that weigh too much are split by hash."""
     midnight = (day - _EPOCH).days * SECONDS_PER_DAY
     tomorrow = midnight + SECONDS_PER_DAY
-    first = last = held = 0
+    first = last = chunk_weight = 0
     sql = weight_by_project(sizing.source, sizing.condition, sizing.weight)
     for project, size in await _read_weights(clickhouse, sql, {"day": day}):
-        if held and held + size > sizing.max_weight:
+        if chunk_weight and chunk_weight + size > sizing.max_weight:
             yield Chunk(day, first, last, midnight, tomorrow)
-            held = 0
+            chunk_weight = 0
         if size > sizing.max_weight:
-            async for piece in _split_project(clickhouse, day, project, sizing):
-                yield piece
+            async for chunk in _split_project(clickhouse, day, project, sizing):
+                yield chunk
         else:
-            first, last = (first if held else project), project
-            held += size
-    if held:
+            first, last = (first if chunk_weight else project), project
+            chunk_weight += size
+    if chunk_weight:
         yield Chunk(day, first, last, midnight, tomorrow)
 
 
 async def _split_project(clickhouse: ClickHouse, day: date, project: int, sizing: ChunkSizing) -> AsyncIterator[Chunk]:
-    since = until = held = 0
+    since = until = chunk_weight = 0
     sql = weight_by_bucket(sizing.source, sizing.condition, sizing.weight)
     for bucket, size in await _read_weights(clickhouse, sql, {"day": day, "project": project}):
-        if held and held + size > sizing.max_weight:
+        if chunk_weight and chunk_weight + size > sizing.max_weight:
             yield Chunk(day, project, project, since, until)
-            held = 0
+            chunk_weight = 0
         if size > sizing.max_weight:
             shares = -(-size // sizing.max_weight)
             for share in range(shares):
                 yield Chunk(day, project, project, bucket, bucket + BUCKET_S, share, shares)
         else:
-            since, until = (since if held else bucket), bucket + BUCKET_S
-            held += size
-    if held:
+            since, until = (since if chunk_weight else bucket), bucket + BUCKET_S
+            chunk_weight += size
+    if chunk_weight:
         yield Chunk(day, project, project, since, until)
 
 
 async def _read_weights(clickhouse: ClickHouse, sql: str, parameters: Mapping[str, Any]) -> list[tuple[int, int]]:
     rows = await clickhouse.query(sql, parameters, limits=_LIMITS)
-    return [(int(str(place)), int(str(weight))) for place, weight in rows]
+    return [(int(str(group)), int(str(weight))) for group, weight in rows]

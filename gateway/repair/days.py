@@ -1,4 +1,4 @@
-"""One day after the other: its derived tables are made beside the old ones, compared, and put in their place."""
+"""Repairs one day at a time: rebuilds derived rows in temporary tables, compares them, and replaces the old ones."""
 
 import asyncio
 import secrets
@@ -18,10 +18,10 @@ from proto.storage.tables import ATTRIBUTE_KEYS, ERROR_OCCURRENCES, TRACE_INDEX
 
 DERIVED_TABLES: Final = (TRACE_INDEX.name, ATTRIBUTE_KEYS.name, ERROR_OCCURRENCES.name)
 CHUNK_ROWS: Final = 2_000_000  # that ClickHouse groups at once
-CHUNK_BYTES: Final = 16 * 2**20  # of texts that are in this process at once; as Python objects some times as much
-QUIET_S: Final = 10.0  # how long a day has no new rows before it is read; derived rows follow theirs within two
+CHUNK_BYTES: Final = 16 * 2**20  # of texts in this process at once; as Python objects they take several times as much
+QUIET_S: Final = 10.0  # without new rows before a day is read; derived rows follow their items within two seconds
 MAX_ATTEMPTS: Final = 3
-LEFTOVER_AGE_S: Final = 86_400  # a table of a repair that was killed; none takes so long
+LEFTOVER_AGE_S: Final = 86_400  # of a temporary table that a killed repair left; no repair takes so long
 _PREFIX: Final = "repair_"
 
 _LIMITS: Final = QueryLimits(max_seconds=3_600, max_result_rows=0)
@@ -43,15 +43,15 @@ _LEFTOVERS_SQL: Final = (
 
 
 class UnsupportedEngine(StartupError):
-    """Tables that are made otherwise than a repair can deal with; the message is one sentence for an operator."""
+    """The engine of a table does not support a repair; the message is for the operator."""
 
 
 class DayStillWritten(Exception):
-    """The day got rows while it was repaired; what was made would not fit them."""
+    """The day received rows during its repair, so the rebuilt rows do not match."""
 
 
 class TableChange(NamedTuple):
-    """A derived table of a day: its rows, and what they add up to, before and after."""
+    """A derived table of a day: the number of its rows and their total, before and after."""
 
     day: date
     table: str
@@ -62,8 +62,8 @@ class TableChange(NamedTuple):
 
 
 class Repair:
-    """Makes the derived rows of a day anew. `replace` False: only shows what would become of them. Of a project's day
-    `keys_per_day` attribute keys are named, those of most spans (0: all).
+    """Rebuilds the derived rows of a day; without `replace` only reports the changes. Per project and day it lists the
+    `keys_per_day` attribute keys of most spans (0: all).
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class Repair:
         self._sleep = sleep
 
     async def check_engines(self) -> None:
-        """Raises OtherEngine unless every table keeps its rows itself. Nothing may be made before: one that is made as
-        a Distributed table is one more door to the live rows, and a view has no partitions.
+        """Raises UnsupportedEngine unless every table is of the MergeTree family. Call it before anything else: a table
+        created like a Distributed one would write to the live rows, and a view has no partitions.
         """
         found = await self._read(_ENGINES_SQL, tables=[*(source.table for source in ITEM_SOURCES), *DERIVED_TABLES])
         others = [f"{name} ({engine})" for name, engine in found if not str(engine).endswith("MergeTree")]
@@ -95,31 +95,31 @@ class Repair:
             )
 
     async def drop_leftovers(self) -> None:
-        """Drop the tables of a repair that was killed."""
+        """Drop temporary tables, older than LEFTOVER_AGE_S, of a repair that was killed."""
         found = await self._read(_LEFTOVERS_SQL, prefix=_PREFIX, age=LEFTOVER_AGE_S)
         for (name,) in found:
             await self._clickhouse.command(f"DROP TABLE IF EXISTS {name}")
 
     async def repair_day(self, day: date) -> list[TableChange]:
-        """One day; nothing for one without spans and logs. Raises StillWritten."""
+        """Repair one day; returns no changes for one without spans and logs. Raises DayStillWritten."""
         for _ in range(MAX_ATTEMPTS):
             before = await self._wait_until_quiet(day)
             if not sum(before):
                 return []
-            async with self._temporary_tables() as (*made, every_key):
-                await self._fill_tables(day, made, every_key)
+            async with self._temporary_tables() as (*temporary, every_key):
+                await self._fill_tables(day, temporary, every_key)
                 changes = [
-                    await self._compare(day, table, name) for table, name in zip(DERIVED_TABLES, made, strict=True)
+                    await self._compare(day, table, name) for table, name in zip(DERIVED_TABLES, temporary, strict=True)
                 ]
                 if before == await self._count_items(day):
                     if self._replace:
-                        await self._replace_partitions(day, made, changes)
+                        await self._replace_partitions(day, temporary, changes)
                     if before == await self._count_items(day):
                         return changes
         raise DayStillWritten(f"{day} still gets spans or logs; repair it when nothing writes to it.")
 
     async def _wait_until_quiet(self, day: date) -> list[int]:
-        """How many items the day has, once that stays so."""
+        """Wait until the day receives no items for `quiet_s`; returns its number of items by table."""
         count = await self._count_items(day)
         while self._quiet_s and sum(count):
             await self._sleep(self._quiet_s)
@@ -134,7 +134,7 @@ class Repair:
 
     @asynccontextmanager
     async def _temporary_tables(self) -> AsyncIterator[list[str]]:
-        """Empty tables of the shape of the derived ones, and one for all attribute keys; dropped in the end."""
+        """Create empty tables like the derived ones, and one for all attribute keys; drop them on exit."""
         suffix = secrets.token_hex(4)
         names = [*(f"{_PREFIX}{table}_{suffix}" for table in DERIVED_TABLES), f"{_PREFIX}every_key_{suffix}"]
         try:
@@ -145,13 +145,13 @@ class Repair:
             for name in names:
                 await self._clickhouse.command(f"DROP TABLE IF EXISTS {name}")
 
-    async def _fill_tables(self, day: date, made: Sequence[str], every_key: str) -> None:
-        traces, keys, errors = made
+    async def _fill_tables(self, day: date, temporary: Sequence[str], every_key: str) -> None:
+        traces, keys, errors = temporary
         for source in ITEM_SOURCES:
-            async for piece in self._chunks(source, day):
-                await self._insert(statements.trace_rows(source, traces), piece)
-        async for piece in self._chunks(SPAN_SOURCE, day):
-            await self._insert(statements.key_rows(every_key if self._keys_per_day else keys), piece)
+            async for chunk in self._chunks(source, day):
+                await self._insert(statements.trace_rows(source, traces), chunk)
+        async for chunk in self._chunks(SPAN_SOURCE, day):
+            await self._insert(statements.key_rows(every_key if self._keys_per_day else keys), chunk)
         if self._keys_per_day:
             sql = statements.named_key_rows(every_key, keys)
             await self._clickhouse.command(sql, {"most": self._keys_per_day}, _STATEMENT_SETTINGS)
@@ -168,30 +168,30 @@ class Repair:
 
     async def _insert_occurrences(self, source: Source, sql: str, day: date, into: str) -> None:
         condition, weight = statements.EXCEPTION_CONDITIONS[source.table], statements.row_bytes(source)
-        async for piece in split_day(self._clickhouse, day, ChunkSizing(source, condition, weight, CHUNK_BYTES)):
-            rows = await self._clickhouse.query(sql, piece.parameters, limits=_LIMITS)
+        async for chunk in split_day(self._clickhouse, day, ChunkSizing(source, condition, weight, CHUNK_BYTES)):
+            rows = await self._clickhouse.query(sql, chunk.parameters, limits=_LIMITS)
             found = list(occurrence_rows(source.table, map(ExceptionSource._make, rows)))
             if found:
                 block = write_block(ERROR_OCCURRENCES, found)
                 await self._clickhouse.insert(into, ERROR_OCCURRENCES.column_names, block, token=secrets.token_hex(16))
 
-    async def _insert(self, sql: str, piece: Chunk) -> None:
+    async def _insert(self, sql: str, chunk: Chunk) -> None:
         settings: dict[str, str | int | float] = {
             **_STATEMENT_SETTINGS,
             "insert_deduplication_token": secrets.token_hex(16),
         }
-        await self._clickhouse.command(sql, piece.parameters, settings)
+        await self._clickhouse.command(sql, chunk.parameters, settings)
 
-    async def _compare(self, day: date, table: str, made: str) -> TableChange:
+    async def _compare(self, day: date, table: str, temporary: str) -> TableChange:
         (before,) = await self._read(statements.total_of_day(table, table), day=day)
-        (after,) = await self._read(statements.total_of_day(made, table), day=day)
+        (after,) = await self._read(statements.total_of_day(temporary, table), day=day)
         return TableChange(day, table, *(int(str(number)) for number in (*before, *after)))
 
-    async def _replace_partitions(self, day: date, made: Sequence[str], changes: Sequence[TableChange]) -> None:
-        for table, name, change in zip(DERIVED_TABLES, made, changes, strict=True):
+    async def _replace_partitions(self, day: date, temporary: Sequence[str], changes: Sequence[TableChange]) -> None:
+        for table, name, change in zip(DERIVED_TABLES, temporary, changes, strict=True):
             if change.rows_after:
                 await self._clickhouse.command(f"ALTER TABLE {table} REPLACE PARTITION '{day}' FROM {name}")
-            elif change.rows_before:  # ClickHouse takes no empty partition for a replacement
+            elif change.rows_before:  # ClickHouse does not replace a partition with an empty one
                 await self._clickhouse.command(f"ALTER TABLE {table} DROP PARTITION '{day}'")
 
     async def _read(self, sql: str, **parameters: object) -> list[tuple[object, ...]]:

@@ -1,8 +1,8 @@
-"""Error occurrences out of stored spans and logs: what the decoder found in the request, found again in the rows.
+"""Extracts error occurrences from stored spans and logs: the same that the decoder found in the request.
 
-A span's exceptions are its events of that name, whose attributes are JSON values; of a log record they are attributes,
-whose texts are stored as they are. Told apart is everything but a map of the one key `bytesValue`, which is read as the
-bytes that the codec writes in the same way.
+The exceptions of a span are its events of that name, whose attributes are JSON values; those of a log record are
+attributes, whose texts are stored unchanged. All values are distinguishable except a map with the single key
+`bytesValue`, which is read as bytes because the codec writes those in the same way.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,20 +18,20 @@ from proto.storage.tables import LOGS, SPANS
 EXCEPTION_EVENT: Final = "exception"
 _EXCEPTION_KEYS: Final = ("exception.type", "exception.message", "exception.stacktrace")
 _SOURCES: Final = {SPANS.name: "span", LOGS.name: "log"}
-# Number of an occurrence within its batch: of its row, the event, the table. Distinct for as many events of a span.
+# An occurrence's number within its batch is made of its row, event and table. Distinct for up to 256 events of a span.
 _EVENTS_PER_ROW: Final = 256
 _MAX_UINT32: Final = 2**32
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """What of an event in the column `events` makes it an exception."""
+    """The fields of an event in the column `events` that an exception is read from."""
 
     name: str
     attributes: dict[str, Any] = {}
 
 
 class ExceptionSource(NamedTuple):
-    """A row that may hold exceptions, as the statements `raising_spans` and `raising_logs` give it."""
+    """A row that may have exceptions, as `spans_with_exceptions` and `logs_with_exceptions` select it."""
 
     project_id: int
     time_ns: int
@@ -51,18 +51,18 @@ _events_decoder = msgspec.json.Decoder(list[StoredEvent])
 
 
 def occurrence_rows(table: str, rows: Iterable[ExceptionSource]) -> Iterator[tuple[object, ...]]:
-    """Rows of `error_occurrences`. Each bears the batch of its item, and a number of its own in that."""
+    """Rows of `error_occurrences`. Each has the batch id of its item, and a number that is unique in the batch."""
     known: dict[tuple[str, str, str], bytes] = {}
     for row in rows:
         for number, texts in enumerate(_exceptions_of(table, row)):
-            print_ = known.get(texts)
-            if print_ is None:
-                print_ = known[texts] = fingerprint(*texts)
+            digest = known.get(texts)
+            if digest is None:
+                digest = known[texts] = fingerprint(*texts)
             raised = RaisedException(
                 row.time_ns, row.trace_id, row.span_id, *texts, row.service_name, row.environment, row.release
             )
-            place = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % _MAX_UINT32
-            yield occurrence_row(row.project_id, raised, print_, _SOURCES[table], row.batch_id, place)
+            occurrence = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % _MAX_UINT32
+            yield occurrence_row(row.project_id, raised, digest, _SOURCES[table], row.batch_id, occurrence)
 
 
 def _exceptions_of(table: str, row: ExceptionSource) -> Iterator[tuple[str, str, str]]:
@@ -76,7 +76,7 @@ def _exceptions_of(table: str, row: ExceptionSource) -> Iterator[tuple[str, str,
 
 
 def canonical_text(value: object) -> str:
-    """The text of an attribute value (docs/codec.md 2) from its JSON form."""
+    """The text form of an attribute value (docs/codec.md 2), from its JSON form."""
     match value:
         case str():
             text = value

@@ -1,4 +1,4 @@
-"""What ClickHouse is asked for when derived tables are made anew. Pure texts; `{name:Type}` is bound by the engine."""
+"""The SQL that rebuilds derived tables. Pure functions; ClickHouse binds parameters written `{name:Type}`."""
 
 from typing import Final, NamedTuple
 
@@ -27,7 +27,7 @@ class Source(NamedTuple):
 ITEM_SOURCES: Final = (Source(SPANS.name, "start_time"), Source(LOGS.name, "time"))
 SPAN_SOURCE, LOG_SOURCE = ITEM_SOURCES
 
-# What says in one number how much is in a derived table, however its rows are merged.
+# One number for the content of a derived table that does not depend on how far its rows are merged.
 _TOTAL_COLUMNS: Final = {
     TRACE_INDEX.name: "sum(items)",
     ATTRIBUTE_KEYS.name: "sum(spans)",
@@ -39,7 +39,7 @@ _DAY_COLUMNS: Final = {
     ERROR_OCCURRENCES.name: "toDate(time)",
 }
 
-# The spans and logs that an exception may be found in; whether one is, the stored attributes say.
+# Selects spans and logs that may have an exception; the stored attributes decide whether they have one.
 EXCEPTION_CONDITIONS: Final = {
     SPANS.name: """position(events, '"name":"exception"') > 0""",
     LOGS.name: "severity_number >= 17"
@@ -50,19 +50,19 @@ _TEXT_BYTES: Final = {
     LOGS.name: "length(attributes['exception.type']) + length(attributes['exception.message'])"
     " + length(attributes['exception.stacktrace'])",
 }
-_ROW_BYTES: Final = 300  # of a row without its texts, in Python
+_ROW_BYTES: Final = 300  # memory of a row in Python, without its texts
 
 EVERY_ROW: Final = "1"
-ROW_WEIGHT: Final = "1"  # the weight of a row where rows are counted
+ROW_WEIGHT: Final = "1"  # the weight of a row when chunks are sized by rows
 
 
 def row_bytes(source: Source) -> str:
-    """The weight of a row where its texts are read."""
+    """The weight of a row, in bytes, when its texts are read."""
     return f"{_TEXT_BYTES[source.table]} + {_ROW_BYTES}"
 
 
 def weight_by_project(source: Source, condition: str, weight: str) -> str:
-    """Projects of a day in order, with the sum of their weights."""
+    """Projects of a day in order, with the total weight of their rows."""
     return (
         f"SELECT project_id, sum({weight}) FROM {source.table} WHERE {_on_day(source)} AND {condition}"
         " GROUP BY project_id ORDER BY project_id"
@@ -70,7 +70,7 @@ def weight_by_project(source: Source, condition: str, weight: str) -> str:
 
 
 def weight_by_bucket(source: Source, condition: str, weight: str) -> str:
-    """Five minutes of one project's day in order (seconds since 1970), with the sum of their weights."""
+    """Five-minute buckets of one project's day in order (seconds since 1970), with the total weight of their rows."""
     return (
         f"SELECT toUnixTimestamp(toStartOfFiveMinutes({source.time})) AS bucket, sum({weight}) FROM {source.table}"
         f" WHERE project_id = {{project:UInt64}} AND {_on_day(source)} AND {condition} GROUP BY bucket ORDER BY bucket"
@@ -78,17 +78,17 @@ def weight_by_bucket(source: Source, condition: str, weight: str) -> str:
 
 
 def rows_of_day(source: Source) -> str:
-    """How many items the day has."""
+    """The number of items of the day."""
     return f"SELECT count() FROM {source.table} WHERE {_on_day(source)}"
 
 
 def total_of_day(table: str, derived: str) -> str:
-    """Rows of `table`, which has the shape of the table `derived`, and what they add up to."""
+    """Number and total of a day's rows of `table`, which has the columns of the table `derived`."""
     return f"SELECT count(), {_TOTAL_COLUMNS[derived]} FROM {table} WHERE {_DAY_COLUMNS[derived]} = {{day:Date}}"
 
 
 def trace_rows(source: Source, into: str) -> str:
-    """The trace index of one piece."""
+    """Inserts the trace index of one chunk."""
     signal = SIGNAL_SPANS if source == SPAN_SOURCE else SIGNAL_LOGS
     time = source.time
     return (
@@ -100,9 +100,9 @@ def trace_rows(source: Source, into: str) -> str:
 
 
 def key_rows(into: str) -> str:
-    """The attribute keys of one piece: how many spans carry each, under all its names, and how many as a number.
+    """Inserts the attribute keys of one chunk: how many spans have each, under all its names, and how many as a number.
 
-    Spans whose lists of types, resource and scope are the same are counted before the lists are taken apart.
+    Spans with the same lists of types, resource and scope are counted together before the lists are split.
     """
     return f"""INSERT INTO {into} (project_id, bucket, key, spans, numeric)
 SELECT project_id, bucket, name.1 AS key, sum(alike), sum(alike * name.2)
@@ -141,7 +141,9 @@ GROUP BY project_id, bucket, key"""
 
 
 def named_key_rows(all_keys: str, into: str) -> str:
-    """Of the attribute keys of a day, all in the table `made`, those of most spans of each project; the rest as one."""
+    """Inserts, of a day's attribute keys in the table `all_keys`, those of most spans of each project, and the rest as
+    one key.
+    """
     return f"""INSERT INTO {into} (project_id, bucket, key, spans, numeric)
 SELECT
     project_id,
@@ -161,12 +163,12 @@ GROUP BY project_id, bucket, named"""
 
 
 def spans_with_exceptions() -> str:
-    """Spans of one piece with an event that may be an exception."""
+    """Spans of one chunk with an event that may be an exception."""
     return _rows_with_exceptions(SPAN_SOURCE, "events, '', ''")
 
 
 def logs_with_exceptions() -> str:
-    """Log records of one piece that carry an exception, with its texts."""
+    """Log records of one chunk that have an exception, with its texts."""
     texts = ", ".join(f"attributes['exception.{name}']" for name in ("type", "message", "stacktrace"))
     return _rows_with_exceptions(LOG_SOURCE, texts)
 
@@ -193,13 +195,13 @@ def _in_chunk(source: Source) -> str:
 
 
 def _own_names() -> str:
-    """Of a span's own attributes: key, and whether it is a finite number."""
+    """A span's own attributes: key, and whether the value is a finite number."""
     number = f"{_TYPE_TAG} = 'i' OR ({_TYPE_TAG} = 'd' AND NOT has(infinite, {_KEY}))"
     return f"arrayMap(entry -> ({_KEY}, {number}), {_entries('attribute_types')})"
 
 
 def _listed_names(column: str, prefix: str) -> str:
-    """The same of a resource or scope, whose list has the texts as well."""
+    """The same for a resource or scope, whose list also has the texts."""
     number = f"{_TYPE_TAG} = 'i' OR ({_TYPE_TAG} = 'd' AND substring(entry, {_AFTER_KEY} + 2) NOT IN {_INFINITE})"
     return f"arrayMap(entry -> (concat('{prefix}', {_KEY}), {number}), {_entries(column)})"
 
@@ -210,7 +212,7 @@ def _entries(column: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    """`text` as it was before it was marked."""
+    """Reverses the escaping of `text` in such a list."""
     for escaped, plain in (("A", "01"), ("B", "02"), ("C", "03")):
         text = rf"replaceAll({text}, '\x03{escaped}', '\x{plain}')"
     return text

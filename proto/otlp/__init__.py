@@ -1,6 +1,7 @@
-"""OTLP in, ClickHouse columns out: pure functions between bytes and values (docs/codec.md).
+"""The OTLP codec: pure functions from export requests to ClickHouse insert blocks (docs/codec.md).
 
-A request in JSON becomes protobuf (`json.to_protobuf`); `codec.decode` makes columns of it under a `policy.Policy`,
-each item accepted or rejected for one reason; `codec.build_blocks` makes insert blocks of a batch of such requests.
-`responses` says what the client is told. The decoder is the `kernel` where it was built, else the `reference`.
+`codec.decode` decodes a protobuf request into columns under a `policy.Policy`, and accepts each item or rejects it for
+one reason. `codec.decode_json` does the same for OTLP/JSON: the kernel converts it to protobuf, and `json.to_protobuf`
+converts what the kernel does not read. `codec.build_blocks` builds the insert blocks of a batch of decoded requests.
+`responses` builds the response to the client. The decoder is `kernel` if it was built, otherwise `reference`.
 """

@@ -1,4 +1,4 @@
-"""The decoder in force: the kernel where it was built, else the reference, which gives the same (docs/codec.md)."""
+"""The active decoder: the kernel if it was built, otherwise the reference, with the same results (docs/codec.md)."""
 
 import importlib
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from proto.otlp.policy import Block, DecodedPayload, FieldFaults, Policy, Signal
 
 
 class NamedKeySet(Protocol):
-    """The keys that the roll-up names (`proto.otlp.reference.named`); each decoder has its own."""
+    """The attribute keys that the roll-up names (`proto.otlp.reference.named`); each decoder has its own class."""
 
 
 def _load() -> ModuleType:
@@ -28,17 +28,17 @@ KERNEL: Final = _decoder.__name__ == "proto.otlp.kernel"
 def decode(
     signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int, faults: FieldFaults | None = None
 ) -> DecodedPayload:
-    """One export request, `body` in OTLP's protobuf encoding. Raises DecodeError when it is refused as a whole.
+    """Decode one export request, `body` in OTLP's protobuf encoding. Raises DecodeError if the request is refused.
 
-    `faults`: its items that are rejected already.
+    `faults`: items of the request that are rejected already.
     """
     decoded: DecodedPayload = _decoder.decode(signal, body, project_id, policy, now_ns, faults)
     return decoded
 
 
 class PythonReadLimit(NamedTuple):
-    """How much of a body in OTLP/JSON Python may read, at a twentieth of the speed: bytes of all items that the kernel
-    leaves to it, and of one of them.
+    """How much of an OTLP/JSON body Python may read, at a twentieth of the speed: bytes of all items that the kernel
+    leaves to Python, and bytes of one such item.
     """
 
     total_bytes: int
@@ -46,8 +46,8 @@ class PythonReadLimit(NamedTuple):
 
 
 def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> DecodedPayload:
-    """One export request, `body` in OTLP/JSON. Raises DecodeError when it is refused as a whole; items with a faulty
-    field are rejected. Reads all of it, however much must be read in Python.
+    """Decode one export request, `body` in OTLP/JSON. Raises DecodeError if the request is refused; rejects items with
+    an invalid field. There is no limit to how much is read in Python.
     """
     decoded = _decode_by_kernel(PythonReadLimit(len(body), len(body)), signal, body, project_id, policy, now_ns)
     return decoded if decoded is not None else decode_json_in_python(signal, body, project_id, policy, now_ns)
@@ -56,9 +56,9 @@ def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, no
 def decode_json_within(
     left: PythonReadLimit, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
 ) -> DecodedPayload | None:
-    """As `decode_json`, or None when more than `left` of it were read in Python.
+    """Like `decode_json`, but returns None if Python would have to read more than `left`.
 
-    That is all of it where the kernel was not built, else what the kernel leaves: items, or a body as a whole
+    Python reads everything if the kernel was not built, otherwise what the kernel leaves: items, or a complete body
     (docs/codec.md section 6).
     """
     decoded = _decode_by_kernel(left, signal, body, project_id, policy, now_ns)
@@ -78,14 +78,14 @@ def _decode_by_kernel(
 
 
 def decode_json_in_python(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> DecodedPayload:
-    """The same, all of it converted in Python."""
+    """Like `decode_json`, but Python converts the complete body to protobuf."""
     converted = to_protobuf(signal, body, policy)
     return decode(signal, converted.body, project_id, policy, now_ns, converted.faults)
 
 
 def estimate_json_memory(body: bytes, policy: Policy, left: PythonReadLimit | None) -> int:
-    """How many bytes of memory reading `body` in OTLP/JSON takes besides it, at most (`python -m benchmarks.codec
-    memory`): within `left`, that is by the kernel and one item at a time in Python, or, None, all of it in Python.
+    """Upper bound of the memory in bytes that reading `body` in OTLP/JSON takes in addition to the body (`python -m
+    benchmarks.codec memory`). With `left`: read by the kernel, and one item at a time in Python. None: all in Python.
     """
     objects = min(_count_objects(body), policy.max_parts)
     if left is None:
@@ -95,21 +95,21 @@ def estimate_json_memory(body: bytes, policy: Policy, left: PythonReadLimit | No
 
 
 class _MemoryCost(NamedTuple):
-    """Bytes of memory for each body, each of its bytes, and each opening brace in it."""
+    """Bytes of memory per body, per byte of it, and per opening brace in it."""
 
     base_bytes: int
     per_byte: int
     per_object: int
 
     def estimate(self, nbytes: int, objects: int) -> int:
-        """For so many bytes with so many braces."""
+        """Bytes of memory for a body of `nbytes` with `objects` opening braces."""
         return self.base_bytes + self.per_byte * nbytes + self.per_object * objects
 
 
 _READ_BY_KERNEL: Final = _MemoryCost(16 * 2**20, 4, 80)
 _READ_IN_PYTHON: Final = _MemoryCost(16 * 2**20, 9, 160 if KERNEL else 540)
 _ITEM: Final = _READ_IN_PYTHON._replace(base_bytes=0)
-_SMALLEST_OBJECT: Final = 3  # bytes, with the comma that parts it from the next
+_SMALLEST_OBJECT: Final = 3  # bytes, including the comma before the next one
 _STEP: Final = 2**20
 
 
@@ -117,18 +117,19 @@ def _count_objects(body: bytes) -> int:
     if KERNEL:
         counted: int = _decoder.count_objects(body)
         return counted
-    return sum(body.count(b"{", at, at + _STEP) for at in range(0, len(body), _STEP))  # others get a turn in between
+    # In steps, so that other threads can run in between.
+    return sum(body.count(b"{", at, at + _STEP) for at in range(0, len(body), _STEP))
 
 
 def new_named_keys(per_batch: int, per_day: int) -> NamedKeySet:
-    """What `build_blocks` is told to limit keys by, one for a process (`proto.otlp.reference.named`)."""
+    """The state by which `build_blocks` limits attribute keys, one per process (`proto.otlp.reference.named`)."""
     named: NamedKeySet = _decoder.NamedKeys(per_batch, per_day)
     return named
 
 
 def build_blocks(decoded: Sequence[DecodedPayload], batch_id: int, named: NamedKeySet | None = None) -> list[Block]:
-    """One batch: a block per table and day of what these requests left, in the order given. The roll-up of keys has
-    those that are `named`, or all.
+    """The insert blocks of one batch: one per table and day, from these requests in the order given. The roll-up of
+    attribute keys contains the `named` keys, or all keys for None.
     """
     blocks: list[Block] = _decoder.build_blocks(decoded, batch_id, named)
     return blocks

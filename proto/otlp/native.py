@@ -1,8 +1,8 @@
 """Blocks in ClickHouse's Native format, for the column types of `proto.storage.tables`.
 
-A block is the number of columns and of rows as varints, then per column its name, its type and its data. A column that
-holds a LowCardinality somewhere begins its data with that serialization's version. Nothing is written for the rows of a
-LowCardinality column that has none. https://clickhouse.com/docs/interfaces/formats/Native
+A block is the number of columns and of rows as varints, then per column its name, its type and its data. The data of a
+column with a LowCardinality in its type begins with the version of that serialization. A LowCardinality column without
+rows has no further data. https://clickhouse.com/docs/interfaces/formats/Native
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any, Final
 from proto.otlp.protobuf_writer import varint
 from proto.storage.tables import Column, Table
 
-# ClickHouse's type -> struct code. Dates and times are written as the integers that stand for them:
+# ClickHouse type -> struct code. Dates and times are written as integers:
 # days (Date), seconds (DateTime), ticks (DateTime64).
 _NUMBERS: Final = {
     "UInt8": "B",
@@ -30,33 +30,34 @@ _MAP: Final = re.compile(r"Map\((.+?), (.+)\)")
 _LOW_CARDINALITY: Final = "LowCardinality(String)"
 
 _DICTIONARY_VERSION: Final = struct.pack("<Q", 1)
-_HAS_ADDITIONAL_KEYS: Final = 1 << 9  # the keys come with the block,
-_NEED_UPDATE_DICTIONARY: Final = 1 << 10  # and replace those of any block before it
-_INDEXES: Final = ((1 << 8, 0, "B"), (1 << 16, 1, "H"), (1 << 32, 2, "I"))  # up to so many keys: index type, its code
+_HAS_ADDITIONAL_KEYS: Final = 1 << 9  # the block contains the dictionary,
+_NEED_UPDATE_DICTIONARY: Final = 1 << 10  # which replaces that of previous blocks
+# Maximum number of keys, index type, struct code.
+_INDEXES: Final = ((1 << 8, 0, "B"), (1 << 16, 1, "H"), (1 << 32, 2, "I"))
 
 
 def write_block(table: Table, rows: Sequence[Sequence[object]]) -> list[bytes]:
-    """`rows` of cells in the order of `table.columns`, as pieces of one Native block; see `write_columns` for cells."""
+    """One Native block, in pieces, from rows of cells in the order of `table.columns`; cells as for `write_columns`."""
     cells = list(zip(*rows, strict=True)) if rows else [()] * len(table.columns)
     return write_columns(table.columns, cells, len(rows))
 
 
 def write_columns(columns: Sequence[Column], cells: Sequence[Sequence[Any]], rows: int) -> list[bytes]:
-    """One Native block from a sequence of `rows` cells per column: a head, then a piece per column.
+    """One Native block, in pieces, from a sequence of `rows` cells per column: the header, then one piece per column.
 
-    Cells are `int`, `float`, `bytes` or `str` (written as UTF-8); a Map's are mappings or sequences of pairs.
-    Raises ValueError for a cell that its type cannot hold or a column of another length.
+    Cells are `int`, `float`, `bytes` or `str` (written as UTF-8), and mappings or sequences of pairs for a Map.
+    Raises ValueError for a cell that does not fit its type, or a column of another length.
     """
     pieces = [varint(len(columns)) + varint(rows)]
     for column, values in zip(columns, cells, strict=True):
         if len(values) != rows:
             raise ValueError(f"column {column.name} has {len(values)} cells in a block of {rows} rows")
-        head = _string(column.name) + _string(column.type)
+        header = _string(column.name) + _string(column.type)
         try:
             data = _prefix(column.type) + _data(column.type, values) if rows else b""
         except (struct.error, TypeError, ValueError) as error:
             raise ValueError(f"column {column.name} ({column.type}): {error}") from error
-        pieces.append(head + data)
+        pieces.append(header + data)
     return pieces
 
 
@@ -100,23 +101,23 @@ def _fixed(values: Sequence[bytes], size: int) -> bytes:
 
 
 def _low_cardinality(values: Sequence[str | bytes]) -> bytes:
-    """Keys in order of first appearance, then an index per row, as wide as the number of keys needs."""
+    """Keys in order of first appearance, then an index per row, of the width that the number of keys requires."""
     if not values:
         return b""
     keys: dict[bytes, int] = {}
-    places = [keys.setdefault(_bytes(value), len(keys)) for value in values]
-    index_type, code = next((number, code) for most, number, code in _INDEXES if len(keys) <= most)
+    indexes = [keys.setdefault(_bytes(value), len(keys)) for value in values]
+    index_type, code = next((number, code) for max_keys, number, code in _INDEXES if len(keys) <= max_keys)
     return b"".join(
         (
             struct.pack("<QQ", _HAS_ADDITIONAL_KEYS | _NEED_UPDATE_DICTIONARY | index_type, len(keys)),
             *map(_string, keys),
-            struct.pack(f"<Q{len(places)}{code}", len(places), *places),
+            struct.pack(f"<Q{len(indexes)}{code}", len(indexes), *indexes),
         )
     )
 
 
 def _maps(key_type: str, value_type: str, values: Sequence[Mapping[Any, Any] | Sequence[tuple[Any, Any]]]) -> bytes:
-    """Where each row's entries end, then all keys, then all values."""
+    """The end of the entries of each row, then all keys, then all values."""
     ends: list[int] = []
     pairs: list[tuple[Any, Any]] = []
     for value in values:

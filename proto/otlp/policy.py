@@ -1,4 +1,7 @@
-"""What a decoder is told and what it answers: limits and policy in, counts and columns out. See docs/codec.md."""
+"""The interface of the decoders: the policy and its limits, reasons of rejection, and the decoded request.
+
+See docs/codec.md.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -54,7 +57,7 @@ SENSITIVE_WORDS: Final = (
 
 
 class ItemRejection(StrEnum):
-    """Why an item was rejected: exactly one per rejected item."""
+    """Why an item was rejected: exactly one reason per rejected item."""
 
     INVALID_TRACE_ID = "invalid_trace_id"
     INVALID_SPAN_ID = "invalid_span_id"
@@ -63,13 +66,13 @@ class ItemRejection(StrEnum):
     START_TIME_TOO_OLD = "start_time_too_old"
     TIME_IN_FUTURE = "time_in_future"
     TIME_TOO_OLD = "time_too_old"
-    INVALID_FIELD = "invalid_field"  # OTLP/JSON: something in the item that its field cannot hold
-    INVALID_RESOURCE = "invalid_resource"  # the same in the resource that it belongs to
-    INVALID_SCOPE = "invalid_scope"
+    INVALID_FIELD = "invalid_field"  # OTLP/JSON: the item has a value that its field cannot hold
+    INVALID_RESOURCE = "invalid_resource"  # OTLP/JSON: the same in its resource
+    INVALID_SCOPE = "invalid_scope"  # OTLP/JSON: the same in its scope
 
 
 class ItemModification(StrEnum):
-    """What was changed in accepted items; an item counts once for each that holds."""
+    """How accepted items were modified; an item counts once for each kind of modification."""
 
     TRUNCATED = "truncated"
     REPAIRED = "repaired"
@@ -80,7 +83,7 @@ class ItemModification(StrEnum):
 
 
 class RequestRejection(StrEnum):
-    """Why a whole request cannot be decoded."""
+    """Why a request is refused by the decoder."""
 
     MALFORMED = "malformed"
     TOO_DEEP = "too_deep"
@@ -90,7 +93,7 @@ class RequestRejection(StrEnum):
 
 
 class DecodeError(Exception):
-    """The request as a whole is refused; `reason` says why, the message names the limit or the fault."""
+    """The complete request is refused. The message names the limit or the fault."""
 
     def __init__(self, reason: RequestRejection, message: str) -> None:
         super().__init__(message)
@@ -99,7 +102,7 @@ class DecodeError(Exception):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits in force for one request. Sizes are bytes of UTF-8; times are nanoseconds. Journals record it."""
+    """The limits for one request. Sizes are bytes of UTF-8, times nanoseconds. The journal records it."""
 
     max_items: int = 50_000
     max_parts: int = 2_000_000
@@ -111,23 +114,23 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_events: int = 128
     max_links: int = 128
     max_exceptions: int = 4096
-    # 0: no limit. So it is for the policies of journals from before there was one.
+    # 0: no limit, as in journals that were written before these limits existed.
     max_resource_bytes: int = 0
     max_scope_bytes: int = 0
     max_repeated_bytes: int = 0
     max_future_ns: int = 3600 * 10**9
-    retention_ns: int = 30 * NANOS_PER_DAY  # 0: keep for ever, then nothing before the year 2000 is taken
+    retention_ns: int = 30 * NANOS_PER_DAY  # 0: unlimited; items before the year 2000 are rejected anyway
     sensitive_words: tuple[str, ...] = SENSITIVE_WORDS
 
     def min_time_ns(self, now_ns: int) -> int:
-        """The oldest time that is accepted at `now_ns`."""
+        """The earliest accepted time at `now_ns`, in nanoseconds since 1970."""
         if self.retention_ns == 0:
             return YEAR_2000_NS
         return max(now_ns - self.retention_ns, YEAR_2000_NS)
 
 
 def decode_error(reason: RequestRejection, policy: Policy) -> DecodeError:
-    """The error for `reason`, its message naming the limit of `policy` that was passed."""
+    """The error for `reason`; its message names the limit of `policy` that was exceeded."""
     messages = {
         RequestRejection.MALFORMED: "The body is not a well-formed protobuf message of its kind.",
         RequestRejection.TOO_DEEP: (
@@ -146,13 +149,13 @@ def decode_error(reason: RequestRejection, policy: Policy) -> DecodeError:
 
 
 class FieldFaults:
-    """Items of one request in OTLP/JSON that are rejected before protobuf is made of the others."""
+    """Items of one OTLP/JSON request that are rejected before the others are converted to protobuf."""
 
     __slots__ = ("first", "rejected")
 
     def __init__(self) -> None:
-        self.rejected: Counter[str] = Counter()  # by Reason
-        self.first = ""  # where the first fault is and what is wrong there
+        self.rejected: Counter[str] = Counter()  # by ItemRejection
+        self.first = ""  # location and description of the first fault
 
     def add(self, reason: ItemRejection, items: int, fault: str) -> None:
         if items:
@@ -161,7 +164,7 @@ class FieldFaults:
 
 
 class RaisedException(NamedTuple):
-    """An exception found in an accepted item, as it is stored (scrubbed, truncated)."""
+    """An exception in an accepted item, as stored (scrubbed, truncated)."""
 
     time_ns: int
     trace_id: bytes  # 16 bytes, zeros for a log record without one
@@ -175,7 +178,9 @@ class RaisedException(NamedTuple):
 
 
 class Block(NamedTuple):
-    """One insert: the rows of `table` on `day` (days since 1970-01-01) as Native bytes in pieces, never joined."""
+    """One insert: the rows of `table` of one `day` (days since 1970-01-01) as pieces of Native bytes, which are not
+    joined.
+    """
 
     table: str
     day: int
@@ -184,7 +189,7 @@ class Block(NamedTuple):
 
 
 class DecodedPayload(Protocol):
-    """One request, decoded: every item is accepted or rejected for one reason."""
+    """One decoded request: every item is accepted, or rejected for one reason."""
 
     @property
     def signal(self) -> Signal: ...
@@ -194,30 +199,30 @@ class DecodedPayload(Protocol):
     def accepted(self) -> int: ...
     @property
     def days(self) -> Sequence[int]:
-        """Days of the accepted items (since 1970-01-01), ascending: each becomes a block of its own."""
+        """Days of the accepted items (since 1970-01-01), ascending: each day becomes a separate block."""
 
     @property
     def symbols(self) -> int:
-        """About how many distinct keys and names its rows have: what dictionaries of an insert grow by. The two
-        decoders may differ here.
+        """Approximate number of distinct keys and names in its rows, by which the dictionaries of an insert grow. The
+        two decoders may differ here.
         """
 
     def large_origins(self, over: int) -> Mapping[int, int]:
-        """Of the resources and scopes, as they are stored, that have more than so many bytes: their sizes by a hash of
-        64 bits, which is another in each process.
+        """Sizes in bytes of the stored resources and scopes that exceed `over` bytes, by a 64-bit hash, which differs
+        between processes.
         """
 
     @property
     def rejected(self) -> Mapping[str, int]:
-        """Rejected items by `Reason`; only reasons that occurred."""
+        """Number of rejected items by `ItemRejection`; only reasons that occurred."""
 
     @property
     def first_fault(self) -> str:
-        """Of a request in OTLP/JSON: where the first value is that its field cannot hold, and why; empty for none."""
+        """For OTLP/JSON: location and description of the first value that its field cannot hold; empty if none."""
 
     @property
     def modified(self) -> Mapping[str, int]:
-        """Accepted items by `Modification`; only those that occurred."""
+        """Number of accepted items by `ItemModification`; only modifications that occurred."""
 
     @property
     def exceptions(self) -> Sequence[RaisedException]: ...
@@ -225,4 +230,4 @@ class DecodedPayload(Protocol):
     def exceptions_over_limit(self) -> int: ...
     @property
     def nbytes(self) -> int:
-        """About how much memory the columns hold, for budgets; the two decoders may differ here."""
+        """Approximate memory of the columns in bytes, for budgets; the two decoders may differ here."""

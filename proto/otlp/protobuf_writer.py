@@ -1,4 +1,4 @@
-"""Writing protobuf's wire format: fields as bytes, to be joined into messages.
+"""Writes protobuf's wire format: fields as bytes, which callers join into messages.
 
 https://protobuf.dev/programming-guides/encoding/
 """
@@ -12,7 +12,7 @@ _DOUBLE: Final = struct.Struct("<d")
 
 
 def varint(value: int) -> bytes:
-    """An unsigned number below 2^64, seven bits a byte, least significant first."""
+    """An unsigned number below 2^64: seven bits per byte, least significant first."""
     if value < 0x80:
         return _SMALL[value]
     out = bytearray()
@@ -28,7 +28,7 @@ _SHORT: Final = [[bytes((number << 3 | 2, size)) for size in range(0x80)] for nu
 
 
 def varint_field(number: int, value: int) -> bytes:
-    """An integer, enum or boolean; a negative number takes the ten bytes of its two's complement."""
+    """An integer, enum or boolean; a negative number is encoded as the ten bytes of its two's complement."""
     return varint(number << 3) + varint(value & 0xFFFFFFFFFFFFFFFF)
 
 

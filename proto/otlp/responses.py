@@ -1,4 +1,4 @@
-"""What an OTLP/HTTP server answers: export responses and `google.rpc.Status`, in protobuf and in JSON.
+"""OTLP/HTTP response bodies: export responses and `google.rpc.Status`, in protobuf and in JSON.
 
 https://opentelemetry.io/docs/specs/otlp/#otlphttp-response. Counts in JSON are numbers.
 """
@@ -15,14 +15,14 @@ Media = Literal["protobuf", "json"]
 
 CONTENT_TYPES: Final[Mapping[Media, str]] = {"protobuf": "application/x-protobuf", "json": "application/json"}
 
-MAX_MESSAGE: Final = 1024  # characters; keeps an answer far below the 4 MiB that clients read
+MAX_MESSAGE: Final = 1024  # characters; keeps a response far below the 4 MiB that clients read
 
 _BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
 _ITEMS: Final[Mapping[Signal, tuple[str, str]]] = {
     "traces": ("rejectedSpans", "spans"),
     "logs": ("rejectedLogRecords", "log records"),
 }
-# google/rpc/code.proto, by the HTTP status that stands for it.
+# The codes of google/rpc/code.proto by HTTP status.
 _CODES: Final[Mapping[int, int]] = {
     400: 3,  # INVALID_ARGUMENT
     401: 16,  # UNAUTHENTICATED
@@ -31,7 +31,7 @@ _CODES: Final[Mapping[int, int]] = {
     405: 12,  # UNIMPLEMENTED
     408: 4,  # DEADLINE_EXCEEDED
     409: 10,  # ABORTED
-    413: 3,  # INVALID_ARGUMENT: sending it again would not help
+    413: 3,  # INVALID_ARGUMENT: a retry would not help
     415: 3,
     429: 8,  # RESOURCE_EXHAUSTED
     500: 13,  # INTERNAL
@@ -43,15 +43,15 @@ _UNKNOWN: Final = 2
 
 
 class Violation(NamedTuple):
-    """One field of a request that is wrong: google.rpc.BadRequest.FieldViolation."""
+    """An invalid field of a request: google.rpc.BadRequest.FieldViolation."""
 
     field: str
     description: str
 
 
 def export_response(signal: Signal, media: Media, rejected: Mapping[str, int], first_fault: str = "") -> bytes:
-    """The body of a 200. `rejected` counts items by reason; nothing rejected leaves `partial_success` unset.
-    `first_fault` says where to look, where there are faults in JSON.
+    """The body of a 200 response. `rejected` counts items by reason; without rejected items `partial_success` is unset.
+    `first_fault` locates the first invalid field of a JSON request.
     """
     count = sum(rejected.values())
     if count == 0:
@@ -64,7 +64,7 @@ def export_response(signal: Signal, media: Media, rejected: Mapping[str, int], f
 
 
 def rejection_message(signal: Signal, rejected: Mapping[str, int], first_fault: str = "") -> str:
-    """`3 spans rejected: invalid_trace_id 2, invalid_field 1 (first fault: resourceSpans[0]...kind: ...)`, the most
+    """`3 spans rejected: invalid_trace_id 2, invalid_field 1 (first fault: resourceSpans[0]...kind: ...)`, most
     frequent reason first.
     """
     reasons = sorted(rejected.items(), key=lambda entry: (-entry[1], entry[0]))
@@ -82,7 +82,7 @@ def rpc_code(status: int) -> int:
 
 
 def status_protobuf(status: int, message: str, violations: Sequence[Violation] = ()) -> bytes:
-    """google.rpc.Status, with a google.rpc.BadRequest in its details when fields are named."""
+    """google.rpc.Status, with a google.rpc.BadRequest in its details if there are `violations`."""
     out = varint_field(1, rpc_code(status)) + bytes_field(2, _short(message).encode())
     if violations:
         fields = (
@@ -97,7 +97,7 @@ def status_protobuf(status: int, message: str, violations: Sequence[Violation] =
 def status_json(
     status: int, message: str, violations: Sequence[Violation] = (), error: Mapping[str, object] | None = None
 ) -> bytes:
-    """google.rpc.Status in JSON; `error`, the envelope's inner object, goes in beside it."""
+    """google.rpc.Status in JSON; `error`, the inner object of the error envelope, is added as the member `error`."""
     body: dict[str, object] = {"code": rpc_code(status), "message": _short(message)}
     if violations:
         fields = [{"field": field, "description": _short(description)} for field, description in violations]

@@ -1,27 +1,27 @@
-"""The ClickHouse tables as writers and readers see them: column names and Native types, in insert order.
+"""The ClickHouse tables: column names and Native types, in insert order.
 
-The DDL is `sql/*.sql`; a test holds the two together. `SimpleAggregateFunction(f, T)` columns are written as T.
+The DDL is `sql/*.sql`; a test compares the two. `SimpleAggregateFunction(f, T)` columns are written as T.
 """
 
 from typing import Final, NamedTuple
 
 
 class Column(NamedTuple):
-    """One column of an insert block: its name and the ClickHouse type of the bytes that follow it."""
+    """One column of an insert block: its name and the ClickHouse type of its data."""
 
     name: str
     type: str
 
 
 class Table(NamedTuple):
-    """A table, its columns in insert order, and the column whose UTC day names the partition."""
+    """A table and its columns in insert order."""
 
     name: str
     columns: tuple[Column, ...]
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names in insert order."""
+        """The names of the columns, in insert order."""
         return tuple(column.name for column in self.columns)
 
 
@@ -36,7 +36,7 @@ LOW_CARDINALITY: Final = "LowCardinality(String)"
 NANOS: Final = "DateTime64(9, 'UTC')"
 TEXT_MAP: Final = "Map(LowCardinality(String), String)"
 
-# What spans and logs share, in the same order in both tables.
+# The columns that spans and logs share, in the same order in both tables.
 _SHARED_COLUMNS: Final = (
     Column("service_name", LOW_CARDINALITY),
     Column("environment", LOW_CARDINALITY),
@@ -162,7 +162,7 @@ ERROR_OCCURRENCES: Final = Table(
     ),
 )
 
-# The key of `attribute_keys` under which all stand that are not named. No real key is spelled so: those are UTF-8.
+# The key of `attribute_keys` that stands for all keys that are not named. It is not UTF-8, so no real key is equal.
 UNNAMED_KEYS: Final = b"\xff"
 
 TABLES: Final = (SPANS, LOGS, TRACE_INDEX, ATTRIBUTE_KEYS, INGEST_OUTCOMES, ERROR_OCCURRENCES)

@@ -1,14 +1,16 @@
-"""What many spans together say. Each module is one endpoint: what it is asked, its plan, its reads, its answer.
+"""Analysis of many spans at once. Each endpoint module has its request, `plan`, `read` and response.
 
-attributes   which keys spans carry, and which of them hold numbers
-    carried      the same of lists of attributes that many spans share
-aggregate    figures of groups of spans, over time
-    buckets      the steps of time of a series
-    figures      what a figure is as JSON, and what it is where there are no spans
-compare      what is different about the spans of a spike
-    pairs        which values its spans have, and how often both sides have them
-    dictionaries the same of own fields, resources and scopes, whose columns are dictionaries
-    catalogue    where the keys of attributes are found
-    scores       what follows from the counts
-ceiling      the newest part of a window that has no more spans than may be looked at
+attributes                which keys spans carry, and which of them are numeric
+  attribute_usage         computes that from attribute lists that many spans share
+aggregate                 aggregates of groups of spans, over time
+  time_buckets            the time buckets of a series
+  aggregate_json          aggregates as JSON, and their values without spans
+compare                   what distinguishes the spans of a spike
+  cohort_sizes            the number of spans of both cohorts, and the sampling rate
+  comparison              values that the reads of a comparison share
+  candidate_pairs         which values the spike's spans have, and how often both cohorts have them
+  low_cardinality_pairs   the same for built-in fields, resources and scopes, whose columns are dictionaries
+  key_index               in which locations attribute keys occur
+  significance            the statistics computed from the counts
+scan_limit                the newest part of a window within the scan limit
 """

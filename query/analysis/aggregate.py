@@ -1,11 +1,12 @@
-"""Figures of groups of spans, over time: POST .../explore/spans/aggregate (specification 4.2).
+"""Aggregates of groups of spans, over time: POST .../explore/spans/aggregate (specification 4.2).
 
-    plan   a body -> time, filters, function, keys, interval; every fault of it at once                       -> 400
-    read   the newest part of the window with no more spans than may be looked at (`ceiling`)
-           groups and their series from one scan; of very many cells the groups first, then the series of those shown
-    answer rows -> JSON, zero-filled
+    plan              body -> time, filters, function, keys, interval; reports all faults at once             -> 400
+    read              the newest part of the window within the scan limit (`scan_limit`);
+                      groups and their series from one scan; if there are too many cells, first the groups, then the
+                      series of those shown
+    encode_response   rows -> JSON, zero-filled
 
-The figures are exact for the part that `range` names, up to the rounding of doubles.
+The values are exact for the part of the window that `range` shows, up to the rounding of doubles.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +47,7 @@ Value = Annotated[JsonNumber, Meta(extra_json_schema={"type": ["number", "null"]
 
 
 class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """Which figures, of which spans. null means what absence means."""
+    """The function, and the spans to aggregate. null means the same as absent."""
 
     # Specification 4.2.
 
@@ -62,7 +63,7 @@ class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel
 
 
 class Group(msgspec.Struct):
-    """`group`: null for the spans without the key. `count`: its spans, whatever the function looks at."""
+    """`group`: null for the spans without the key. `count`: its spans, whether or not they have the field."""
 
     group: str | None
     value: Value
@@ -70,7 +71,7 @@ class Group(msgspec.Struct):
 
 
 class Point(msgspec.Struct):
-    """What starts in the interval that begins at `bucket`, as far as `range` goes."""
+    """The spans that start in the interval that begins at `bucket`, within `range`."""
 
     bucket: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
     value: Value
@@ -78,14 +79,14 @@ class Point(msgspec.Struct):
 
 
 class Series(msgspec.Struct):
-    """A point for every interval of the range."""
+    """One point for every interval of the range."""
 
     group: str | None
     points: list[Point]
 
 
 class Limits(msgspec.Struct, rename="camel"):
-    """The ceilings of this service."""
+    """The limits of this service."""
 
     max_scan_rows: int
     max_series: int
@@ -93,7 +94,7 @@ class Limits(msgspec.Struct, rename="camel"):
 
 
 class Aggregate(msgspec.Struct, rename="camel"):
-    """The figures of the spans in `range`: of each group as a whole, and over time."""
+    """The aggregates of the spans in `range`: for each group as a whole, and over time."""
 
     # Specification 4.2, exactly its keys.
 
@@ -112,7 +113,7 @@ class Aggregate(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class AggregatePlan:
-    """A request that can be answered. `minutes`: the interval of the series."""
+    """A validated request. `interval_minutes`: the interval of the series."""
 
     request: AggregateRequest
     filters: tuple[Filter, ...]
@@ -130,7 +131,9 @@ class AggregatePlan:
 
 
 class GroupRow(NamedTuple):
-    """A group as the engine gives it: its steps are (number, spans, figure), `groups` is how many there are."""
+    """A group as ClickHouse returns it: its buckets are (number, spans, value), `group_count` is the
+    number of groups.
+    """
 
     key: GroupKey
     spans: int
@@ -143,14 +146,14 @@ _NO_SPANS: Final = GroupRow(None, 0, None, (), 1)
 
 
 class AggregateResult(NamedTuple):
-    """The part of the window that was looked at, and the groups to show."""
+    """The part of the window that was scanned, and the groups to show."""
 
     scan_window: ScanWindow
     rows: Sequence[GroupRow]
 
 
 def plan(raw: bytes, now_ns: int) -> AggregatePlan:
-    """BadRequest names every offending field of the body."""
+    """Validate the body; BadRequest names every offending field."""
     issues = Issues()
     request = decode_with_placeholders(AggregateRequest, raw, {"fn": "count"}, issues)
     planned = None if request is None else _build_plan(request, now_ns, issues)
@@ -163,10 +166,10 @@ def plan(raw: bytes, now_ns: int) -> AggregatePlan:
 def _build_plan(request: AggregateRequest, now_ns: int, issues: Issues) -> AggregatePlan | None:
     window = time_range(request.from_, request.to, request.hours).resolve(now_ns, "body", issues)
     filters = check_filters(request.filters or (), FILTERS_PATH, issues)
-    tests = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
+    resolved = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
     _check_keys(request, issues)
     minutes = None if window is None else _interval_minutes(request, window, issues)
-    return None if window is None or minutes is None else AggregatePlan(request, filters, tests, window, minutes)
+    return None if window is None or minutes is None else AggregatePlan(request, filters, resolved, window, minutes)
 
 
 def _check_keys(request: AggregateRequest, issues: Issues) -> None:
@@ -188,58 +191,60 @@ def _interval_minutes(request: AggregateRequest, window: Window, issues: Issues)
 
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: AggregatePlan) -> AggregateResult:
-    """The groups that are to be shown, with their steps. Raises StoreErrors."""
-    part = await scan_limit.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
-    if not part.spans:
-        return AggregateResult(part, ())
+    """The groups to show, with their time buckets. Raises StoreErrors."""
+    scan_window = await scan_limit.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
+    if not scan_window.spans:
+        return AggregateResult(scan_window, ())
     subjects = [each for each in (plan.subject, plan.group_by) if each is not None]
     subjects += [each.subject for each in plan.conditions]
     statement = Aggregation(
         project_id=project_id,
-        existing_attributes=await store.find_existing_attributes(project_id, part.window, subjects),
-        window=part.window,
+        existing_attributes=await store.find_existing_attributes(project_id, scan_window.window, subjects),
+        window=scan_window.window,
         conditions=plan.conditions,
         fn=plan.request.fn,
         subject=plan.subject,
         group_by=plan.group_by,
-        buckets=time_buckets(part.window, plan.interval_minutes),
+        buckets=time_buckets(scan_window.window, plan.interval_minutes),
         limit=plan.request.limit or DEFAULT_LIMIT,
     )
     try:
         rows = await store.rows(statement, max_groups=settings.max_group_cardinality)
     except QueryTooLarge:
         rows = await _two_pass(store, statement)
-    return AggregateResult(part, [GroupRow._make(row) for row in rows])
+    return AggregateResult(scan_window, [GroupRow._make(row) for row in rows])
 
 
 async def _two_pass(store: ReadStore, statement: Aggregation) -> list[tuple[Any, ...]]:
-    """The same rows. The first scan holds every group but no steps, the second the steps of the groups shown."""
-    parts = {field.name: getattr(statement, field.name) for field in fields(GroupRanking) if field.name != "limit"}
-    ranked = await store.rows(GroupRanking(**parts, limit=statement.limit))
+    """The same rows in two scans: the first has every group but no buckets, the second the buckets of
+    the groups shown.
+    """
+    common = {field.name: getattr(statement, field.name) for field in fields(GroupRanking) if field.name != "limit"}
+    ranked = await store.rows(GroupRanking(**common, limit=statement.limit))
     if not ranked:
         return []
     groups = () if statement.group_by is None else tuple(row[0] for row in ranked)
-    series = dict(await store.rows(GroupSeries(**parts, buckets=statement.buckets, groups=groups)))
+    series = dict(await store.rows(GroupSeries(**common, buckets=statement.buckets, groups=groups)))
     return [(*row[:3], series.get(row[0], ()), row[3]) for row in ranked]
 
 
 def encode_response(plan: AggregatePlan, result: AggregateResult, settings: QuerySettings) -> bytes:
-    """The answer as JSON."""
-    request, part = plan.request, result.scan_window
+    """The response as JSON."""
+    request, scan_window = plan.request, result.scan_window
     rows = result.rows if plan.group_by is not None or result.rows else (_NO_SPANS,)
     groups = [_group(row, plan) for row in rows]
     group_count = rows[0].group_count if rows else 0
-    begins = bucket_labels(part.window, plan.interval_minutes)
-    series = [Series(group.group, _points(row.buckets, begins, plan)) for group, row in zip(groups, rows, strict=True)]
+    labels = bucket_labels(scan_window.window, plan.interval_minutes)
+    series = [Series(group.group, _points(row.buckets, labels, plan)) for group, row in zip(groups, rows, strict=True)]
     body = Aggregate(
         fn=request.fn,
         field=request.field,
         group_by=request.group_by,
-        range=Range(format_timestamp(part.window.from_ns), format_timestamp(part.window.to_ns)),
+        range=Range(format_timestamp(scan_window.window.from_ns), format_timestamp(scan_window.window.to_ns)),
         groups=groups,
         series=series[: settings.max_series],
-        scanned=part.spans,
-        scan_truncated=part.truncated,
+        scanned=scan_window.spans,
+        scan_truncated=scan_window.truncated,
         group_count=group_count,
         groups_truncated=group_count > len(groups),
         limits=Limits(settings.max_scan_rows, settings.max_series, settings.max_group_cardinality),
@@ -247,22 +252,22 @@ def encode_response(plan: AggregatePlan, result: AggregateResult, settings: Quer
     return msgspec.json.encode(body)
 
 
-def _group(row: GroupRow, asked: AggregatePlan) -> Group:
-    return Group(group_text(row.key, asked.group_by), _value(row.value, row.spans, asked), row.spans)
+def _group(row: GroupRow, plan: AggregatePlan) -> Group:
+    return Group(group_text(row.key, plan.group_by), _value(row.value, row.spans, plan), row.spans)
 
 
-def _points(steps: Sequence[tuple[int, int, Any]], begins: Sequence[str], asked: AggregatePlan) -> list[Point]:
-    found: Mapping[int, tuple[int, int, Any]] = {step[0]: step for step in steps}
+def _points(buckets: Sequence[tuple[int, int, Any]], labels: Sequence[str], plan: AggregatePlan) -> list[Point]:
+    bucket_by_number: Mapping[int, tuple[int, int, Any]] = {bucket[0]: bucket for bucket in buckets}
     points = []
-    for number, begin in enumerate(begins):
-        _, spans, figure = found.get(number, (number, 0, None))
-        points.append(Point(begin, _value(figure, spans, asked), spans))
+    for number, label in enumerate(labels):
+        _, spans, value = bucket_by_number.get(number, (number, 0, None))
+        points.append(Point(label, _value(value, spans, plan), spans))
     return points
 
 
-def _value(figure: Any, spans: int, asked: AggregatePlan) -> JsonNumber:
-    fn = asked.request.fn
-    return to_json(figure, fn, asked.subject) if spans else empty_value(fn)
+def _value(value: Any, spans: int, plan: AggregatePlan) -> JsonNumber:
+    fn = plan.request.fn
+    return to_json(value, fn, plan.subject) if spans else empty_value(fn)
 
 
 def _subject(key: str | None) -> Subject | None:

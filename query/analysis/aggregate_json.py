@@ -1,4 +1,4 @@
-"""Figures as JSON: counts are integers, durations milliseconds to the nanosecond, numbers of attributes doubles."""
+"""Aggregates as JSON: counts are integers, durations milliseconds to the nanosecond, values of attributes doubles."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ JsonNumber = int | float | msgspec.Raw | None
 
 
 def to_json(value: Any, fn: Fn, subject: Subject | None) -> JsonNumber:
-    """A figure as it came from the engine; None where there was nothing to make it of."""
+    """Convert a value from ClickHouse; None if there was nothing to aggregate."""
     if value is None:
         return None
     if fn in (Fn.COUNT, Fn.COUNT_UNIQUE):
@@ -25,12 +25,12 @@ def to_json(value: Any, fn: Fn, subject: Subject | None) -> JsonNumber:
 
 
 def empty_value(fn: Fn) -> int | None:
-    """The figure of a group or a step without spans."""
+    """The value of a group or a time bucket without spans."""
     return 0 if fn in _ZERO_WHEN_EMPTY else None
 
 
 def group_text(group: GroupKey, subject: Subject | None) -> str | None:
-    """A group as it came from the engine in the text that filters take; None for the spans without it."""
+    """The text of a group from ClickHouse, as filters take it; None for the spans without the key."""
     if group is None or not isinstance(subject, Field):
         return group if isinstance(group, str) else None
     if subject.optional and (not any(group) if isinstance(group, bytes) else not group):

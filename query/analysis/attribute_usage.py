@@ -1,4 +1,4 @@
-"""What spans carry, told by the lists that they share: each distinct list is taken apart once for all of its spans."""
+"""Counts attribute keys by the lists that spans share: each distinct list is parsed once for all of its spans."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -11,11 +11,11 @@ RESOURCE_PREFIX: Final = "resource."
 _SCOPE_PREFIX: Final = "scope."
 _NUMERIC_LETTERS: Final = frozenset("id")
 
-_NumericByKey = Mapping[str, bool]  # whether the value is a number, by name
+_NumericByKey = Mapping[str, bool]  # by key: whether the value is a number
 
 
 class AttributeSet(NamedTuple):
-    """Spans of equal lists. Those of resource and scope have no texts, and doubles that are not finite as type s."""
+    """Spans with equal lists. Those of resource and scope have no texts, and non-finite doubles have type s."""
 
     attribute_types: str
     resource: str
@@ -26,7 +26,7 @@ class AttributeSet(NamedTuple):
 
 
 class AttributeUsage(NamedTuple):
-    """Spans that carry a name, and those where it is a number. Every double of a span itself counts as one."""
+    """Spans that carry a key, and those where it is a number. Every double of a span itself counts as a number."""
 
     spans: int
     numbers: int
@@ -37,34 +37,36 @@ class AttributeUsage(NamedTuple):
 
 
 class _SetKeys(NamedTuple):
-    """What one list gives: by the names in `attributes` of the API, and by what follows `resource.` in these."""
+    """The keys of one list: as named in `attributes` of the API, and those among them that begin with `resource.`,
+    without it.
+    """
 
     keys: _NumericByKey
     resource_keys: _NumericByKey
 
 
 def count_usage(lists: Iterable[AttributeSet], shared: Collection[str] | None = None) -> dict[str, AttributeUsage]:
-    """The spans of each name of `attributes` of the API; or of each of `shared`, as filters find it: a span that has
-    none of its name is asked for `resource.<name>`.
+    """Count the spans of each key of `attributes` of the API; or of each of `shared`, as filters match it: for a span
+    that does not have the key, `resource.<key>` counts.
     """
     own, resource, scope = (_set_parser(prefix, shared) for prefix in ("", RESOURCE_PREFIX, _SCOPE_PREFIX))
     sums = _UsageSums()
-    for rest, group in _group_by_resource_scope(lists).items():
-        its = resource(rest.resource)
-        named = {**_scope_keys(rest, shared), **scope(rest.scope).keys, **its.keys}
-        inherited = {**its.resource_keys, **named}
+    for origin, group in _group_by_resource_scope(lists).items():
+        resource_part = resource(origin.resource)
+        named = {**_scope_keys(origin, shared), **scope(origin.scope).keys, **resource_part.keys}
+        inherited = {**resource_part.resource_keys, **named}
         sums.add(inherited, sum(spans for _, spans in group))
         for text, spans in group:
-            mine = own(text)
-            beneath = {name: number for name, number in mine.resource_keys.items() if name not in named}
-            found = {**beneath, **mine.keys}
+            own_part = own(text)
+            own_resource_keys = {name: number for name, number in own_part.resource_keys.items() if name not in named}
+            found = {**own_resource_keys, **own_part.keys}
             sums.add(found, spans)
             sums.add({name: inherited[name] for name in found.keys() & inherited.keys()}, -spans)
     return sums.usage()
 
 
 class _ResourceScope(NamedTuple):
-    """What spans have from their resource and scope."""
+    """The lists that spans have from their resource and scope."""
 
     resource: str
     scope: str
@@ -73,16 +75,16 @@ class _ResourceScope(NamedTuple):
 
 
 def _group_by_resource_scope(lists: Iterable[AttributeSet]) -> dict[_ResourceScope, list[tuple[str, int]]]:
-    """The lists of spans themselves, with how many have them."""
+    """The lists of spans themselves, with their number of spans, by resource and scope."""
     found = dict[_ResourceScope, list[tuple[str, int]]]()
     for each in lists:
-        rest = _ResourceScope(each.resource, each.scope, each.has_scope_name, each.has_scope_version)
-        found.setdefault(rest, []).append((each.attribute_types, each.spans))
+        origin = _ResourceScope(each.resource, each.scope, each.has_scope_name, each.has_scope_version)
+        found.setdefault(origin, []).append((each.attribute_types, each.spans))
     return found
 
 
 class _UsageSums:
-    """Spans and numbers by name."""
+    """Spans and numeric spans by key."""
 
     def __init__(self) -> None:
         self._spans = defaultdict[str, int](int)
@@ -99,32 +101,32 @@ class _UsageSums:
 
 
 def double_resource_keys(lists: Iterable[AttributeSet]) -> set[str]:
-    """What follows `resource.` in the keys of doubles that are of spans themselves."""
+    """The keys of doubles of spans themselves that begin with `resource.`, without that prefix."""
     texts = {each.attribute_types for each in lists if BEFORE_KEY + RESOURCE_PREFIX in each.attribute_types}
     keys = (key for text in texts for key, letter, _ in parse_attributes(text) if letter == "d")
     return {key.removeprefix(RESOURCE_PREFIX) for key in keys if key.startswith(RESOURCE_PREFIX)}
 
 
 def _set_parser(prefix: str, shared: Collection[str] | None) -> Callable[[str], _SetKeys]:
-    """Takes a list apart whose keys have `prefix` in the API, each distinct one once."""
+    """A parser of lists whose keys have `prefix` in the API; it parses each distinct list once."""
 
     @cache
-    def part(text: str) -> _SetKeys:
+    def parse_set(text: str) -> _SetKeys:
         found = {prefix + key: letter in _NUMERIC_LETTERS for key, letter, _ in parse_attributes(text)}
         if shared is None:
             return _SetKeys(found, {})
-        under = {
+        resource_keys = {
             name.removeprefix(RESOURCE_PREFIX): number
             for name, number in found.items()
             if name.startswith(RESOURCE_PREFIX)
         }
-        return _SetKeys(_restrict_to(found, shared), _restrict_to(under, shared))
+        return _SetKeys(_restrict_to(found, shared), _restrict_to(resource_keys, shared))
 
-    return part
+    return parse_set
 
 
-def _scope_keys(rest: _ResourceScope, shared: Collection[str] | None) -> _NumericByKey:
-    columns = {"scope.name": rest.has_scope_name, "scope.version": rest.has_scope_version}
+def _scope_keys(origin: _ResourceScope, shared: Collection[str] | None) -> _NumericByKey:
+    columns = {"scope.name": origin.has_scope_name, "scope.version": origin.has_scope_version}
     found = {name: False for name, present in columns.items() if present}
     return found if shared is None else _restrict_to(found, shared)
 

@@ -1,14 +1,15 @@
 """Which keys spans carry: GET .../explore/attributes (specification 4.2).
 
     plan   from, to, hours -> a window                                                                        -> 400
-    read   attribute keys: whole five minutes from the roll-up, the rest of the window from the lists of its spans
-           a tally of the spans: how many have each own field, and the keys that are found in two places while these
-           are few; many are counted from the lists of all spans. Of very many keys those are counted that an estimate
-           in bounded memory takes for the most frequent, in whole five minutes and by the roll-up alone
+    read   attribute keys: complete five-minute buckets from the roll-up, the rest of the window from attribute lists;
+           one count over the spans: how many have each built-in field, and each key found in two locations while
+           these are few; if they are many, they are counted from the lists of all spans. Of too many keys only those
+           are counted that an estimate in bounded memory considers the most frequent, in complete buckets and from
+           the roll-up alone
            -> the keys as filters take them, those of most spans first
 
-A key counts the spans that the filter `exists` finds with it: as soon as any span carries `host` itself, those with
-`resource.host` count for `host` too.
+The count of a key is the number of spans that the filter `exists` finds with it: as soon as any span has `host` itself,
+spans with `resource.host` count for `host` too.
 """
 
 import asyncio
@@ -44,21 +45,20 @@ from query.statements import (
 )
 from query.statements.window import BUCKET, Window
 
-_MAX_QUERIED_SUBJECTS: Final = (
-    16  # a subject costs a tally about 1 ms of planning, and a span of lists as much as 16 of them
-)
+# A subject adds about 1 ms of planning to the count; reading the lists costs as much as 16 subjects.
+_MAX_QUERIED_SUBJECTS: Final = 16
 _MAX_RECHECKED: Final = 16
-_MAX_ATTRIBUTE_SETS: Final = 20_000  # distinct ones that are taken apart for one answer
-_MAX_ATTRIBUTE_SET_BYTES: Final = 8 * 2**20  # about a second of the processor
-_MAX_GROUP_BY_KEYS: Final = 200_000  # keys, or lists of them, that the engine counts each of for one answer
+_MAX_ATTRIBUTE_SETS: Final = 20_000  # distinct sets that are parsed for one response
+_MAX_ATTRIBUTE_SET_BYTES: Final = 8 * 2**20  # about a second of CPU time
+_MAX_GROUP_BY_KEYS: Final = 200_000  # keys, or lists of them, that ClickHouse counts individually for one response
 _DOUBLE_MARKER: Final = f"{AFTER_KEY}d{BEFORE_KEY}"
 _OPTIONAL: Final = tuple(field for field in SPANS.fields.values() if field.optional)
 _NO_USAGE: Final = AttributeUsage(0, 0)
-_UNNAMED: Final = ""  # of the roll-up: what spans carry under keys that it does not name
+_UNNAMED: Final = ""  # in the roll-up: attributes whose keys it does not name
 
 
 class Key(msgspec.Struct, rename="camel"):
-    """What a filter or a group takes as its key. `numeric`: for all of these spans it is a finite number."""
+    """A key for filters and groups. `numeric`: its value is a finite number in all of these spans."""
 
     key: str
     spans: Count
@@ -66,7 +66,7 @@ class Key(msgspec.Struct, rename="camel"):
 
 
 class Keys(msgspec.Struct, rename="camel"):
-    """Own fields and attributes, those of most spans first, then by key."""
+    """Built-in fields and attributes, those of most spans first, then by key."""
 
     # Specification 4.2.
 
@@ -74,14 +74,14 @@ class Keys(msgspec.Struct, rename="camel"):
 
 
 class AttributeKeysResult(NamedTuple):
-    """The answer, and whether there are more attributes than it has."""
+    """The response, and whether there are more attributes than it shows."""
 
     keys: Keys
     truncated: bool
 
 
 class _AttributeCounts(NamedTuple):
-    """Spans that carry `name`, and those where it is a number; the same of `resource.<name>`."""
+    """Spans that carry `name`, and those where it is a number; the same for `resource.<name>`."""
 
     name: str
     spans: int
@@ -99,7 +99,7 @@ class _AttributeCounts(NamedTuple):
 
 
 def plan(query: Mapping[str, str], now_ns: int) -> Window:
-    """The window that is asked for; BadRequest names each offending parameter."""
+    """The requested window; BadRequest names each offending parameter."""
     issues = Issues()
     window = parse_time_range(query, issues).resolve(now_ns, "query", issues)
     issues.raise_if_any()
@@ -109,33 +109,35 @@ def plan(query: Mapping[str, str], now_ns: int) -> Window:
 
 
 async def read(store: ReadStore, project_id: int, window: Window, max_keys: int) -> AttributeKeysResult:
-    """The own fields that any span has, and at most `max_keys` attributes. Raises StoreErrors."""
-    carried, cut = await _read_attributes(store, project_id, window, max_keys + 1)
-    cut, carried = cut or len(carried) > max_keys, carried[:max_keys]
-    alone, shared = (
-        [each for each in carried if not each.resource_spans],
-        [each for each in carried if each.resource_spans],
+    """The built-in fields that any span has, and at most `max_keys` attributes. Raises StoreErrors."""
+    counts_by_attribute, truncated = await _read_attributes(store, project_id, window, max_keys + 1)
+    truncated, counts_by_attribute = truncated or len(counts_by_attribute) > max_keys, counts_by_attribute[:max_keys]
+    own_only, shared = (
+        [each for each in counts_by_attribute if not each.resource_spans],
+        [each for each in counts_by_attribute if each.resource_spans],
     )
-    lists = await _read_attribute_sets(store, project_id, window) if len(shared) > _MAX_QUERIED_SUBJECTS else None
-    if lists is None:
-        cut, shared = cut or len(shared) > _MAX_QUERIED_SUBJECTS, shared[:_MAX_QUERIED_SUBJECTS]
-    tallied = tuple(Attribute(each.name) for each in shared) if lists is None else ()
-    tally = PresenceCounts(project_id=project_id, window=window, present=(*_OPTIONAL, *tallied))
-    ((total, *counts),) = await store.rows(tally)
+    attribute_sets = (
+        await _read_attribute_sets(store, project_id, window) if len(shared) > _MAX_QUERIED_SUBJECTS else None
+    )
+    if attribute_sets is None:
+        truncated, shared = truncated or len(shared) > _MAX_QUERIED_SUBJECTS, shared[:_MAX_QUERIED_SUBJECTS]
+    queried = tuple(Attribute(each.name) for each in shared) if attribute_sets is None else ()
+    statement = PresenceCounts(project_id=project_id, window=window, present=(*_OPTIONAL, *queried))
+    ((total, *counts),) = await store.rows(statement)
     if not total:
         return AttributeKeysResult(Keys([]), truncated=False)
-    present = dict(zip(tally.present, counts, strict=True))
-    keys = [_key(each.name, each.spans, all_numbers=each.is_numeric) for each in alone]
-    if lists is None:
-        keys += await _count_by_query(store, tally, shared, present)
+    present = dict(zip(statement.present, counts, strict=True))
+    keys = [_key(each.name, each.spans, all_numbers=each.is_numeric) for each in own_only]
+    if attribute_sets is None:
+        keys += await _count_by_query(store, statement, shared, present)
     else:
-        keys += await _count_by_sets(store, tally, shared, lists)
+        keys += await _count_by_sets(store, statement, shared, attribute_sets)
     keys += _own_fields(total, present)
-    return AttributeKeysResult(Keys(sorted(keys, key=lambda key: (-key.spans, key.key))), truncated=cut)
+    return AttributeKeysResult(Keys(sorted(keys, key=lambda key: (-key.spans, key.key))), truncated=truncated)
 
 
 def split_buckets(window: Window) -> tuple[Window | None, tuple[Window, ...]]:
-    """The whole buckets of a window, and what is left of it at either end."""
+    """The complete buckets of a window, and the rest of it at either end."""
     first, last = -(-window.from_ns // BUCKET) * BUCKET, window.to_ns // BUCKET * BUCKET
     if first >= last:
         return None, (window,)
@@ -146,36 +148,38 @@ def split_buckets(window: Window) -> tuple[Window | None, tuple[Window, ...]]:
 async def _read_attributes(
     store: ReadStore, project_id: int, window: Window, limit: int
 ) -> tuple[list[_AttributeCounts], bool]:
-    """The attributes of most spans, at most `limit`, and whether there are others for certain. Where they are too many
-    to be added up here, the engine does it, which takes it longer to plan than to run.
+    """The attributes of most spans, at most `limit`, and whether more are known to exist. If they are too many to be
+    summed here, ClickHouse sums them, which takes it longer to plan than to run.
     """
-    whole, edges = split_buckets(window)
+    whole_buckets, partial_buckets = split_buckets(window)
     keys: Mapping[str, AttributeUsage] | None = {}
-    if whole is not None:
-        keys = await _read_rollup(store, project_id, whole, limit)
-    at_edges = await _read_partial_buckets(store, project_id, edges) if keys is not None else None
-    unnamed = keys is None or _UNNAMED in keys
-    if keys is not None and at_edges is not None:
-        return _filterable_attributes(_sum_usage(keys, at_edges))[:limit], unnamed
-    statement = AttributeKeys(project_id=project_id, whole_buckets=whole, partial_buckets=edges, limit=limit)
+    if whole_buckets is not None:
+        keys = await _read_rollup(store, project_id, whole_buckets, limit)
+    partial_usage = await _read_partial_buckets(store, project_id, partial_buckets) if keys is not None else None
+    truncated = keys is None or _UNNAMED in keys
+    if keys is not None and partial_usage is not None:
+        return _filterable_attributes(_sum_usage(keys, partial_usage))[:limit], truncated
+    statement = AttributeKeys(
+        project_id=project_id, whole_buckets=whole_buckets, partial_buckets=partial_buckets, limit=limit
+    )
     try:
         rows = await store.rows(statement, MAX_RESULT_BYTES, _MAX_GROUP_BY_KEYS)
     except QueryTooLarge:
-        of_many = replace(statement, whole_buckets=_covering_buckets(window), partial_buckets=(), estimated=True)
-        rows, unnamed = await store.rows(of_many), True
-    return [_AttributeCounts._make(row) for row in rows], unnamed
+        estimate = replace(statement, whole_buckets=_covering_buckets(window), partial_buckets=(), estimated=True)
+        rows, truncated = await store.rows(estimate), True
+    return [_AttributeCounts._make(row) for row in rows], truncated
 
 
 def _covering_buckets(window: Window) -> Window:
-    """All buckets that a window has a part of."""
+    """All buckets that overlap a window."""
     return Window(window.from_ns // BUCKET * BUCKET, -(-window.to_ns // BUCKET) * BUCKET)
 
 
 async def _read_rollup(
-    store: ReadStore, project_id: int, whole: Window, limit: int
+    store: ReadStore, project_id: int, whole_buckets: Window, limit: int
 ) -> Mapping[str, AttributeUsage] | None:
-    """The attributes of whole buckets; None when they are `limit` or more."""
-    statement = RollupKeys(project_id=project_id, whole_buckets=whole, limit=limit)
+    """The attributes of complete buckets; None if there are `limit` or more."""
+    statement = RollupKeys(project_id=project_id, whole_buckets=whole_buckets, limit=limit)
     try:
         rows = await store.rows(statement, MAX_RESULT_BYTES, limit)
     except QueryTooLarge:
@@ -184,21 +188,21 @@ async def _read_rollup(
 
 
 async def _read_partial_buckets(
-    store: ReadStore, project_id: int, edges: tuple[Window, ...]
+    store: ReadStore, project_id: int, partial_buckets: tuple[Window, ...]
 ) -> Mapping[str, AttributeUsage] | None:
-    """The attributes of parts of buckets; None when they have too many lists."""
-    lists = await _read_attribute_sets(store, project_id, *edges) if edges else []
+    """The attributes of partial buckets; None if they have too many distinct lists."""
+    lists = await _read_attribute_sets(store, project_id, *partial_buckets) if partial_buckets else []
     if not lists:
         return {} if lists is not None else None
     keys = await asyncio.to_thread(count_usage, lists)
     if any(_DOUBLE_MARKER in each.attribute_types for each in lists):
-        rows = await store.rows(NonFiniteCounts(project_id=project_id, windows=edges))
+        rows = await store.rows(NonFiniteCounts(project_id=project_id, windows=partial_buckets))
         keys = _sum_usage(keys, {key: AttributeUsage(0, -spans) for key, spans in rows})
     return keys
 
 
 async def _read_attribute_sets(store: ReadStore, project_id: int, *windows: Window) -> list[AttributeSet] | None:
-    """The lists of the spans of `windows`; None when they are too many."""
+    """The distinct lists of the spans of `windows`; None if they are too many."""
     statement = DistinctAttributeSets(project_id=project_id, windows=windows)
     try:
         rows = await store.rows(statement, _MAX_ATTRIBUTE_SET_BYTES, _MAX_ATTRIBUTE_SETS)
@@ -208,22 +212,22 @@ async def _read_attribute_sets(store: ReadStore, project_id: int, *windows: Wind
 
 
 def _sum_usage(keys: Mapping[str, AttributeUsage], others: Mapping[str, AttributeUsage]) -> dict[str, AttributeUsage]:
-    found = dict(keys)
-    for key, more in others.items():
-        mine = found.get(key, _NO_USAGE)
-        found[key] = AttributeUsage(mine.spans + more.spans, mine.numbers + more.numbers)
-    return found
+    sums = dict(keys)
+    for key, other in others.items():
+        usage = sums.get(key, _NO_USAGE)
+        sums[key] = AttributeUsage(usage.spans + other.spans, usage.numbers + other.numbers)
+    return sums
 
 
 def _filterable_attributes(keys: Mapping[str, AttributeUsage]) -> list[_AttributeCounts]:
     """The attributes that a filter can name, those of most spans first."""
     named = ((name, found) for name, found in keys.items() if found.spans and 1 <= len(name) <= MAX_KEY)
-    places = [_AttributeCounts(name, *found, *keys.get(RESOURCE_PREFIX + name, _NO_USAGE)) for name, found in named]
-    return sorted(places, key=lambda each: (-each.spans - each.resource_spans, each.name))
+    counts = [_AttributeCounts(name, *found, *keys.get(RESOURCE_PREFIX + name, _NO_USAGE)) for name, found in named]
+    return sorted(counts, key=lambda each: (-each.spans - each.resource_spans, each.name))
 
 
 def _key(name: str, spans: int, *, all_numbers: bool) -> Key:
-    """The attribute `name`, as a filter reaches it."""
+    """The attribute `name`, named as in a filter."""
     forced = name in SPANS.fields or name.startswith(ATTRIBUTE_PREFIX)
     return Key(ATTRIBUTE_PREFIX + name if forced else name, spans, all_numbers)
 
@@ -234,37 +238,44 @@ def _own_fields(total: int, present: Mapping[Subject, int]) -> list[Key]:
 
 
 async def _count_by_sets(
-    store: ReadStore, tally: PresenceCounts, shared: Sequence[_AttributeCounts], lists: Sequence[AttributeSet]
+    store: ReadStore,
+    statement: PresenceCounts,
+    shared: Sequence[_AttributeCounts],
+    attribute_sets: Sequence[AttributeSet],
 ) -> list[Key]:
-    """Keys found in two places, by the lists of all spans. Where their own are all numbers the roll-up knows; of a
-    double that a span itself has as `resource.<name>` nobody does: these few are looked at, but if they are many none
-    is taken for a number.
+    """Keys found in two locations, counted by the lists of all spans. The roll-up shows whether the spans' own values
+    are all numbers, but not whether a double that a span itself has as `resource.<name>` is finite: these keys are
+    checked by a query, up to _MAX_RECHECKED; the rest count as not numeric.
     """
-    found = await asyncio.to_thread(count_usage, lists, frozenset(each.name for each in shared))
-    numbers = {each.name for each in shared if each.is_numeric and found.get(each.name, _NO_USAGE).is_numeric}
-    doubles = double_resource_keys(lists)
+    usage_by_key = await asyncio.to_thread(count_usage, attribute_sets, frozenset(each.name for each in shared))
+    numbers = {each.name for each in shared if each.is_numeric and usage_by_key.get(each.name, _NO_USAGE).is_numeric}
+    doubles = double_resource_keys(attribute_sets)
     doubtful = [each.name for each in shared if each.name in numbers & doubles and not each.is_resource_numeric]
-    looked_at = await _read_numeric_counts(store, tally, doubtful[:_MAX_RECHECKED])
-    numbers -= {name for name in doubtful if looked_at.get(name) != found[name].spans}
-    return [_key(name, here.spans, all_numbers=name in numbers) for name, here in found.items()]
+    numeric_counts = await _read_numeric_counts(store, statement, doubtful[:_MAX_RECHECKED])
+    numbers -= {name for name in doubtful if numeric_counts.get(name) != usage_by_key[name].spans}
+    return [_key(name, usage.spans, all_numbers=name in numbers) for name, usage in usage_by_key.items()]
 
 
 async def _count_by_query(
-    store: ReadStore, tally: PresenceCounts, shared: Sequence[_AttributeCounts], present: Mapping[Subject, int]
+    store: ReadStore, statement: PresenceCounts, shared: Sequence[_AttributeCounts], present: Mapping[Subject, int]
 ) -> list[Key]:
-    """Keys found in two places. That all is numbers there, or that something is none, mostly shows without a look."""
+    """Keys found in two locations. Whether a key is numeric usually follows from the counts; otherwise a
+    query checks.
+    """
     unclear = [each.name for each in shared if each.is_numeric and not each.is_resource_numeric]
-    numbers = await _read_numeric_counts(store, tally, unclear)
+    numeric_counts = await _read_numeric_counts(store, statement, unclear)
     keys = []
     for each in shared:
         spans = present[Attribute(each.name)]
-        keys.append(_key(each.name, spans, all_numbers=each.is_numeric and numbers.get(each.name, spans) == spans))
+        keys.append(
+            _key(each.name, spans, all_numbers=each.is_numeric and numeric_counts.get(each.name, spans) == spans)
+        )
     return keys
 
 
-async def _read_numeric_counts(store: ReadStore, tally: PresenceCounts, names: Sequence[str]) -> dict[str, int]:
-    """In how many spans each of the attributes `names` is a number."""
+async def _read_numeric_counts(store: ReadStore, statement: PresenceCounts, names: Sequence[str]) -> dict[str, int]:
+    """The number of spans in which each of the attributes `names` is a number."""
     if not names:
         return {}
-    ((_, *counts),) = await store.rows(replace(tally, present=(), numbers=tuple(map(Attribute, names))))
+    ((_, *counts),) = await store.rows(replace(statement, present=(), numbers=tuple(map(Attribute, names))))
     return dict(zip(names, counts, strict=True))

@@ -1,4 +1,4 @@
-"""How many spans either side of a comparison has, and which part of them is looked at."""
+"""The number of spans of both cohorts of a comparison, and the rate at which they are sampled."""
 
 from dataclasses import dataclass, replace
 
@@ -13,8 +13,8 @@ _Windows = tuple[Window, ...]
 
 @dataclass(frozen=True, slots=True)
 class CohortSizes:
-    """Spans of both sides, the rate at which they were sampled, and the attributes of conditions that are worth looking
-    for in them (`query.statements`).
+    """The spans of both cohorts, the sampling rate, and the attributes of conditions that may exist in them
+    (`query.statements.base`).
     """
 
     spike: int
@@ -23,7 +23,7 @@ class CohortSizes:
     existing_attributes: frozenset[str] | None = None
 
     def raised_to_counts(self, found: ComparedPairs) -> "CohortSizes":
-        """No fewer than any value has: spans may have arrived since they were counted, and no share is above 1."""
+        """At least the count of the most frequent value: spans may have arrived since, and no share may exceed 1."""
         spike = max((each.spike for each in found.pairs), default=0)
         baseline = max((each.baseline for each in found.pairs), default=0)
         return replace(self, spike=max(self.spike, spike), baseline=max(self.baseline, baseline))
@@ -36,8 +36,8 @@ async def read_cohort_sizes(
     conditions: tuple[Condition, ...],
     max_scan_rows: int,
 ) -> CohortSizes:
-    """How many spans there are to compare; `sides` are those of spike and baseline. What the ceiling bounds are spans
-    before filters: they are what is read. Raises StoreErrors.
+    """The number of spans to compare; `sides` are the windows of spike and baseline. The scan limit applies to spans
+    before filters, because those are read. Raises StoreErrors.
     """
     spike, baseline = [
         sum([await scan_limit.count_spans(store, project_id, window) for window in side]) for side in sides
@@ -45,14 +45,14 @@ async def read_cohort_sizes(
     one_in = max(1, -(-(spike + baseline) // max_scan_rows))
     if not conditions and one_in == 1:
         return CohortSizes(spike, baseline, one_in, frozenset())
-    known: frozenset[str] | None = await _find_existing_attributes(store, project_id, sides, conditions)
+    existing: frozenset[str] | None = await _find_existing_attributes(store, project_id, sides, conditions)
     cohorts = [Cohort(side, conditions, one_in) if side else None for side in sides]
-    rows = [await _read_size(store, project_id, cohort, known) for cohort in cohorts]
-    if any(overlooked for _, overlooked in rows):
-        known = None
-        rows = [await _read_size(store, project_id, cohort, known) for cohort in cohorts]
+    rows = [await _read_size(store, project_id, cohort, existing) for cohort in cohorts]
+    if any(missed for _, missed in rows):
+        existing = None
+        rows = [await _read_size(store, project_id, cohort, existing) for cohort in cohorts]
     (spike, _), (baseline, _) = rows
-    return CohortSizes(spike, baseline, one_in, known)
+    return CohortSizes(spike, baseline, one_in, existing)
 
 
 async def _find_existing_attributes(
@@ -65,12 +65,12 @@ async def _find_existing_attributes(
 
 
 async def _read_size(
-    store: ReadStore, project_id: int, cohort: Cohort | None, known: frozenset[str] | None
+    store: ReadStore, project_id: int, cohort: Cohort | None, existing: frozenset[str] | None
 ) -> tuple[int, bool]:
-    """Spans of one side, and whether one has an attribute that is not among those known."""
+    """The spans of one cohort, and whether one has an attribute that is not in `existing`."""
     if cohort is None:
         return 0, False
-    ((spans, overlooked),) = await store.rows(
-        CohortSize(project_id=project_id, existing_attributes=known, cohort=cohort)
+    ((spans, missed),) = await store.rows(
+        CohortSize(project_id=project_id, existing_attributes=existing, cohort=cohort)
     )
-    return int(spans), bool(overlooked)
+    return int(spans), bool(missed)

@@ -1,10 +1,11 @@
-"""What is different about the spans of a spike: POST .../explore/spans/compare (specification 4.2).
+"""What distinguishes the spans of a spike: POST .../explore/spans/compare (specification 4.2).
 
-plan       body -> two windows, filters, keys, bounds; every fault of it at once            -> 400
+plan                   body -> two windows, filters, keys, limits; reports all faults at once     -> 400
 read
-  totals     spans of both sides; beyond the scan ceiling both are sampled at one rate
-  pairs      values that enough spans of the spike have, counted on both sides
-  scores     shares and what follows from them; what chance explains is dropped
+  read_cohort_sizes    spans of both cohorts; above the scan limit both are sampled at one rate
+  default_pairs        values that enough spans of the spike have, counted in both cohorts;
+                       `requested_pairs` if the request names keys
+  score                shares and the statistics derived from them; what chance explains is dropped
 SpanComparison
 """
 
@@ -37,14 +38,14 @@ _MAX_NAMED_IDENTIFIERS: Final = 3
 
 
 class CompareWindow(msgspec.Struct, forbid_unknown_fields=True):
-    """A window of time, half-open."""
+    """A half-open time window."""
 
     from_: TimeInput = msgspec.field(name="from")
     to: TimeInput
 
 
 class CompareRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The body. `keys`: what to compare by; none or null: whatever the spans have."""
+    """The body. `keys`: what to compare by; empty or null: all keys of the spans."""
 
     spike: CompareWindow
     baseline: CompareWindow
@@ -55,7 +56,7 @@ class CompareRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 
 
 class Side(msgspec.Struct, rename="camel"):
-    """A window as it was asked for, and how many spans were counted in it."""
+    """A requested window, and the number of spans counted in it."""
 
     from_: Timestamp = msgspec.field(name="from")
     to: Timestamp
@@ -63,7 +64,7 @@ class Side(msgspec.Struct, rename="camel"):
 
 
 class Finding(msgspec.Struct, rename="camel"):
-    """A value that is over-represented in the spike. `lift` is null where the baseline lacks it."""
+    """A value that is over-represented in the spike. `lift` is null if the baseline lacks it."""
 
     key: str
     value: str
@@ -78,7 +79,9 @@ class Finding(msgspec.Struct, rename="camel"):
 
 
 class SpanComparison(msgspec.Struct, rename="camel"):
-    """What is over-represented in the spike, the most telling first. `disclaimer`: what this cannot show, in words."""
+    """The values over-represented in the spike, the most significant first. `disclaimer` states the limits of the
+    comparison.
+    """
 
     # Specification 4.2.
 
@@ -93,7 +96,7 @@ class SpanComparison(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class ComparePlan:
-    """A checked request."""
+    """A validated request."""
 
     spike: Window
     baseline: Window
@@ -106,7 +109,7 @@ class ComparePlan:
 
     @property
     def baseline_without_spike(self) -> tuple[Window, ...]:
-        """The baseline without the spike: what lies before it, and what lies after it."""
+        """The baseline without the spike: the windows before and after it."""
         common = self.baseline.intersect(self.spike)
         if common is None:
             return (self.baseline,)
@@ -115,10 +118,10 @@ class ComparePlan:
 
 
 def plan(raw: bytes, now_ns: int) -> ComparePlan:
-    """Check everything that can be checked without the store; BadRequest names each offending field."""
+    """Validate everything that does not need the store; BadRequest names each offending field."""
     issues = Issues()
-    stand_in = {"from": "-1h", "to": "now"}
-    request = decode_with_placeholders(CompareRequest, raw, {"spike": stand_in, "baseline": stand_in}, issues)
+    placeholder = {"from": "-1h", "to": "now"}
+    request = decode_with_placeholders(CompareRequest, raw, {"spike": placeholder, "baseline": placeholder}, issues)
     if request is None:
         issues.raise_if_any("The request body is not valid.")
         raise BadRequest("The request body is not valid.")
@@ -132,13 +135,13 @@ def plan(raw: bytes, now_ns: int) -> ComparePlan:
 
 
 async def read(store: ReadStore, project_id: int, plan: ComparePlan, max_scan_rows: int) -> SpanComparison:
-    """The comparison. Raises StoreErrors."""
+    """Run the comparison. Raises StoreErrors."""
     sizes = await read_cohort_sizes(
         store, project_id, ((plan.spike,), plan.baseline_without_spike), plan.conditions, max_scan_rows
     )
-    least = plan.min_spike_count or default_min_spike_count(sizes.spike)
+    min_spike_count = plan.min_spike_count or default_min_spike_count(sizes.spike)
     if not sizes.spike or not sizes.baseline:
-        return _span_comparison(plan, sizes, least, ComparedPairs())
+        return _span_comparison(plan, sizes, min_spike_count, ComparedPairs())
     comparison = Comparison(
         store=store,
         project_id=project_id,
@@ -146,42 +149,42 @@ async def read(store: ReadStore, project_id: int, plan: ComparePlan, max_scan_ro
         baseline=Cohort(plan.baseline_without_spike, plan.conditions, sizes.one_in),
         spike_spans=sizes.spike,
         baseline_spans=sizes.baseline,
-        min_spans=least,
+        min_spans=min_spike_count,
         now_ns=plan.now_ns,
         existing_attributes=sizes.existing_attributes,
     )
     found = await (requested_pairs(comparison, plan.keys) if plan.keys else default_pairs(comparison))
-    return _span_comparison(plan, sizes.raised_to_counts(found), least, found)
+    return _span_comparison(plan, sizes.raised_to_counts(found), min_spike_count, found)
 
 
 def _build_plan(request: CompareRequest, now_ns: int, issues: Issues) -> ComparePlan | None:
-    """What was asked for, resolved at `now_ns`; None after an issue with a window."""
+    """The request resolved at `now_ns`; None after an issue with a window."""
     spike, baseline = (
-        _window(written, f"body.{name}", now_ns, issues)
-        for name, written in (("spike", request.spike), ("baseline", request.baseline))
+        _window(side, f"body.{name}", now_ns, issues)
+        for name, side in (("spike", request.spike), ("baseline", request.baseline))
     )
     if spike is not None and spike == baseline:
         issues.add("body.baseline", "Must be another window than the spike.", "equal")
     filters = check_filters(request.filters or (), FILTERS_PATH, issues)
-    tests = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
+    resolved = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
     keys = tuple(dict.fromkeys(request.keys or ()))
     for n, key in enumerate(request.keys or ()):
         check_key(key, f"body.keys[{n}]", issues)
     if spike is None or baseline is None:
         return None
     limit = request.limit or DEFAULT_FINDINGS
-    return ComparePlan(spike, baseline, filters, tests, keys, request.min_spike_count, limit, now_ns)
+    return ComparePlan(spike, baseline, filters, resolved, keys, request.min_spike_count, limit, now_ns)
 
 
 def _check_ends(raw: bytes, now_ns: int, issues: Issues) -> None:
-    """What is wrong with one end of a window whose other end is at fault already."""
+    """Record faults of one end of a window whose other end has an issue already."""
     body = msgspec.json.decode(raw)
     for side in ("spike", "baseline"):
-        written = body.get(side)
-        if not issues.has_issue_under(f"body.{side}") or not isinstance(written, dict):
+        fields = body.get(side)
+        if not issues.has_issue_under(f"body.{side}") or not isinstance(fields, dict):
             continue
         for end in ("from", "to"):
-            text = written.get(end)
+            text = fields.get(end)
             if isinstance(text, str) and not issues.has_issue_under(f"body.{side}.{end}"):
                 _check_timestamp(text, now_ns, f"body.{side}.{end}", issues)
 
@@ -193,22 +196,24 @@ def _check_timestamp(text: str, now_ns: int, path: str, issues: Issues) -> None:
         issues.add(path, str(error), "format")
 
 
-def _window(written: CompareWindow, path: str, now_ns: int, issues: Issues) -> Window | None:
-    """The window, or None when it is at fault."""
+def _window(window: CompareWindow, path: str, now_ns: int, issues: Issues) -> Window | None:
+    """The window; None if it has an issue."""
     if issues.has_issue_under(path):
         return None
-    return time_range(written.from_, written.to).resolve(now_ns, path, issues)
+    return time_range(window.from_, window.to).resolve(now_ns, path, issues)
 
 
-def _span_comparison(plan: ComparePlan, sizes: CohortSizes, least: int, found: ComparedPairs) -> SpanComparison:
-    ranked = _rank_pairs(sizes, [each for each in found.pairs if each.spike >= least])
+def _span_comparison(
+    plan: ComparePlan, sizes: CohortSizes, min_spike_count: int, found: ComparedPairs
+) -> SpanComparison:
+    ranked = _rank_pairs(sizes, [each for each in found.pairs if each.spike >= min_spike_count])
     return SpanComparison(
         spike=_side(plan.spike, sizes.spike),
         baseline=_side(plan.baseline, sizes.baseline),
-        attributes=[_finding(pair, figures) for pair, figures in ranked[: plan.limit]],
+        attributes=[_finding(pair, pair_score) for pair, pair_score in ranked[: plan.limit]],
         truncated=sizes.one_in > 1 or found.truncated or len(ranked) > plan.limit,
         pairs_considered=len(found.pairs),
-        min_spike_count=least,
+        min_spike_count=min_spike_count,
         disclaimer=_disclaimer(plan, sizes, found),
     )
 
@@ -218,7 +223,7 @@ def _side(window: Window, total: int) -> Side:
 
 
 def _rank_pairs(sizes: CohortSizes, pairs: list[PairCounts]) -> list[tuple[PairCounts, Score]]:
-    """What chance does not explain, the most over-represented first."""
+    """Pairs that chance does not explain, the most over-represented first."""
     if not pairs:
         return []
     totals = Totals(sizes.spike, sizes.baseline)
@@ -227,23 +232,23 @@ def _rank_pairs(sizes: CohortSizes, pairs: list[PairCounts]) -> list[tuple[PairC
     return sorted(scored, key=lambda each: (*each[1].rank, each[0].key, each[0].value))
 
 
-def _finding(pair: PairCounts, figures: Score) -> Finding:
+def _finding(pair: PairCounts, pair_score: Score) -> Finding:
     return Finding(
         key=pair.key,
         value=pair.value,
         spike_count=pair.spike,
         baseline_count=pair.baseline,
-        spike_share=figures.spike_share,
-        baseline_share=figures.baseline_share,
-        expected_count=figures.expected,
-        surplus=figures.surplus,
-        lift=figures.lift,
-        contribution=figures.contribution,
+        spike_share=pair_score.spike_share,
+        baseline_share=pair_score.baseline_share,
+        expected_count=pair_score.expected,
+        surplus=pair_score.surplus,
+        lift=pair_score.lift,
+        contribution=pair_score.contribution,
     )
 
 
 def _disclaimer(plan: ComparePlan, sizes: CohortSizes, found: ComparedPairs) -> str:
-    """What was compared, at what rate, and what it cannot show."""
+    """States what was compared, at what rate, and what the comparison cannot show."""
     filters = f" that meet {len(plan.filters)} filter{'s' * (len(plan.filters) != 1)}" if plan.filters else ""
     compared = (
         f"Shares of {sizes.spike} spans from {_format_window(plan.spike)} (spike) are compared with shares of "

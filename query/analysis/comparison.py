@@ -1,4 +1,4 @@
-"""What is compared, and what is found of it: values that the reads of a comparison share."""
+"""Values that the reads of a comparison share: its cohorts, and the pairs found."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 from query.read_store import ReadStore
 from query.statements import Cohort
 
-_IDENTIFIER_RATIO: Final = 0.9  # distinct values by occurrences, beyond which a key is an identifier's
-_MIN_OCCURRENCES: Final = 20  # occurrences, below which that cannot be told
+_IDENTIFIER_RATIO: Final = 0.9  # distinct values per occurrence above which a key is an identifier
+_MIN_OCCURRENCES: Final = 20  # occurrences below which that cannot be determined
 
 
 class PairCounts(NamedTuple):
-    """A pair as a filter writes it, and how many spans of either cohort have it."""
+    """A pair as a filter writes it, and the number of spans of each cohort that have it."""
 
     key: str
     value: str
@@ -21,7 +21,7 @@ class PairCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComparedPairs:
-    """Pairs that enough spans of the spike have. `identifiers`: keys left out. `cut`: a bound left out others."""
+    """Pairs that enough spans of the spike have. `identifiers`: keys left out. `truncated`: a limit left out others."""
 
     pairs: tuple[PairCounts, ...] = ()
     identifiers: frozenset[str] = frozenset()
@@ -35,8 +35,9 @@ class ComparedPairs:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is compared: two cohorts of a project, by what at least `least` of the spike's `spans` have. `others`: the
-    baseline's spans. `known`: the attributes of conditions that are worth looking for.
+    """Two cohorts of a project, compared by the values that at least `min_spans` of the spike's `spike_spans` spans
+    have. `baseline_spans`: the spans of the baseline. `existing_attributes`: the attributes of conditions that may
+    exist.
     """
 
     store: ReadStore
@@ -60,5 +61,5 @@ class CandidatePair(NamedTuple):
 
 
 def is_identifier(occurrences: int, distinct: int) -> bool:
-    """Whether a key tells spans apart rather than what they have in common."""
+    """Whether a key identifies single spans rather than a common property of them."""
     return occurrences >= _MIN_OCCURRENCES and distinct > _IDENTIFIER_RATIO * occurrences

@@ -1,4 +1,4 @@
-"""Which attribute keys spans have, and in which of the places where a filter looks for them."""
+"""Which attribute keys spans have, and in which of the locations that a filter reads."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from query.fields import SPANS
 from query.request.filters import ATTRIBUTE_PREFIX, MAX_KEY
 from query.sql.compare import LIST_COLUMNS, SCOPE_FIELDS
 
-KeyLocation = tuple[str, str]  # a column of lists, or a column that is a scope's; the key there
+KeyLocation = tuple[str, str]  # a column of lists, or a field of the scope; the key in it
 
 OWN_COLUMN, RESOURCE_COLUMN, SCOPE_COLUMN = LIST_COLUMNS
 _NUMERIC_LETTERS: Final = frozenset("id")
 _PREFIXES: Final = {RESOURCE_COLUMN: "resource.", SCOPE_COLUMN: "scope."}
-# The own fields are made of these: reported once, under the field's name.
+# Built-in fields are derived from these: they are reported once, under the field's name.
 _DUPLICATES: Final = frozenset(
     f"resource.{key}"
     for key in ("service.name", "service.version", "deployment.environment", "deployment.environment.name")
@@ -22,7 +22,7 @@ _DUPLICATES: Final = frozenset(
 
 @dataclass
 class KeyUsage:
-    """A key in one place: how many spans have it there, how many of them the baseline's, and in which types
+    """A key in one location: the number of spans that have it there, how many of them are the baseline's, and its types
     (docs/codec.md 2).
     """
 
@@ -33,47 +33,49 @@ class KeyUsage:
 
 @dataclass
 class KeyIndex:
-    """All keys of both cohorts by place. `complete`: no key was left out."""
+    """All keys of both cohorts by location. `is_complete`: no key was left out."""
 
     usage: dict[KeyLocation, KeyUsage] = field(default_factory=dict)
     is_complete: bool = True
 
     def add(self, location: KeyLocation, spans: int, letters: frozenset[str], *, of_baseline: bool = False) -> None:
-        """More spans that have a key in a place."""
-        known = self.usage.setdefault(location, KeyUsage())
-        known.spans += spans
-        known.baseline += spans * of_baseline
-        known.type_letters |= letters
+        """Add spans that have a key in a location."""
+        usage = self.usage.setdefault(location, KeyUsage())
+        usage.spans += spans
+        usage.baseline += spans * of_baseline
+        usage.type_letters |= letters
 
     def locations(self, key: str) -> list[KeyLocation]:
-        """Where a filter on `attr:<key>` finds a value in these spans."""
+        """The locations where a filter on `attr:<key>` finds a value in these spans."""
         return [
-            place for place in (*_locations_of_name(key), *_locations_of_name(f"resource.{key}")) if place in self.usage
+            location
+            for location in (*_locations_of_name(key), *_locations_of_name(f"resource.{key}"))
+            if location in self.usage
         ]
 
     def type_letters(self, key: str) -> frozenset[str]:
-        """The types that values of `key` have."""
-        return frozenset().union(*(self.usage[place].type_letters for place in self.locations(key)))
+        """The types of the values of `key`."""
+        return frozenset().union(*(self.usage[location].type_letters for location in self.locations(key)))
 
     def is_numeric_key(self, key: str) -> bool:
         """Whether every value of `key` is a number."""
         return self.type_letters(key) <= _NUMERIC_LETTERS
 
     def is_numeric_at(self, location: KeyLocation) -> bool:
-        """Whether every value in one place is a number."""
+        """Whether every value in one location is a number."""
         return self.usage[location].type_letters <= _NUMERIC_LETTERS
 
     def has_single_location(self, key: str) -> bool:
-        """Whether one place has the key, so that what is counted there is all."""
+        """Whether exactly one location has the key, so that counts there are complete."""
         return self.is_complete and len(self.locations(key)) == 1
 
     def attribute_keys(self) -> frozenset[str]:
         """Every attribute key."""
-        return frozenset(attribute_key(place) for place in self.usage)
+        return frozenset(attribute_key(location) for location in self.usage)
 
     def has_no_prefixed_keys(self, names: Iterable[str]) -> bool:
-        """Whether no span has itself what is spelled like an attribute of its resource or scope and is one of `names`:
-        `query.sql.values.places` looks for that only where everything is looked for.
+        """Whether no span has an attribute of its own that is one of `names` and is spelled like one of its resource or
+        scope: `query.sql.values.attribute_sources` reads those only if it reads every location.
         """
         prefixes = tuple(_PREFIXES.values())
         return self.is_complete and not any(
@@ -81,30 +83,30 @@ class KeyIndex:
         )
 
     def comparable_keys(self) -> list[str]:
-        """The attribute keys to compare by, those of most spans first: without what own fields say, and what no filter
-        could name.
+        """The attribute keys to compare by, those of most spans first: without those that repeat built-in fields, and
+        those that no filter can name.
         """
         spans: dict[str, int] = {}
-        for place, known in self.usage.items():
-            name = attribute_key(place)
-            spans[name] = spans.get(name, 0) + known.spans
-        named = (key for key in spans if 1 <= len(filter_key(key).removeprefix(ATTRIBUTE_PREFIX)) <= MAX_KEY)
-        return sorted((key for key in named if key not in _DUPLICATES), key=lambda key: (-spans[key], key))
+        for location, usage in self.usage.items():
+            name = attribute_key(location)
+            spans[name] = spans.get(name, 0) + usage.spans
+        filterable = (key for key in spans if 1 <= len(filter_key(key).removeprefix(ATTRIBUTE_PREFIX)) <= MAX_KEY)
+        return sorted((key for key in filterable if key not in _DUPLICATES), key=lambda key: (-spans[key], key))
 
 
 def attribute_key(location: KeyLocation) -> str:
-    """The attribute key of what stands in a place."""
+    """The attribute key of a location."""
     column, key = location
     return _PREFIXES.get(column, "") + key
 
 
 def filter_key(key: str) -> str:
-    """How a filter names the attribute `key`."""
+    """The name of the attribute `key` in a filter."""
     return f"{ATTRIBUTE_PREFIX}{key}" if key in SPANS.fields or key.startswith(ATTRIBUTE_PREFIX) else key
 
 
 def _locations_of_name(name: str) -> Iterator[KeyLocation]:
-    """The places of `name`, as `query.sql.values` looks for it."""
+    """The locations of `name`, in the order in which `query.sql.values` reads them."""
     yield OWN_COLUMN, name
     for column, prefix in _PREFIXES.items():
         if name.startswith(prefix):

@@ -1,5 +1,5 @@
-"""Pairs of own fields, resources and scopes. Their columns are dictionaries: a few values for many spans, so that they
-are read in two statements for either cohort, and tell on the way which keys there are.
+"""Pairs of built-in fields, resources and scopes. Their columns are dictionaries: few values for many spans. So they
+are read in two statements per cohort, which also return which keys exist.
 """
 
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ _TEXT_LETTERS: Final = frozenset("s")
 
 
 async def low_cardinality_pairs(comparison: Comparison, key_index: KeyIndex) -> ComparedPairs:
-    """Own fields, resources and scopes; the keys of all are added to the catalogue."""
+    """Pairs of built-in fields, resources and scopes; adds all keys to the key index."""
     fields = await _field_pairs(comparison, key_index)
     lists = await _list_pairs(comparison, key_index)
     allowed = {filter_key(key) for key in key_index.comparable_keys() if key_index.has_single_location(key)}
@@ -24,32 +24,32 @@ async def low_cardinality_pairs(comparison: Comparison, key_index: KeyIndex) -> 
     return ComparedPairs(scopes + listed, lists.identifiers & allowed, fields.truncated or lists.truncated)
 
 
-async def _field_pairs(comparison: Comparison, catalogue: KeyIndex) -> ComparedPairs:
-    spike = await _read_field_pairs(comparison, comparison.spike, FrequentPairs(comparison.min_spans), catalogue)
+async def _field_pairs(comparison: Comparison, key_index: KeyIndex) -> ComparedPairs:
+    spike = await _read_field_pairs(comparison, comparison.spike, FrequentPairs(comparison.min_spans), key_index)
     candidates = spike[:MAX_PAIRS]
-    asked = PairsByHash(tuple(each.pair_hash for each in candidates))
-    baseline = await _read_field_pairs(comparison, comparison.baseline, asked, catalogue)
+    selection = PairsByHash(tuple(each.pair_hash for each in candidates))
+    baseline = await _read_field_pairs(comparison, comparison.baseline, selection, key_index)
     counts = {each.pair_hash: each.spans for each in baseline}
     pairs = tuple(PairCounts(each.key, each.value, each.spans, counts.get(each.pair_hash, 0)) for each in candidates)
     return ComparedPairs(pairs, truncated=max(len(spike), len(baseline)) > MAX_PAIRS)
 
 
 async def _read_field_pairs(
-    comparison: Comparison, cohort: Cohort, wanted: PairSelection, catalogue: KeyIndex
+    comparison: Comparison, cohort: Cohort, selection: PairSelection, key_index: KeyIndex
 ) -> list[CandidatePair]:
-    """The pairs of one cohort; its scopes are added to the catalogue."""
-    project_id, known = comparison.project_id, comparison.existing_attributes
+    """The pairs of one cohort; adds its scopes' names and versions to the key index."""
+    project_id, existing = comparison.project_id, comparison.existing_attributes
     rows = await comparison.store.rows(
-        FieldPairs(project_id=project_id, existing_attributes=known, cohort=cohort, selection=wanted)
+        FieldPairs(project_id=project_id, existing_attributes=existing, cohort=cohort, selection=selection)
     )
-    for key, _, _, spans, whole in rows:
-        if whole:
-            catalogue.add((key, key), spans, _TEXT_LETTERS)
-    return [CandidatePair(*row) for *row, whole in rows if not whole]
+    for key, _, _, spans, is_key_total in rows:
+        if is_key_total:
+            key_index.add((key, key), spans, _TEXT_LETTERS)
+    return [CandidatePair(*row) for *row, is_key_total in rows if not is_key_total]
 
 
 class _ListPairRow(NamedTuple):
-    """A row of ListPairs, key and value as they are sent."""
+    """A row of ListPairs, with key and value unescaped."""
 
     key: str
     value: str
@@ -61,40 +61,42 @@ class _ListPairRow(NamedTuple):
     type_letters: frozenset[str]
 
 
-async def _list_pairs(comparison: Comparison, catalogue: KeyIndex) -> ComparedPairs:
-    spike = await _read_list_pairs(comparison, comparison.spike, FrequentPairs(comparison.min_spans), catalogue)
+async def _list_pairs(comparison: Comparison, key_index: KeyIndex) -> ComparedPairs:
+    spike = await _read_list_pairs(comparison, comparison.spike, FrequentPairs(comparison.min_spans), key_index)
     candidates = [each for each in spike if not each.is_key_total]
-    asked = PairsByHash(tuple(each.pair_hash for each in candidates[:MAX_PAIRS]))
-    baseline = await _read_list_pairs(comparison, comparison.baseline, asked, catalogue)
+    selection = PairsByHash(tuple(each.pair_hash for each in candidates[:MAX_PAIRS]))
+    baseline = await _read_list_pairs(comparison, comparison.baseline, selection, key_index)
     keys = [each for each in (*spike, *baseline) if each.is_key_total]
-    crowded = {
-        each.location for each in keys if each.distinct > MAX_NUMERIC_VALUES and catalogue.is_numeric_at(each.location)
+    high_cardinality = {
+        each.location for each in keys if each.distinct > MAX_NUMERIC_VALUES and key_index.is_numeric_at(each.location)
     }
-    unique = {each.location for each in spike if each.is_key_total and is_identifier(each.spans, each.distinct)}
+    identifying = {each.location for each in spike if each.is_key_total and is_identifier(each.spans, each.distinct)}
     counts = {each.pair_hash: each.spans for each in baseline if not each.is_key_total}
     pairs = tuple(
         PairCounts(filter_key(attribute_key(each.location)), each.value, each.spans, counts.get(each.pair_hash, 0))
         for each in candidates[:MAX_PAIRS]
-        if each.location not in crowded | unique
+        if each.location not in high_cardinality | identifying
     )
-    identifiers = frozenset(filter_key(attribute_key(place)) for place in unique)
-    return ComparedPairs(pairs, identifiers, truncated=len(candidates) > MAX_PAIRS or not catalogue.is_complete)
+    identifiers = frozenset(filter_key(attribute_key(location)) for location in identifying)
+    return ComparedPairs(pairs, identifiers, truncated=len(candidates) > MAX_PAIRS or not key_index.is_complete)
 
 
 async def _read_list_pairs(
-    comparison: Comparison, cohort: Cohort, wanted: PairSelection, catalogue: KeyIndex
+    comparison: Comparison, cohort: Cohort, selection: PairSelection, key_index: KeyIndex
 ) -> list[_ListPairRow]:
-    """The rows of one cohort; its keys are added to the catalogue."""
-    project_id, known = comparison.project_id, comparison.existing_attributes
+    """The rows of one cohort; adds its keys to the key index."""
+    project_id, existing = comparison.project_id, comparison.existing_attributes
     rows = await comparison.store.rows(
-        ListPairs(project_id=project_id, existing_attributes=known, cohort=cohort, selection=wanted)
+        ListPairs(project_id=project_id, existing_attributes=existing, cohort=cohort, selection=selection)
     )
-    catalogue.is_complete = catalogue.is_complete and len(rows) <= MAX_KEYS
+    key_index.is_complete = key_index.is_complete and len(rows) <= MAX_KEYS
     found = []
-    for place, marked_key, marked, pair, spans, whole, distinct, letters in rows[:MAX_KEYS]:
-        ((key, _, value),) = parse_attributes(f"{BEFORE_KEY}{marked_key}{AFTER_KEY}s{marked}{BEFORE_KEY}")
-        where = (LIST_COLUMNS[place], key)
-        found.append(_ListPairRow(key, value, pair, spans, bool(whole), distinct, where, frozenset(letters)))
-        if whole:
-            catalogue.add(where, spans, frozenset(letters), of_baseline=cohort is comparison.baseline)
+    for column_index, escaped_key, escaped_value, pair_hash, spans, is_key_total, distinct, letters in rows[:MAX_KEYS]:
+        ((key, _, value),) = parse_attributes(f"{BEFORE_KEY}{escaped_key}{AFTER_KEY}s{escaped_value}{BEFORE_KEY}")
+        location = (LIST_COLUMNS[column_index], key)
+        found.append(
+            _ListPairRow(key, value, pair_hash, spans, bool(is_key_total), distinct, location, frozenset(letters))
+        )
+        if is_key_total:
+            key_index.add(location, spans, frozenset(letters), of_baseline=cohort is comparison.baseline)
     return found

@@ -1,7 +1,7 @@
-"""The newest part of a window that has no more spans than may be looked at.
+"""The newest part of a window within the scan limit.
 
-Spans are counted before filters. The part is contiguous and ends with the window, so what is said of it is true of it,
-and it depends on what is stored alone: not on threads, nor on the order of reading.
+Spans are counted before filters. The part is contiguous and ends with the window, so results are correct for that part,
+and it depends only on the stored data: not on threads, nor on the order of reading.
 """
 
 from typing import Final, NamedTuple
@@ -11,12 +11,13 @@ from query.read_store import ReadStore
 from query.statements import SpanCount
 from query.statements.window import BUCKET, Window
 
-# Where the part may begin: whole buckets are counted by the index. Shorter steps are for one that has too many.
+# Granularity of the start of the part. Complete buckets are counted by the index; finer steps split a bucket that has
+# too many spans.
 _STEPS: Final = (BUCKET, 10**9, 10**6, 10**3, 1)
 
 
 class ScanWindow(NamedTuple):
-    """A window, its spans, and whether it is less than was asked for."""
+    """A window, its number of spans, and whether it is shorter than requested."""
 
     window: Window
     spans: int
@@ -26,8 +27,8 @@ class ScanWindow(NamedTuple):
 async def newest_within_limit(store: ReadStore, project_id: int, window: Window, max_spans: int) -> ScanWindow:
     """The newest part of `window` with at most `max_spans` spans, and at least one. Raises StoreErrors.
 
-    It begins with a bucket; where that leaves less than half of what may be looked at, with a second, and so on. Spans
-    of one nanosecond are not told apart: all of the newest that has any count, however many.
+    It begins at a bucket boundary; if that leaves less than half of `max_spans`, at a second, and so on. Spans of one
+    nanosecond are not separated: the newest nanosecond that has any counts in full, however many they are.
     """
     spans = await count_spans(store, project_id, window)
     if spans <= max_spans:
@@ -39,12 +40,12 @@ async def newest_within_limit(store: ReadStore, project_id: int, window: Window,
             break
     if edge.spans:
         return ScanWindow(Window(edge.fits, window.to_ns), edge.spans, truncated=True)
-    last = Window(edge.exceeds, window.to_ns)  # a nanosecond before `fits`, after which there is nothing
-    return ScanWindow(last, await count_spans(store, project_id, last), truncated=True)
+    newest = Window(edge.exceeds, window.to_ns)  # a nanosecond before `fits`, after which there are no spans
+    return ScanWindow(newest, await count_spans(store, project_id, newest), truncated=True)
 
 
 class _Edge(NamedTuple):
-    """From `exceeds` on a window has more spans than may be looked at, from `fits` on it has `spans`, which are not."""
+    """A window from `exceeds` has more spans than the limit; one from `fits` has `spans`, which is within it."""
 
     exceeds: int
     fits: int
@@ -52,7 +53,7 @@ class _Edge(NamedTuple):
 
 
 async def _narrow(store: ReadStore, project_id: int, edge: _Edge, window: Window, step: int, max_spans: int) -> _Edge:
-    """The edge between two neighbouring multiples of `step`, or an end of the window where that is nearer."""
+    """The edge between two neighbouring multiples of `step`, or an end of the window if that is nearer."""
     low, high = edge.exceeds // step, -(-edge.fits // step)
     spans = edge.spans
     while high - low > 1:
@@ -66,7 +67,9 @@ async def _narrow(store: ReadStore, project_id: int, edge: _Edge, window: Window
 
 
 async def count_spans(store: ReadStore, project_id: int, window: Window) -> int:
-    """How many spans a window has. Raises StoreErrors."""
-    whole, edges = split_buckets(window)
-    ((spans,),) = await store.rows(SpanCount(project_id=project_id, whole_buckets=whole, partial_buckets=edges))
+    """The number of spans in a window. Raises StoreErrors."""
+    whole_buckets, partial_buckets = split_buckets(window)
+    ((spans,),) = await store.rows(
+        SpanCount(project_id=project_id, whole_buckets=whole_buckets, partial_buckets=partial_buckets)
+    )
     return int(spans)

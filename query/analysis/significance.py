@@ -1,4 +1,4 @@
-"""The arithmetic of a comparison (docs/explore.md, "What is different"). Pure: counts in, figures out.
+"""The statistics of a comparison (docs/explore.md, "Comparisons"). Pure: computed from counts alone.
 
 S and B are the spans of spike and baseline, s and b those of them that have a value.
 """
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import ceil, inf, sqrt
 from typing import Final
 
-MIN_Z: Final = 4.0  # thousands of values are tested, so chance must be far less likely than for one
-MIN_SPIKE_COUNT: Final = 5  # spans of the spike below which a share says nothing
-_MIN_SPIKE_COUNT_DIVISOR: Final = 100  # one in so many spans of the spike is the default of what counts
+MIN_Z: Final = 4.0  # thousands of values are tested, so chance must be far less likely than in a single test
+MIN_SPIKE_COUNT: Final = 5  # spans of the spike below which a share is meaningless
+_MIN_SPIKE_COUNT_DIVISOR: Final = 100  # the default minimum is one in 100 spans of the spike
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The figures of one value; `lift` is None where the baseline lacks it."""
+    """The statistics of one value; `lift` is None if the baseline lacks it."""
 
     spike_share: float
     baseline_share: float
@@ -34,17 +34,17 @@ class Score:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Orders the most over-represented first."""
+        """Sort key, the most over-represented first."""
         return (-self.contribution, -inf if self.lift is None else -self.lift)
 
 
 def default_min_spike_count(spike: int) -> int:
-    """How many spans of the spike must have a value: one in a hundred, 5 at least."""
+    """The minimum number of spike spans with a value: one in a hundred, at least 5."""
     return max(MIN_SPIKE_COUNT, ceil(spike / _MIN_SPIKE_COUNT_DIVISOR))
 
 
 def score(totals: Totals, spike: int, baseline: int) -> Score:
-    """The figures of a value that `spike` and `baseline` spans have."""
+    """The statistics of a value that `spike` and `baseline` spans have."""
     spike_share, baseline_share = spike / totals.spike, baseline / totals.baseline
     expected = totals.spike * baseline / totals.baseline
     surplus = spike - expected
@@ -60,8 +60,8 @@ def score(totals: Totals, spike: int, baseline: int) -> Score:
 
 
 def _z(totals: Totals, spike: int, baseline: int) -> float:
-    """How many standard deviations apart the shares are (two-proportion z-test with the pooled share)."""
+    """The distance of the shares in standard deviations (two-proportion z-test with the pooled share)."""
     pooled = (spike + baseline) / (totals.spike + totals.baseline)
     variance = pooled * (1 - pooled) * (1 / totals.spike + 1 / totals.baseline)
-    # 0 where every span has the value, or none
+    # 0 if every span has the value, or none has
     return (spike / totals.spike - baseline / totals.baseline) / sqrt(variance) if variance > 0 else 0.0

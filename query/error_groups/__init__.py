@@ -1,16 +1,17 @@
-"""Errors: occurrences grouped by their fingerprint, and each occurrence with what was going on around it.
+"""Errors: occurrences grouped by fingerprint, and each occurrence with the log records around it.
 
-    shapes        what is answered
-    listing       groups in order, page by page: which ones are on a page
-    groups        what is known of the groups of a page
-    history       one group, and how often it occurred over time
-    occurrences   the occurrences of a group, and one of them whole
-    context       the log records around a moment
-    handlers      the endpoints
+    handlers           the endpoints
+    listing            `plan` and `fetch`: sorted groups in pages; determines which groups are on a page
+    groups             `read_groups`: everything shown of the groups of a page
+    history            one group, and how often it occurred over time
+    occurrences        the occurrences of a group, and the full record of one
+    surrounding_logs   the log records around a point in time
+    ids                occurrence ids
+    schemas            response schemas
 
 A list of groups is read in two steps: their order from two columns, then everything else for the groups of the page.
-The cursor holds the rank of the last group in the frozen window. Rows that arrive late in that window make a group
-more frequent and its last occurrence later, never the reverse: so no group comes twice in those orders, and only one
-that overtakes the cursor is missed. The first occurrence moves the other way: there none is missed, and one that
-gets an older first occurrence may come again. A group that nothing arrives for comes exactly once in each order.
+The cursor holds the rank of the last group in the fixed window. Rows that arrive late in that window make a group more
+frequent and its last occurrence later, never the reverse: so no group is listed twice in those orders, and only one
+that overtakes the cursor is missed. The first occurrence moves the other way: there none is missed, and a group that
+gets an older first occurrence may be listed again. A group that receives no rows is listed exactly once in each order.
 """

@@ -1,4 +1,4 @@
-"""What is known of groups of errors: read for the few of a page, whatever their number in the window."""
+"""Reads the details of error groups: for the few on a page, however many are in the window."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,16 +14,15 @@ from query.statements import Condition, ErrorFacets, ErrorTraces, LatestOccurren
 from query.statements.window import Window
 from query.timestamps import format_timestamp
 
-MAX_FACET_VALUES: Final = 20  # values shown of each kind
-MAX_FACET_COMBINATIONS: Final = (
-    500_000  # releases by environments, services and sources, of all errors of a page, counted at once
-)
+MAX_FACET_VALUES: Final = 20  # values shown per kind
+# Combinations of release, environment, service and source of all errors of a page, counted at once.
+MAX_FACET_COMBINATIONS: Final = 500_000
 _WHOLE, _RELEASE, _ENVIRONMENT, _SERVICE, _SOURCE = range(5)  # the kinds of `query.sql.error_groups.facets`
 
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceFilter:
-    """Which occurrences count."""
+    """The occurrences that count."""
 
     project_id: int
     window: Window
@@ -31,8 +30,8 @@ class OccurrenceFilter:
 
 
 class Facet(NamedTuple):
-    """A value of one kind in one group: how often, when first and last; and of the kind, how many values it has, and
-    which of them came first and last.
+    """A value of one kind in one group: its count, its first and last time; and for the kind, its number of values, and
+    the first and the last of them.
     """
 
     fingerprint: bytes
@@ -58,7 +57,7 @@ class LatestOccurrence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ErrorGroupRows:
-    """The rows about one group."""
+    """The rows of one group."""
 
     facets: tuple[Facet, ...]
     latest: LatestOccurrence
@@ -68,31 +67,33 @@ class ErrorGroupRows:
 
     @property
     def text_bytes(self) -> int:
-        """About how many bytes of text it has."""
+        """The approximate size of its text in bytes."""
         return text_size(self.latest) + sum(map(text_size, self.facets))
 
 
 async def read_groups(
     store: ReadStore, occurrence_filter: OccurrenceFilter, fingerprints: Sequence[bytes]
 ) -> dict[bytes, ErrorGroupRows]:
-    """Those of the groups that have an occurrence. Raises StoreErrors."""
+    """Read those of the groups that have an occurrence. Raises StoreErrors."""
     if not fingerprints:
         return {}
-    about: dict[str, Any] = {
+    common: dict[str, Any] = {
         "project_id": occurrence_filter.project_id,
         "window": occurrence_filter.window,
         "conditions": occurrence_filter.conditions,
     }
-    facets, counted = await _read_facets(
-        store, ErrorFacets(**about, fingerprints=tuple(fingerprints), limit=MAX_FACET_VALUES)
+    facets, facets_exact = await _read_facets(
+        store, ErrorFacets(**common, fingerprints=tuple(fingerprints), limit=MAX_FACET_VALUES)
     )
     if not facets:
         return {}
-    traces, exact = await _read_trace_counts(store, ErrorTraces(**about, fingerprints=tuple(facets)))
+    traces, traces_exact = await _read_trace_counts(store, ErrorTraces(**common, fingerprints=tuple(facets)))
     latest = await _read_latest(store, occurrence_filter, facets)
-    # A partition may have been dropped between two reads, and what is gone is not shown.
+    # A partition may have been dropped between two reads; groups that it held are not shown.
     return {
-        each: ErrorGroupRows(facets[each], latest[each], traces[each], exact, counted or _has_all_values(facets[each]))
+        each: ErrorGroupRows(
+            facets[each], latest[each], traces[each], traces_exact, facets_exact or _has_all_values(facets[each])
+        )
         for each in facets
         if each in latest and each in traces
     }
@@ -101,15 +102,15 @@ async def read_groups(
 def error_group_fields(group: ErrorGroupRows) -> dict[str, Any]:
     """The fields of an ErrorGroup."""
     kinds = {kind: tuple(found) for kind, found in groupby(group.facets, lambda facet: facet.kind)}
-    (whole,), latest, releases = kinds[_WHOLE], group.latest, kinds[_RELEASE]
+    (total,), latest, releases = kinds[_WHOLE], group.latest, kinds[_RELEASE]
     return {
-        "fingerprint": whole.fingerprint.hex(),
+        "fingerprint": total.fingerprint.hex(),
         "type": latest.type or None,
         "message": latest.message or None,
-        **_extent(whole),
+        **_extent(total),
         "first_release": releases[0].first_value or None,
         "last_release": releases[0].last_value or None,
-        "latest_occurrence_id": occurrence_id(OccurrenceKey(whole.last_ns, latest.batch_id, latest.row)),
+        "latest_occurrence_id": occurrence_id(OccurrenceKey(total.last_ns, latest.batch_id, latest.row)),
         "traces": group.traces,
         "traces_exact": group.traces_exact,
         "facets_exact": group.facets_exact,
@@ -124,7 +125,7 @@ def error_group_fields(group: ErrorGroupRows) -> dict[str, Any]:
 
 
 def empty_group_fields(fingerprint: bytes, type_: str) -> dict[str, Any]:
-    """The fields of an ErrorGroup of which nothing is in the window."""
+    """The fields of an ErrorGroup without occurrences in the window."""
     absent = ("message", "first_seen", "last_seen", "first_release", "last_release", "latest_occurrence_id")
     return {
         "fingerprint": fingerprint.hex(),
@@ -151,7 +152,9 @@ def _extent(facet: Facet) -> dict[str, Any]:
 
 
 async def _read_facets(store: ReadStore, statement: ErrorFacets) -> tuple[dict[bytes, tuple[Facet, ...]], bool]:
-    """Facets by group, and whether all values were counted: a release of each occurrence would fill the memory."""
+    """Facets by group, and whether all values were counted: if every occurrence had its own release, they would not fit
+    in memory.
+    """
     try:
         rows, exact = await store.rows(statement, max_groups=MAX_FACET_COMBINATIONS), True
     except QueryTooLarge:
@@ -161,12 +164,14 @@ async def _read_facets(store: ReadStore, statement: ErrorFacets) -> tuple[dict[b
 
 
 def _has_all_values(facets: tuple[Facet, ...]) -> bool:
-    """Whether all values are shown: nothing is estimated of so few."""
+    """Whether all values are shown: then nothing is estimated."""
     return all(facet.values <= MAX_FACET_VALUES for facet in facets)
 
 
 async def _read_trace_counts(store: ReadStore, statement: ErrorTraces) -> tuple[dict[bytes, int], bool]:
-    """Traces by group, and whether that is exact: of tens of millions only an estimate has room."""
+    """Number of traces by group, and whether it is exact: tens of millions can only be estimated within the memory
+    limit.
+    """
     try:
         return dict(await store.rows(statement)), True
     except QueryTooLarge:
@@ -174,12 +179,15 @@ async def _read_trace_counts(store: ReadStore, statement: ErrorTraces) -> tuple[
 
 
 async def _read_latest(
-    store: ReadStore, asked: OccurrenceFilter, facets: dict[bytes, tuple[Facet, ...]]
+    store: ReadStore, occurrence_filter: OccurrenceFilter, facets: dict[bytes, tuple[Facet, ...]]
 ) -> dict[bytes, LatestOccurrence]:
-    places = tuple((each, found[0].last_ns) for each, found in facets.items())
-    times = [time_ns for _, time_ns in places]
+    fingerprint_times = tuple((each, found[0].last_ns) for each, found in facets.items())
+    times = [time_ns for _, time_ns in fingerprint_times]
     window = Window(min(times), max(times) + 1)
     statement = LatestOccurrences(
-        project_id=asked.project_id, window=window, conditions=asked.conditions, fingerprint_times=places
+        project_id=occurrence_filter.project_id,
+        window=window,
+        conditions=occurrence_filter.conditions,
+        fingerprint_times=fingerprint_times,
     )
     return {row[0]: LatestOccurrence._make(row) for row in await store.rows(statement)}

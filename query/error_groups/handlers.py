@@ -1,4 +1,4 @@
-"""The endpoints of errors: each a column of steps from the request to one answer."""
+"""The error endpoints: each is a list of steps from the request to one response."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,7 +26,7 @@ MAX_ID: Final = 64
 
 
 class ErrorHandlers:
-    """The endpoints over each principal's store. JSON is made off the loop, as everywhere in explore."""
+    """The endpoints over each principal's read store. JSON is encoded off the event loop, as everywhere in explore."""
 
     def __init__(
         self, stores: ReadStores, answers: QueryScheduler, signer: CursorSigner, clock: Callable[[], int]
@@ -37,48 +37,48 @@ class ErrorHandlers:
         self._clock = clock
 
     async def groups(self, request: web.Request) -> web.StreamResponse:
-        """List errors, occurrences grouped by fingerprint.
+        """List errors: occurrences grouped by fingerprint.
 
-        The error that occurred last comes first, or the most frequent, or the one that began last.
+        Sorted by the last occurrence, by frequency, or by the first occurrence, always descending.
         """
-        place = ListScope(authorization_context(request).org_id, get_project_id(request), ERRORS)
-        planned = listing.plan(request.query, place, self._signer, self._clock())
+        scope = ListScope(authorization_context(request).org_id, get_project_id(request), ERRORS)
+        planned = listing.plan(request.query, scope, self._signer, self._clock())
 
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
                 page = await listing.fetch(store, self._signer, planned)
             return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page))))
 
-        asked, to_ns = replace(planned, now_ns=0), planned.occurrence_filter.window.to_ns
-        question = QueryKey.of("errors", place.project_id, asked, to_ns=to_ns)
-        return await self._answers.respond(request, question, make)
+        parameters, to_ns = replace(planned, now_ns=0), planned.occurrence_filter.window.to_ns
+        key = QueryKey.of("errors", scope.project_id, parameters, to_ns=to_ns)
+        return await self._answers.respond(request, key, make)
 
     async def group(self, request: web.Request) -> web.StreamResponse:
         """Show one error, and how often it occurred over the window.
 
-        An error that did not occur in the window is there with a count of zero.
+        An error that did not occur in the window is shown with a count of zero.
         """
         planned = history.plan(request.query, get_project_id(request), _fingerprint(request), self._clock())
 
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
-                found = await history.read_history(store, planned)
-            if found is None:
+                error_history = await history.read_history(store, planned)
+            if error_history is None:
                 raise NotFound
-            return JsonResult(msgspec.json.encode(found))
+            return JsonResult(msgspec.json.encode(error_history))
 
-        asked = planned.occurrence_filter
-        question = QueryKey.of("error", asked.project_id, planned, to_ns=asked.window.to_ns)
-        return await self._answers.respond(request, question, make)
+        occurrence_filter = planned.occurrence_filter
+        query_key = QueryKey.of("error", occurrence_filter.project_id, planned, to_ns=occurrence_filter.window.to_ns)
+        return await self._answers.respond(request, query_key, make)
 
     async def occurrences(self, request: web.Request) -> web.StreamResponse:
         """List the occurrences of an error, newest first.
 
-        Every stored occurrence that matches comes exactly once, whatever the ties.
+        Every stored occurrence that matches is listed exactly once, even if times are equal.
         """
         project_id, fingerprint = get_project_id(request), _fingerprint(request)
-        place = ListScope(authorization_context(request).org_id, project_id, ERRORS, fingerprint=fingerprint)
-        planned = plan(request.query, place, self._signer, self._clock())
+        scope = ListScope(authorization_context(request).org_id, project_id, ERRORS, fingerprint=fingerprint)
+        planned = plan(request.query, scope, self._signer, self._clock())
 
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
@@ -92,23 +92,23 @@ class ErrorHandlers:
     async def occurrence(self, request: web.Request) -> web.StreamResponse:
         """Show one occurrence with its stack trace, its span and the log records around it.
 
-        The records are those of its trace; where that has none, those of its service in its environment.
+        The records are those of its trace; if that has none, those of its service in its environment.
         """
         project_id, fingerprint = get_project_id(request), _fingerprint(request)
-        place, logs = (
+        key, log_limit = (
             parse_path_id(request, "occurrenceId", MAX_ID, parse_occurrence_id),
             parse_log_limit(request.query),
         )
 
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
-                found = await read_occurrence(store, project_id, fingerprint, place, logs)
-            if found is None:
+                rows = await read_occurrence(store, project_id, fingerprint, key, log_limit)
+            if rows is None:
                 raise NotFound
-            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(found))))
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(rows))))
 
-        question = QueryKey.of("occurrence", project_id, fingerprint, place, logs)
-        return await self._answers.respond(request, question, make)
+        query_key = QueryKey.of("occurrence", project_id, fingerprint, key, log_limit)
+        return await self._answers.respond(request, query_key, make)
 
 
 def _fingerprint(request: web.Request) -> bytes:

@@ -1,4 +1,4 @@
-"""One group of errors, and how often it occurred over the window."""
+"""One error group, and how often it occurred over the window."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from query.timestamps import MINUTE, format_timestamp
 
 @dataclass(frozen=True, slots=True)
 class HistoryPlan:
-    """A checked request."""
+    """A validated request."""
 
     occurrence_filter: OccurrenceFilter
     filters: tuple[Filter, ...]
@@ -26,19 +26,19 @@ class HistoryPlan:
 
 
 def plan(query: Mapping[str, str], project_id: int, fingerprint: bytes, now_ns: int) -> HistoryPlan:
-    """Check everything that can be checked without the store; BadRequest names each offending field."""
+    """Validate everything that does not need the store; BadRequest names each offending field."""
     issues = Issues()
     window = parse_time_range(query, issues).resolve(now_ns, "query", issues)
     filters = parse_filters(single_value(query, "filters", issues) or "", FILTERS_PATH, issues)
-    tests = conditions(filters, ERRORS, now_ns, FILTERS_PATH, issues)
+    resolved = conditions(filters, ERRORS, now_ns, FILTERS_PATH, issues)
     issues.raise_if_any()
     if window is None:
         raise TypeError("without a window there is an issue")
-    return HistoryPlan(OccurrenceFilter(project_id, window, tests), filters, fingerprint)
+    return HistoryPlan(OccurrenceFilter(project_id, window, resolved), filters, fingerprint)
 
 
 async def read_history(store: ReadStore, plan: HistoryPlan) -> ErrorHistory | None:
-    """The group as far as the window and the filters show it; None where the project has never had it."""
+    """The group within the window and the filters; None if the project has never had it."""
     await store.validate_regexes(plan.filters, FILTERS_PATH)
     found = await read_groups(store, plan.occurrence_filter, (plan.fingerprint,))
     if plan.fingerprint in found:

@@ -1,4 +1,4 @@
-"""Ids of occurrences: time, batch and row, so that one is found in the few rows of its five minutes."""
+"""Occurrence ids: time, batch and row, so that one lookup reads only the rows of its five-minute bucket."""
 
 from typing import Final, NamedTuple
 
@@ -8,7 +8,7 @@ _DIGITS: Final = 40
 
 
 class OccurrenceKey(NamedTuple):
-    """Where an occurrence is stored."""
+    """The stored location of an occurrence."""
 
     time_ns: int
     batch_id: int
@@ -16,16 +16,16 @@ class OccurrenceKey(NamedTuple):
 
 
 def occurrence_id(key: OccurrenceKey) -> str:
-    """40 hex digits."""
+    """Format a key as 40 hex digits."""
     return f"{key.time_ns:016x}{key.batch_id:016x}{key.row:08x}"
 
 
 def parse_occurrence_id(text: str) -> OccurrenceKey | None:
-    """What an id stands for; None for any other text."""
+    """Parse an id; None for any other text."""
     if len(text) != _DIGITS or not text.isascii() or not text.isalnum():
         return None
     try:
-        place = OccurrenceKey(int(text[:16], 16), int(text[16:32], 16), int(text[32:], 16))
+        key = OccurrenceKey(int(text[:16], 16), int(text[16:32], 16), int(text[32:], 16))
     except ValueError:
         return None
-    return place if place.time_ns < MAX_NANOS else None
+    return key if key.time_ns < MAX_NANOS else None

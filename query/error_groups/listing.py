@@ -1,4 +1,4 @@
-"""Groups of errors in order, page by page."""
+"""Sorted pages of error groups."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SORT_PATH: Final = "query.sort"
 
 
 class _CursorPayload(NamedTuple):
-    """What a cursor carries: the clock and the window of the first page, and the group that was shown last."""
+    """The payload of a cursor: the clock and the window of the first page, and the last group shown."""
 
     now_ns: int
     from_ns: int
@@ -29,7 +29,7 @@ class _CursorPayload(NamedTuple):
 
 
 class _RankedGroup(NamedTuple):
-    """A group by its place in the order."""
+    """A group with its rank in the sort order."""
 
     rank: int
     fingerprint: bytes
@@ -37,7 +37,7 @@ class _RankedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ErrorListPlan:
-    """A checked request."""
+    """A validated request."""
 
     occurrence_filter: OccurrenceFilter
     filters: tuple[Filter, ...]
@@ -56,27 +56,33 @@ class ErrorGroupPage(NamedTuple):
 
 
 def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_ns: int) -> ErrorListPlan:
-    """Check everything that can be checked without the store; BadRequest names each offending field."""
+    """Validate everything that does not need the store; BadRequest names each offending field."""
     issues = Issues()
     request, order = parse_page_request(query, issues), _parse_order(query, issues)
     binding = cursor_binding(request, scope) + order.encode()
-    mark = open_cursor(signer, request.cursor, binding, _CursorPayload, issues)
-    if mark is None:
+    payload = open_cursor(signer, request.cursor, binding, _CursorPayload, issues)
+    if payload is None:
         window, after = request.time.resolve(now_ns, "query", issues), None
     else:
-        now_ns, window = mark.now_ns, Window(mark.from_ns, mark.to_ns)
-        after = _RankedGroup(mark.rank, mark.fingerprint)
-    tests = conditions(request.filters, scope.signal, now_ns, FILTERS_PATH, issues)
+        now_ns, window = payload.now_ns, Window(payload.from_ns, payload.to_ns)
+        after = _RankedGroup(payload.rank, payload.fingerprint)
+    resolved = conditions(request.filters, scope.signal, now_ns, FILTERS_PATH, issues)
     issues.raise_if_any()
     if window is None:
         raise TypeError("without a window there is an issue")
     return ErrorListPlan(
-        OccurrenceFilter(scope.project_id, window, tests), request.filters, order, request.limit, now_ns, after, binding
+        OccurrenceFilter(scope.project_id, window, resolved),
+        request.filters,
+        order,
+        request.limit,
+        now_ns,
+        after,
+        binding,
     )
 
 
 async def fetch(store: ReadStore, signer: CursorSigner, plan: ErrorListPlan) -> ErrorGroupPage:
-    """One page of what was planned. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
+    """Read one page. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
     await store.validate_regexes(plan.filters, FILTERS_PATH)
     ranked = await _read_ranking(store, plan)
     more, ranked = len(ranked) > plan.limit, ranked[: plan.limit]
@@ -92,7 +98,7 @@ async def fetch(store: ReadStore, signer: CursorSigner, plan: ErrorListPlan) -> 
 
 
 def error_page(page: ErrorGroupPage) -> ErrorPage:
-    """A page as it is answered."""
+    """The page as a response."""
     return ErrorPage([to_error_group(each) for each in page.groups], page.next_cursor, page.next_cursor is not None)
 
 
@@ -115,8 +121,8 @@ async def _read_ranking(store: ReadStore, plan: ErrorListPlan) -> list[_RankedGr
 
 
 def _windows(plan: ErrorListPlan) -> Iterator[Window]:
-    """Ever longer ends of the window, where one may hold all groups of the page: those seen last in it are those seen
-    last at all. How often a group occurred, and since when, only the whole window tells.
+    """Ever longer ends of the window, as one of them may already contain all groups of the page: the groups seen last
+    in it are those seen last overall. How often a group occurred, and since when, requires the whole window.
     """
     whole = plan.occurrence_filter.window
     if plan.order is not ErrorOrder.LAST_SEEN:
@@ -128,7 +134,7 @@ def _windows(plan: ErrorListPlan) -> Iterator[Window]:
 
 
 def _within_bytes(ranked: list[_RankedGroup], found: Mapping[bytes, ErrorGroupRows], budget: int) -> list[_RankedGroup]:
-    """As many of the first as have at most `budget` bytes; one at least."""
+    """The first groups, up to `budget` bytes; at least one."""
     for count, each in enumerate(ranked):
         budget -= found[each.fingerprint].text_bytes if each.fingerprint in found else 0
         if budget < 0 and count:

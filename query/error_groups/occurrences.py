@@ -1,4 +1,4 @@
-"""The occurrences of a group, and one of them whole."""
+"""The occurrences of a group, and the full record of one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _EXCEPTION: Final = "exception"
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceRows:
-    """The rows about one occurrence."""
+    """The rows of one occurrence."""
 
     fingerprint: bytes
     occurrence: OccurrenceColumns
@@ -37,7 +37,7 @@ class OccurrenceRows:
 
 
 def parse_log_limit(query: Mapping[str, str]) -> int:
-    """How many log records are wanted on each side. BadRequest outside of the bounds."""
+    """The number of log records requested on each side. BadRequest outside of the bounds."""
     issues = Issues()
     logs = bounded_int(query, "logs", DEFAULT_LOGS, 1, MAX_LOGS, issues)
     issues.raise_if_any()
@@ -47,26 +47,26 @@ def parse_log_limit(query: Mapping[str, str]) -> int:
 async def read_occurrence(
     store: ReadStore, project_id: int, fingerprint: bytes, key: OccurrenceKey, log_limit: int
 ) -> OccurrenceRows | None:
-    """One occurrence with what was around it; None for an unknown one. Raises StoreErrors."""
+    """One occurrence with its span and the log records around it; None for an unknown one. Raises StoreErrors."""
     rows = await store.rows(ErrorRecord(project_id=project_id, fingerprint=fingerprint, **key._asdict()))
     if not rows:
         return None
     *cells, stacktrace = rows[0]
     occurrence = OccurrenceColumns._make(cells)
-    its_span = await _read_span(store, project_id, occurrence)
-    raised_ns = _raised_ns(occurrence, its_span)
-    around = await read_surrounding_logs(store, project_id, occurrence, raised_ns, log_limit)
-    return OccurrenceRows(fingerprint, occurrence, stacktrace, raised_ns, its_span, around)
+    span_row = await _read_span(store, project_id, occurrence)
+    raised_ns = _raised_ns(occurrence, span_row)
+    surrounding_logs = await read_surrounding_logs(store, project_id, occurrence, raised_ns, log_limit)
+    return OccurrenceRows(fingerprint, occurrence, stacktrace, raised_ns, span_row, surrounding_logs)
 
 
 def occurrence_page(page: RowPage, fingerprint: bytes) -> schemas.OccurrencePage:
-    """Rows of OCCURRENCE_SELECT as a page."""
+    """A page of rows of OCCURRENCE_SELECT."""
     data = [schemas.Occurrence(**_fields(OccurrenceColumns._make(row), fingerprint)) for row in page.rows]
     return schemas.OccurrencePage(data, page.next_cursor, page.next_cursor is not None)
 
 
 def occurrence_record(found: OccurrenceRows) -> schemas.OccurrenceRecord:
-    """The whole occurrence as it is answered."""
+    """The full occurrence as a response."""
     return schemas.OccurrenceRecord(
         **_fields(found.occurrence, found.fingerprint),
         stacktrace=found.stacktrace or None,
@@ -77,9 +77,9 @@ def occurrence_record(found: OccurrenceRows) -> schemas.OccurrenceRecord:
 
 
 def _fields(occurrence: OccurrenceColumns, fingerprint: bytes) -> dict[str, Any]:
-    place = OccurrenceKey(occurrence.time_ns, occurrence.batch_id, occurrence.row)
+    key = OccurrenceKey(occurrence.time_ns, occurrence.batch_id, occurrence.row)
     return {
-        "id": occurrence_id(place),
+        "id": occurrence_id(key),
         "fingerprint": fingerprint.hex(),
         "time": format_timestamp(occurrence.time_ns),
         "type": occurrence.type or None,
@@ -93,20 +93,20 @@ def _fields(occurrence: OccurrenceColumns, fingerprint: bytes) -> dict[str, Any]
     }
 
 
-def _raised_ns(occurrence: OccurrenceColumns, its_span: tuple[Any, ...] | None) -> int:
-    """The time of the span's event that it was: the occurrence itself has the span's start. Of several events that say
-    the same, the first.
+def _raised_ns(occurrence: OccurrenceColumns, span_row: tuple[Any, ...] | None) -> int:
+    """The time of the span event that is this occurrence: the occurrence itself has the span's start time. Of several
+    events with the same type and message, the first.
     """
-    if occurrence.source != "span" or its_span is None:
+    if occurrence.source != "span" or span_row is None:
         return occurrence.time_ns
-    raised = [each for each in span_events(its_span) if each.name == _EXCEPTION and each.time_unix_nano]
-    same = [
+    events = [each for each in span_events(span_row) if each.name == _EXCEPTION and each.time_unix_nano]
+    matching = [
         each
-        for each in raised
+        for each in events
         if _has_exception_attribute(each, "type", occurrence.type)
         and _has_exception_attribute(each, "message", occurrence.message)
     ]
-    return next((each.time_unix_nano for each in same or raised), occurrence.time_ns)
+    return next((each.time_unix_nano for each in matching or events), occurrence.time_ns)
 
 
 def _has_exception_attribute(event: StoredEvent, name: str, text: str) -> bool:
@@ -115,7 +115,7 @@ def _has_exception_attribute(event: StoredEvent, name: str, text: str) -> bool:
 
 
 async def _read_span(store: ReadStore, project_id: int, occurrence: OccurrenceColumns) -> tuple[Any, ...] | None:
-    """The row of the span that it names, the earliest of those that share the id."""
+    """The row of the span that the occurrence names, the earliest of those that share the id."""
     if not any(occurrence.trace_id) or not any(occurrence.span_id):
         return None
     window = (await trace_windows(store, project_id, occurrence.trace_id)).get(SPANS.trace_index_code)

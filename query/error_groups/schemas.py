@@ -1,4 +1,4 @@
-"""The objects that the endpoints of errors answer."""
+"""Response schemas of the error endpoints."""
 
 from typing import Annotated
 
@@ -28,7 +28,7 @@ _Cursor = Annotated[
 
 
 class Extent(msgspec.Struct, rename="camel"):
-    """How often, and between which times, in the window."""
+    """How often, and between which times, it occurred in the window."""
 
     count: Count
     first_seen: Timestamp
@@ -54,13 +54,13 @@ class ServiceExtent(Extent, rename="camel"):
 
 
 class SourceExtent(Extent, rename="camel"):
-    """Occurrences that came one way."""
+    """Occurrences from one source."""
 
     source: _Source
 
 
 class ErrorGroup(msgspec.Struct, rename="camel"):
-    """The occurrences of one error in the window that match."""
+    """The matching occurrences of one error in the window."""
 
     fingerprint: Fingerprint
     type: _Type
@@ -114,7 +114,7 @@ class HistoryPoint(msgspec.Struct, rename="camel"):
 
 
 class ErrorHistory(ErrorGroup, rename="camel"):
-    """One group, and how often it occurred over the window, zeros included."""
+    """One group, and how often it occurred over the window, including zeros."""
 
     range: Range
     interval_minutes: Annotated[int, msgspec.Meta(ge=1)]
@@ -146,14 +146,14 @@ class OccurrencePage(msgspec.Struct, rename="camel"):
 
 
 class LogPart(msgspec.Struct, rename="camel"):
-    """Log records on one side of a moment, in the order of time."""
+    """Log records on one side of a point in time, in order of time."""
 
     data: list[Log]
     has_more: Annotated[bool, msgspec.Meta(description="Whether there are more, further away.")]
 
 
 class LogContext(msgspec.Struct, rename="camel"):
-    """Log records around the moment in which an error was raised."""
+    """Log records around the time at which an error was raised."""
 
     of: Annotated[
         str,
@@ -167,7 +167,7 @@ class LogContext(msgspec.Struct, rename="camel"):
 
 
 class OccurrenceRecord(Occurrence, rename="camel"):
-    """An error occurrence, whole."""
+    """The full record of an error occurrence."""
 
     stacktrace: Annotated[str | None, msgspec.Meta(description="`exception.stacktrace`, as it was sent.")]
     raised_at: Annotated[

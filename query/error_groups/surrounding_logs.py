@@ -1,4 +1,4 @@
-"""The log records around a moment: what else a trace, or a service, had to say."""
+"""The log records around a point in time, of a trace or of a service."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,12 +15,12 @@ from query.statements.window import Window, slices, slices_oldest_first
 from query.timestamps import HOUR, MAX_NANOS
 from query.trace_windows import trace_windows
 
-SERVICE_LOGS_RADIUS_NS: Final = HOUR  # how far from the moment the records of a service are looked for
+SERVICE_LOGS_RADIUS_NS: Final = HOUR  # how far from the occurrence a service's records are searched
 
 
 @dataclass(frozen=True, slots=True)
 class SurroundingLogs:
-    """Rows of LOG_SELECT on both sides of a moment, nearest first, and whether there are more beyond."""
+    """Rows of LOG_SELECT on both sides of a point in time, nearest first, and whether there are more beyond."""
 
     scope: str
     before: tuple[list[tuple[Any, ...]], bool]
@@ -30,19 +30,19 @@ class SurroundingLogs:
 async def read_surrounding_logs(
     store: ReadStore, project_id: int, occurrence: OccurrenceColumns, moment_ns: int, limit: int
 ) -> SurroundingLogs | None:
-    """At most `limit` records on each side of the moment, of at most half a page's bytes. None where there is neither a
+    """At most `limit` records on each side of `moment_ns`, of at most half a page's bytes. None if there is neither a
     trace with records nor a service.
     """
     moment_ns = min(moment_ns, MAX_NANOS - 2)
-    found = await _scope(store, project_id, occurrence, moment_ns)
-    if found is None:
+    scoped = await _scope(store, project_id, occurrence, moment_ns)
+    if scoped is None:
         return None
-    of, statement = found
+    scope, statement = scoped
     budget = store.max_page_bytes // 2
     before = statement.window.intersect(Window(0, moment_ns + 1))
     after = statement.window.intersect(Window(moment_ns + 1, MAX_NANOS))
     return SurroundingLogs(
-        of,
+        scope,
         await _nearest(store, statement, slices(before) if before else iter(()), limit, budget),
         await _nearest(
             store,
@@ -55,7 +55,7 @@ async def read_surrounding_logs(
 
 
 def log_context(logs: SurroundingLogs) -> LogContext:
-    """As it is answered: in the order of time."""
+    """The records as a response: in order of time."""
     before, more_before = logs.before
     after, more_after = logs.after
     return LogContext(
@@ -68,31 +68,33 @@ def log_context(logs: SurroundingLogs) -> LogContext:
 async def _scope(
     store: ReadStore, project_id: int, occurrence: OccurrenceColumns, moment_ns: int
 ) -> tuple[str, Listing] | None:
-    """The log records to choose from: of the trace, where it has any, else of the service in its environment."""
+    """The log records to choose from: of the trace, if it has any, else of the service in its environment."""
     if any(occurrence.trace_id):
-        own = (await trace_windows(store, project_id, occurrence.trace_id)).get(LOGS.trace_index_code)
-        if own is not None:
-            listing = Listing(project_id=project_id, signal=LOGS, window=own, trace_id=occurrence.trace_id, limit=1)
+        trace_window = (await trace_windows(store, project_id, occurrence.trace_id)).get(LOGS.trace_index_code)
+        if trace_window is not None:
+            listing = Listing(
+                project_id=project_id, signal=LOGS, window=trace_window, trace_id=occurrence.trace_id, limit=1
+            )
             return "trace", listing
     if not occurrence.service_name:
         return None
-    near = Window(max(0, moment_ns - SERVICE_LOGS_RADIUS_NS), min(MAX_NANOS, moment_ns + SERVICE_LOGS_RADIUS_NS))
+    window = Window(max(0, moment_ns - SERVICE_LOGS_RADIUS_NS), min(MAX_NANOS, moment_ns + SERVICE_LOGS_RADIUS_NS))
     names = {"serviceName": occurrence.service_name, "environment": occurrence.environment}
-    same = tuple(Condition(LOGS.fields[field], TextIn((name,))) for field, name in names.items())
-    return "service", Listing(project_id=project_id, signal=LOGS, window=near, conditions=same, limit=1)
+    conditions = tuple(Condition(LOGS.fields[field], TextIn((name,))) for field, name in names.items())
+    return "service", Listing(project_id=project_id, signal=LOGS, window=window, conditions=conditions, limit=1)
 
 
 async def _nearest(
     store: ReadStore, statement: Listing, parts: Iterator[Window], limit: int, budget: int
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """The first rows, looked for in one part of the time after the other; and whether there are more."""
+    """The first rows, read from one part of the time range after the other; and whether there are more."""
     rows: list[tuple[Any, ...]] = []
     for part in parts:
-        found, cut = await read_bounded(
+        found, is_cut = await read_bounded(
             store, replace(statement, window=part), limit + 1 - len(rows), budget, bool(rows)
         )
         rows += found
         budget -= sum(map(text_size, found))
-        if len(rows) > limit or cut:
+        if len(rows) > limit or is_cut:
             return rows[:limit], True
     return rows, False

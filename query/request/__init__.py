@@ -1,9 +1,9 @@
-"""What a request asks for: read from its query string or body, checked, and bound to what it means. Asks no store.
+"""Parses and validates requests: reads the query string or body and resolves it into conditions. Never reads the store.
 
-parameters   the query string of a list
-window       from, to, hours -> a half-open window of time
-instant      one point in time, in all the ways that people write it
-filters      both encodings of the filters -> conditions of the tree
-language     the encoding for people
-patterns     what a regular expression may cost
+parameters      the query string of a list, with its time range
+bodies          JSON bodies
+filters         both encodings of the filters -> conditions of `query.statements`
+filter_syntax   the text encoding
+numbers         numbers in filters, and their stored spellings
+regex_cost      bounds the cost of a regular expression
 """

@@ -1,4 +1,4 @@
-"""The JSON bodies of explore: what they share."""
+"""What the JSON bodies of explore share."""
 
 from decimal import Decimal
 from typing import Annotated, Final
@@ -18,17 +18,17 @@ TimeInput = Annotated[
 
 
 def time_range(from_: TimeInput | None, to: TimeInput | None, hours: int | None = None) -> TimeRange:
-    """The time of a body, as it was written."""
+    """The time range of a body, as written."""
     return TimeRange(_text(from_), _text(to), hours)
 
 
 async def read_body(request: web.Request, timeout_s: float) -> bytes:
-    """The bytes of a body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
+    """Read the body's bytes. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
     return await read_json_bytes(request, max_bytes=MAX_BODY_BYTES, timeout_s=timeout_s)
 
 
-def _text(moment: TimeInput | None) -> str | None:
-    """As a query string would have it."""
-    if isinstance(moment, float):
-        return format(Decimal(repr(moment)), "f")
-    return None if moment is None else str(moment)
+def _text(value: TimeInput | None) -> str | None:
+    """As a query string would spell it."""
+    if isinstance(value, float):
+        return format(Decimal(repr(value)), "f")
+    return None if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Filters as people write them in a URL: terms separated by spaces, all of which must hold.
+"""Parses the text encoding of filters, for URLs: terms separated by spaces, all of which must match.
 
     key:value   -key:value      equals, does not equal
     key:>100  key:>=1  key:<5  key:<=5
@@ -6,9 +6,9 @@
     key:abc*  key:*abc          starts, ends with
     key:*abc*   -key:*abc*      contains, does not contain
     has:key     !has:key        has, lacks the key (also key:* and -key:*)
-    key:"a b"   "a key":value   quotes take spaces and signs as they are; inside them \\" and \\\\ are escapes
+    key:"a b"   "a key":value   quotes keep spaces and signs literal; inside them \\" and \\\\ are escapes
 
-`attr:key:value` names the attribute where a field of the span has the same name. A key with a colon is quoted.
+`attr:key:value` names the attribute if a built-in field has the same name. A key with a colon must be quoted.
 """
 
 import re
@@ -27,12 +27,12 @@ _NEGATED: Final = {"eq": "neq", "in": "not_in", "contains": "not_contains", "exi
 
 
 class FilterSyntaxError(ValueError):
-    """The text is no list of terms; the message says where, for whoever wrote it."""
+    """The text is not a list of terms; the message gives the position and is meant for the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One term: `op` by its name in the JSON encoding."""
+    """One term; `op` has its name in the JSON encoding."""
 
     key: str
     op: str
@@ -40,12 +40,12 @@ class Term:
 
 
 def parse(text: str) -> list[Term]:
-    """The terms of `text`; LanguageError when it has others than the ones above."""
+    """Parse `text` into terms. Raises FilterSyntaxError for a term that the module's grammar does not have."""
     return _Parser(text).terms()
 
 
 class _Parser:
-    """Reads terms from left to right."""
+    """Parses terms from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -141,7 +141,7 @@ class _Parser:
 
 
 def _wildcard(text: str) -> tuple[str, str | None]:
-    """A bare value; one `*` at an edge, or at both, stands for anything."""
+    """Interpret an unquoted value; a `*` at either end, or at both, matches any text."""
     if text == "*":
         return "exists", None
     if len(text) > 2 and text.startswith("*") and text.endswith("*"):

@@ -1,7 +1,7 @@
-"""The `filters` of a request: read from either of their two encodings, checked, and bound to what they test.
+"""Parses the `filters` of a request from either of their two encodings, validates them, and resolves what they test.
 
-JSON: `[{"key": "http.route", "op": "eq", "value": "/checkout"}]`. For people: `http.route:/checkout durationMs:>100
-!has:user.id` (`query.request.filter_syntax`). Both end as `Filter`s; `condition` gives each its meaning for one signal.
+JSON: `[{"key": "http.route", "op": "eq", "value": "/checkout"}]`. Text: `http.route:/checkout durationMs:>100
+!has:user.id` (`query.request.filter_syntax`). Both become `Filter`s; `condition` resolves each for one signal.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ MAX_VALUE: Final = 1024
 MAX_VALUES: Final = 100
 MAX_TEXT: Final = 4000
 ATTRIBUTE_PREFIX: Final = "attr:"
-# Bounds that `check_key` checks, for those who read about them.
+# The bounds that `check_key` enforces, for the API documentation.
 KeyText = Annotated[
     str,
     msgspec.Meta(
@@ -53,7 +53,7 @@ KeyText = Annotated[
 
 
 class Op(StrEnum):
-    """How a filter compares. What is not there meets neq, not_contains, not_in and not_exists."""
+    """Comparison operator of a filter. An absent value matches neq, not_contains, not_in and not_exists."""
 
     # Specification 4.2, its three undisclosed values (lte, exists, not_exists), and four extensions.
     EQ = "eq"
@@ -87,7 +87,7 @@ _LISTS: Final = frozenset({Op.IN, Op.NOT_IN})
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One test as it was written. `values`: none for exists and not_exists, several only for in and not_in."""
+    """One filter as written. `values`: empty for exists and not_exists, several only for in and not_in."""
 
     key: str
     op: Op
@@ -115,14 +115,16 @@ FilterInputs = Annotated[list[WrittenFilter], msgspec.Meta(extra_json_schema={"m
 
 
 def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
-    """The filters in a query string; every fault is an issue under `path`, and then the result is not to be used."""
+    """Parse the filters of a query string. Every fault is recorded as an issue under `path`; then the result must not
+    be used.
+    """
     if len(text) > MAX_TEXT:
         issues.add(path, f"Must have at most {MAX_TEXT} characters.", "too_long")
         return ()
     text = text.strip()
     if text.startswith("["):
-        written = decode_json(list[WrittenFilter], text.encode("utf-8", "surrogatepass"), path, issues)
-        return check_filters(written or (), path, issues)
+        inputs = decode_json(list[WrittenFilter], text.encode("utf-8", "surrogatepass"), path, issues)
+        return check_filters(inputs or (), path, issues)
     try:
         terms = filter_syntax.parse(text)
     except filter_syntax.FilterSyntaxError as error:
@@ -132,38 +134,40 @@ def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
 
 
 def check_filters(inputs: Sequence[WrittenFilter], path: str, issues: Issues) -> tuple[Filter, ...]:
-    """The filters of a body; every fault is an issue under `path`, and then the result is not to be used."""
+    """Validate the filters of a body. Every fault is recorded as an issue under `path`; then the result must not be
+    used.
+    """
     return _check_all([(_path(path, n), each.key, each.op, each.value) for n, each in enumerate(inputs)], path, issues)
 
 
 def condition(filter_: Filter, signal: TelemetryTable, now_ns: int, path: str, issues: Issues) -> Condition | None:
-    """What `filter_` means for `signal`; None after recording an issue at `path` (a bound that is no number or
-    time, a value that is none of an enum's, an attribute where there are none).
+    """Resolve `filter_` for `signal`; None after recording an issue at `path` (a bound that is not a number or time, a
+    value that is not one of an enum's, an attribute where the signal has none).
     """
     subject = resolve_key(filter_.key, signal)
     if isinstance(subject, Attribute) and not signal.has_attributes:
         issues.add(f"{path}.key", must_be_one_of(signal.fields), "not_allowed")
         return None
     if filter_.op in _VALUELESS:
-        test: Predicate | None = Exists()
+        predicate: Predicate | None = Exists()
     elif filter_.op in _COMPARE_OPS:
-        test = _number_comparison(subject, _COMPARE_OPS[filter_.op], filter_.values[0], now_ns, path, issues)
+        predicate = _number_comparison(subject, _COMPARE_OPS[filter_.op], filter_.values[0], now_ns, path, issues)
     elif filter_.op in _MATCH_POSITIONS:
-        test = TextMatches(_MATCH_POSITIONS[filter_.op], _normalize_text(subject, filter_.values[0]))
+        predicate = TextMatches(_MATCH_POSITIONS[filter_.op], _normalize_text(subject, filter_.values[0]))
     elif filter_.op is Op.REGEX:
-        test = RegexMatches(filter_.values[0])
+        predicate = RegexMatches(filter_.values[0])
         if not is_within_limit(filter_.values[0]):
             message = f"Its repetitions must stand for at most {MAX_EXPANDED_SIZE} letters in all."
             issues.add(f"{path}.value", message, "too_expensive")
     else:
-        test = _equality(subject, filter_.values, now_ns, path, issues)
-    return None if test is None else Condition(subject, test, negated=filter_.op in _NEGATIVE)
+        predicate = _equality(subject, filter_.values, now_ns, path, issues)
+    return None if predicate is None else Condition(subject, predicate, negated=filter_.op in _NEGATIVE)
 
 
 def conditions(
     filters: tuple[Filter, ...], signal: TelemetryTable, now_ns: int, path: str, issues: Issues
 ) -> tuple[Condition, ...]:
-    """All of them; issues are recorded under `<path>[n]`."""
+    """Resolve all filters; issues are recorded under `<path>[n]`."""
     found = (condition(filter_, signal, now_ns, _path(path, n), issues) for n, filter_ in enumerate(filters))
     return tuple(each for each in found if each is not None)
 
@@ -172,15 +176,15 @@ def _path(path: str, index: int) -> str:
     return f"{path}[{index}]"
 
 
-def _check_all(written: Sequence[tuple[str, str, Op, FilterValue]], path: str, issues: Issues) -> tuple[Filter, ...]:
-    if len(written) > MAX_FILTERS:
+def _check_all(inputs: Sequence[tuple[str, str, Op, FilterValue]], path: str, issues: Issues) -> tuple[Filter, ...]:
+    if len(inputs) > MAX_FILTERS:
         issues.add(path, f"Must have at most {MAX_FILTERS} filters.", "too_many")
         return ()
-    return tuple(_check_filter(key, op, value, where, issues) for where, key, op, value in written)
+    return tuple(_check_filter(key, op, value, where, issues) for where, key, op, value in inputs)
 
 
 def _check_filter(key: str, op: Op, value: FilterValue, path: str, issues: Issues) -> Filter:
-    """As it was written; one at fault without its values, so that the faults of those after it have their places."""
+    """Return the filter as written; one with a fault loses its values, so that later issues keep their index."""
     before = len(issues)
     _check_length(key, f"{path}.key", issues)
     values = _values(op, value, f"{path}.value", issues)
@@ -194,7 +198,7 @@ def _check_filter(key: str, op: Op, value: FilterValue, path: str, issues: Issue
 
 
 def check_key(key: str, path: str, issues: Issues) -> None:
-    """Record what is wrong with a key that is asked for outside of a filter."""
+    """Record the faults of a key that is used outside of a filter."""
     _check_length(key, path, issues)
     if not is_encodable(key):
         issues.add(path, "Must be valid Unicode.", "format")
@@ -222,7 +226,9 @@ def _values(op: Op, value: FilterValue, path: str, issues: Issues) -> tuple[str,
 
 
 def is_encodable(*texts: str) -> bool:
-    """Lone surrogates, which JSON escapes can spell, exist in no stored text and cannot be sent."""
+    """Whether the texts have no lone surrogates: JSON escapes can spell them, but no stored text has them and they
+    cannot be sent.
+    """
     try:
         for text in texts:
             text.encode()
@@ -232,7 +238,7 @@ def is_encodable(*texts: str) -> bool:
 
 
 def resolve_key(key: str, signal: TelemetryTable) -> Subject:
-    """What `key` names: an own field first, then an attribute, `attr:` always an attribute."""
+    """Resolve `key`: a built-in field first, then an attribute; `attr:` always names an attribute."""
     if key.startswith(ATTRIBUTE_PREFIX):
         return Attribute(key.removeprefix(ATTRIBUTE_PREFIX))
     return signal.fields.get(key) or Attribute(key)
@@ -248,8 +254,8 @@ def _equality(subject: Subject, values: tuple[str, ...], now_ns: int, path: str,
         if subject.kind is ColumnKind.TIMESTAMP:
             return _timestamp_equality(values, now_ns, path, issues)
         if subject.kind in (ColumnKind.DURATION, ColumnKind.INTEGER):
-            scaled = (_to_column_unit(subject, number) for number in map(parse_number, values) if number is not None)
-            return IntegerIn(tuple(int(each) for each in scaled if each.denominator == 1))
+            numbers = (_to_column_unit(subject, number) for number in map(parse_number, values) if number is not None)
+            return IntegerIn(tuple(int(each) for each in numbers if each.denominator == 1))
         if subject.kind is not ColumnKind.BODY:
             return TextIn(values)
     spellings = (spelling for value in values for spelling in numeric_spellings(value))
@@ -257,7 +263,9 @@ def _equality(subject: Subject, values: tuple[str, ...], now_ns: int, path: str,
 
 
 def _enum_equality(field: Field, values: tuple[str, ...], path: str, issues: Issues) -> Predicate | None:
-    """Equality with a field of a few names: any other value would never be found, which is hardly what was meant."""
+    """Equality with a field that has a fixed set of names. Any other value is an issue: it would never match, which is
+    hardly intended.
+    """
     found = [name for name in (match_enum_name(field, value) for value in values) if name is not None]
     if len(found) < len(values):
         issues.add(f"{path}.value", must_be_one_of(field.names), "not_allowed")
@@ -274,11 +282,11 @@ def _timestamp_equality(values: tuple[str, ...], now_ns: int, path: str, issues:
 
 
 def _number_comparison(
-    subject: Subject, order: CompareOp, value: str, now_ns: int, path: str, issues: Issues
+    subject: Subject, operator: CompareOp, value: str, now_ns: int, path: str, issues: Issues
 ) -> Predicate | None:
     if isinstance(subject, Field) and subject.kind is ColumnKind.TIMESTAMP:
         try:
-            return _integer_range(order, Fraction(parse_timestamp(without_exponent(value), now_ns)))
+            return _integer_range(operator, Fraction(parse_timestamp(without_exponent(value), now_ns)))
         except TimestampError as error:
             issues.add(f"{path}.value", str(error), "format")
             return None
@@ -287,13 +295,13 @@ def _number_comparison(
         issues.add(f"{path}.value", "Must be a number.", "type")
         return None
     if isinstance(subject, Field) and subject.kind in (ColumnKind.DURATION, ColumnKind.INTEGER):
-        return _integer_range(order, _to_column_unit(subject, number))
-    return NumberComparison(order, number)
+        return _integer_range(operator, _to_column_unit(subject, number))
+    return NumberComparison(operator, number)
 
 
-def _integer_range(order: CompareOp, bound: Fraction) -> IntegerRange:
-    """The integers in `order` to `bound`, as a half-open range."""
-    match order:
+def _integer_range(operator: CompareOp, bound: Fraction) -> IntegerRange:
+    """The integers that compare with `bound` by `operator`, as a half-open range."""
+    match operator:
         case CompareOp.GT:
             return IntegerRange(low=floor(bound) + 1)
         case CompareOp.GTE:
@@ -305,10 +313,10 @@ def _integer_range(order: CompareOp, bound: Fraction) -> IntegerRange:
 
 
 def _to_column_unit(field: Field, number: Fraction) -> Fraction:
-    """In the unit of the column: durations are written in milliseconds and stored in nanoseconds."""
+    """Convert to the column's unit: durations are written in milliseconds and stored in nanoseconds."""
     return number * 10**6 if field.kind is ColumnKind.DURATION else number
 
 
 def _normalize_text(subject: Subject, value: str) -> str:
-    """Ids are shown in lower case, and found in either."""
+    """Ids are stored in lower case, and match in either case."""
     return value.lower() if isinstance(subject, Field) and subject.kind is ColumnKind.ID else value

@@ -1,4 +1,4 @@
-"""Numbers in filters: written as JSON or as text, meant exactly, and stored in one of several spellings."""
+"""Numbers in filters: written as JSON or as text, compared exactly, and stored in one of several spellings."""
 
 import re
 from fractions import Fraction
@@ -10,7 +10,7 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?
 
 
 def canonical_text(value: Scalar) -> str:
-    """The text (docs/codec.md 2) that an attribute of this value is stored as."""
+    """The text (docs/codec.md 2) that is stored for an attribute with this value."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -20,13 +20,15 @@ def canonical_text(value: Scalar) -> str:
 
 
 def without_exponent(text: str) -> str:
-    """A whole number in digits alone, as epochs are written; every other text as it stands."""
+    """Rewrite a whole number with an exponent in plain digits, as epochs are written; return any other
+    text unchanged.
+    """
     number = parse_number(text) if "e" in text else None
     return text if number is None or number.denominator != 1 else str(number.numerator)
 
 
 def parse_number(text: str) -> Fraction | None:
-    """A finite decimal number, exactly; None for any other text."""
+    """Parse a finite decimal number exactly; None for any other text."""
     match = _NUMBER.fullmatch(text)
     if match is None or abs(int(match[1] or 0)) > 400:
         return None
@@ -39,9 +41,10 @@ def parse_number(text: str) -> Fraction | None:
 
 
 def numeric_spellings(text: str) -> tuple[str, ...]:
-    """The canonical texts (docs/codec.md 2) of the stored integers and doubles that equal `text`; none for no number.
+    """The canonical texts (docs/codec.md 2) of the stored integers and doubles that equal `text`; empty if it is not a
+    number.
 
-    `1e23` and `0.1` mean the double nearest to them, as everywhere; an integer in plain digits means exactly itself.
+    `1e23` and `0.1` mean the nearest double, as everywhere; an integer in plain digits means exactly itself.
     """
     number = parse_number(text)
     if number is None:
@@ -49,7 +52,7 @@ def numeric_spellings(text: str) -> tuple[str, ...]:
     found = [str(number.numerator)] if number.denominator == 1 else []
     double = float(number)
     spelling = repr(double).removesuffix(".0")
-    # A double that is shown without point and exponent would be taken for an integer, so that one must be exact.
+    # A double without point and exponent reads as an integer, so it must equal the number exactly.
     if Fraction(double) == number or (set(text) & set(".eE") and set(spelling) & set(".e")):
         found.append(spelling)
     if number == 0:

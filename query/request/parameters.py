@@ -1,6 +1,4 @@
-"""The query string of a list: time, filters, cursor and limit, read and checked before anything is asked of the
-store.
-"""
+"""Parses and validates the query string of a list, before the store is read: time, filters, cursor and limit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +18,7 @@ FILTERS_PATH: Final = "query.filters"
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """What a list was asked for, as it was written; only `filters` are taken apart."""
+    """The parameters of a list, as written; only `filters` are parsed."""
 
     time: TimeRange
     trace_text: str | None
@@ -31,7 +29,7 @@ class ListRequest:
 
 
 def parse_time_range(query: Mapping[str, str], issues: Issues) -> TimeRange:
-    """The time of a request as it was written; faults are recorded in `issues`."""
+    """The time range of a request, as written; faults are recorded in `issues`."""
     return TimeRange(
         from_text=single_value(query, "from", issues),
         to_text=single_value(query, "to", issues),
@@ -40,13 +38,13 @@ def parse_time_range(query: Mapping[str, str], issues: Issues) -> TimeRange:
 
 
 def parse_list_request(query: Mapping[str, str], issues: Issues) -> ListRequest:
-    """The parameters of a list; faults are recorded in `issues`, and then the result is not to be used."""
+    """Parse the parameters of a list; faults are recorded in `issues`, and then the result must not be used."""
     trace_text = bounded_text(query, "traceId", 1, MAX_TRACE_ID, issues)
     return replace(parse_page_request(query, issues), trace_text=trace_text)
 
 
 def parse_page_request(query: Mapping[str, str], issues: Issues) -> ListRequest:
-    """Likewise, of a list that knows no traces."""
+    """Like `parse_list_request`, for a list without `traceId`."""
     filters_text = single_value(query, "filters", issues) or ""
     return ListRequest(
         time=parse_time_range(query, issues),

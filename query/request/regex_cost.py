@@ -1,13 +1,13 @@
-"""How large a regular expression becomes when its counted repetitions are written out.
+"""The size of a regular expression with its counted repetitions expanded.
 
-RE2 matches in time proportional to text times program, and a short pattern can stand for a huge program:
-`((a{10}){10}){9}` is nine hundred letters. A bound on the size is a bound on what a filter costs per byte.
+RE2 matches in time proportional to text size times program size, and a short pattern can expand to a huge program:
+`((a{10}){10}){9}` is nine hundred letters. A bound on the size bounds the cost of a filter per byte.
 """
 
 import re
 from typing import Final
 
-MAX_EXPANDED_SIZE: Final = 200  # letters that repetitions may make of a pattern; longer ones may be as long as they are
+MAX_EXPANDED_SIZE: Final = 200  # letters after expansion; a pattern that is longer as written may have its own length
 
 _TOKEN: Final = re.compile(
     r"""
@@ -21,12 +21,12 @@ _TOKEN: Final = re.compile(
 
 
 def is_within_limit(pattern: str) -> bool:
-    """Whether a filter may match it."""
+    """Whether a filter may use this pattern."""
     return expanded_size(pattern) <= max(MAX_EXPANDED_SIZE, len(pattern))
 
 
 def escape_regex(text: str) -> str:
-    """A pattern that matches `text` and nothing else."""
+    """A pattern that matches exactly `text`."""
     return "".join(
         each if each.isalnum() or each == "_" else "\\x00" if each == "\0" else f"\\{each}" if each.isascii() else each
         for each in text
@@ -34,9 +34,9 @@ def escape_regex(text: str) -> str:
 
 
 def expanded_size(pattern: str) -> int:
-    """The number of letters, classes and marks once every `{n,m}` is written out; groups may nest."""
-    sums = [0]  # of the groups that are open, the outermost first
-    last = 0  # weight of what a repetition would repeat
+    """The number of letters, classes and operators with every `{n,m}` expanded; groups may nest."""
+    sums = [0]  # sizes of the open groups, the outermost first
+    last = 0  # size of the element that a repetition would repeat
     for token in _TOKEN.finditer(pattern):
         text = token.group()
         if text == "(":

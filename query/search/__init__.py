@@ -1,3 +1,3 @@
-"""Lists of spans and log records: pages of rows, newest first (`listing`), and the objects that rows become
-(`records`).
+"""Lists of spans and log records: pages of rows, newest first (`listing`), serialized to objects of the API
+(`serializers`).
 """

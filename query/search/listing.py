@@ -1,6 +1,6 @@
-"""Pages of spans and log records: newest first, each stored row once, the window frozen by the first page.
+"""Pages of spans and log records: newest first, each stored row once, with the window fixed by the first page.
 
-plan     what was written -> what to read, or every fault of it at once; asks nobody
+plan     query string -> ListPlan, or all its faults at once; does not read the store
 fetch    reads slices of time, newest first, until the page is full
 """
 
@@ -29,12 +29,14 @@ from query.trace_windows import trace_windows
 _SHRINK_FACTOR: Final = 4
 
 M = TypeVar("M")
-_MIN_ROLLUP_SLICE_NS: Final = HOUR  # from this length of a slice on, the roll-up is asked which attributes there are
+_MIN_ROLLUP_SLICE_NS: Final = HOUR  # shortest slice for which the roll-up is queried for existing attributes
 
 
 @dataclass(frozen=True, slots=True)
 class ListScope:
-    """Whose rows, of which signal; `trace_id` when the path names a trace, `fingerprint` when it names an error."""
+    """Organization, project and signal of a list; `trace_id` if the path names a trace, `fingerprint` if it names an
+    error.
+    """
 
     org_id: str
     project_id: int
@@ -51,7 +53,7 @@ class RowPage(NamedTuple):
 
 
 class _CursorPayload(NamedTuple):
-    """What a cursor carries: the clock and the window of the first page, and the row that was shown last."""
+    """The payload of a cursor: the clock and the window of the first page, and the last row shown."""
 
     now_ns: int
     from_ns: int
@@ -65,7 +67,9 @@ class _CursorPayload(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListPlan:
-    """A checked request. Without a `window` the trace's own time counts; `resumed` once a cursor has fixed it."""
+    """A validated request. Without a `window` the trace's own time range applies; `is_resumed`: a cursor
+    has fixed it.
+    """
 
     scope: ListScope
     request: ListRequest
@@ -86,33 +90,33 @@ class ListPlan:
 
 
 def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_ns: int) -> ListPlan:
-    """Check everything that can be checked without the store; BadRequest names each offending field."""
+    """Validate everything that does not need the store; BadRequest names each offending field."""
     issues = Issues()
     request = parse_list_request(query, issues) if scope.signal.trace_index_code else parse_page_request(query, issues)
     binding = cursor_binding(request, scope)
-    mark = open_cursor(signer, request.cursor, binding, _CursorPayload, issues)
-    if mark is None:
+    payload = open_cursor(signer, request.cursor, binding, _CursorPayload, issues)
+    if payload is None:
         own_time = request.trace_text is not None or scope.trace_id is not None
         window = None if own_time and not request.time.is_given else request.time.resolve(now_ns, "query", issues)
         after = None
     else:
-        now_ns, window = mark.now_ns, Window(mark.from_ns, mark.to_ns)
-        after = Position(mark.time_ns, mark.trace_id, mark.span_id, mark.batch_id, mark.row)
-    tests = conditions(request.filters, scope.signal, now_ns, FILTERS_PATH, issues)
+        now_ns, window = payload.now_ns, Window(payload.from_ns, payload.to_ns)
+        after = Position(payload.time_ns, payload.trace_id, payload.span_id, payload.batch_id, payload.row)
+    resolved = conditions(request.filters, scope.signal, now_ns, FILTERS_PATH, issues)
     issues.raise_if_any()
     if scope.fingerprint is not None:
-        tests = (Condition(ERRORS.fields["fingerprint"], IdIn((scope.fingerprint,))), *tests)
-    return ListPlan(scope, request, tests, now_ns, window, after, mark is not None, binding)
+        resolved = (Condition(ERRORS.fields["fingerprint"], IdIn((scope.fingerprint,))), *resolved)
+    return ListPlan(scope, request, resolved, now_ns, window, after, payload is not None, binding)
 
 
 def page_query_key(plan: ListPlan) -> QueryKey:
-    """What is asked for. A page does not depend on the clock, which its cursor only hands on: any continues it."""
+    """The key of the page. The clock is left out: a page does not depend on it, only its cursor passes it on."""
     to_ns = None if plan.window is None else plan.window.to_ns
     return QueryKey.of("page", plan.scope.project_id, replace(plan, now_ns=0), to_ns=to_ns)
 
 
 async def fetch(store: ReadStore, signer: CursorSigner, plan: ListPlan) -> RowPage:
-    """One page of what was planned. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
+    """Read one page. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
     await store.validate_regexes(plan.request.filters, FILTERS_PATH)
     trace_id = _trace_id(plan)
     if plan.has_trace_id and trace_id is None:
@@ -123,28 +127,28 @@ async def fetch(store: ReadStore, signer: CursorSigner, plan: ListPlan) -> RowPa
     rows, more = await _read_rows(store, plan, trace_id, window)
     if not more:
         return RowPage(rows, None)
-    mark = _CursorPayload(plan.now_ns, window.from_ns, window.to_ns, *_position(rows[-1], plan.scope.signal))
-    return RowPage(rows, signer.sign(mark, plan.binding))
+    payload = _CursorPayload(plan.now_ns, window.from_ns, window.to_ns, *_position(rows[-1], plan.scope.signal))
+    return RowPage(rows, signer.sign(payload, plan.binding))
 
 
 async def _read_rows(
     store: ReadStore, plan: ListPlan, trace_id: bytes | None, window: Window
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """Rows of one page, and whether there are more. The newest part of the window is read first."""
+    """Rows of one page, and whether there are more. The newest slice of the window is read first."""
     limit, rows, budget = plan.request.limit, list[tuple[Any, ...]](), store.max_page_bytes
     if plan.after is not None:
         window = Window(window.from_ns, min(window.to_ns, plan.after.time_ns + 1))
-    known = _all_attribute_names(plan)
-    for part in slices(window):
-        if known and plan.scope.signal is SPANS and part.to_ns - part.from_ns > _MIN_ROLLUP_SLICE_NS:
-            known = await store.find_existing_attributes(plan.scope.project_id, part, plan.subjects)
-        place = replace(_statement(plan, trace_id, part), existing_attributes=known)
-        found, cut = await read_bounded(store, place, limit + 1 - len(rows), budget, bool(rows))
+    existing = _all_attribute_names(plan)
+    for slice_ in slices(window):
+        if existing and plan.scope.signal is SPANS and slice_.to_ns - slice_.from_ns > _MIN_ROLLUP_SLICE_NS:
+            existing = await store.find_existing_attributes(plan.scope.project_id, slice_, plan.subjects)
+        statement = replace(_statement(plan, trace_id, slice_), existing_attributes=existing)
+        found, is_cut = await read_bounded(store, statement, limit + 1 - len(rows), budget, bool(rows))
         rows += found
         budget -= sum(map(text_size, found))
         if len(rows) > limit:
             return rows[:limit], True
-        if cut:
+        if is_cut:
             return rows, True
     return rows, False
 
@@ -152,30 +156,30 @@ async def _read_rows(
 async def read_bounded(
     store: ReadStore, statement: Listing, max_rows: int, budget: int, page_started: bool
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """At most `wanted` rows of one slice, and whether they were cut short: rows of more than `budget` bytes are read in
-    fewer. A page that has `begun` may end before the next row; the first row of a page may have any size.
+    """At most `max_rows` rows of one slice, and whether they were cut short: if the rows exceed `budget` bytes, fewer
+    are read. With `page_started` the result may be empty; the first row of a page may have any size.
     """
-    asked = max_rows
+    row_limit = max_rows
     while True:
-        largest = MAX_RESULT_BYTES if asked == 1 and not page_started else max(budget, 1)
+        max_bytes = MAX_RESULT_BYTES if row_limit == 1 and not page_started else max(budget, 1)
         try:
-            rows = await store.rows(replace(statement, limit=asked), largest)
+            rows = await store.rows(replace(statement, limit=row_limit), max_bytes)
         except QueryTooLarge:
-            if asked == 1 and page_started:
+            if row_limit == 1 and page_started:
                 return [], True
-            if asked == 1:
+            if row_limit == 1:
                 raise
-            asked = max(1, asked // _SHRINK_FACTOR)
+            row_limit = max(1, row_limit // _SHRINK_FACTOR)
         else:
             kept = within_bytes(rows, budget, page_started=page_started)
-            return kept, len(kept) < len(rows) or len(rows) == asked < max_rows
+            return kept, len(kept) < len(rows) or len(rows) == row_limit < max_rows
 
 
-def _statement(plan: ListPlan, trace_id: bytes | None, part: Window) -> Listing:
+def _statement(plan: ListPlan, trace_id: bytes | None, slice_: Window) -> Listing:
     return Listing(
         project_id=plan.scope.project_id,
         signal=plan.scope.signal,
-        window=part,
+        window=slice_,
         conditions=plan.conditions,
         trace_id=trace_id,
         after=plan.after,
@@ -190,7 +194,7 @@ def _all_attribute_names(plan: ListPlan) -> frozenset[str]:
 
 
 async def _window(store: ReadStore, plan: ListPlan, trace_id: bytes | None) -> Window | None:
-    """The time to read: what was asked for, within the trace's own when one is named."""
+    """The window to read: the requested one, intersected with the trace's own if a trace is named."""
     if trace_id is None or plan.is_resumed:
         return plan.window
     windows = await trace_windows(store, plan.scope.project_id, trace_id)
@@ -199,8 +203,8 @@ async def _window(store: ReadStore, plan: ListPlan, trace_id: bytes | None) -> W
 
 
 def _trace_id(plan: ListPlan) -> bytes | None:
-    """The one trace whose rows are asked for; None for any, and when none can be: two different ones, or no id at
-    all.
+    """The trace whose rows are requested; None for any trace, and if no trace can match: two different ids, or an
+    invalid one.
     """
     text = plan.request.trace_text
     if text is None:
@@ -212,7 +216,7 @@ def _trace_id(plan: ListPlan) -> bytes | None:
 def open_cursor(
     signer: CursorSigner, cursor: str | None, binding: bytes, payload_type: type[M], issues: Issues
 ) -> M | None:
-    """What a cursor carries; None without one, and after recording why it does not open."""
+    """The payload of a cursor; None without a cursor, and after recording why it is invalid."""
     if cursor is None:
         return None
     try:
@@ -224,7 +228,7 @@ def open_cursor(
 
 
 def cursor_binding(request: ListRequest, scope: ListScope) -> bytes:
-    """What a cursor belongs to: another list, project, organization, time or filter opens none of its cursors."""
+    """What a cursor is bound to: it is invalid for another list, project, organization, time or filter."""
     time = request.time
     return msgspec.msgpack.encode(
         (
@@ -241,7 +245,7 @@ def cursor_binding(request: ListRequest, scope: ListScope) -> bytes:
 
 
 def _position(row: tuple[Any, ...], signal: TelemetryTable) -> tuple[int, bytes, bytes, int, int]:
-    """Time, trace, span, batch and row: what lists are ordered by."""
+    """Time, trace, span, batch and row: the sort key of lists."""
     if signal is SPANS:
         span = SpanColumns._make(row[: len(SpanColumns._fields)])
         return span.start_ns, span.trace_id, span.span_id, span.batch_id, span.row

@@ -1,4 +1,4 @@
-"""The objects that lists answer: Span (specification 2.3), the whole span record, log records, and pages of them."""
+"""Response schemas of lists: Span (specification 2.3), the full span record, log records, and pages of them."""
 
 from typing import Annotated, Final
 
@@ -28,7 +28,7 @@ _Service = Annotated[str | None, msgspec.Meta(description="`service.name` of the
 
 
 class Span(msgspec.Struct, rename="camel"):
-    """A span as lists show it: its own fields, and the attributes of span, resource and scope as one object."""
+    """A span as lists show it: its built-in fields, and the attributes of span, resource and scope as one object."""
 
     # Specification 2.3, exactly its keys.
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}-[0-9a-f]{16}$", description="`<traceId>-<spanId>`.")]
@@ -49,7 +49,7 @@ class Span(msgspec.Struct, rename="camel"):
 
 
 class Resource(msgspec.Struct, rename="camel"):
-    """Where an item comes from, as it was sent."""
+    """The entity that produced an item, as it was sent."""
 
     attributes: Attributes
     dropped_attributes_count: _Dropped
@@ -58,7 +58,7 @@ class Resource(msgspec.Struct, rename="camel"):
 
 
 class InstrumentationScope(msgspec.Struct, rename="camel"):
-    """The instrumentation that made an item."""
+    """The instrumentation that produced an item."""
 
     name: _OptionalText
     version: _OptionalText
@@ -88,7 +88,7 @@ class Link(msgspec.Struct, rename="camel"):
 
 
 class SpanRecord(Span, rename="camel"):
-    """A span and everything else that is stored of it."""
+    """A span with everything that is stored of it."""
 
     trace_state: _OptionalText
     flags: Count
@@ -102,7 +102,7 @@ class SpanRecord(Span, rename="camel"):
 
 
 class Log(msgspec.Struct, rename="camel"):
-    """A log record, whole."""
+    """A full log record."""
 
     id: str
     time: Timestamp
@@ -138,7 +138,7 @@ _Cursor = Annotated[
 class SpanPage(msgspec.Struct, rename="camel"):
     """A page of spans, newest first."""
 
-    # Specification 4.2, as of every list.
+    # Specification 4.2, as for every list.
     data: list[Span]
     next_cursor: _Cursor
     has_more: bool

@@ -1,10 +1,11 @@
-"""Figures of groups of spans, over time: spans are put into cells (a group in a step of time).
+"""Aggregates of groups of spans, over time. Spans are aggregated per cell: one group in one time bucket.
 
-In one scan a group's figure is made of the states of its cells, so that no span is looked at twice. Where that would be
-too much at once, groups are ranked without steps, and those that are shown are looked at again: the same figures.
+In one scan, a group's value is computed from the states of its cells, so that no span is read twice. If there are too
+many cells for that, groups are ranked without time buckets first, and those that are shown are read again; the values
+are the same.
 
-Groups are told apart by what is stored, for to make their texts would be dear for every span. What a cell keeps of its
-spans, and what its figure and the group's are made of, is `query.sql.aggregate_functions`.
+Groups are distinguished by their stored values, because formatting their texts for every span would be expensive.
+`query.sql.aggregate_functions` defines what a cell stores, and how the values of cells and groups are computed.
 """
 
 from typing import Final
@@ -24,32 +25,32 @@ _ONE_GROUP: Final = "0"
 
 
 def span_count(statement: SpanCount) -> Query:
-    """One row: (spans,). Whole buckets are counted by the index alone."""
+    """One row: (spans,). Complete buckets are counted from the index alone."""
     bindings = Bindings()
-    mine = project_predicate(statement, bindings)
+    project = project_predicate(statement, bindings)
     parts = [_whole_buckets(statement.whole_buckets, bindings)] if statement.whole_buckets is not None else []
     parts += [" AND ".join(time_predicates(SPANS, edge, bindings)) for edge in statement.partial_buckets]
-    counts = "\nUNION ALL ".join(f"SELECT count() AS spans FROM spans WHERE {mine} AND {part}" for part in parts)
+    counts = "\nUNION ALL ".join(f"SELECT count() AS spans FROM spans WHERE {project} AND {part}" for part in parts)
     return _query(f"SELECT sum(spans) FROM (\n{counts})\n", bindings)
 
 
 def aggregation(statement: Aggregation) -> Query:
-    """Rows: (group, spans, figure, steps as (number, spans, figure), groups in all), ordered by the figure, the
-    greatest first and none last, then by the group's text, an absent one last.
+    """Rows: (group, spans, value, buckets as (number, spans, value), number of groups), ordered by value, the greatest
+    first and NULL last, then by the group's text, an absent group last.
 
-    A group is as its column holds it (for attributes a text or NULL), durations are nanoseconds.
+    A group is as its column stores it (for attributes a text or NULL); durations are nanoseconds.
     """
     bindings = Bindings(statement.existing_attributes)
-    figure = aggregate_sql(statement.fn, statement.subject, bindings, mergeable=True)
+    aggregate = aggregate_sql(statement.fn, statement.subject, bindings, mergeable=True)
     cells = _bucket_aggregates(
         statement,
-        figure,
+        aggregate,
         (_group_key(statement.group_by, bindings), _bucket_index(statement.buckets, bindings)),
         bindings,
     )
-    noticed = _recheck_column("max(max(overlooked)) OVER ()", bindings)
-    sql = f"""SELECT grp, sum(n) AS spans, {figure.group_value} AS figure,
-  groupArray((step, n, {figure.bucket_value})) AS steps, count() OVER () AS groups{noticed}
+    recheck = _recheck_column("max(max(overlooked)) OVER ()", bindings)
+    sql = f"""SELECT grp, sum(n) AS spans, {aggregate.group_value} AS figure,
+  groupArray((step, n, {aggregate.bucket_value})) AS steps, count() OVER () AS groups{recheck}
 FROM (
 {cells}
 GROUP BY grp, step)
@@ -59,12 +60,12 @@ GROUP BY grp
 
 
 def group_ranking(statement: GroupRanking) -> Query:
-    """Rows: (group, spans, figure, groups in all), ordered likewise."""
+    """Rows: (group, spans, value, number of groups), in the same order."""
     bindings = Bindings(statement.existing_attributes)
-    figure = aggregate_sql(statement.fn, statement.subject, bindings)
-    cells = _bucket_aggregates(statement, figure, (_group_key(statement.group_by, bindings),), bindings)
-    noticed = _recheck_column("max(overlooked) OVER ()", bindings)
-    sql = f"""SELECT grp, n, {figure.bucket_value} AS figure, count() OVER () AS groups{noticed}
+    aggregate = aggregate_sql(statement.fn, statement.subject, bindings)
+    cells = _bucket_aggregates(statement, aggregate, (_group_key(statement.group_by, bindings),), bindings)
+    recheck = _recheck_column("max(overlooked) OVER ()", bindings)
+    sql = f"""SELECT grp, n, {aggregate.bucket_value} AS figure, count() OVER () AS groups{recheck}
 FROM (
 {cells}
 GROUP BY grp)
@@ -73,18 +74,20 @@ GROUP BY grp)
 
 
 def group_series(statement: GroupSeries) -> Query:
-    """Rows: (group, steps as (number, spans, figure)), in no order."""
+    """Rows: (group, buckets as (number, spans, value)), unordered."""
     bindings = Bindings(statement.existing_attributes)
-    figure = aggregate_sql(statement.fn, statement.subject, bindings)
+    aggregate = aggregate_sql(statement.fn, statement.subject, bindings)
     key = _group_key(statement.group_by, bindings)
-    cells = _bucket_aggregates(statement, figure, (key, _bucket_index(statement.buckets, bindings)), bindings)
+    cells = _bucket_aggregates(statement, aggregate, (key, _bucket_index(statement.buckets, bindings)), bindings)
     if statement.groups:
-        among = _in_groups(key, statement.groups, bindings)
+        in_groups = _in_groups(key, statement.groups, bindings)
         cells += (
-            f"\n  AND ({among} OR {bindings.recheck_condition})" if bindings.recheck_condition else f"\n  AND ({among})"
+            f"\n  AND ({in_groups} OR {bindings.recheck_condition})"
+            if bindings.recheck_condition
+            else f"\n  AND ({in_groups})"
         )
     recheck = _recheck_column("max(overlooked)", bindings)
-    sql = f"""SELECT grp, groupArray((step, n, {figure.bucket_value})) AS steps{recheck}
+    sql = f"""SELECT grp, groupArray((step, n, {aggregate.bucket_value})) AS steps{recheck}
 FROM (
 {cells}
 GROUP BY grp, step)
@@ -94,17 +97,17 @@ GROUP BY grp
 
 
 def _bucket_aggregates(
-    statement: _GroupedStatement, figure: AggregateSql, keys: tuple[str, ...], bindings: Bindings
+    statement: _GroupedStatement, aggregate: AggregateSql, keys: tuple[str, ...], bindings: Bindings
 ) -> str:
-    """Rows: (grp, step where it is one of the keys, n, what the figure keeps of a cell); without GROUP BY."""
+    """Rows: (grp, step if it is one of the keys, n, the aggregate's state columns of a cell); without GROUP BY."""
     where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
     where += [condition_sql(condition, bindings) for condition in statement.conditions]
     columns = [f"{key} AS {name}" for key, name in zip(keys, ("grp", "step"), strict=False)]
-    columns += ["count() AS n", *figure.state_columns]
+    columns += ["count() AS n", *aggregate.state_columns]
     if bindings.recheck_condition:
         columns.append(f"max({bindings.recheck_condition}) AS overlooked")
-    shown = ",\n  ".join(columns)
-    return f"SELECT {shown}\nFROM spans\nWHERE " + "\n  AND ".join(where)
+    selected = ",\n  ".join(columns)
+    return f"SELECT {selected}\nFROM spans\nWHERE " + "\n  AND ".join(where)
 
 
 def _order_and_limit(statement: Aggregation | GroupRanking, bindings: Bindings) -> str:
@@ -112,9 +115,9 @@ def _order_and_limit(statement: Aggregation | GroupRanking, bindings: Bindings) 
     return f"ORDER BY figure DESC NULLS LAST, {_group_order(statement.group_by)}\nLIMIT {limit}\n"
 
 
-def _recheck_column(overlooked: str, bindings: Bindings) -> str:
-    """The last column of a guarded statement."""
-    return f",\n  {overlooked}" if bindings.recheck_condition else ""
+def _recheck_column(expression: str, bindings: Bindings) -> str:
+    """The last column of a statement that needs a recheck."""
+    return f",\n  {expression}" if bindings.recheck_condition else ""
 
 
 def _query(sql: str, bindings: Bindings) -> Query:
@@ -122,7 +125,9 @@ def _query(sql: str, bindings: Bindings) -> Query:
 
 
 def _group_key(subject: Subject | None, bindings: Bindings) -> str:
-    """Told apart by as few bytes as possible; a text of an attribute is NULL where there is none, for "" is one."""
+    """The expression that distinguishes groups, by as few bytes as possible. An absent attribute is NULL, because "" is
+    a value.
+    """
     if subject is None:
         return _ONE_GROUP
     if not isinstance(subject, Field):
@@ -137,13 +142,13 @@ def _group_key(subject: Subject | None, bindings: Bindings) -> str:
 
 
 def _group_order(subject: Subject | None) -> str:
-    """By the bytes of the text that is shown, an absent group last."""
+    """Order by the bytes of the displayed text, an absent group last."""
     if not isinstance(subject, Field):
         return "grp ASC NULLS LAST"
     match subject.kind:
         case ColumnKind.DURATION | ColumnKind.ENUM:
             return field_sql(subject).text.replace(subject.column, "grp")
-    # Instants and ids are ordered as their texts are.
+    # Timestamps and ids sort in the order of their texts.
     absent = f"NOT ({field_sql(subject).present.replace(subject.column, 'grp')}), " if subject.optional else ""
     return f"{absent}grp"
 
@@ -164,11 +169,11 @@ def _in_groups(key: str, groups: tuple[GroupKey, ...], bindings: Bindings) -> st
     return " OR ".join(tests)
 
 
-def _bucket_index(steps: TimeBuckets, bindings: Bindings) -> str:
-    since = f"toUnixTimestamp64Nano({SPANS.time_column}) - {bindings.int64(steps.origin_ns)}"
-    return f"toUInt16(intDiv({since}, {bindings.int64(steps.width_ns)}))"
+def _bucket_index(buckets: TimeBuckets, bindings: Bindings) -> str:
+    since = f"toUnixTimestamp64Nano({SPANS.time_column}) - {bindings.int64(buckets.origin_ns)}"
+    return f"toUInt16(intDiv({since}, {bindings.int64(buckets.width_ns)}))"
 
 
-def _whole_buckets(whole: Window, bindings: Bindings) -> str:
+def _whole_buckets(window: Window, bindings: Bindings) -> str:
     bucket = f"toStartOfFiveMinutes({SPANS.time_column})"
-    return f"{bucket} >= {bindings.bucket(whole.from_ns)} AND {bucket} <= {bindings.bucket(whole.to_ns - 1)}"
+    return f"{bucket} >= {bindings.bucket(window.from_ns)} AND {bucket} <= {bindings.bucket(window.to_ns - 1)}"

@@ -1,11 +1,11 @@
-"""What a function makes of spans, in SQL: what a cell keeps of its spans, and the figures of a cell and of a group of
-cells. NULL where there is nothing to make a figure of.
+"""The SQL of aggregate functions: the state columns of a cell, and the values of a cell and of a group of cells. The
+value is NULL if there is nothing to aggregate.
 
-Figures over durations are exact: integers of nanoseconds, negative ones counted as 0 as they are shown. Those over
-numbers of attributes are those of doubles: an integer beyond 2^53 counts as the double next to it.
+Aggregates of durations are exact: integers of nanoseconds; negative ones count as 0, as they are shown. Aggregates of
+numeric attributes are those of doubles: an integer beyond 2^53 counts as the nearest double.
 
-Doubles are added as whole multiples of 2^-80 (`_units`), and what comes out becomes the nearest double again
-(`_nearest`). ClickHouse's own conversions between Float64 and Int256 round on the way, in both directions.
+Doubles are summed as integer multiples of 2^-80 (`_to_units`), and the sum is converted to the nearest double
+(`_to_nearest_double`). ClickHouse's own conversions between Float64 and Int256 round in both directions.
 """
 
 from typing import Final, NamedTuple
@@ -17,15 +17,16 @@ from query.statements import Fn, Subject
 
 _NULL_FLOAT: Final = "CAST(NULL, 'Nullable(Float64)')"
 _LARGEST: Final = "1e44"
-_SMALLEST: Final = 2.0**-27  # a multiple of 2^-80, as is every double from here on
-_MANTISSA: Final = 2**52 - 1  # the bits of it that a double stores; the bit above them is implied
-_UNITS: Final = f"{2**80}."  # in 1
-_UNIT_SHIFT: Final = 1023 + 52 - 80  # the exponent that a double stores whose mantissa counts units
+_SMALLEST: Final = 2.0**-27  # from here on every double is a multiple of 2^-80
+_MANTISSA: Final = 2**52 - 1  # the mantissa bits that a double stores; the bit above them is implied
+_UNITS: Final = f"{2**80}."  # units in 1
+_UNIT_SHIFT: Final = 1023 + 52 - 80  # the stored exponent of a double whose mantissa is a number of units
 
 
 class AggregateSql(NamedTuple):
-    """`kept`: columns of a cell beside `n`, its spans. `of_cell` is made of a cell's row, `of_group` of several; where
-    it is not to be made, the figure is not `mergeable` and takes less memory.
+    """`state_columns`: columns of a cell besides `n`, its number of spans. `bucket_value` is computed from the row of
+    one cell, `group_value` from several; if `group_value` is not needed, the aggregate is not `mergeable` and uses less
+    memory.
     """
 
     state_columns: tuple[str, ...]
@@ -34,7 +35,7 @@ class AggregateSql(NamedTuple):
 
 
 def aggregate_sql(fn: Fn, subject: Subject | None, bindings: Bindings, *, mergeable: bool = False) -> AggregateSql:
-    """`fn` over `subject`; only count goes without."""
+    """`fn` over `subject`; only count works without a subject."""
     if subject is None:
         return AggregateSql((), "n", "sum(n)")
     value = value_sql(subject, bindings)
@@ -59,7 +60,7 @@ def _count(value: ValueSql) -> AggregateSql:
 
 
 def _distinct_argument(field: Field) -> str:
-    """The column itself: one value, one text."""
+    """The column itself: each value has exactly one text."""
     match field.kind:
         case ColumnKind.DURATION:
             return f"greatest({field.column}, 0)"
@@ -69,7 +70,7 @@ def _distinct_argument(field: Field) -> str:
 
 
 def _duration_aggregate(fn: Fn, column: str, mergeable: bool) -> AggregateSql:
-    """Nanoseconds; the mean is rounded to the nearest, half up."""
+    """In nanoseconds; the mean is rounded to the nearest, half up."""
     if fn is Fn.SUM:
         return AggregateSql((f"sum(toInt128({column})) AS s",), "s", "sum(s)")
     if fn is Fn.AVG:
@@ -84,20 +85,22 @@ def _mean(total: str, count: str) -> str:
 
 
 def _number_aggregate(fn: Fn, value: ValueSql, mergeable: bool) -> AggregateSql:
-    """Over the finite numbers, of which a cell counts `m`."""
+    """Over the finite numbers; `m` is their count in a cell."""
     if fn in (Fn.MIN, Fn.MAX):
-        made = AggregateSql((f"{fn}If({value.number}, {value.numeric}) AS s",), "s", f"{fn}If(s, m > 0)")
+        aggregate = AggregateSql((f"{fn}If({value.number}, {value.numeric}) AS s",), "s", f"{fn}If(s, m > 0)")
     elif fn in (Fn.SUM, Fn.AVG):
-        made = _exact_sum(value)
+        aggregate = _exact_sum(value)
         if fn is Fn.AVG:
-            made = made._replace(
-                bucket_value=f"({made.bucket_value}) / m", group_value=f"({made.group_value}) / sum(m)"
+            aggregate = aggregate._replace(
+                bucket_value=f"({aggregate.bucket_value}) / m", group_value=f"({aggregate.group_value}) / sum(m)"
             )
     else:
-        made = _function_sql("quantileExact", f"({_quantile_level(fn)})", value.number, value.numeric, mergeable)
-    kept = (f"countIf({value.numeric}) AS m", *made.state_columns)
+        aggregate = _function_sql("quantileExact", f"({_quantile_level(fn)})", value.number, value.numeric, mergeable)
+    state_columns = (f"countIf({value.numeric}) AS m", *aggregate.state_columns)
     return AggregateSql(
-        kept, _null_unless_finite("m", made.bucket_value), _null_unless_finite("sum(m)", made.group_value)
+        state_columns,
+        _null_unless_finite("m", aggregate.bucket_value),
+        _null_unless_finite("sum(m)", aggregate.group_value),
     )
 
 
@@ -106,26 +109,27 @@ def _function_sql(function: str, parameters: str, argument: str, condition: str,
     suffix, arguments = ("", argument) if condition == ALWAYS else ("If", f"{argument}, {condition}")
     if not mergeable:
         return AggregateSql((f"{function}{suffix}{parameters}({arguments}) AS s",), "s", "")
-    kept = f"{function}State{suffix}{parameters}({arguments}) AS s"
-    return AggregateSql((kept,), "finalizeAggregation(s)", f"{function}Merge{parameters}(s)")
+    state = f"{function}State{suffix}{parameters}({arguments}) AS s"
+    return AggregateSql((state,), "finalizeAggregation(s)", f"{function}Merge{parameters}(s)")
 
 
 def _exact_sum(value: ValueSql) -> AggregateSql:
-    """The sum of doubles, to the nearest double and whatever the order: as multiples of 2^-80, of which an Int256 holds
-    1e8 times 1e44. Numbers beyond that, and those so small that they would lose digits, are added as doubles.
+    """The sum of doubles, rounded to the nearest double, whatever the order: an exact sum of multiples of 2^-80, of
+    which an Int256 holds 1e8 times 1e44. Larger numbers, and those so small that they would lose digits, are summed as
+    doubles.
     """
-    size = f"abs({value.number})"
-    exact = f"{size} >= {_SMALLEST!r} AND {size} <= {_LARGEST}"
-    whole = f"sumIf({_to_units(value.number)}, {value.numeric} AND {exact}) AS s"
-    rest = f"sumKahanIf({value.number}, {value.numeric} AND NOT ({exact})) AS t"
+    magnitude = f"abs({value.number})"
+    is_exact = f"{magnitude} >= {_SMALLEST!r} AND {magnitude} <= {_LARGEST}"
+    exact_sum = f"sumIf({_to_units(value.number)}, {value.numeric} AND {is_exact}) AS s"
+    float_sum = f"sumKahanIf({value.number}, {value.numeric} AND NOT ({is_exact})) AS t"
     return AggregateSql(
-        (whole, rest), f"{_to_nearest_double('s')} + t", f"{_to_nearest_double('sum(s)')} + sumKahan(t)"
+        (exact_sum, float_sum), f"{_to_nearest_double('s')} + t", f"{_to_nearest_double('sum(s)')} + sumKahan(t)"
     )
 
 
 def _to_units(number: str) -> str:
-    """A double of these sizes as a multiple of 2^-80: its mantissa, moved by its exponent. Of others it is anything,
-    but no error, for it is computed for them too: hence the 255.
+    """A double within these limits as a multiple of 2^-80: its mantissa, shifted by its exponent. For other doubles the
+    result is arbitrary but not an error, because it is computed for them too: hence the 255.
     """
     bits = f"reinterpretAsUInt64({number})"
     mantissa = f"toInt64(bitOr(bitAnd({bits}, {_MANTISSA}), {_MANTISSA + 1}))"
@@ -134,26 +138,26 @@ def _to_units(number: str) -> str:
 
 
 def _to_nearest_double(units: str) -> str:
-    """Of an Int256 the double, half to even: texts are read so (`precise_float_parsing`), and to divide it by a power
-    of two is exact.
+    """Convert an Int256 to the nearest double, half to even: ClickHouse parses texts that way
+    (`precise_float_parsing`), and dividing the double by a power of two is exact.
     """
     return f"toFloat64(toString({units})) / {_UNITS}"
 
 
 def _null_unless_finite(count: str, value: str) -> str:
-    """None of no numbers, and none beyond the range of doubles. 0 has no sign: of 0 and -0 either may come first."""
+    """NULL without numbers, and beyond the range of doubles. 0 has no sign: of 0 and -0 either may come first."""
     return f"if({count} = 0 OR NOT isFinite({value}), NULL, {value} + 0.)"
 
 
 def _quantile_level(fn: Fn) -> str:
-    """For the percentile of the ceil(q * n)-th smallest of n values.
+    """The level for the percentile: the ceil(q * n)-th smallest of n values.
 
-    `quantileExact(level)` takes the value at the index floor(level * n), counted from 0, level and product being
-    doubles. With q itself that is one too far whenever q * n is whole. 5e-12 less than q, and the product falls short
-    of a whole q * n by 5e-12 * n: between 5e-12 and, up to n = 1e8, 0.0005. q has at most three decimals, so a q * n
-    that is not whole is at least 0.001 above the whole number below it, and stays above. Rounding moves the product by
-    3e-16 * n at most, which is far less than 5e-12 * n. So the index is ceil(q * n) - 1 for every n up to 1e8, which
-    `QuerySettings.max_scan_rows` keeps to.
+    `quantileExact(level)` takes the value at the index floor(level * n), counted from 0; level and product are doubles.
+    With q itself the index is one too high whenever q * n is an integer. With 5e-12 less than q, the product falls
+    short of an integer q * n by 5e-12 * n: between 5e-12 and, up to n = 1e8, 0.0005. q has at most three decimals, so a
+    q * n that is not an integer is at least 0.001 above the next lower integer, and stays above it. Rounding changes
+    the product by at most 3e-16 * n, which is far less than 5e-12 * n. So the index is ceil(q * n) - 1 for every n up
+    to 1e8, which `QuerySettings.max_scan_rows` does not exceed.
     """
     if fn.thousandths is None:
         raise TypeError(f"{fn} is no percentile")

@@ -1,7 +1,8 @@
-"""Which attribute keys spans carry: in whole buckets from the roll-up, in parts of buckets from the spans themselves.
+"""Which attribute keys spans carry: for complete buckets from the roll-up, for partial buckets from the spans
+themselves.
 
-Both count with one meaning (docs/codec.md 5), so that their counts add up: each name of `attributes` of the API once
-for a span, by the value that stands there.
+Both count with the same semantics (docs/codec.md 5), so that their counts can be added: each key of `attributes` of the
+API once per span, by the value shown under it.
 """
 
 from collections.abc import Iterator
@@ -21,19 +22,19 @@ _LIST_COLUMNS: Final = "attribute_types, resource, scope, scope_name, scope_vers
 _NON_FINITE: Final = "('NaN', 'Infinity', '-Infinity')"
 _RESOURCE: Final = "resource."
 _UNNAMED: Final = f"unhex('{UNNAMED_KEYS.hex()}')"
-_MAX_ESTIMATED: Final = 65_536  # as many as ClickHouse does
+_MAX_ESTIMATED: Final = 65_536  # ClickHouse's maximum for topK
 
 
 def attribute_keys(statement: AttributeKeys) -> Query:
-    """Rows of name, spans that carry it, those where it is a number, and the same two of `resource.<name>`."""
+    """Rows of name, spans that carry it, spans where it is a number, and the same two counts for `resource.<name>`."""
     bindings = Bindings()
     parts = "\nUNION ALL\n".join(_key_count_selects(statement, bindings))
     own = "(key, spans, numbers, 0, 0)"
-    beneath = f"(substring(key, {len(_RESOURCE) + 1}), 0, 0, spans, numbers)"
+    resource = f"(substring(key, {len(_RESOURCE) + 1}), 0, 0, spans, numbers)"
     sql = (
         "SELECT place.1 AS name, sum(place.2) AS carried, sum(place.3), sum(place.4) AS beneath, sum(place.5)\n"
         f"FROM (\n{parts}\n)\n"
-        f"ARRAY JOIN if(startsWith(key, '{_RESOURCE}'), [{own}, {beneath}], [{own}]) AS place\n"
+        f"ARRAY JOIN if(startsWith(key, '{_RESOURCE}'), [{own}, {resource}], [{own}]) AS place\n"
         "GROUP BY name\n"
         f"HAVING carried > 0 AND lengthUTF8(name) BETWEEN 1 AND {bindings.uint32(MAX_KEY)}\n"
         "ORDER BY carried + beneath DESC, name\n"
@@ -43,7 +44,7 @@ def attribute_keys(statement: AttributeKeys) -> Query:
 
 
 def rollup_keys(statement: RollupKeys) -> Query:
-    """Rows: (key, spans that carry it, those where it is a number); under '' what has no name in the roll-up."""
+    """Rows: (key, spans that carry it, spans where it is a number); key '' for those that the roll-up does not name."""
     bindings = Bindings()
     where = [project_predicate(statement, bindings), *_buckets(statement.whole_buckets, bindings), "key != ''"]
     columns = (f"if(key = {_UNNAMED}, '', toString(key)) AS name", "sum(spans)", "sum(numeric)")
@@ -53,7 +54,8 @@ def rollup_keys(statement: RollupKeys) -> Query:
 
 def distinct_attribute_sets(statement: DistinctAttributeSets) -> Query:
     """Rows: (attribute_types, resource, scope, whether the scope has a name, and a version, spans); resource and scope
-    without the texts of their values, so that thousands of hosts are as few lists as they have kinds.
+    without the texts of their values, so that thousands of hosts yield only as many lists as they differ in keys and
+    types.
     """
     bindings = Bindings()
     where = [project_predicate(statement, bindings), _in_any_window(statement.windows, bindings)]
@@ -64,7 +66,7 @@ def distinct_attribute_sets(statement: DistinctAttributeSets) -> Query:
 
 
 def non_finite_counts(statement: NonFiniteCounts) -> Query:
-    """Rows: (key, spans). The Map is read only where a span has doubles."""
+    """Rows: (key, spans). The Map is read only for spans that have doubles."""
     bindings = Bindings()
     where = [
         project_predicate(statement, bindings),
@@ -76,7 +78,9 @@ def non_finite_counts(statement: NonFiniteCounts) -> Query:
 
 
 def presence_counts(statement: PresenceCounts) -> Query:
-    """One row: all spans, then for each of `present` those where it is there, for each of `numbers` where it is one."""
+    """One row: all spans, then for each of `present` the spans that have it, for each of `numbers` those where it is a
+    number.
+    """
     bindings = Bindings()
     columns = ["count()"]
     columns += [f"countIf({value_sql(subject, bindings).present})" for subject in statement.present]
@@ -86,12 +90,12 @@ def presence_counts(statement: PresenceCounts) -> Query:
 
 
 def _key_count_selects(statement: AttributeKeys, bindings: Bindings) -> Iterator[str]:
-    """What is added up: rows of key, spans and numbers."""
-    mine = project_predicate(statement, bindings)
+    """The selects whose rows of key, spans and numbers are summed."""
+    project = project_predicate(statement, bindings)
     if statement.whole_buckets is not None:
-        yield _rollup_select(mine, statement.whole_buckets, statement.limit if statement.estimated else 0, bindings)
+        yield _rollup_select(project, statement.whole_buckets, statement.limit if statement.estimated else 0, bindings)
     if statement.partial_buckets:
-        where = f"{mine} AND {_in_any_window(statement.partial_buckets, bindings)}"
+        where = f"{project} AND {_in_any_window(statement.partial_buckets, bindings)}"
         yield _list_keys_select(where, bindings)
         yield _non_finite_select(where, bindings)
 
@@ -100,26 +104,26 @@ def _in_any_window(windows: tuple[Window, ...], bindings: Bindings) -> str:
     return "(" + " OR ".join(f"({' AND '.join(time_predicates(SPANS, each, bindings))})" for each in windows) + ")"
 
 
-def _rollup_select(mine: str, whole: Window, most: int, bindings: Bindings) -> str:
-    """Of `most` keys (0: of all). Which are the most frequent is estimated with three counters for each of them."""
-    where = " AND ".join((mine, *_buckets(whole, bindings), f"attribute_keys.key != {_UNNAMED}"))
-    among = ""
-    if most:
-        estimate = f"topKWeighted({min(most, _MAX_ESTIMATED)})(attribute_keys.key, spans)"
-        among = f" AND attribute_keys.key IN (SELECT arrayJoin({estimate}) FROM attribute_keys WHERE {where})"
+def _rollup_select(project: str, window: Window, limit: int, bindings: Bindings) -> str:
+    """Restricted to `limit` keys (0: all keys). The most frequent ones are estimated with three counters per key."""
+    where = " AND ".join((project, *_buckets(window, bindings), f"attribute_keys.key != {_UNNAMED}"))
+    in_estimate = ""
+    if limit:
+        estimate = f"topKWeighted({min(limit, _MAX_ESTIMATED)})(attribute_keys.key, spans)"
+        in_estimate = f" AND attribute_keys.key IN (SELECT arrayJoin({estimate}) FROM attribute_keys WHERE {where})"
     return (
         "SELECT CAST(key, 'String') AS key, toInt64(sum(spans)) AS spans, toInt64(sum(numeric)) AS numbers\n"
-        f"FROM attribute_keys WHERE {where}{among}\n"
+        f"FROM attribute_keys WHERE {where}{in_estimate}\n"
         "GROUP BY attribute_keys.key"
     )
 
 
-def _buckets(whole: Window, bindings: Bindings) -> tuple[str, str]:
-    return f"bucket >= {bindings.bucket(whole.from_ns)}", f"bucket <= {bindings.bucket(whole.to_ns - 1)}"
+def _buckets(window: Window, bindings: Bindings) -> tuple[str, str]:
+    return f"bucket >= {bindings.bucket(window.from_ns)}", f"bucket <= {bindings.bucket(window.to_ns - 1)}"
 
 
 def _list_keys_select(where: str, bindings: Bindings) -> str:
-    """Every list is taken apart once for all spans that share it. Of equal names the first counts, as in the API."""
+    """Every distinct list is parsed once for all spans that share it. Of equal keys the first counts, as in the API."""
     found = ",\n    ".join(
         (
             _entries("attribute_types", "", bindings),
@@ -139,7 +143,7 @@ def _list_keys_select(where: str, bindings: Bindings) -> str:
 
 
 def _non_finite_select(where: str, bindings: Bindings) -> str:
-    """A list of types does not tell a finite double from another: those that are not are taken off again."""
+    """A list of types does not show whether a double is finite: those that are not are subtracted again."""
     return (
         f"SELECT {_non_finite_keys(bindings)} AS key, 0 AS spans, -1 AS numbers\n"
         f"FROM spans WHERE {where} AND {_has_doubles(bindings)}"
@@ -151,12 +155,12 @@ def _has_doubles(bindings: Bindings) -> str:
 
 
 def _double_marker(bindings: Bindings) -> str:
-    """What follows the key of a double in a list of types."""
+    """The text that follows the key of a double in a list of types."""
     return bindings.text(f"{AFTER_KEY}d{BEFORE_KEY}")
 
 
 def _non_finite_keys(bindings: Bindings) -> str:
-    """A row for each key of a span's own that is a double but not finite."""
+    """One row for each key of a span's own attributes whose value is a double but not finite."""
     before, key = bindings.text(BEFORE_KEY), "name"
     for escaped, plain in reversed(ESCAPES):
         key = f"replaceAll({key}, {bindings.text(plain)}, {bindings.text(escaped)})"
@@ -169,7 +173,9 @@ def _non_finite_keys(bindings: Bindings) -> str:
 
 
 def _types_only(column: str, bindings: Bindings) -> str:
-    """The list of a resource or scope as one of types; what is a double but not finite has the type of a text."""
+    """Reduce the list of a resource or scope to a list of types; a double that is not finite gets the
+    type of a text.
+    """
     not_finite = bindings.text(f"{AFTER_KEY}d(?:NaN|-?Infinity){BEFORE_KEY}")
     as_text, value = bindings.text(f"{AFTER_KEY}s{BEFORE_KEY}"), bindings.text(f"{AFTER_KEY}(.)[^{BEFORE_KEY}]*")
     finite = f"replaceRegexpAll({column}, {not_finite}, {as_text})"
@@ -177,7 +183,7 @@ def _types_only(column: str, bindings: Bindings) -> str:
 
 
 def _entries(column: str, prefix: str, bindings: Bindings) -> str:
-    """The attributes of a list (`proto.storage.attribute_encoding`) as an array of name, and whether it is a number."""
+    """The attributes of a list (`proto.storage.attribute_encoding`) as an array of (name, whether it is a number)."""
     name = "pair[1]"
     for escaped, plain in ESCAPES:
         name = f"replaceAll({name}, {bindings.text(escaped)}, {bindings.text(plain)})"

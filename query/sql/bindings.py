@@ -1,4 +1,4 @@
-"""The parameters of one statement, and the time, id and bucket constants that are made of them."""
+"""Parameters of one statement, and the time, id and bucket constants built from them."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -7,8 +7,8 @@ from query.statements.window import BUCKET
 
 _MAX_UINT32: Final = 2**32 - 1
 _BUCKET_SECONDS: Final = BUCKET // 10**9
-# Characters of one parameter. A server takes 128 KiB (http_max_field_value_size), and a character is at most four
-# bytes, or two with its escape. The whole is a form: without a limit that anyone reaches.
+# Characters of one parameter. A server accepts 128 KiB (http_max_field_value_size), and a character is at most four
+# bytes, or two with its escape. All parameters together are sent as a form, whose limit no query reaches.
 _MAX_CHARACTERS: Final = 2**14
 _TEXTS: Final = "Array(String)"
 
@@ -16,8 +16,8 @@ _TEXTS: Final = "Array(String)"
 class Query(NamedTuple):
     """SQL text and the values of its parameters by name.
 
-    `guarded`: the last column of a row is true when an attribute is where the statement did not look; then the answer
-    is void, and the statement is to be asked again with `known=None`.
+    `needs_recheck`: the last column of a row is true if an attribute is in a location that the statement did not read;
+    then the result is void, and the statement must be repeated with `existing_attributes=None`.
     """
 
     sql: str
@@ -28,8 +28,8 @@ class Query(NamedTuple):
 class Bindings:
     """Binds values; each distinct value of a type is one parameter.
 
-    `known` are the attributes that are worth looking for (`query.statements`), `overlooked` the SQL for rows that have
-    one elsewhere, in order of appearance.
+    `existing_attributes` are the attributes that may exist (`query.statements.base`), `missed_attributes` the SQL
+    conditions for rows that have one in another location, in order of appearance.
     """
 
     def __init__(self, existing_attributes: frozenset[str] | None = None) -> None:
@@ -39,16 +39,16 @@ class Bindings:
         self._names: dict[tuple[str, object], str] = {}
 
     def used_parameters(self, sql: str) -> dict[str, object]:
-        """The values that `sql` has a place for: of an attribute more is bound than every test asks for."""
+        """The values of parameters that occur in `sql`: for an attribute, more are bound than every predicate uses."""
         return {name: value for name, value in self.values.items() if f"{{{name}:" in sql}
 
     @property
     def recheck_condition(self) -> str | None:
-        """The last column of a guarded statement."""
+        """The last column of a statement that needs a recheck; None if it needs none."""
         return f"({' OR '.join(self.missed_attributes)})" if self.missed_attributes else None
 
     def text(self, value: str) -> str:
-        """A longer one than a parameter may be is put together by the engine, once for the statement."""
+        """A text that is too long for one parameter is split, and ClickHouse concatenates it once per statement."""
         if len(value) <= _MAX_CHARACTERS:
             return self._bind("String", value)
         starts = range(0, len(value), _MAX_CHARACTERS)
@@ -56,7 +56,7 @@ class Bindings:
         return f"concat({', '.join(pieces)})"
 
     def texts(self, values: tuple[str, ...]) -> str:
-        """An array, likewise of several where they are too long for one."""
+        """An array; likewise split into several arrays if it is too long for one parameter."""
         arrays = [
             f"[{self.text(part[0])}]" if max(map(len, part), default=0) > _MAX_CHARACTERS else self._bind(_TEXTS, part)
             for part in _split_by_length(values)
@@ -91,7 +91,9 @@ class Bindings:
         return f"fromUnixTimestamp64Nano({self.int64(nanos)}, 'UTC')"
 
     def bucket(self, nanos: int) -> str:
-        """The five minutes that hold `nanos`; a DateTime ends in 2106, and later ones are held by its last."""
+        """The five-minute bucket that contains `nanos`; a DateTime ends in 2106, later times are clamped to its last
+        bucket.
+        """
         seconds = min(nanos // 10**9, _MAX_UINT32) // _BUCKET_SECONDS * _BUCKET_SECONDS
         return f"toDateTime({self.uint32(seconds)}, 'UTC')"
 
@@ -105,7 +107,7 @@ class Bindings:
 
 
 def _split_by_length(values: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """`values` in order, each part as long as one parameter may be, or a single longer text."""
+    """`values` in order, in parts that each fit one parameter; a longer text is a part of its own."""
     part, length = list[str](), 0
     for value in values:
         size = len(value) + 1  # and its quotes and comma

@@ -1,4 +1,4 @@
-"""What statements have in common: the project, the window of time, and how the clauses stand under each other."""
+"""Clauses that statements share: the project, the time window, and the layout of a statement."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,9 @@ from query.statements.window import Window
 
 
 def select(columns: Iterable[str], table: str, where: Iterable[str], tail: Iterable[str], bindings: Bindings) -> Query:
-    """A whole statement; `tail` is what follows WHERE. Its rows end with the guard, if it has one."""
-    shown = [*columns, bindings.recheck_condition] if bindings.recheck_condition else columns
-    lines = [f"SELECT {', '.join(shown)}", f"FROM {table}", "WHERE " + "\n  AND ".join(where), *tail]
+    """A complete statement; `tail` follows WHERE. Its rows end with the recheck condition, if there is one."""
+    selected = [*columns, bindings.recheck_condition] if bindings.recheck_condition else columns
+    lines = [f"SELECT {', '.join(selected)}", f"FROM {table}", "WHERE " + "\n  AND ".join(where), *tail]
     sql = "\n".join(lines) + "\n"
     return Query(sql, bindings.used_parameters(sql), needs_recheck=bindings.recheck_condition is not None)
 
@@ -22,7 +22,7 @@ def project_predicate(statement: Statement, bindings: Bindings) -> str:
 
 
 def time_predicates(signal: TelemetryTable, window: Window, bindings: Bindings) -> list[str]:
-    """The window's bounds on the time, and on the five minutes of the sort key."""
+    """The window's bounds on the time column, and on the five-minute bucket of the sort key."""
     bucket = f"toStartOfFiveMinutes({signal.time_column})"
     return [
         f"{bucket} >= {bindings.bucket(window.from_ns)}",

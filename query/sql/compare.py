@@ -1,11 +1,11 @@
-"""Statements of a comparison: how many spans of one cohort have which pair of key and value.
+"""Statements of a comparison: how many spans of a cohort have each pair of key and value.
 
-A cohort is read on its own: first the spike, for pairs with enough spans; then the baseline, for these pairs only, by
-their hashes. So what is grouped is the spike, whatever the length of the baseline.
+Each cohort is read separately: first the spike, for pairs with enough spans; then the baseline, for these pairs only,
+by their hashes. So only the spike is fully grouped, whatever the length of the baseline.
 
-    field_pairs       own fields and scopes' names, dictionaries all: one read, a grouping set for each
-    list_pairs        lists that are one text (docs/codec.md 2): grouped whole, then taken apart, once per distinct list
-    key_pairs, key_counts, key_values
+    field_pairs       built-in fields and scope names, all low-cardinality: one read, a grouping set for each
+    list_pairs        lists that are one text (docs/codec.md 2): grouped as a whole, then parsed, once per distinct list
+    key_pairs, key_counts, key_cardinality
                       attributes of spans, one row per attribute, grouped by hash; or subjects in the same way
 """
 
@@ -31,10 +31,10 @@ from query.statements import (
     PairSelection,
 )
 
-MAX_PAIRS: Final = 5_000  # of one statement; a server takes 128 KiB of hashes as one parameter
-MAX_KEYS: Final = 50_000  # of all spans, resources and scopes, with their pairs
+MAX_PAIRS: Final = 5_000  # per statement; a server accepts 128 KiB of hashes as one parameter
+MAX_KEYS: Final = 50_000  # of spans, resources and scopes together, including their pairs
 MAX_VALUES_OF_KEY: Final = 1_000
-MAX_NUMERIC_VALUES: Final = 50  # distinct values up to which numbers are compared as if they were names
+MAX_NUMERIC_VALUES: Final = 50  # distinct values up to which numbers are compared as categories
 FIELDS: Final = tuple(
     SPANS.fields[name] for name in ("name", "serviceName", "kind", "statusCode", "environment", "release")
 )
@@ -48,7 +48,7 @@ _Statement = CohortSize | FieldPairs | ListPairs | KeyPairs | KeyCounts | KeyCar
 
 
 def cohort_size(statement: CohortSize) -> Query:
-    """One row: (spans, whether one of them has an attribute of a condition where nobody looks)."""
+    """One row: (spans, whether one of them has an attribute of a condition in a location that is not read)."""
     bindings = Bindings(statement.existing_attributes)
     spans = _from_cohort(statement, bindings)
     return _query(
@@ -58,14 +58,14 @@ def cohort_size(statement: CohortSize) -> Query:
 
 
 def field_pairs(statement: FieldPairs) -> Query:
-    """Rows: (key, value, hash, spans, is of the whole key), the latter of scopes alone; keys first, then most spans
-    first, at most MAX_PAIRS + 1 besides the keys.
+    """Rows: (key, value, hash, spans, whether the row is the total of a key), totals for scopes only; totals first,
+    then most spans first, at most MAX_PAIRS + 1 besides the totals.
     """
     bindings = Bindings(statement.existing_attributes)
     columns = [field.column for field in FIELDS] + [value.text for value in _SCOPE_VALUES]
     keys = [field.name for field in FIELDS] + list(SCOPE_FIELDS)
     values = [field_sql(field) for field in FIELDS] + list(_SCOPE_VALUES)
-    masks = [(1 << len(columns)) - 1 - (1 << place) for place in reversed(range(len(columns)))]
+    masks = [(1 << len(columns)) - 1 - (1 << index) for index in reversed(range(len(columns)))]
     scopes = ", ".join(map(_literal, SCOPE_FIELDS))
     sets = ", ".join(f"({column})" for column in columns)
     sql = f"""SELECT key, value, cityHash64(key, value) AS pair, sum(held) AS spans, grouping(value) AS whole
@@ -87,8 +87,9 @@ LIMIT {len(SCOPE_FIELDS) + MAX_PAIRS + 1}
 
 
 def list_pairs(statement: ListPairs) -> Query:
-    """Rows: (list's place in LISTS, key, value, hash, spans, is of the whole key, distinct values, letters), keys
-    first, then most spans first, at most MAX_KEYS + 1. Keys and values as they stand in a list.
+    """Rows: (index of the list in LIST_COLUMNS, key, value, hash, spans, whether the row is the total of a key,
+    distinct values, type letters), totals first, then most spans first, at most MAX_KEYS + 1. Keys and values are
+    escaped as in a list.
     """
     bindings = Bindings(statement.existing_attributes)
     sets = ", ".join(f"({column})" for column in LIST_COLUMNS)
@@ -116,14 +117,14 @@ LIMIT {MAX_KEYS + 1}
 
 
 def key_pairs(statement: KeyPairs) -> Query:
-    """Rows: (source, occurrences, distinct values, values with enough spans, MAX_VALUES_OF_KEY + 1 of them at
-    most: (hash, value, spans), most spans first).
+    """Rows: (source, occurrences, distinct values, values with enough spans, at most MAX_VALUES_OF_KEY + 1 of them:
+    (hash, value, spans), most spans first).
     """
     bindings = Bindings(statement.existing_attributes)
-    wanted = _pair_predicate(FrequentPairs(statement.min_spans), bindings)
+    is_frequent = _pair_predicate(FrequentPairs(statement.min_spans), bindings)
     sql = f"""SELECT source, sum(spans), count(),
   arraySlice(arraySort(p -> (-toInt64(p.3), p.2),
-    groupArrayIf((pair, value, spans), {wanted})), 1, {MAX_VALUES_OF_KEY + 1})
+    groupArrayIf((pair, value, spans), {is_frequent})), 1, {MAX_VALUES_OF_KEY + 1})
 FROM (
 SELECT any(source) AS source, any(value) AS value, pair, count() AS spans
 FROM (
@@ -138,18 +139,18 @@ ORDER BY source
 def key_counts(statement: KeyCounts) -> Query:
     """Rows: (hash, spans), for the hashes that any span has."""
     bindings = Bindings(statement.existing_attributes)
-    asked = bindings.uint64s(statement.hashes)
+    hashes = bindings.uint64s(statement.hashes)
     sql = f"""SELECT pair, count()
 FROM (
 {_pair_hashes(statement, bindings)})
-WHERE pair IN {asked}
+WHERE pair IN {hashes}
 GROUP BY pair
 """
     return _query(sql, bindings)
 
 
 def key_cardinality(statement: KeyCardinality) -> Query:
-    """Rows: (source, distinct values up to MAX_NUMBERS, one more for more)."""
+    """Rows: (source, distinct values up to MAX_NUMERIC_VALUES, one more if there are more)."""
     bindings = Bindings(statement.existing_attributes)
     sql = f"""SELECT source, uniqUpTo({MAX_NUMERIC_VALUES})(pair)
 FROM (
@@ -161,15 +162,15 @@ ORDER BY source
 
 
 def condition_counts(statement: ConditionCounts) -> Query:
-    """One row, with as many numbers as there are tests."""
+    """One row with one number per condition."""
     bindings = Bindings(statement.existing_attributes)
-    counts = ", ".join(f"countIf({condition_sql(test, bindings)})" for test in statement.conditions)
+    counts = ", ".join(f"countIf({condition_sql(condition, bindings)})" for condition in statement.conditions)
     return _query(f"SELECT {counts}\n{_from_cohort(statement, bindings)}\n", bindings)
 
 
 def _source_rows(statement: KeyPairs | KeyCounts | KeyCardinality, bindings: Bindings) -> str:
-    """One row per span and source that is there: the source (its key, or its place among subjects), its value, and the
-    hash of both.
+    """One row per span and source that is present: the source (its key, or its index among subjects), its value, and
+    the hash of both.
     """
     keys = tuple(each for each in statement.sources if isinstance(each, str))
     if keys and not (isinstance(statement, KeyCardinality) and statement.read_per_key):
@@ -191,7 +192,9 @@ WHERE present"""
 
 
 def _pair_hashes(statement: KeyCounts, bindings: Bindings) -> str:
-    """The hashes alone: of attributes made in their arrays, before there is a row for each, which costs half."""
+    """The hashes alone: those of attributes are computed in their arrays, before there is a row for each, which halves
+    the cost.
+    """
     keys = tuple(each for each in statement.sources if isinstance(each, str))
     if not keys:
         return _source_rows(statement, bindings)
@@ -203,7 +206,7 @@ def _pair_hashes(statement: KeyCounts, bindings: Bindings) -> str:
 
 
 def _pair_hash(key: str, bindings: Bindings) -> str:
-    """Of an own attribute and its key; that of none is nobody's."""
+    """The hash of a span's own attribute and its key; 0, which matches no pair, if it is absent."""
     value = own_attribute_sql(key, bindings)
     return f"if({value.present}, cityHash64({bindings.text(key)}, {value.text}), 0)"
 
@@ -219,14 +222,14 @@ def _from_cohort(statement: _Statement, bindings: Bindings) -> str:
 
 
 def _in_windows(cohort: Cohort, bindings: Bindings) -> str:
-    """Each window with its buckets, so that what lies between two of them is skipped."""
+    """Each window with its buckets, so that the time between two windows is skipped."""
     return "(" + "\n    OR ".join(" AND ".join(time_predicates(SPANS, each, bindings)) for each in cohort.windows) + ")"
 
 
-def _pair_predicate(wanted: PairSelection, bindings: Bindings) -> str:
-    if isinstance(wanted, FrequentPairs):
-        return f"(spans >= {bindings.uint64(wanted.min_spans)} AND lengthUTF8(value) <= {MAX_VALUE})"
-    return f"pair IN {bindings.uint64s(wanted.hashes)}"
+def _pair_predicate(selection: PairSelection, bindings: Bindings) -> str:
+    if isinstance(selection, FrequentPairs):
+        return f"(spans >= {bindings.uint64(selection.min_spans)} AND lengthUTF8(value) <= {MAX_VALUE})"
+    return f"pair IN {bindings.uint64s(selection.hashes)}"
 
 
 def _by_grouping(masks: list[int], values: list[str]) -> str:
@@ -235,7 +238,7 @@ def _by_grouping(masks: list[int], values: list[str]) -> str:
 
 
 def _literal(key: str) -> str:
-    """A constant of this package as a literal."""
+    """A constant of this package as an SQL literal."""
     return f"'{key}'"
 
 

@@ -1,7 +1,7 @@
-"""Statements on error occurrences: groups by fingerprint, and one occurrence.
+"""Statements on error occurrences: groups by fingerprint, and single occurrences.
 
-A group is summed up in two steps: rows to cells of equal release, environment, service and source, a few for each
-group, and cells to facets. So a row is looked at once, and what costs more than counting is done on cells.
+Facets are computed in two steps: rows are grouped into cells of equal release, environment, service and source, a few
+per error group, and cells into facets. So a row is read once, and what costs more than counting is done per cell.
 """
 
 from typing import Final
@@ -37,7 +37,7 @@ _TRACES: Final = {
     True: f"uniqExactIf(reinterpretAsUInt128(trace_id), {_HAS_TRACE})",
     False: f"uniqCombined64If(trace_id, {_HAS_TRACE})",
 }
-_NEWEST: Final = "trace_id DESC, span_id DESC, batch_id DESC, row DESC"  # of one fingerprint and time
+_NEWEST: Final = "trace_id DESC, span_id DESC, batch_id DESC, row DESC"  # within one fingerprint and time
 _FACET_COLUMNS: Final = "fingerprint, release, environment, service_name, source"
 _KINDS: Final = ", ".join(
     f"({kind}, {value})"
@@ -76,7 +76,7 @@ _ALL_TIME: Final = Window(0, MAX_NANOS)
 
 
 def ranking(statement: ErrorRanking) -> Query:
-    """Rank and fingerprint."""
+    """Rows: (rank, fingerprint)."""
     bindings = Bindings()
     where = _where(statement, bindings)
     columns = (f"{_RANKS[statement.order]} AS rank", "fingerprint")
@@ -89,8 +89,8 @@ def ranking(statement: ErrorRanking) -> Query:
 
 
 def facets(statement: ErrorFacets) -> Query:
-    """Group, kind, value, how often, when first and last; of the kind how many values, the one that came first and the
-    one that came last. Kind 0 is the group as a whole.
+    """Rows: (group, kind, value, count, first time, last time; for the kind: number of values, the first value, the
+    last value). Kind 0 is the group as a whole.
     """
     if not statement.exact:
         return _estimated_facets(statement)
@@ -109,8 +109,8 @@ def facets(statement: ErrorFacets) -> Query:
 
 
 def _estimated_facets(statement: ErrorFacets) -> Query:
-    """The same columns. The values are found in one pass and counted in another, so that those alone are held.
-    GLOBAL: of a table over several shards they are found once and sent along, as ClickHouse insists.
+    """The same columns. One pass finds the values and another counts them, so that only those are held in memory.
+    GLOBAL: on a table with several shards ClickHouse requires that they are found once and sent to the shards.
     """
     bindings = Bindings()
     where = "\n  AND ".join([*_where(statement, bindings), _in_fingerprints(statement.fingerprints, bindings)])
@@ -130,7 +130,7 @@ def _estimated_facets(statement: ErrorFacets) -> Query:
 
 
 def traces(statement: ErrorTraces) -> Query:
-    """Group and traces."""
+    """Rows: (group, number of traces)."""
     bindings = Bindings()
     where = [*_where(statement, bindings), _in_fingerprints(statement.fingerprints, bindings)]
     columns = ("fingerprint", _TRACES[statement.exact])
@@ -138,21 +138,23 @@ def traces(statement: ErrorTraces) -> Query:
 
 
 def latest(statement: LatestOccurrences) -> Query:
-    """Group, type, message, batch and row. Buckets and places are lists of constants: the sort key is searched for
-    them, as it is not for an array.
+    """Rows: (group, type, message, batch, row). Buckets and times are lists of constants, because ClickHouse uses the
+    sort key for these but not for an array.
     """
     bindings = Bindings()
     where = _where(statement, bindings)
     buckets = dict.fromkeys(bindings.bucket(time_ns) for _, time_ns in statement.fingerprint_times)
-    places = (f"({bindings.id(each)}, {bindings.timestamp(time_ns)})" for each, time_ns in statement.fingerprint_times)
+    fingerprint_times = (
+        f"({bindings.id(each)}, {bindings.timestamp(time_ns)})" for each, time_ns in statement.fingerprint_times
+    )
     where.append(f"toStartOfFiveMinutes(time) IN ({', '.join(buckets)})")
-    where.append(f"(fingerprint, time) IN ({', '.join(places)})")
+    where.append(f"(fingerprint, time) IN ({', '.join(fingerprint_times)})")
     tail = (f"ORDER BY fingerprint, {_NEWEST}", "LIMIT 1 BY fingerprint")
     return select(("fingerprint", "type", "message", "batch_id", "row"), ERRORS.name, where, tail, bindings)
 
 
 def series(statement: ErrorSeries) -> Query:
-    """Number of the interval, and how often."""
+    """Rows: (number of the interval, count)."""
     bindings = Bindings()
     where = [*_where(statement, bindings), _in_fingerprints((statement.fingerprint,), bindings)]
     interval = f"intDiv({_TIME.format('time')}, {bindings.int64(statement.interval_ns)})"
@@ -160,7 +162,7 @@ def series(statement: ErrorSeries) -> Query:
 
 
 def group_type(statement: ErrorGroupType) -> Query:
-    """The type, or no row."""
+    """One row with the type, or no row."""
     bindings = Bindings()
     where = [
         project_predicate(statement, bindings),
@@ -171,7 +173,7 @@ def group_type(statement: ErrorGroupType) -> Query:
 
 
 def record(statement: ErrorRecord) -> Query:
-    """The whole row."""
+    """The complete row."""
     bindings = Bindings()
     where = [
         project_predicate(statement, bindings),

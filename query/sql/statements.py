@@ -1,4 +1,4 @@
-"""One function per statement."""
+"""`emit` and one function per statement."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -62,7 +62,7 @@ from query.statements.window import Window
 
 _SELECT: Final = {SPANS.name: SPAN_SELECT, LOGS.name: LOG_SELECT, ERRORS.name: OCCURRENCE_SELECT}
 _ROW_KEY: Final = "trace_id, span_id, batch_id, row"
-_SPAN_IDENTITY: Final = "span_id, start_time, duration, name, kind"  # rows equal in these are one span, sent again
+_SPAN_IDENTITY: Final = "span_id, start_time, duration, name, kind"  # rows equal in these are one span, resent
 _EARLIEST: Final = "start_time, span_id, batch_id, row"
 _ROW_IDS: Final = "arrayZip({batches}, {rows})"
 
@@ -73,7 +73,7 @@ def emit(statement: Statement) -> Query:
 
 
 def regex_probe(pattern: str) -> Query:
-    """Compiles `pattern` as the engine does, whether or not any row would be tested against it."""
+    """Compiles `pattern` in ClickHouse, whether or not any row would be tested against it."""
     bindings = Bindings()
     return Query(f"SELECT match('', {bindings.text(pattern)})\n", bindings.values)
 
@@ -155,8 +155,8 @@ def _trace_predicates(statement: Statement, trace_id: bytes, window: Window, bin
 
 
 def _before(signal: TelemetryTable, after: Position, bindings: Bindings) -> str:
-    """Further down a list in descending order."""
-    place = ", ".join(
+    """The rows after `after` in a list in descending order."""
+    position = ", ".join(
         (
             bindings.timestamp(after.time_ns),
             bindings.id(after.trace_id),
@@ -165,7 +165,7 @@ def _before(signal: TelemetryTable, after: Position, bindings: Bindings) -> str:
             bindings.uint32(after.row),
         )
     )
-    return f"({signal.time_column}, {_ROW_KEY}) < ({place})"
+    return f"({signal.time_column}, {_ROW_KEY}) < ({position})"
 
 
 _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {

@@ -17,7 +17,7 @@ _SCOPE_COLUMNS: Final = {"scope.name": "scope_name", "scope.version": "scope_ver
 
 
 class ValueSql(NamedTuple):
-    """Where a value is: SQL for whether it is there, its canonical text, whether it is a finite number, and which."""
+    """SQL for a value: whether it is present, its canonical text, whether it is a finite number, and that number."""
 
     present: str
     text: str
@@ -26,8 +26,8 @@ class ValueSql(NamedTuple):
 
 
 class _AttributeSource(NamedTuple):
-    """One place of a key. `name` is that of the roll-up of keys; `rare`: an item's own attribute that is spelled like
-    one of its resource or scope, which hardly anybody sends.
+    """One location of a key. `name` is its name in the roll-up of keys; `rare`: an item's own attribute that is spelled
+    like one of its resource or scope, which hardly any client sends.
     """
 
     value: ValueSql
@@ -36,48 +36,49 @@ class _AttributeSource(NamedTuple):
 
 
 def value_sql(subject: Subject, bindings: Bindings) -> ValueSql:
-    """One value of whatever place has it: for groups and figures. What it is where it is absent means nothing."""
+    """The value from whichever source has it: for groups and aggregates. If it is absent, the result is meaningless."""
     if not isinstance(subject, Attribute):
         return field_sql(subject)
-    found, _ = attribute_sources(subject.key, bindings)
-    if len(found) == 1:
-        return found[0]
+    sources, _ = attribute_sources(subject.key, bindings)
+    if len(sources) == 1:
+        return sources[0]
     return ValueSql(
-        present=f"({' OR '.join(each.present for each in found)})",
-        text=_first_present(found, [each.text for each in found], "''"),
-        numeric=_first_present(found, [each.numeric for each in found], NEVER),
-        number=_first_present(found, [each.number for each in found], "0."),
+        present=f"({' OR '.join(each.present for each in sources)})",
+        text=_first_present(sources, [each.text for each in sources], "''"),
+        numeric=_first_present(sources, [each.numeric for each in sources], NEVER),
+        number=_first_present(sources, [each.number for each in sources], "0."),
     )
 
 
-def _first_present(found: list[ValueSql], values: list[str], otherwise: str) -> str:
-    """What stands in `values` for the first place that has the key."""
-    arms = ", ".join(f"{each.present}, {value}" for each, value in zip(found, values, strict=True))
+def _first_present(sources: list[ValueSql], values: list[str], otherwise: str) -> str:
+    """The entry of `values` for the first source that has the key."""
+    arms = ", ".join(f"{each.present}, {value}" for each, value in zip(sources, values, strict=True))
     return f"multiIf({arms}, {otherwise})"
 
 
 def attribute_sources(key: str, bindings: Bindings) -> tuple[list[ValueSql], list[str]]:
-    """Where `key` is looked for, first to last: as it stands in `attributes` of the API, then as `resource.<key>`
-    stands there. And the places that are left out for having nothing, as SQL for rows that prove otherwise: each costs
-    the reading of a column. `bindings.overlooked` collects these, see `query.sql.Query.guarded`.
+    """The sources where `key` is looked up, in order: as named in `attributes` of the API, then as `resource.<key>`
+    there. And the sources that are skipped because the roll-up has no such key, as SQL for rows that prove otherwise:
+    each source costs reading a column. `bindings.missed_attributes` collects these, see
+    `query.sql.Query.needs_recheck`.
     """
-    found = [*_sources_of_name(key, bindings), *_sources_of_name(_RESOURCE + key, bindings)]
+    sources = [*_sources_of_name(key, bindings), *_sources_of_name(_RESOURCE + key, bindings)]
     if bindings.existing_attributes is None:
-        return [each.value for each in found], []
-    kept = [each for each in found if each.name in bindings.existing_attributes and not each.rare]
-    kept = kept or [next(each for each in found if not each.rare)]
-    overlooked = [each.value.present for each in found if each not in kept]
-    bindings.missed_attributes.update(dict.fromkeys(overlooked))
-    return [each.value for each in kept], overlooked
+        return [each.value for each in sources], []
+    kept = [each for each in sources if each.name in bindings.existing_attributes and not each.rare]
+    kept = kept or [next(each for each in sources if not each.rare)]
+    missed = [each.value.present for each in sources if each not in kept]
+    bindings.missed_attributes.update(dict.fromkeys(missed))
+    return [each.value for each in kept], missed
 
 
 def attribute_names(key: str) -> tuple[str, str]:
-    """The names under which the roll-up of keys may know what `key` asks for."""
+    """The names under which the roll-up of keys may have `key`."""
     return key, _RESOURCE + key
 
 
 def _sources_of_name(name: str, bindings: Bindings) -> Iterator[_AttributeSource]:
-    """Where `attributes` of the API takes the value `name` from: the item itself before its resource and scope."""
+    """Where `attributes` of the API takes the value of `name` from: the item itself before its resource and scope."""
     yield _AttributeSource(own_attribute_sql(name, bindings), name, rare=name.startswith((_RESOURCE, _SCOPE)))
     if name.startswith(_RESOURCE):
         yield _AttributeSource(_list_attribute_sql("resource", name.removeprefix(_RESOURCE), bindings), name)
@@ -89,15 +90,17 @@ def _sources_of_name(name: str, bindings: Bindings) -> Iterator[_AttributeSource
 
 
 def own_attribute_sql(key: str, bindings: Bindings) -> ValueSql:
-    """An attribute of the item. That it is there, and a number, its list of types says, which is a dictionary's entry:
-    to look among the keys of the Map would read all of it.
+    """An attribute of the item. The list of types shows whether it is present, and whether it is a number; it is a
+    dictionary entry, whereas checking the keys of the Map would read all of them.
     """
     text = f"attributes[{bindings.text(key)}]"
     return _typed_value_sql("attribute_types", key, text, text, bindings)
 
 
 def _list_attribute_sql(column: str, key: str, bindings: Bindings) -> ValueSql:
-    """An attribute of a resource or scope: cut out of the text of the whole list, once per entry of the dictionary."""
+    """An attribute of a resource or scope: extracted from the text of the whole list, once per entry of
+    the dictionary.
+    """
     pattern = f"(?s){BEFORE_KEY}{escape_regex(escape(key))}{AFTER_KEY}.([^{BEFORE_KEY}]*)"
     marked = text = f"extract({column}, {bindings.text(pattern)})"
     for escaped, plain in ESCAPES:
@@ -106,8 +109,8 @@ def _list_attribute_sql(column: str, key: str, bindings: Bindings) -> ValueSql:
 
 
 def _typed_value_sql(types: str, key: str, text: str, numeral: str, bindings: Bindings) -> ValueSql:
-    """`types` is the column whose list says whether `key` is there, and with which type; `numeral` is the text where it
-    is that of a number.
+    """`types` is the column whose list shows whether `key` is present, and its type; `numeral` is the text if the value
+    is a number.
     """
     entry = bindings.text(f"{BEFORE_KEY}{escape(key)}{AFTER_KEY}")
     integer, double = (f"position({types}, concat({entry}, '{letter}')) > 0" for letter in "id")
@@ -124,7 +127,9 @@ def _literal(text: str) -> str:
 
 
 def field_sql(field: Field) -> ValueSql:
-    """An own field. Durations are numbers of their own kind (nanoseconds), so `number` is not for them."""
+    """A built-in field. Durations are integers of nanoseconds with their own SQL, so `number` does not
+    apply to them.
+    """
     column = field.column
     present, text, numeric, number = ALWAYS, column, NEVER, NEVER
     match field.kind:

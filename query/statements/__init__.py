@@ -1,10 +1,11 @@
-"""What is asked of the store, as frozen values: conditions on subjects, and the statements they stand in.
+"""Reads of the store as frozen values: conditions on subjects, and the statements that contain them.
 
-Nothing here knows SQL; `query.sql` is the one place that writes it. A statement cannot be made without its project.
+Nothing here knows SQL; `query.sql` is the only place that writes it. Every statement requires a project.
 
-    conditions                     what a filter means: a test on a subject
-    lists, trace, errors           statements that read rows
-    aggregate, compare, attributes statements that count them
+    predicates                         the meaning of a filter: a predicate on a subject
+    search, trace, error_groups        statements that read rows
+    aggregate, compare, attributes     statements that count them
+    window                             half-open time windows
 """
 
 from query.statements.aggregate import Aggregation, Fn, GroupKey, GroupRanking, GroupSeries, SpanCount, TimeBuckets

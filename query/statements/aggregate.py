@@ -1,4 +1,4 @@
-"""Statements of figures over groups and steps of time."""
+"""Statements that aggregate spans by group and time bucket."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,9 @@ from query.statements.window import Window
 
 
 class Fn(StrEnum):
-    """What is made of the spans of a group. pXX is a value that occurs; at least XX percent are not above it."""
+    """The function applied to the spans of a group. pXX is a value that occurs; at least XX percent of the values are
+    at most that.
+    """
 
     # Specification 4.2, its two undisclosed values (p95, p99), and two extensions.
     COUNT = "count"
@@ -27,7 +29,7 @@ class Fn(StrEnum):
 
     @property
     def thousandths(self) -> int | None:
-        """Of a percentile, how many thousandths of the values are at most as large: 950 for p95."""
+        """For a percentile, how many thousandths of the values are at most as large: 950 for p95."""
         return int(self[1:].ljust(3, "0")) if self[0] == "p" else None
 
 
@@ -36,7 +38,7 @@ GroupKey = str | int | bytes | None
 
 @dataclass(frozen=True, slots=True)
 class TimeBuckets:
-    """Time cut into steps of `width_ns`, number 0 beginning at `origin_ns`."""
+    """Time divided into buckets of `width_ns`; bucket 0 begins at `origin_ns`."""
 
     origin_ns: int
     width_ns: int
@@ -44,7 +46,7 @@ class TimeBuckets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanCount(BaseStatement):
-    """How many spans there are in the whole buckets `whole` and in the parts of buckets `edges`."""
+    """The number of spans in the complete buckets `whole_buckets` and in `partial_buckets`."""
 
     whole_buckets: Window | None
     partial_buckets: tuple[Window, ...]
@@ -65,7 +67,7 @@ class _GroupedStatement(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregation(_GroupedStatement):
-    """The first `limit` groups by their figures, each with those of every step that has spans."""
+    """The first `limit` groups by value, each with the value of every bucket that has spans."""
 
     buckets: TimeBuckets
     limit: int
@@ -73,14 +75,14 @@ class Aggregation(_GroupedStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRanking(_GroupedStatement):
-    """The first `limit` groups by their figures."""
+    """The first `limit` groups by value."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSeries(_GroupedStatement):
-    """Of each of `groups` (none: of all) the figures of every step that has spans."""
+    """For each of `groups` (empty: for all), the value of every bucket that has spans."""
 
     buckets: TimeBuckets
     groups: tuple[GroupKey, ...]

@@ -1,4 +1,4 @@
-"""Statements about the keys that spans carry."""
+"""Statements about the attribute keys of spans."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from query.statements.window import Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeKeys(BaseStatement):
-    """The attribute keys of spans, most carried first, at most `limit`: in the whole buckets `whole`, which the roll-up
-    has, and in the parts of buckets `edges`, together one window.
+    """The attribute keys of spans, the most frequent first, at most `limit`: in the complete buckets `whole_buckets`,
+    read from the roll-up, and in `partial_buckets`; together they are one window.
 
-    `of_many`: there are too many to count each. Those are counted that an estimate in bounded memory takes for the most
-    frequent of `whole`; there are no `edges` then.
+    `estimated`: there are too many keys to count each. Only those are counted that an estimate in bounded memory
+    considers the most frequent of `whole_buckets`; `partial_buckets` is empty then.
     """
 
     whole_buckets: Window | None
@@ -24,8 +24,8 @@ class AttributeKeys(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollupKeys(BaseStatement):
-    """At most `limit` attribute keys of the whole buckets `whole`, any of them; an empty one stands for what spans
-    carry under keys that the roll-up does not name.
+    """Any `limit` attribute keys, at most, of the complete buckets `whole_buckets`; an empty key stands for attributes
+    whose keys the roll-up does not name.
     """
 
     whole_buckets: Window
@@ -34,21 +34,25 @@ class RollupKeys(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistinctAttributeSets(BaseStatement):
-    """The distinct lists of attributes of the spans of `windows`, with how many spans share them."""
+    """The distinct attribute lists of the spans of `windows`, with the number of spans that share them."""
 
     windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NonFiniteCounts(BaseStatement):
-    """In how many spans of `windows` an attribute of their own is NaN or infinite, by its key."""
+    """For each attribute key of spans themselves, the number of spans of `windows` where its value is
+    NaN or infinite.
+    """
 
     windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresenceCounts(BaseStatement):
-    """How many spans `window` has; in how many each of `present` is there, and each of `numbers` is a number."""
+    """The number of spans in `window`; for each of `present` the number of spans that have it, for each of `numbers`
+    the number of spans where it is a number.
+    """
 
     window: Window
     present: tuple[Subject, ...] = ()

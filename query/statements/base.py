@@ -1,12 +1,14 @@
-"""What every statement has."""
+"""The base of every statement."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseStatement:
-    """`known`: names of attributes (`query.sql.values.names`) that there may be; others are not looked for, but their
-    appearance is noticed (`query.sql.Query.guarded`). None: every place is looked at.
+    """`existing_attributes`: names of attributes (`query.sql.values.attribute_names`) that may exist. Others are not
+    read, but their appearance is detected (`query.sql.Query.needs_recheck`). None: every location is read.
+
+    ValueError without a positive project id.
     """
 
     project_id: int

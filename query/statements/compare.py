@@ -1,6 +1,6 @@
-"""Statements of a comparison, and the cohorts that they are about.
+"""Statements of a comparison, and the cohorts that they read.
 
-No answer of theirs tells of attributes that are where `known` does not look, but CohortSize: it comes first.
+Only CohortSize, which runs first, detects attributes in locations that `existing_attributes` leaves out.
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from query.statements.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """The spans in any of `windows` (which do not overlap, and are not none) that meet all conditions; of them those
-    whose hash of trace, span, batch and row is divisible by `one_in`.
+    """The spans in any of `windows` (which do not overlap; at least one, else ValueError) that meet all conditions; of
+    these only spans whose hash of trace, span, batch and row is divisible by `one_in`.
     """
 
     windows: tuple[Window, ...]
@@ -27,7 +27,7 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True)
 class FrequentPairs:
-    """Pairs of key and value that at least `spans` spans have, and whose value has a length that a filter may name."""
+    """Pairs of key and value that at least `min_spans` spans have, and whose value is short enough for a filter."""
 
     min_spans: int
 
@@ -44,15 +44,17 @@ PairSelection = FrequentPairs | PairsByHash
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CohortSize(BaseStatement):
-    """How many spans a cohort has, and whether `known` leaves out a place where one of them has an attribute."""
+    """The size of a cohort in spans, and whether a span has an attribute in a location that `existing_attributes`
+    leaves out.
+    """
 
     cohort: Cohort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPairs(BaseStatement):
-    """Values of own fields, names and versions of scopes, each with its number of spans; and how many spans have a
-    scope's name or version at all.
+    """Values of built-in fields, names and versions of scopes, each with its number of spans; and the number of spans
+    that have a scope name or version at all.
     """
 
     cohort: Cohort
@@ -61,8 +63,8 @@ class FieldPairs(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPairs(BaseStatement):
-    """Attributes of resources and scopes, each with its number of spans; and every key of theirs and of spans, with
-    how often, in how many values and in which types it occurs.
+    """Attributes of resources and scopes, each with its number of spans; and every key of theirs and of spans, with its
+    number of occurrences, its number of distinct values and its types.
     """
 
     cohort: Cohort
@@ -71,7 +73,9 @@ class ListPairs(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyedStatement(BaseStatement):
-    """On values of `sources`: own attributes by key, as they are stored on the span alone, or subjects."""
+    """About values of `sources`: either attribute keys of the spans themselves, or subjects. ValueError without a
+    source.
+    """
 
     cohort: Cohort
     sources: tuple[str, ...] | tuple[Subject, ...]
@@ -84,15 +88,17 @@ class _KeyedStatement(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPairs(_KeyedStatement):
-    """For each source its values that `least` spans have; how often it occurs, and in how many values."""
+    """For each source its values that at least `min_spans` spans have, its number of occurrences and of distinct
+    values.
+    """
 
     min_spans: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts(_KeyedStatement):
-    """How many spans have each of the pairs in `hashes`. `apart`: own attributes are read key by key; the same counts,
-    but where Maps are stored split by key, the others are not read.
+    """The number of spans that have each of the pairs in `hashes`. `read_per_key`: span attributes are read key by key;
+    the counts are the same, but where Maps are stored split by key, other keys are not read.
     """
 
     hashes: tuple[int, ...]
@@ -101,14 +107,16 @@ class KeyCounts(_KeyedStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCardinality(_KeyedStatement):
-    """How many values each source has, as far as that matters. `apart`: as above; the rows name sources by place."""
+    """The number of distinct values of each source, up to a limit. `read_per_key`: as in KeyCounts; rows name sources
+    by index.
+    """
 
     read_per_key: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionCounts(BaseStatement):
-    """How many spans of a cohort meet each of `tests`."""
+    """The number of spans of a cohort that meet each of `conditions`."""
 
     cohort: Cohort
     conditions: tuple[Condition, ...]

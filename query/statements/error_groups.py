@@ -9,7 +9,7 @@ from query.statements.window import Window
 
 
 class ErrorOrder(StrEnum):
-    """What groups of errors are ordered by, always descending; of equal ones the greater fingerprint is first."""
+    """Sort order of error groups, always descending; of equal groups the greater fingerprint is first."""
 
     LAST_SEEN = "lastSeen"
     COUNT = "count"
@@ -18,7 +18,7 @@ class ErrorOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ErrorStatement(BaseStatement):
-    """About the error occurrences in `window` that meet all conditions."""
+    """Base of statements on the error occurrences in `window` that meet all conditions."""
 
     window: Window
     conditions: tuple[Condition, ...] = ()
@@ -26,7 +26,7 @@ class _ErrorStatement(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRanking(_ErrorStatement):
-    """The first groups by `order` after `after` (the last one's rank and fingerprint), at most `limit`."""
+    """The first groups by `order` after `after` (the last group's rank and fingerprint), at most `limit`."""
 
     order: ErrorOrder
     after: tuple[int, bytes] | None = None
@@ -35,9 +35,9 @@ class ErrorRanking(_ErrorStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorFacets(_ErrorStatement):
-    """Of each group its extent, and its releases, environments, services and sources, the most frequent first, at most
-    `limit` of each. Not `exact`: of a kind with more values, about the most frequent ones and about how many there are,
-    in little memory.
+    """For each group its count and first and last time, and its releases, environments, services and sources, the most
+    frequent first, at most `limit` of each. Not `exact`: for a kind with more values, approximately the most frequent
+    ones and their approximate number, in little memory.
     """
 
     fingerprints: tuple[bytes, ...]
@@ -47,7 +47,7 @@ class ErrorFacets(_ErrorStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorTraces(_ErrorStatement):
-    """In how many traces each group occurred; not `exact`: about, in little memory."""
+    """The number of traces in which each group occurred; not `exact`: approximate, in little memory."""
 
     fingerprints: tuple[bytes, ...]
     exact: bool = True
@@ -55,14 +55,16 @@ class ErrorTraces(_ErrorStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestOccurrences(_ErrorStatement):
-    """Of each group the first occurrence of its list, by its fingerprint and time; at least one `places`."""
+    """For each group the first occurrence of its list, by fingerprint and time; needs at least one of
+    `fingerprint_times`.
+    """
 
     fingerprint_times: tuple[tuple[bytes, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorSeries(_ErrorStatement):
-    """How often a group occurred in each interval since 1970 in which it did."""
+    """The number of occurrences of a group in each interval since 1970 that has any."""
 
     fingerprint: bytes
     interval_ns: int
@@ -77,7 +79,7 @@ class ErrorGroupType(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRecord(BaseStatement):
-    """One occurrence, whole."""
+    """The complete record of one occurrence."""
 
     fingerprint: bytes
     time_ns: int

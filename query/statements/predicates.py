@@ -1,4 +1,4 @@
-"""Conditions on subjects: what a filter means."""
+"""Conditions on subjects: the meaning of a filter."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ from query.fields import Field
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute by the key it has in `attributes`; absent there, the resource's attribute of that key."""
+    """An attribute, by its key in `attributes`; if absent there, the resource's attribute of that key."""
 
     key: str
 
@@ -24,7 +24,7 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class TextIn:
-    """The canonical text is one of `texts`, or the value is a number and its canonical text is one of `numerals`."""
+    """The canonical text is one of `texts`, or the value is a number whose canonical text is one of `numeric_texts`."""
 
     texts: tuple[str, ...]
     numeric_texts: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class TextIn:
 
 @dataclass(frozen=True, slots=True)
 class IntegerIn:
-    """The integer behind the subject is one of `values`."""
+    """The stored integer of the subject is one of `values`."""
 
     values: tuple[int, ...]
 
@@ -46,14 +46,14 @@ class IdIn:
 
 @dataclass(frozen=True, slots=True)
 class IntegerRange:
-    """The integer behind the subject is at least `low` and below `high`."""
+    """The stored integer of the subject is at least `low` and below `high`."""
 
     low: int | None = None
     high: int | None = None
 
 
 class CompareOp(StrEnum):
-    """How a number compares with the bound."""
+    """Comparison of a number with a bound."""
 
     GT = ">"
     GTE = ">="
@@ -63,14 +63,14 @@ class CompareOp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NumberComparison:
-    """The value is a number and stands in `order` to `bound`; False for everything that is not a number."""
+    """The value is a number and `value operator bound` holds; false for everything that is not a number."""
 
     operator: CompareOp
     bound: Fraction
 
 
 class MatchPosition(StrEnum):
-    """Where in the text a piece is looked for."""
+    """Where in the value a text must occur."""
 
     ANYWHERE = "anywhere"
     START = "start"
@@ -79,7 +79,7 @@ class MatchPosition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextMatches:
-    """The canonical text contains, starts or ends with `piece`, byte for byte."""
+    """The canonical text contains, starts or ends with `text`, byte for byte."""
 
     position: MatchPosition
     text: str
@@ -97,7 +97,7 @@ Predicate = Exists | TextIn | IntegerIn | IdIn | IntegerRange | NumberComparison
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`test` holds for `subject`; negated: it does not, which includes that the subject is absent."""
+    """`predicate` holds for `subject`; negated: it does not hold, also if the subject is absent."""
 
     subject: Subject
     predicate: Predicate

@@ -1,4 +1,4 @@
-"""Statements of lists."""
+"""Statements of lists, and the lookup of existing attribute keys."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,7 @@ from query.statements.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a list ordered by time, trace, span, batch and row, all descending: the row it names was the last
-    shown.
-    """
+    """A position in a list ordered by time, trace, span, batch and row, all descending: that of the last row shown."""
 
     time_ns: int
     trace_id: bytes
@@ -36,7 +34,7 @@ class Listing(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingAttributeKeys(BaseStatement):
-    """Which of `names` the roll-up of attribute keys knows in `window`. What a crash lost of it, it does not know."""
+    """Which of `names` the roll-up of attribute keys has in `window`. It lacks keys that a crash lost."""
 
     names: tuple[str, ...]
     window: Window

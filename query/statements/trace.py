@@ -8,14 +8,14 @@ from query.statements.window import Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceBounds(BaseStatement):
-    """Where a trace lies in time, per signal."""
+    """The time range of a trace, per signal."""
 
     trace_id: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpansBrief(BaseStatement):
-    """The spans of a trace without their attributes, resends once, earliest first, at most `limit`."""
+    """The spans of a trace without their attributes, resent spans once, earliest first, at most `limit`."""
 
     trace_id: bytes
     window: Window
@@ -24,7 +24,7 @@ class TraceSpansBrief(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSize(BaseStatement):
-    """How many spans a trace has, resends counted once."""
+    """The number of spans of a trace, resent spans counted once."""
 
     trace_id: bytes
     window: Window
@@ -32,8 +32,8 @@ class TraceSize(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceAttributes(BaseStatement):
-    """The attributes of the rows `places` (batch, row) of a trace; `window` holds their start times. Without places
-    those of all rows in the window.
+    """The attributes of the rows `row_ids` (batch, row) of a trace; `window` contains their start times. Without
+    `row_ids`, those of all rows in the window.
     """
 
     trace_id: bytes
@@ -43,7 +43,7 @@ class TraceAttributes(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanRecords(BaseStatement):
-    """The whole stored rows of one span id, resends once, earliest first, at most `limit`."""
+    """The full stored rows of one span id, resent spans once, earliest first, at most `limit`."""
 
     trace_id: bytes
     span_id: bytes

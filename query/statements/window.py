@@ -1,4 +1,4 @@
-"""Half-open windows of time: resolved from `from`, `to` and `hours`, and cut into slices, newest first."""
+"""Half-open time windows: resolved from `from`, `to` and `hours`, and divided into slices, newest first."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,13 +9,15 @@ from query.timestamps import HOUR, MAX_NANOS, MINUTE, TimestampError, parse_time
 
 DEFAULT_HOURS: Final = 24
 MAX_HOURS: Final = 720
-BUCKET: Final = 5 * MINUTE  # the sort key of the tables begins with the project and this step of time
+BUCKET: Final = 5 * MINUTE  # the tables' sort key begins with the project and this bucket of time
 _SLICE_GROWTH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Times from `from_ns` up to, not including, `to_ns`; nanoseconds since 1970."""
+    """Times from `from_ns`, inclusive, to `to_ns`, exclusive; nanoseconds since 1970. ValueError if empty or out of
+    range.
+    """
 
     from_ns: int
     to_ns: int
@@ -25,14 +27,14 @@ class Window:
             raise ValueError(f"no window: {self.from_ns} to {self.to_ns}")
 
     def intersect(self, other: "Window") -> "Window | None":
-        """What both cover; None when that is nothing."""
+        """The overlap of both windows; None if there is none."""
         from_ns, to_ns = max(self.from_ns, other.from_ns), min(self.to_ns, other.to_ns)
         return Window(from_ns, to_ns) if from_ns < to_ns else None
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """The time a request asked for, as it was written."""
+    """The time range of a request, as written."""
 
     from_text: str | None
     to_text: str | None
@@ -40,13 +42,13 @@ class TimeRange:
 
     @property
     def is_given(self) -> bool:
-        """Whether the request says anything of time."""
+        """Whether the request has any time parameter."""
         return (self.from_text, self.to_text, self.hours) != (None, None, None)
 
     def resolve(self, now_ns: int, where: str, issues: Issues) -> Window | None:
         """The window at `now_ns`; None after recording an issue at `<where>.from` or `<where>.to`.
 
-        `to` defaults to now, `from` to `to` minus `hours`; an explicit `from` is stronger than `hours`.
+        `to` defaults to now, `from` to `to` minus `hours`; an explicit `from` overrides `hours`.
         """
         to_ns = _parse_bound(self.to_text, now_ns, f"{where}.to", issues) if self.to_text is not None else now_ns
         from_ns = _parse_bound(self.from_text, now_ns, f"{where}.from", issues) if self.from_text is not None else None
@@ -64,10 +66,10 @@ class TimeRange:
 
 
 def slices(window: Window) -> Iterator[Window]:
-    """Contiguous parts of `window`, newest first, each longer than the one before.
+    """Contiguous slices of `window`, newest first, each longer than the one before.
 
-    A page is filled from the newest part, so that a list of 50 rows does not sort a day. The edges are edges of
-    buckets, so that no bucket is read twice.
+    A page is filled from the newest slice, so that a list of 50 rows does not sort a day. Slices end at bucket
+    boundaries, so that no bucket is read twice.
     """
     upper, width = window.to_ns, BUCKET
     while upper > window.from_ns:
@@ -78,7 +80,7 @@ def slices(window: Window) -> Iterator[Window]:
 
 
 def slices_oldest_first(window: Window) -> Iterator[Window]:
-    """The same from the other end: oldest first."""
+    """Contiguous slices of `window` likewise, oldest first."""
     lower, width = window.from_ns, BUCKET
     while lower < window.to_ns:
         edge = (lower // BUCKET + 1) * BUCKET  # end of the oldest bucket

@@ -1,1 +1,1 @@
-"""One trace: what is read of it (`reading`), and how its spans stand under each other (`waterfall`)."""
+"""One trace: its reads (`read`), and the layout of its spans as a tree (`waterfall`)."""

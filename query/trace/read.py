@@ -1,4 +1,4 @@
-"""One trace: where it lies in time, its waterfall (specification 2.4 and 4.2), and the whole records of its spans."""
+"""One trace: its time range, its waterfall (specification 2.4 and 4.2), and the full records of its spans."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -33,15 +33,15 @@ from query.timestamps import format_millis, format_timestamp
 from query.trace.waterfall import build_layout
 from query.trace_windows import trace_windows
 
-MAX_SPANS_PER_ID: Final = 20  # whole records shown of spans that share an id
+MAX_SPANS_PER_ID: Final = 20  # full records shown of spans that share an id
 _SHRINK_FACTOR: Final = 4
-_CHUNK_ROWS: Final = 250  # rows that are asked for by their places, which fit a URL
+_CHUNK_ROWS: Final = 250  # rows that are requested by their ids, which fit a URL
 
 AttributesByRow = Mapping[tuple[int, int], AttributeColumns]  # by batch and row
 
 
 class WaterfallRow(msgspec.Struct, rename="camel"):
-    """A span as a line of the waterfall."""
+    """A span as a row of the waterfall."""
 
     # Specification 2.4, exactly its keys.
     span_id: SpanId
@@ -77,7 +77,7 @@ class Waterfall(msgspec.Struct, rename="camel"):
 
 
 class SpanDetail(SpanRecord, rename="camel"):
-    """The earliest span of its id, whole, and the others that carry the same id."""
+    """The full record of the earliest span with the id, and the other spans that have the same id."""
 
     alternates: Annotated[list[SpanRecord], msgspec.Meta(description="Other spans that carry the same id.")]
 
@@ -89,7 +89,9 @@ class _Trace(NamedTuple):
 
 
 async def read_waterfall(store: ReadStore, settings: QuerySettings, project_id: int, trace_id: bytes) -> bytes | None:
-    """The waterfall as JSON; None for an unknown trace. Laid out in a thread: a long trace takes a noticeable time."""
+    """The waterfall as JSON; None for an unknown trace. The layout runs in a thread: a long trace takes a noticeable
+    time.
+    """
     window = (await trace_windows(store, project_id, trace_id)).get(SPANS.trace_index_code)
     if window is None:
         return None
@@ -100,7 +102,7 @@ async def read_waterfall(store: ReadStore, settings: QuerySettings, project_id: 
 
 
 async def read_span(store: ReadStore, project_id: int, trace_id: bytes, span_id: bytes) -> bytes | None:
-    """The whole record of a span as JSON; None when the trace has no such span. Made in a thread, like a waterfall."""
+    """The full record of a span as JSON; None if the trace has no such span. Encoded in a thread, like a waterfall."""
     window = (await trace_windows(store, project_id, trace_id)).get(SPANS.trace_index_code)
     if window is None:
         return None
@@ -109,7 +111,7 @@ async def read_span(store: ReadStore, project_id: int, trace_id: bytes, span_id:
     )
     try:
         rows = await store.rows(statement, max(store.max_page_bytes, 1))
-    except QueryTooLarge:  # the earliest alone
+    except QueryTooLarge:  # only the earliest
         rows = await store.rows(replace(statement, limit=1))
     rows = within_bytes(rows, store.max_page_bytes, page_started=False)
     return await asyncio.to_thread(_encode_span, rows) if rows else None
@@ -118,7 +120,7 @@ async def read_span(store: ReadStore, project_id: int, trace_id: bytes, span_id:
 def waterfall(
     trace_id: bytes, spans: Sequence[BriefSpanColumns], attributes: AttributesByRow, span_count: int
 ) -> Waterfall:
-    """Spans laid out as rows. `spans` are distinct and sorted as `waterfall.lay_out` wants them."""
+    """Lay out spans as rows. `spans` are distinct and sorted as `query.trace.waterfall.build_layout` requires."""
     layout = build_layout(spans)
     start = layout.start_ns or 0
     length = (layout.end_ns or 0) - start
@@ -188,7 +190,9 @@ async def _read_trace(
 async def _read_brief_spans(
     store: ReadStore, project_id: int, trace_id: bytes, window: Window, limit: int
 ) -> tuple[list[tuple[Any, ...]], int]:
-    """One row more than `limit`, if there is one, and that limit: a smaller one where names are too long for it."""
+    """At most `limit` + 1 rows, and the limit that was used: a smaller one if the rows with long names exceed the byte
+    limit.
+    """
     while True:
         statement = TraceSpansBrief(project_id=project_id, trace_id=trace_id, window=window, limit=limit + 1)
         try:
@@ -202,20 +206,20 @@ async def _read_brief_spans(
 async def _read_attributes(
     store: ReadStore, project_id: int, trace_id: bytes, spans: Sequence[BriefSpanColumns], budget: int
 ) -> dict[tuple[int, int], AttributeColumns]:
-    """What the spans carry, until `budget` bytes of it are there; the rest of the spans is left out.
+    """The attributes of the spans, until `budget` bytes are used; the remaining spans are left out.
 
-    All at once where that fits, else in chunks: rows of small ones are asked for by their places, for each read of a
-    chunk decodes whole granules, whose other rows would be sent in vain.
+    Reads all at once if that fits, otherwise in chunks. Rows of small chunks are requested by their ids, because each
+    read decodes whole granules, whose other rows would be sent for nothing.
     """
     found: dict[tuple[int, int], AttributeColumns] = {}
-    at, chunk = 0, len(spans)
-    while at < len(spans) and budget > 0:
-        part = spans[at : at + chunk]
+    start, chunk = 0, len(spans)
+    while start < len(spans) and budget > 0:
+        batch = spans[start : start + chunk]
         statement = TraceAttributes(
             project_id=project_id,
             trace_id=trace_id,
-            window=Window(part[0].start_ns, part[-1].start_ns + 1),
-            row_ids=tuple((span.batch_id, span.row) for span in part) if chunk <= _CHUNK_ROWS else (),
+            window=Window(batch[0].start_ns, batch[-1].start_ns + 1),
+            row_ids=tuple((span.batch_id, span.row) for span in batch) if chunk <= _CHUNK_ROWS else (),
         )
         try:
             rows = await store.rows(statement, MAX_RESULT_BYTES if chunk == 1 else min(budget, MAX_RESULT_BYTES))
@@ -224,15 +228,15 @@ async def _read_attributes(
                 raise
             chunk = max(1, chunk // _SHRINK_FACTOR)
             continue
-        carried_by = {(batch_id, row): AttributeColumns._make(carried) for batch_id, row, *carried in rows}
-        for span in part:
-            place = (span.batch_id, span.row)
-            carried = carried_by.get(place)  # None: a partition was dropped between the two reads
-            if carried is None:
+        attributes_by_row = {(batch_id, row): AttributeColumns._make(attributes) for batch_id, row, *attributes in rows}
+        for span in batch:
+            row_id = (span.batch_id, span.row)
+            attributes = attributes_by_row.get(row_id)  # None: a partition was dropped between the two reads
+            if attributes is None:
                 continue
             if budget <= 0:
                 break
-            found[place] = carried
-            budget -= text_size(carried)
-        at += len(part)
+            found[row_id] = attributes
+            budget -= text_size(attributes)
+        start += len(batch)
     return found

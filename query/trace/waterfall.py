@@ -1,8 +1,7 @@
-"""A trace as a tree: which span stands under which, how deep, and how long it worked itself. Pure, in integer
-nanoseconds.
+"""A trace as a tree: the parent of each span, its depth, and its self time. Pure, in integer nanoseconds.
 
-Every span comes out exactly once, whatever was sent: parents that are missing, spans that are their own parent or
-their own ancestor, ids that several spans share, chains ten thousand deep. No timestamp is changed.
+Every span is laid out exactly once, whatever was sent: missing parents, spans that are their own parent or ancestor,
+ids that several spans share, chains ten thousand deep. No timestamp is changed.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,9 @@ _ROOT: Final = -1
 
 
 class PositionedSpan(NamedTuple):
-    """One line of the waterfall: the span by its index, its depth, and its own time: what no child of it covers."""
+    """One line of the waterfall: the span by its index, its depth, and its self time, which none of its children
+    covers.
+    """
 
     span: int
     depth: int
@@ -23,7 +24,7 @@ class PositionedSpan(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The lines from top to bottom, and the time they cover (None for an empty trace)."""
+    """The lines from top to bottom, and the time range they cover (None for an empty trace)."""
 
     lines: list[PositionedSpan]
     start_ns: int | None
@@ -31,11 +32,10 @@ class Layout(NamedTuple):
 
 
 def build_layout(spans: Sequence[BriefSpanColumns]) -> Layout:
-    """Depth first, siblings by start. `spans` are distinct and sorted: by start, span id, batch, row.
+    """Depth first, siblings by start. `spans` are distinct and sorted by start, span id, batch, row.
 
-    An orphan is a span whose link to its parent leads nowhere: to a span that is not there, to itself, or, for the
-    earliest span of a cycle, round to itself; it stands at depth 0. Of spans that share an id the earliest has the
-    children.
+    An orphan is a span with an invalid parent link: to a span that does not exist, to itself, or, for the earliest span
+    of a cycle, round to itself; it is placed at depth 0. Of spans that share an id the earliest gets the children.
     """
     if not spans:
         return Layout([], None, None)
@@ -53,13 +53,13 @@ def build_layout(spans: Sequence[BriefSpanColumns]) -> Layout:
 
 
 def span_end_ns(span: BriefSpanColumns) -> int:
-    """Where a span ends; one that ends before it starts has no length."""
+    """The end of a span; a span that ends before it starts has length zero."""
     return span.start_ns + max(span.duration_ns, 0)
 
 
 def self_time_ns(spans: Sequence[BriefSpanColumns], index: int, children: Sequence[int]) -> int:
-    """The part of a span that none of its children covers. `children` are sorted by start; only what lies inside
-    counts.
+    """The time of a span that none of its children covers. `children` are sorted by start; only their time inside the
+    span counts.
     """
     start, end = spans[index].start_ns, span_end_ns(spans[index])
     covered, reached = 0, start
@@ -72,7 +72,7 @@ def self_time_ns(spans: Sequence[BriefSpanColumns], index: int, children: Sequen
 
 
 def _find_parents(spans: Sequence[BriefSpanColumns]) -> tuple[list[int], set[int]]:
-    """The parent of each span by index, and the orphans so far."""
+    """The index of each span's parent, and the orphans so far."""
     owners: dict[bytes, int] = {}
     for index, span in enumerate(spans):
         owners.setdefault(span.span_id, index)
@@ -89,24 +89,24 @@ def _find_parents(spans: Sequence[BriefSpanColumns]) -> tuple[list[int], set[int
 
 
 def _break_cycles(parents: list[int], orphans: set[int]) -> None:
-    """Make the earliest span of each cycle a root. What hangs on a cycle keeps its place."""
-    seen_in = [0] * len(parents)  # number of the walk that met the span first
+    """Make the earliest span of each cycle a root. Spans below a cycle keep their parents."""
+    visited_in = [0] * len(parents)  # number of the walk that reached the span first
     for number, first in enumerate(range(len(parents)), start=1):
-        at = first
-        while at != _ROOT and not seen_in[at]:
-            seen_in[at] = number
-            at = parents[at]
-        if at != _ROOT and seen_in[at] == number:
-            earliest = min(_cycle(parents, at))
+        current = first
+        while current != _ROOT and not visited_in[current]:
+            visited_in[current] = number
+            current = parents[current]
+        if current != _ROOT and visited_in[current] == number:
+            earliest = min(_cycle(parents, current))
             parents[earliest] = _ROOT
             orphans.add(earliest)
 
 
 def _cycle(parents: Sequence[int], member: int) -> list[int]:
-    members, at = [member], parents[member]
-    while at != member:
-        members.append(at)
-        at = parents[at]
+    members, current = [member], parents[member]
+    while current != member:
+        members.append(current)
+        current = parents[current]
     return members
 
 

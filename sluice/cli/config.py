@@ -1,4 +1,4 @@
-"""`sluice config`: every setting of every service, as it would be used right now. Secrets are masked."""
+"""`sluice config`: prints every setting of every service with its current value. Secrets are masked."""
 
 import argparse
 import sys
@@ -13,9 +13,9 @@ from sluice.settings_sources import SettingsSources
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print them; the exit code. Raises SettingsError for settings that would refuse to start."""
-    options = SettingsSources.from_arguments(arguments)
-    rows = [row for cls in settings_classes() for row in describe(options.load(cls))]
+    """Print the settings; the exit code. Raises SettingsError for settings that prevent a start."""
+    sources = SettingsSources.from_arguments(arguments)
+    rows = [row for cls in settings_classes() for row in describe(sources.load(cls))]
     if arguments.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
     elif arguments.markdown:
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def settings_classes() -> Sequence[type[Settings]]:
-    """The settings of the chassis and of each service that is installed."""
+    """The settings classes of the chassis and of each service."""
     from control.settings import ControlSettings
     from gateway.settings import GatewaySettings
     from query.settings import QuerySettings
@@ -34,7 +34,7 @@ def settings_classes() -> Sequence[type[Settings]]:
     return (ChassisSettings, GatewaySettings, QuerySettings, ControlSettings)
 
 
-_COLUMNS: Final = ("Name", "Default", "Unit", "0 or empty means", "What it is")
+_COLUMNS: Final = ("Name", "Default", "Unit", "0 or empty means", "Description")
 
 
 def markdown(rows: Sequence[SettingInfo]) -> Iterator[str]:

@@ -1,6 +1,4 @@
-"""`sluice doctor`: what is reachable, which schemas, which decoder, which versions, whether settings fit. Changes
-nothing.
-"""
+"""`sluice doctor`: checks what is reachable, schemas, decoder, versions and settings. Changes nothing."""
 
 import argparse
 import importlib
@@ -38,7 +36,7 @@ _ANSWER_TIMEOUT_S: Final = 5.0
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """One line: what was looked at, whether it is as it should be, what was seen."""
+    """One check: its name, whether it passed, and what was found."""
 
     name: str
     ok: bool
@@ -46,37 +44,37 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, report; 1 when something is not as it should be."""
-    findings = list(run_checks(SettingsSources.from_arguments(arguments)))
+    """Run the checks and print the results; 1 if a check failed."""
+    results = list(run_checks(SettingsSources.from_arguments(arguments)))
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(findings), indent=2).decode() + "\n")
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(results), indent=2).decode() + "\n")
     else:
-        for finding in findings:
-            print(f"{'ok ' if finding.ok else 'BAD'}  {finding.name:<12} {finding.detail}")
-    return 0 if all(finding.ok for finding in findings) else 1
+        for result in results:
+            print(f"{'ok ' if result.ok else 'BAD'}  {result.name:<12} {result.detail}")
+    return 0 if all(result.ok for result in results) else 1
 
 
-def run_checks(options: SettingsSources) -> Iterator[CheckResult]:
-    """Everything worth knowing, the installation first."""
-    settings = options.chassis_settings()
+def run_checks(sources: SettingsSources) -> Iterator[CheckResult]:
+    """Run all checks in order, the installation first."""
+    settings = sources.chassis_settings()
     yield CheckResult("sluice", True, f"{__version__} on Python {platform.python_version()}, {platform.platform()}")
     yield CheckResult("packages", True, ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
     yield _decoder()
-    yield _run_check("settings", lambda: _settings(options))
+    yield _run_check("settings", lambda: _settings(sources))
     running = _in_use(settings)
-    state = "in use by a running sluice" if running else "there" if settings.data_dir.is_dir() else "not made yet"
+    state = "in use by a running sluice" if running else "exists" if settings.data_dir.is_dir() else "not created yet"
     yield CheckResult("data", settings.data_dir.is_dir(), f"{settings.data_dir}: {state}")
     yield _run_check("database", lambda: _database(settings))
     yield _run_check("clickhouse", lambda: _clickhouse(settings, running=running))
     yield _run_check("redis", lambda: _redis(settings))
-    yield _run_check("journal", lambda: _journal(options, settings))
+    yield _run_check("journal", lambda: _journal(sources, settings))
     if running:
         yield _run_check("server", lambda: _server(settings))
 
 
-def _run_check(name: str, look: Callable[[], str]) -> CheckResult:
+def _run_check(name: str, check: Callable[[], str]) -> CheckResult:
     try:
-        return CheckResult(name, True, look())
+        return CheckResult(name, True, check())
     except StartupError as error:
         return CheckResult(name, False, str(error))
 
@@ -95,27 +93,27 @@ def _decoder() -> CheckResult:
         return CheckResult(
             "decoder",
             False,
-            f"reference, in Python and slow; the kernel is not built ({error}): "
-            "install a C++ compiler and the headers of this Python, then install sluice again",
+            f"reference (Python, slow): the kernel is not built ({error}); "
+            "install a C++ compiler and the headers of this Python, then reinstall sluice",
         )
     return CheckResult("decoder", True, "kernel")
 
 
-def _settings(options: SettingsSources) -> str:
-    """Whether every service could start with them, and not only what the rest of this looks at."""
-    wrong = []
+def _settings(sources: SettingsSources) -> str:
+    """Validate the settings of every service, not only those that the other checks use."""
+    errors = []
     for cls in settings_classes():
         try:
-            options.load(cls)
+            sources.load(cls)
         except SettingsError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise StartupError(" ".join(wrong))
+            errors.append(str(error))
+    if errors:
+        raise StartupError(" ".join(errors))
     return "all valid"
 
 
 def _in_use(settings: ChassisSettings) -> bool:
-    """Whether somebody holds the data directory for himself."""
+    """Whether a process holds the data directory exclusively."""
     if not (settings.data_dir / data_dir.LOCK).exists():
         return False
     try:
@@ -133,13 +131,13 @@ def _database(settings: ChassisSettings) -> str:
 
 def _clickhouse(settings: ChassisSettings, *, running: bool) -> str:
     if settings.uses_embedded_clickhouse and running:
-        return "embedded, open in the running sluice; see its server line"
+        return "embedded, open in the running sluice; see the server line"
     if (
         settings.uses_embedded_clickhouse
         and not (settings.data_dir / "clickhouse").is_dir()
         and not settings.clickhouse_url
     ):
-        raise StartupError("the embedded store does not exist yet; `sluice up` or `sluice migrate` makes it.")
+        raise StartupError("the embedded store does not exist yet; `sluice up` or `sluice migrate` creates it.")
     return process.run(_ask_clickhouse(settings))
 
 
@@ -169,34 +167,36 @@ async def _ask_redis(settings: ChassisSettings) -> str:
         await redis.close()
 
 
-def _journal(options: SettingsSources, settings: ChassisSettings) -> str:
-    """Where a gateway keeps what it acknowledged, and whether it can."""
+def _journal(sources: SettingsSources, settings: ChassisSettings) -> str:
+    """Where a gateway stores acknowledged requests; raises StartupError if it is not writable or the disk is full."""
     if settings.durability != "journal":
         return f"none: the durability is {settings.durability}"
     from gateway.settings import GatewaySettings
 
-    gateway = options.load(GatewaySettings)
+    gateway = sources.load(GatewaySettings)
     directory = gateway.journal_directory(settings.data_dir)
     journals = sorted(directory.glob("[0-9]*"))
-    place = next(place for place in (directory, *directory.parents) if place.exists())
-    for needed in (place, *journals):
-        if not needed.is_dir() or not os.access(needed, os.R_OK | os.W_OK | os.X_OK):
-            raise StartupError(f"{directory}: {needed} is no directory that can be written.")
-    disk = os.statvfs(place)
+    existing = next(existing for existing in (directory, *directory.parents) if existing.exists())
+    for path in (existing, *journals):
+        if not path.is_dir() or not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+            raise StartupError(f"{directory}: {path} is not a writable directory.")
+    disk = os.statvfs(existing)
     free = disk.f_bavail * disk.f_frsize
     if free < gateway.journal_min_free_bytes:
         least = _mib(gateway.journal_min_free_bytes)
-        raise StartupError(f"{directory}: {_mib(free)} are free on its disk; with less than {least} exports get 503.")
-    taken = sum(map(_allocated, directory.glob("[0-9]*/*")))
-    aside = sum(1 for _ in directory.glob("quarantine/*.json"))
+        raise StartupError(f"{directory}: {_mib(free)} free on its disk; exports get 503 below {least}.")
+    used = sum(map(_allocated, directory.glob("[0-9]*/*")))
+    waiting = sum(1 for _ in directory.glob("quarantine/*.json"))
     state = (
-        f"journals: {len(journals)} ({_mib(taken)}), requests in quarantine: {aside}" if journals else "not made yet"
+        f"journals: {len(journals)} ({_mib(used)}), requests in quarantine: {waiting}"
+        if journals
+        else "not created yet"
     )
-    return f"{directory}: can be written, {state}, free: {_mib(free)}"
+    return f"{directory}: writable, {state}, free: {_mib(free)}"
 
 
 def _allocated(file: Path) -> int:
-    """Bytes that it takes on disk; a running gateway may remove it at any moment."""
+    """Bytes that the file occupies on disk; 0 if a running gateway has removed it."""
     try:
         return file.stat().st_blocks * 512
     except FileNotFoundError:
@@ -208,12 +208,12 @@ def _mib(size: int) -> str:
 
 
 def _server(settings: ChassisSettings) -> str:
-    """What the running process says of itself."""
+    """The readiness that the running process reports. Raises StartupError if it is not ready or does not answer."""
     address = f"{data_dir.running_url(settings.data_dir) or settings.base_url}/readyz"
     try:
         request = urllib.request.Request(address)  # noqa: S310 - an http(s) URL of our own settings
-        with urllib.request.urlopen(request, timeout=_ANSWER_TIMEOUT_S) as answer:  # noqa: S310
-            return f"{address} answers {answer.status}: ready"
+        with urllib.request.urlopen(request, timeout=_ANSWER_TIMEOUT_S) as response:  # noqa: S310
+            return f"{address} answers {response.status}: ready"
     except urllib.error.HTTPError as error:
         raise StartupError(f"{address} answers {error.code}: {error.read(500).decode('utf-8', 'replace')}") from error
     except OSError as error:

@@ -1,6 +1,6 @@
-"""`sluice init`: an organization with its owner, a project, a project key and an access token.
+"""`sluice init`: creates an organization with its owner, a project, a project key and an access token.
 
-Secrets go to a file (mode 0600) and nowhere else; what is printed names it.
+The secrets are written only to a file (mode 0600), which the output names.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from sluice.settings_sources import SettingsSources
 
 
 class InitResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What `--json` prints: everything but the secrets, and the file that has them."""
+    """What `--json` prints: everything except the secrets, and the file that contains them."""
 
     base_url: str
     org_slug: str
@@ -30,7 +30,7 @@ class InitResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make them; the exit code. Raises StartupError: a slug that is none or taken, a file that exists."""
+    """Create them; the exit code. Raises StartupError for an invalid or taken slug, or a file that exists."""
     for option in ("org", "project"):
         if not is_slug(getattr(arguments, option)):
             raise StartupError(f"--{option} must be lower-case letters, digits and dashes, at most 64.", exit_code=2)
@@ -40,14 +40,15 @@ def run(arguments: argparse.Namespace) -> int:
     migrations.check(settings.effective_database_url)
     name = f"init-{arguments.org}-{arguments.project}.json"
     file = Path(arguments.out).absolute() if arguments.out else settings.data_dir / name
-    made = process.run(_make(settings, arguments.org, arguments.project, arguments.quota, file))
-    shown = InitResult(made.base_url, made.org_slug, made.project_slug, made.project_id, str(file))
+    created = process.run(_make(settings, arguments.org, arguments.project, arguments.quota, file))
+    result = InitResult(created.base_url, created.org_slug, created.project_slug, created.project_id, str(file))
     if arguments.json:
-        sys.stdout.write(msgspec.json.encode(shown).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
     else:
-        print(f"Made organization {made.org_slug} with project {made.project_slug} ({made.project_id}).")
+        print(f"Created organization {created.org_slug} with project {created.project_slug} ({created.project_id}).")
         if arguments.quota:
-            print(f"It may send {arguments.quota} items a month; `sluice limits --org {made.org_slug}` changes that.")
+            hint = f"`sluice limits --org {created.org_slug}` changes it."
+            print(f"Its quota is {arguments.quota} items per month; {hint}")
         print(f"The project key, its DSN and the owner's access token are in {file}.")
     return 0
 
@@ -59,9 +60,9 @@ async def _make(
     await database.start()
     try:
         async with database.write() as connection:
-            made = await provision(connection, settings.base_url, org_slug, project_slug, monthly_items)
-            await bootstrap_audit.record_bootstrap(connection, made)
-            bootstrap_file.write(file, made)  # before the commit: no secret is made and then lost
-        return made
+            bootstrap = await provision(connection, settings.base_url, org_slug, project_slug, monthly_items)
+            await bootstrap_audit.record_bootstrap(connection, bootstrap)
+            bootstrap_file.write(file, bootstrap)  # before the commit: otherwise a crash would lose the secrets
+        return bootstrap
     finally:
         await database.close()

@@ -1,10 +1,10 @@
-"""`sluice journal`: what the journals of a gateway hold, whether it can be read, and what was set aside put back.
+"""`sluice journal`: shows and verifies the journals of a gateway, and requeues quarantined requests.
 
-    inspect    every journal, the quarantine and what is damaged; quick, also while the gateway runs
-    verify     every frame of every segment is read; 1 when any is damaged
-    requeue    requests of the quarantine go back into the way to ClickHouse
+    inspect    shows every journal, the quarantine and damaged bytes; fast, also while the gateway runs
+    verify     reads every frame of every segment; 1 if any is damaged
+    requeue    requeues quarantined requests for insertion into ClickHouse
 
-None shows a body or a key: counts, sizes, times, project ids, reasons.
+The output contains counts, sizes, times, project ids and reasons, but no body and no key.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from gateway.journal.tools.inspection import JournalFacts, QuarantinedRequest, S
 from gateway.settings import GatewaySettings
 from sluice.settings_sources import SettingsSources
 
-_REASON_CHARS: Final = 80  # the whole reason is in the .json beside the file, and in --json
+_REASON_CHARS: Final = 80  # the full reason is in the .json beside the file, and in --json
 
 
 class InspectResult(msgspec.Struct, frozen=True):
@@ -40,11 +40,11 @@ class InspectResult(msgspec.Struct, frozen=True):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do one of the three; the exit code. Raises StartupError: no journal, damage, a name that is none."""
+    """Run the action; the exit code. Raises StartupError for a missing journal, damage, or an unknown name."""
     directory = journal_directory(SettingsSources.from_arguments(arguments))
     if not directory.is_dir():
         raise StartupError(
-            f"There is no journal at {directory}; --data or SLUICE_GATEWAY_JOURNAL_DIR says where it is."
+            f"There is no journal at {directory}; --data or SLUICE_GATEWAY_JOURNAL_DIR selects the directory."
         )
     try:
         return _ACTIONS[arguments.action](directory.absolute(), arguments)
@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise StartupError(f"The journal at {directory} cannot be read: {error}.") from error
 
 
-def journal_directory(options: SettingsSources) -> Path:
-    """Where the journals of a gateway with these settings are."""
-    return options.load(GatewaySettings).journal_directory(options.chassis_settings().data_dir)
+def journal_directory(sources: SettingsSources) -> Path:
+    """The directory of the journals of a gateway with these settings."""
+    return sources.load(GatewaySettings).journal_directory(sources.chassis_settings().data_dir)
 
 
 def _inspect(directory: Path, arguments: argparse.Namespace) -> int:
@@ -69,9 +69,7 @@ def _inspect(directory: Path, arguments: argparse.Namespace) -> int:
         return 0
     print(f"Journals in {directory}")
     _table(_JOURNAL_COLUMNS, [_journal_row(facts) for facts in found.journals])
-    _table(
-        _BATCH_COLUMNS, [row for facts in found.journals for row in _batch_rows(facts)], "Batches that are not finished"
-    )
+    _table(_BATCH_COLUMNS, [row for facts in found.journals for row in _batch_rows(facts)], "Unfinished batches")
     _table(_QUARANTINE_COLUMNS, [_quarantine_row(one) for one in found.quarantine], "Quarantine")
     _table(_DAMAGE_COLUMNS, [_damage_row(note) for note in found.damaged], "Damaged bytes that were kept")
     return 0
@@ -87,13 +85,18 @@ def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
     for found in inspection.verify(directory):
         path = Path(found.path)
         faults = _faults(found, known.get(path))
-        if faults and (again := inspection.verify_segment(path)) is not None:  # it may have been written to meanwhile
+        # The gateway may have written to the segment meanwhile: keep only faults that a second pass confirms.
+        if faults and (again := inspection.verify_segment(path)) is not None:
             faults = [fault for fault in _faults(again, known.get(path)) if fault in faults]
         bad += bool(faults)
         _print_result(not faults, f"{path.parent.name}/{path.name}", ", ".join(faults) or _contents(found))
-    for one in inspection.list_quarantined(directory, verify=True):
-        bad += not one.whole
-        _print_result(bool(one.whole), f"quarantine/{one.name}", "whole" if one.whole else "cannot be read")
+    for request in inspection.list_quarantined(directory, verify=True):
+        bad += not request.whole
+        _print_result(
+            bool(request.whole),
+            f"quarantine/{request.name}",
+            "intact" if request.whole else "cannot be read",
+        )
     for facts in inspection.inspect(directory):
         if facts.damaged_records:
             bad += 1
@@ -102,28 +105,28 @@ def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
             )
     if bad:
         files = f"{bad} files are" if bad > 1 else "1 file is"
-        raise StartupError(f"{files} damaged; what can be read in them is stored all the same, see docs/operations.md.")
+        raise StartupError(f"{files} damaged; their intact frames are stored anyway, see docs/operations.md.")
     return 0
 
 
 def _requeue(directory: Path, arguments: argparse.Namespace) -> int:
     if arguments.all == bool(arguments.names):
-        raise StartupError("Name the files that are to be put back, as `inspect` lists them, or --all.", exit_code=2)
+        raise StartupError("Name the files to requeue, as `inspect` lists them, or use --all.", exit_code=2)
     names = None if arguments.all else [name.removesuffix(SEGMENT_SUFFIX) + SEGMENT_SUFFIX for name in arguments.names]
-    there = {one.name for one in inspection.list_quarantined(directory)}
-    unknown = sorted(set(names or ()) - there)
+    known = {one.name for one in inspection.list_quarantined(directory)}
+    unknown = sorted(set(names or ()) - known)
     if unknown:
-        raise StartupError(f"The quarantine has no {unknown[0]}; `sluice journal inspect` lists what it has.")
-    done = inspection.requeue(directory, names, time.time_ns())
-    if done.journal is not None:
-        print(
-            f"{done.requests} put back as the journal {done.journal.name}: a running gateway takes it within seconds,"
-        )
-        print("else the next one that starts does.")
-    elif not done.unreadable:
+        raise StartupError(f"The quarantine has no {unknown[0]}; `sluice journal inspect` lists its files.")
+    result = inspection.requeue(directory, names, time.time_ns())
+    if result.journal is not None:
+        print(f"{result.requests} requeued as journal {result.journal.name}.")
+        print("A running gateway takes it over within seconds, otherwise the next gateway that starts.")
+    elif not result.unreadable:
         print("The quarantine is empty.")
-    if done.unreadable:
-        raise StartupError(f"{len(done.unreadable)} cannot be read and stay: {', '.join(done.unreadable)}.")
+    if result.unreadable:
+        raise StartupError(
+            f"{len(result.unreadable)} cannot be read and stay in the quarantine: {', '.join(result.unreadable)}."
+        )
     return 0
 
 
@@ -144,15 +147,15 @@ _JOURNAL_COLUMNS: Final = (
     "open batches",
     "oldest",
 )
-_BATCH_COLUMNS: Final = ("journal", "batch", "made", "requests", "blocks stored")
-_QUARANTINE_COLUMNS: Final = ("set aside", "project", "signal", "items", "size", "file", "reason")
+_BATCH_COLUMNS: Final = ("journal", "batch", "created", "requests", "blocks stored")
+_QUARANTINE_COLUMNS: Final = ("quarantined", "project", "signal", "items", "size", "file", "reason")
 _DAMAGE_COLUMNS: Final = ("found", "journal", "segment", "bytes", "requests lost", "project")
 
 
 def _journal_row(facts: JournalFacts) -> Sequence[object]:
     segments = facts.segments
     versions = sorted({segment.version for segment in segments if segment.version is not None})
-    state = "in use" if facts.taken else "closed" if facts.clean else "left by a process that was killed"
+    state = "in use" if facts.taken else "closed" if facts.clean else "left by a killed process"
     return (
         Path(facts.directory).name,
         state,
@@ -167,13 +170,13 @@ def _journal_row(facts: JournalFacts) -> Sequence[object]:
 
 
 def _not_stored(segments: Sequence[SegmentFacts]) -> str:
-    """Requests; what the ledger does not know of yet is being written."""
+    """Number of requests that are not stored. The ledger does not cover the segment that is being written."""
     known = sum(segment.unfinished or 0 for segment in segments)
     return f"{known} and the last segment" if any(segment.unfinished is None for segment in segments) else str(known)
 
 
 def _oldest(segments: Sequence[SegmentFacts]) -> str:
-    """When the first segment was begun of which something is not stored, or may not be."""
+    """When the oldest segment was created of which not everything is known to be stored."""
     return next(
         (
             _time_ns(segment.created_ns)
@@ -185,17 +188,17 @@ def _oldest(segments: Sequence[SegmentFacts]) -> str:
 
 
 def _batch_rows(facts: JournalFacts) -> Iterable[Sequence[object]]:
-    for one in facts.batches:
-        yield Path(facts.directory).name, one.batch, _time_ns(one.made_ms * 10**6), one.requests, one.stored
+    for batch in facts.batches:
+        yield Path(facts.directory).name, batch.batch, _time_ns(batch.made_ms * 10**6), batch.requests, batch.stored
 
 
-def _quarantine_row(one: QuarantinedRequest) -> Sequence[object]:
-    note = one.note
+def _quarantine_row(request: QuarantinedRequest) -> Sequence[object]:
+    note = request.note
     if note is None:
-        return "-", "-", "-", "-", "-", one.name, "its note cannot be read"
+        return "-", "-", "-", "-", "-", request.name, "its note cannot be read"
     reason = redact_text(" ".join(note.reason.split()))
     shown = reason if len(reason) <= _REASON_CHARS else f"{reason[:_REASON_CHARS]}..."
-    return note.set_aside, note.project_id, note.signal, note.items, _size(note.bytes), one.name, shown
+    return note.set_aside, note.project_id, note.signal, note.items, _size(note.bytes), request.name, shown
 
 
 def _damage_row(note: DamageNote) -> Sequence[object]:
@@ -204,24 +207,24 @@ def _damage_row(note: DamageNote) -> Sequence[object]:
     return note.found, note.journal, note.segment, f"{note.start} to {note.end}", lost, project
 
 
-def _faults(found: SegmentReport, known: SegmentFacts | None) -> list[str]:
-    """What is wrong with a segment. An end that is torn is not: nothing there was acknowledged, unless the ledger knows
-    of more.
+def _faults(report: SegmentReport, facts: SegmentFacts | None) -> list[str]:
+    """The faults of a segment. A torn end is none, because nothing there was acknowledged, unless the ledger records
+    more requests than the segment has.
     """
-    if found.version is not None and found.version > fmt.VERSION:
-        return [f"written by a newer release in version {found.version} of the format, and not read"]
-    faults = ["its header cannot be read"] if found.version is None else []
-    for gone in found.damaged:
-        if gone.last is not None:
-            whose = "" if gone.project_id is None else f" of project {gone.project_id}"
-            faults.append(f"bytes {gone.start} to {gone.end} are damaged, requests {gone.first} to {gone.last}{whose}")
-    if known is not None and known.requests is not None and known.requests > found.requests and not faults:
-        faults.append(f"{known.requests - found.requests} requests at its end are missing")
-    return [*faults, "the disk did not give all of it"] if found.unreadable else faults
+    if report.version is not None and report.version > fmt.VERSION:
+        return [f"written by a newer release (format version {report.version}), not read"]
+    faults = ["its header cannot be read"] if report.version is None else []
+    for lost in report.damaged:
+        if lost.last is not None:
+            owner = "" if lost.project_id is None else f" of project {lost.project_id}"
+            faults.append(f"bytes {lost.start} to {lost.end} are damaged, requests {lost.first} to {lost.last}{owner}")
+    if facts is not None and facts.requests is not None and facts.requests > report.requests and not faults:
+        faults.append(f"{facts.requests - report.requests} requests at its end are missing")
+    return [*faults, "the disk could not read all of it"] if report.unreadable else faults
 
 
-def _contents(found: SegmentReport) -> str:
-    return f"{found.requests} requests, {found.items} items, {_size(found.bytes)}"
+def _contents(report: SegmentReport) -> str:
+    return f"{report.requests} requests, {report.items} items, {_size(report.bytes)}"
 
 
 def _print_result(ok: bool, name: str, detail: str) -> None:
@@ -229,13 +232,13 @@ def _print_result(ok: bool, name: str, detail: str) -> None:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
-    """Columns as wide as they need to be; nothing at all where a table with a title has no rows."""
+    """Print a table with aligned columns; nothing if it has a title and no rows."""
     if title and not rows:
         return
     if title:
         print(f"\n{title}")
     texts = [head, *([str(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[place]) for line in texts) for place in range(len(head))]
+    widths = [max(len(line[column]) for line in texts) for column in range(len(head))]
     for line in texts:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 

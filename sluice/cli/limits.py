@@ -1,6 +1,6 @@
-"""`sluice limits`: how much an organization may send, what of it is used, which of its keys have rates of their own.
+"""`sluice limits`: shows the quota of an organization, its usage, and the keys with their own rates.
 
-With `--quota`, or `--key` and `--rate`, it sets them first. Gateways know within five seconds.
+With `--quota`, or `--key` and `--rate`, it sets them first. Gateways apply the change within five seconds.
 """
 
 import argparse
@@ -25,7 +25,7 @@ MAX_KEYS: Final = 1_000
 
 
 class KeyRate(msgspec.Struct, frozen=True):
-    """A key with a rate of its own; 0: no limit."""
+    """A key with its own rate, in requests per second; 0: no limit."""
 
     id: str
     name: str
@@ -34,7 +34,7 @@ class KeyRate(msgspec.Struct, frozen=True):
 
 
 class OrganizationLimits(msgspec.Struct, frozen=True, rename="camel"):
-    """What is printed. `monthly_items` 0: any number. `used_items`: of this month, as gateways have told so far."""
+    """What is printed. `monthly_items` 0: unlimited. `used_items`: of this month, as gateways have reported so far."""
 
     org_slug: str
     month: str
@@ -44,9 +44,9 @@ class OrganizationLimits(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Set what is to be set, print; the exit code. Raises StartupError for an organization or key that is none."""
+    """Apply the options and print; the exit code. Raises StartupError for an unknown organization or key."""
     if (arguments.key is None) != (arguments.rate is None):
-        raise StartupError("--key and --rate belong together: which key, and how many requests a second.", exit_code=2)
+        raise StartupError("--key and --rate belong together: the key, and its requests per second.", exit_code=2)
     settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
     migrations.check(settings.effective_database_url)
@@ -81,16 +81,16 @@ async def _find(connection: AsyncConnection, slug: str) -> StoredOrganization:
 async def _set(connection: AsyncConnection, organization: StoredOrganization, arguments: argparse.Namespace) -> None:
     from control.audit.record import COMMAND_REQUEST_ID, Actor, record
 
-    by = Actor(organization.id)
+    actor = Actor(organization.id)
     if arguments.quota is not None:
         await organization_repository.set_quota(connection, organization.id, arguments.quota)
-        told = {"monthlyItems": arguments.quota, "before": organization.monthly_items}
-        await record(connection, by, "organization.update", organization.id, told, COMMAND_REQUEST_ID)
+        data = {"monthlyItems": arguments.quota, "before": organization.monthly_items}
+        await record(connection, actor, "organization.update", organization.id, data, COMMAND_REQUEST_ID)
     if arguments.key is not None:
         rate = None if arguments.rate == "default" else arguments.rate
         if await project_key_repository.set_key_rate(connection, organization.id, arguments.key, rate) is None:
             raise StartupError(f"The organization {organization.slug} has no key {arguments.key}.")
-        await record(connection, by, "key.update", arguments.key, {"rate": arguments.rate}, COMMAND_REQUEST_ID)
+        await record(connection, actor, "key.update", arguments.key, {"rate": arguments.rate}, COMMAND_REQUEST_ID)
 
 
 async def _load_limits(connection: AsyncConnection, organization: StoredOrganization) -> OrganizationLimits:
@@ -110,5 +110,5 @@ def _print(found: OrganizationLimits) -> None:
     quota = f"of {found.monthly_items} items" if found.monthly_items else "items, without a quota"
     print(f"{found.org_slug}: {found.used_items} {quota} in {found.month} (UTC).")
     for key in found.keys:
-        rate = f"{key.rate} requests a second" if key.rate else "no limit"
+        rate = f"{key.rate} requests per second" if key.rate else "no limit"
         print(f"  key {key.id} ({key.name}, ...{key.hint}): {rate}")

@@ -1,4 +1,4 @@
-"""`sluice migrate`: both schemas to this release, explicitly; a second run finds nothing to do."""
+"""`sluice migrate`: migrates the relational and ClickHouse schemas to this release; idempotent."""
 
 import argparse
 
@@ -11,7 +11,7 @@ from sluice.settings_sources import SettingsSources
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Migrate and say what was applied; the exit code."""
+    """Migrate and print the applied migrations; the exit code."""
     settings = SettingsSources.from_arguments(arguments).chassis_settings()
     extras.require("migrate", extras.of_stores(settings))
     process.log_to_stderr(settings)

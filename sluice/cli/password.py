@@ -1,7 +1,7 @@
-"""`sluice password`: a new password for a user who has lost his, from the keyboard or from standard input.
+"""`sluice password`: resets a forgotten password; reads the new one from the terminal or from standard input.
 
-Every session of the user ends by it; with `--without-factor` the second factor goes, too, for who has lost the device
-and the recovery codes. Personal access tokens stay: revoke them where they are not trusted.
+It ends every session of the user. `--without-factor` also removes the second factor, for users who have lost both the
+device and the recovery codes. Personal access tokens stay valid: revoke them if they are not trusted.
 """
 
 import argparse
@@ -22,28 +22,28 @@ from sluice.settings_sources import SettingsSources
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Set it; the exit code. Raises StartupError for an address of nobody, and a password of a length that is none."""
+    """Set the password; the exit code. Raises StartupError for an unknown address or an invalid password length."""
     settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
     migrations.check(settings.effective_database_url)
     user = process.run(_set(settings, arguments.email, _password(), arguments.without_factor))
-    print(f"{user.email} has a new password, and no sessions.")
+    print(f"{user.email} has a new password; all sessions were ended.")
     return 0
 
 
 def _password() -> str:
-    """Asked for twice at a keyboard, else the first line of what is piped in."""
+    """Prompts twice on a terminal; otherwise reads the first line of standard input."""
     from control.identity.passwords import MAX_LENGTH, MIN_LENGTH
 
     if sys.stdin.isatty():
-        given = getpass.getpass("New password: ")
-        if getpass.getpass("Once more: ") != given:
-            raise StartupError("The two are not the same.", exit_code=2)
+        password = getpass.getpass("New password: ")
+        if getpass.getpass("Repeat the new password: ") != password:
+            raise StartupError("The two passwords differ.", exit_code=2)
     else:
-        given = sys.stdin.readline().rstrip("\r\n")
-    if not MIN_LENGTH <= len(given) <= MAX_LENGTH:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
         raise StartupError(f"A password has {MIN_LENGTH} to {MAX_LENGTH} characters.", exit_code=2)
-    return given
+    return password
 
 
 async def _set(settings: ChassisSettings, email: str, password: str, without_factor: bool) -> User:

@@ -1,6 +1,6 @@
-"""`sluice owner`: a fresh access token of an owner, for an organization that none of them gets into any more.
+"""`sluice owner`: creates an access token of an owner, to recover access when every owner is locked out.
 
-Whoever may run it has the database, and so everything. The token goes to a file (mode 0600) and nowhere else.
+Whoever can run it has access to the database, and so to everything. The token is written only to a file (mode 0600).
 """
 
 import argparse
@@ -24,26 +24,28 @@ TOKEN_NAME = "Made at the machine"  # noqa: S105 (a name)
 
 
 class RecoveredToken(msgspec.Struct, frozen=True, rename="camel"):
-    """What the file holds."""
+    """The contents of the file."""
 
     base_url: str
     org_slug: str
     principal_id: str
     access_token: str
 
-    def __repr__(self) -> str:  # one of the fields is a secret
+    def __repr__(self) -> str:  # the access token is a secret
         return f"RecoveredToken(org_slug={self.org_slug!r}, principal_id={self.principal_id!r})"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make it; the exit code. Raises StartupError: an organization that is none or has no owner, a file that exists."""
+    """Create the token; the exit code. Raises StartupError for an unknown organization, one without an owner, or a
+    file that exists.
+    """
     settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
     data_dir.prepare(settings.data_dir)
     migrations.check(settings.effective_database_url)
     file = Path(arguments.out).absolute() if arguments.out else settings.data_dir / f"owner-{arguments.org}.json"
-    made = process.run(_make(settings, arguments.org, file))
-    print(f"A token of the owner {made.principal_id} of {made.org_slug} is in {file}. Those he had work on.")
+    token = process.run(_make(settings, arguments.org, file))
+    print(f"A new token of owner {token.principal_id} of {token.org_slug} is in {file}. Existing tokens stay valid.")
     return 0
 
 
@@ -52,9 +54,9 @@ async def _make(settings: ChassisSettings, org_slug: str, file: Path) -> Recover
     await database.start()
     try:
         async with database.write() as connection:
-            made = await _token(connection, settings.base_url, org_slug)
-            bootstrap_file.write(file, made)  # before the commit: no secret is made and then lost
-        return made
+            token = await _token(connection, settings.base_url, org_slug)
+            bootstrap_file.write(file, token)  # before the commit: otherwise a crash would lose the token
+        return token
     finally:
         await database.close()
 
@@ -68,15 +70,15 @@ async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> R
     owner_id = await _first_owner(connection, organization.id)
     if owner_id is None:
         raise StartupError(f"The organization {org_slug} has no owner.")
-    made = await organization_repository.create_token(connection, organization.id, owner_id, TOKEN_NAME)
-    told = {"holder": owner_id, "name": TOKEN_NAME, "scopes": [], "expiresAt": ""}
-    await record(connection, Actor(organization.id), "token.create", made.id, told, COMMAND_REQUEST_ID)
-    return RecoveredToken(base_url, org_slug, owner_id, made.secret)
+    token = await organization_repository.create_token(connection, organization.id, owner_id, TOKEN_NAME)
+    data = {"holder": owner_id, "name": TOKEN_NAME, "scopes": [], "expiresAt": ""}
+    await record(connection, Actor(organization.id), "token.create", token.id, data, COMMAND_REQUEST_ID)
+    return RecoveredToken(base_url, org_slug, owner_id, token.secret)
 
 
 async def _first_owner(connection: AsyncConnection, org_id: str) -> str | None:
-    """Who has been there for longest."""
-    found = (
+    """The id of the owner with the oldest membership, among users that are not disabled."""
+    query = (
         sa.select(principals.c.id)
         .join_from(memberships, principals, principals.c.id == memberships.c.principal_id)
         .where(
@@ -88,4 +90,4 @@ async def _first_owner(connection: AsyncConnection, org_id: str) -> str | None:
         .order_by(memberships.c.created_at, principals.c.id)
         .limit(1)
     )
-    return await connection.scalar(found)
+    return await connection.scalar(query)

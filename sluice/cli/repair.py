@@ -1,7 +1,7 @@
-"""`sluice repair`: trace index, attribute keys and errors of some days made anew from their spans and logs.
+"""`sluice repair`: rebuilds trace index, attribute keys and errors of some days from spans and logs.
 
-For after parts of a table were lost, and spans and logs refilled. Counts of rejected and refused items
-(`ingest_outcomes`) cannot be made again: they are nowhere else.
+Use it after parts of a table were lost, once spans and logs are restored. Counts of rejected and refused items
+(`ingest_outcomes`) cannot be rebuilt: they are stored nowhere else.
 """
 
 import argparse
@@ -21,26 +21,30 @@ from sluice.app_builder import open_clickhouse
 from sluice.cli import journal as sluice_journal
 from sluice.settings_sources import SettingsSources
 
-_ANSWER_S: Final = 3_600.0  # for one piece of a day
+_ANSWER_S: Final = 3_600.0  # for one chunk of a day
 _LINE: Final = "{:<10}  {:<17}  {:>12}  {:>12}  {:>14}  {:>14}"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Repair, show what changed; 1 when a day could not be repaired. Raises StartupError: no such days, data in use."""
-    options = SettingsSources.from_arguments(arguments)
-    settings, keys_per_day = options.chassis_settings(), options.load(GatewaySettings).keys_per_day
+    """Repair and print the changes; 1 if a day could not be repaired. Raises StartupError for invalid days or a data
+    directory in use.
+    """
+    sources = SettingsSources.from_arguments(arguments)
+    settings, keys_per_day = sources.chassis_settings(), sources.load(GatewaySettings).keys_per_day
     days = list(_days(arguments.first, arguments.last))
     process.log_to_stderr(settings)
     with data_dir.locked(settings.data_dir, exclusive=settings.uses_embedded_clickhouse):
-        _reject_unfinished_batches(sluice_journal.journal_directory(options))
+        _reject_unfinished_batches(sluice_journal.journal_directory(sources))
         return process.run(_repair(settings, days, keys_per_day, replace=not arguments.dry_run))
 
 
 def _reject_unfinished_batches(directory: Path) -> None:
-    """A batch that a killed process began and did not finish may bring its derived rows yet, beside those made here."""
+    """Raises StartupError if a killed process left an unfinished batch: its derived rows, inserted later, would be
+    duplicates of those that the repair inserts.
+    """
     if directory.is_dir() and any(facts.batches and not facts.taken for facts in inspection.inspect(directory)):
         raise StartupError(
-            f"The journal at {directory} has batches that are half stored: start the gateway, which stores them, "
+            f"The journal at {directory} has partially stored batches: start the gateway, which stores them, "
             "and stop it."
         )
 
@@ -72,15 +76,15 @@ async def _repair_days(repair: Repair, days: list[date], *, replace: bool) -> in
         for change in changes:
             print(_format_change(change), flush=True)
         if not changes:
-            print(f"{day}  no spans and no logs: left alone")
+            print(f"{day}  no spans and no logs: unchanged")
     if not replace:
         print("Nothing was changed (--dry-run).")
-    print("Counts of rejected and refused items (ingest_outcomes) are nowhere else and stay as they are.")
+    print("Counts of rejected and refused items (ingest_outcomes) cannot be rebuilt and are unchanged.")
     return 1 if failed else 0
 
 
 def _format_change(change: TableChange) -> str:
-    """The total is of items for the trace index, of spans for attribute keys, of errors: merges do not change it."""
+    """One line. The totals count items (trace index), spans (attribute keys) or errors: merges do not change them."""
     rows, totals = (change.rows_before, change.rows_after), (change.total_before, change.total_after)
     return _LINE.format(str(change.day), change.table, *rows, *totals)
 

@@ -1,9 +1,9 @@
-"""`sluice secrets`: the keys that secrets are stored under. `show`, `rotate` to a new key, `retire` unused ones. None
-of them makes a ring where there is none.
+"""`sluice secrets`: shows the keys that encrypt stored secrets, rotates to a new key, retires unused keys. No action
+creates a missing key ring.
 
-With a key ring file, which is the default, a rotation needs no restart: processes see the new file at their next use of
-it. With a ring in the settings the operator puts the new key behind the others everywhere, then in front everywhere,
-runs `rotate`, and takes the old one out.
+With a key ring file, the default, a rotation needs no restart: processes read the new file at its next use. With a ring
+in the settings the operator appends the new key in every process, then moves it to the front in every process, runs
+`rotate`, and removes the old key.
 """
 
 import argparse
@@ -21,19 +21,19 @@ from sluice.settings_sources import SettingsSources
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do it and print what was done; the exit code."""
-    from control.channels import tables  # noqa: F401  # its sealed columns are among those of the metadata then
+    """Run the action and print the result; the exit code."""
+    from control.channels import tables  # noqa: F401  # registers its encrypted columns in the metadata
     from control.settings import ControlSettings
 
-    options = SettingsSources.from_arguments(arguments)
-    settings = options.chassis_settings()
+    sources = SettingsSources.from_arguments(arguments)
+    settings = sources.chassis_settings()
     process.log_to_stderr(settings)
     migrations.check(settings.effective_database_url)
-    keys = load_key_source(options.load(ControlSettings).sealing_keys, settings.data_dir / "sealing.keys")
+    keys = load_key_source(sources.load(ControlSettings).sealing_keys, settings.data_dir / "sealing.keys")
     try:
         process.run(_work(arguments.action, settings, keys))
     except DecryptionError as error:
-        raise StartupError(f"A stored secret does not open, nothing was lost: {error}.") from error
+        raise StartupError(f"A stored secret cannot be decrypted; nothing was lost: {error}.") from error
     return 0
 
 
@@ -51,31 +51,31 @@ async def _work(action: str, settings: ChassisSettings, keys: KeySource) -> None
 
 
 async def _rotate(database: Database, keys: KeySource) -> None:
-    """A fresh key where the ring is a file; then every value under the first key. The ring is read and written within a
-    writing transaction: of two who draw a key neither loses the other's.
+    """Generate a key if the ring is a file, then re-encrypt every secret with the first key. The ring is read and
+    written within a write transaction, so that concurrent rotations do not lose each other's key.
     """
     if isinstance(keys, KeyFile):
         async with database.write():
             keys.replace(keys.read().with_new_key())
-    sealer, changed = SecretBox(keys), 0
+    secret_box, changed = SecretBox(keys), 0
     for column in encrypted_columns(metadata):
         after, more = "", True
         while more:
             async with database.write() as connection:
-                number, after = await reencrypt(connection, sealer, column, after)
+                number, after = await reencrypt(connection, secret_box, column, after)
             changed, more = changed + number, bool(after)
-    print(f"{changed} secrets were encrypted anew with the key {sealer.current_key_id}.")
+    print(f"{changed} secrets were re-encrypted with the key {secret_box.current_key_id}.")
 
 
 async def _retire(database: Database, keys: KeySource) -> None:
-    """In a writing transaction: while it lasts, nobody stores what an old key has sealed."""
+    """Remove unused keys, in a write transaction: meanwhile no process stores a secret encrypted with an old key."""
     if not isinstance(keys, KeyFile):
-        raise StartupError("The key ring is a setting: take keys out of SLUICE_CONTROL_SEALING_KEYS yourself.")
+        raise StartupError("The key ring is a setting: remove keys from SLUICE_CONTROL_SEALING_KEYS yourself.")
     async with database.write() as connection:
         used, ring = await count_by_key(connection, metadata), keys.read()
         unused = frozenset(kid for kid in ring.keys if not used[kid] and kid != ring.current_key_id)
         keys.replace(ring.without(unused))
-    print(f"{len(unused)} keys were taken out of {keys.path}.")
+    print(f"{len(unused)} keys were removed from {keys.path}.")
 
 
 async def _show(database: Database, keys: KeySource) -> None:
@@ -85,8 +85,8 @@ async def _show(database: Database, keys: KeySource) -> None:
         ring = keys.ring()
     except KeyRingMissing as error:
         _show_missing(used)
-        remedy = ": put it back from the backup." if used else " yet: `sluice control` makes it at its first start."
-        raise KeyRingMissing(error.message.removesuffix(".") + remedy) from error
+        hint = ": restore it from the backup." if used else " yet: `sluice control` creates it at its first start."
+        raise KeyRingMissing(error.message.removesuffix(".") + hint) from error
     for kid in ring.keys:
         print(f"key {kid}: {used[kid]} secrets{', encrypts' if kid == ring.current_key_id else ''}")
     _show_missing(Counter({kid: number for kid, number in used.items() if kid not in ring.keys}))
@@ -94,4 +94,4 @@ async def _show(database: Database, keys: KeySource) -> None:
 
 def _show_missing(used: Counter[str]) -> None:
     for kid in sorted(used):
-        print(f"key {kid}: {used[kid]} secrets, MISSING: they cannot be opened")
+        print(f"key {kid}: {used[kid]} secrets, MISSING: they cannot be decrypted")

@@ -1,7 +1,7 @@
-"""`sluice gateway`, `sluice query`, `sluice control`: one service in a process, for independent deployment.
+"""`sluice gateway`, `sluice query`, `sluice control`: run one service in a process, for separate deployment.
 
-Schemas are checked, not migrated: that is `sluice migrate`, once, before several processes start. A store that is away
-keeps nothing from starting: processes come up in any order, and are ready when what they need is there.
+They check schemas and do not migrate them: `sluice migrate` does, once, before several processes start. An unavailable
+store does not prevent the start: processes start in any order, and become ready when their stores are available.
 """
 
 import argparse
@@ -27,32 +27,32 @@ _CLICKHOUSE_SERVICES: Final = ("gateway", "query")
 def run(arguments: argparse.Namespace) -> int:
     """Serve until stopped; the exit code."""
     name: str = arguments.command
-    options = SettingsSources.from_arguments(arguments)
-    settings = options.chassis_settings()
+    sources = SettingsSources.from_arguments(arguments)
+    settings = sources.chassis_settings()
     if name in _CLICKHOUSE_SERVICES and settings.uses_embedded_clickhouse:
         raise StartupError(
-            f"`sluice {name}` alone needs a ClickHouse server, for the embedded one (chdb:) allows one process: "
+            f"`sluice {name}` alone needs a ClickHouse server, because the embedded one (chdb:) allows one process: "
             "set SLUICE_CLICKHOUSE_URL to an http(s) URL, or use `sluice up`.",
             exit_code=2,
         )
     extras.require(name, extras.of_services((name,), settings))
     process.log_to_stderr(settings)
     if arguments.share_port:
-        return supervisor.run_worker((name,), options, settings, arguments.share_port)
+        return supervisor.run_worker((name,), sources, settings, arguments.share_port)
     with data_dir.locked(settings.data_dir, exclusive=False):
         listener = bind(settings.host, settings.port, reuse_port=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)
         _check_database(settings)
         if arguments.workers > 1:
             return supervisor.supervise(arguments, settings, listener, partial(_announce, name, settings))
-        # Bound before anything is started: what is wrong with a port is one sentence.
-        process.run(_serve(name, options, settings, listener, bind_health(settings)))
+        # Bind first: an error of a port is then reported as one sentence.
+        process.run(_serve(name, sources, settings, listener, bind_health(settings)))
     return 0
 
 
 def _check_database(settings: ChassisSettings) -> None:
-    """Refuse to start over a relational store of another release, or one that refuses us. One that is away is no
-    reason: the service is not ready until it is back, and answers what it can.
+    """Refuse to start with a relational schema of another release or with rejected credentials. An unavailable database
+    does not prevent the start: the service is not ready until it is available, and answers what it can.
     """
     try:
         migrations.check(settings.effective_database_url)
@@ -62,13 +62,13 @@ def _check_database(settings: ChassisSettings) -> None:
 
 async def _serve(
     name: str,
-    options: SettingsSources,
+    sources: SettingsSources,
     settings: ChassisSettings,
     listener: supervisor.Listener,
     health: list[supervisor.Listener],
 ) -> None:
     telemetry = Telemetry(name)
-    app = compose_app((name,), options, settings, telemetry)
+    app = compose_app((name,), sources, settings, telemetry)
     announce = partial(_announce, name, settings)
     await serve(app, listener, settings, telemetry, announce, extra_listeners=health)
 

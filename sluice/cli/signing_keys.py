@@ -1,7 +1,7 @@
-"""`sluice signers`: the keys that processes sign access tokens of sessions with. `show`, `withdraw` one.
+"""`sluice signers`: lists the keys that sign the access tokens of sessions (`show`), or withdraws one (`withdraw`).
 
-What a withdrawn key has signed is refused within five seconds everywhere, and the process that has it starts no more
-sessions: give it another key before (remove DATA/signing.key, restart). Sessions last; they only need a fresh token.
+Every process rejects what a withdrawn key signed within five seconds, and the process that has the key creates no more
+sessions: give it another key first (remove DATA/signing.key, restart). Sessions stay valid and only need a new token.
 """
 
 import argparse
@@ -20,7 +20,7 @@ MAX_SHOWN: Final = 1_000
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do it and print what there is; the exit code. Raises StartupError for a key that is none."""
+    """Withdraw the key, if requested, and list all keys; the exit code. Raises StartupError for an unknown key."""
     settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
     migrations.check(settings.effective_database_url)
@@ -44,7 +44,7 @@ async def _work(settings: ChassisSettings, withdrawn: str | None, now: datetime)
 
 
 def _line(key: StoredKey, now: datetime) -> str:
-    state = "in use" if key.trusted_at(now) else "not heard of for a week"
+    state = "in use" if key.trusted_at(now) else "not seen for a week"
     if key.withdrawn_at is not None:
         state = f"withdrawn {format_time(key.withdrawn_at)}"
-    return f"{key.kid}: {state}, made {format_time(key.created_at)}, seen {format_time(key.seen_at)}"
+    return f"{key.kid}: {state}, created {format_time(key.created_at)}, seen {format_time(key.seen_at)}"

@@ -1,10 +1,10 @@
-"""`sluice up`: everything in one process, which sets itself up.
+"""`sluice up`: runs all services in one process, and creates everything they need. The steps of `run`:
 
-data directory   private, writable, nobody else's           -> one sentence, exit 1
-port             bound before anything is opened            -> one sentence, exit 1
-schemas          both brought to this release               -> one sentence, exit 1
-first start      organization, project, key and token are made; DATA/bootstrap.json has them, mode 0600
-serve            gateway, query and control on the one port
+data directory   private, writable, locked exclusively      -> otherwise one sentence, exit 1
+port             bound before anything is opened            -> otherwise one sentence, exit 1
+schemas          both migrated to this release              -> otherwise one sentence, exit 1
+first start      creates organization, project, key and token, and writes them to DATA/bootstrap.json, mode 0600
+serve            gateway, query and control on one port
 """
 
 import argparse
@@ -28,33 +28,33 @@ from sluice.settings_sources import SettingsSources
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until stopped; the exit code."""
-    options = SettingsSources.from_arguments(arguments)
-    settings = options.chassis_settings()
+    sources = SettingsSources.from_arguments(arguments)
+    settings = sources.chassis_settings()
     if arguments.workers > 1 and settings.uses_embedded_clickhouse:
         raise StartupError(
-            "--workers above 1 needs a ClickHouse server, for the embedded one (chdb:) allows one process: "
+            "--workers above 1 needs a ClickHouse server, because the embedded one (chdb:) allows one process: "
             "set SLUICE_CLICKHOUSE_URL to an http(s) URL.",
             exit_code=2,
         )
     extras.require("up", extras.of_services(ALL_SERVICES, settings))
     process.log_to_stderr(settings)
     if arguments.share_port:
-        return supervisor.run_worker(ALL_SERVICES, options, settings, arguments.share_port)
-    with data_dir.locked(settings.data_dir, exclusive=True) as held:
+        return supervisor.run_worker(ALL_SERVICES, sources, settings, arguments.share_port)
+    with data_dir.locked(settings.data_dir, exclusive=True) as lock:
         listener = bind(settings.host, settings.port, reuse_port=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)
-        health = [] if arguments.workers > 1 else bind_health(settings)  # else the supervisor's
+        health = [] if arguments.workers > 1 else bind_health(settings)  # with workers the supervisor binds it
         migrations.migrate(settings.effective_database_url)
-        announce = partial(_announce, settings, held)
+        announce = partial(_announce, settings, lock)
         if arguments.workers > 1:
             process.run(_prepare(settings))
             return supervisor.supervise(arguments, settings, listener, announce)
-        process.run(_serve(options, settings, listener, health, announce))
+        process.run(_serve(sources, settings, listener, health, announce))
     return 0
 
 
 async def _serve(
-    options: SettingsSources,
+    sources: SettingsSources,
     settings: ChassisSettings,
     listener: supervisor.Listener,
     health: list[supervisor.Listener],
@@ -63,12 +63,12 @@ async def _serve(
     await _bootstrap(settings)
     telemetry = Telemetry("sluice")
     migrate = partial(schema.migrate, retention_days=settings.retention_days)
-    app = compose_app(ALL_SERVICES, options, settings, telemetry, after_open=migrate)
+    app = compose_app(ALL_SERVICES, sources, settings, telemetry, after_open=migrate)
     await serve(app, listener, settings, telemetry, announce, extra_listeners=health)
 
 
 async def _prepare(settings: ChassisSettings) -> None:
-    """What one process does before several serve."""
+    """Bootstrap and migrate ClickHouse in this process, before several workers serve."""
     await _bootstrap(settings)
     clickhouse: ClickHouse = open_clickhouse(settings)
     await clickhouse.start()
@@ -90,9 +90,9 @@ async def _bootstrap(settings: ChassisSettings) -> None:
         await database.close()
 
 
-def _announce(settings: ChassisSettings, held: data_dir.DataDirLock) -> None:
-    """Tell a person where it listens and how to begin; never a secret."""
-    held.write_url(settings.base_url)
+def _announce(settings: ChassisSettings, lock: data_dir.DataDirLock) -> None:
+    """Print the URL and the quick-start text, without secrets; write the URL to the lock file."""
+    lock.write_url(settings.base_url)
     print(f"Sluice listens on {settings.base_url} and keeps its data in {settings.data_dir}.\n", flush=True)
     file = settings.data_dir / bootstrap_file.FILE_NAME
     if file.exists():

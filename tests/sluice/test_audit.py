@@ -41,8 +41,8 @@ def test_chains_that_hold_and_one_that_does_not(database_url: str, tmp_path: Pat
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
     last = f"3:{json.loads(lines[-1])['hash']}"
     done = sluice("audit", "verify", **settings)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"acme: 3 events hold, the last is {last}")
-    assert done.stdout.splitlines()[1].startswith("globex: 1 events hold, the last is 1:")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"acme: 3 events verified, the last is {last}")
+    assert done.stdout.splitlines()[1].startswith("globex: 1 events verified, the last is 1:")
     done = sluice("audit", "verify", "--org", "acme", "--noted", last, "--json", **settings)
     assert (done.returncode, json.loads(done.stdout)) == (
         0,
@@ -73,7 +73,7 @@ def test_an_export_is_checked_without_a_database(migrated_file: Path, tmp_path: 
     file.write_bytes(b"".join(lines))
     org, last = json.loads(lines[-1])["orgId"], f"4:{json.loads(lines[-1])['hash']}"
     done = sluice("audit", "verify", "--file", file)
-    assert (done.returncode, done.stdout) == (0, f"{org}: 4 events hold, the last is {last}\n")
+    assert (done.returncode, done.stdout) == (0, f"{org}: 4 events verified, the last is {last}\n")
     file.write_bytes(b"".join([lines[0], *lines[2:]]))
     done = sluice("audit", "verify", "--file", file)
     assert (done.returncode, done.stdout) == (1, f"{org}: BROKEN at event 3 (missing), after 3 events read\n")
@@ -81,7 +81,7 @@ def test_an_export_is_checked_without_a_database(migrated_file: Path, tmp_path: 
     assert sluice("audit", "verify", "--file", file, "--noted", last).returncode == 1
     file.write_text("no export\n")
     assert refusal(sluice("audit", "verify", "--file", file), 1).startswith(
-        f"The file {file} cannot be checked as an export of an audit"
+        f"The file {file} cannot be verified as an audit export"
     )
     assert refusal(sluice("audit", "verify", "--file", tmp_path / "none"), 1).endswith("No such file or directory.")
 
@@ -91,7 +91,7 @@ def test_what_is_not_there_is_named(tmp_path: Path, migrated_file: Path) -> None
     done = sluice("audit", "verify", "--org", "globex", **settings)
     assert refusal(done, 1) == "There is no organization globex."
     done = sluice("audit", "verify", "--noted", "1:" + "0" * 64, **settings)
-    assert refusal(done, 2) == "--noted is of one chain: name it with --org or --file."
+    assert refusal(done, 2) == "--noted applies to one chain: name it with --org or --file."
 
 
 @pytest.mark.parametrize("noted", ["1", "0:" + "0" * 64, "1:" + "0" * 63, "x:" + "0" * 64, "1:" + "G" * 64])

@@ -163,7 +163,7 @@ def test_doctor_finds_a_running_sluice_well(start: Start) -> None:
     assert list(findings) == [
         *("sluice", "packages", "decoder", "settings", "data", "database", "clickhouse", "redis", "journal", "server")
     ]
-    assert findings["journal"]["detail"].startswith(f"{up.data}/journal: can be written, journals: 1 (")
+    assert findings["journal"]["detail"].startswith(f"{up.data}/journal: writable, journals: 1 (")
     assert findings["redis"]["detail"] == "none: each process counts rates for itself"
     assert findings["server"]["detail"] == f"{up.url}/readyz answers 200: ready"
     assert f"Python {sys.version.split()[0]}" in findings["sluice"]["detail"]
@@ -191,17 +191,21 @@ def test_doctor_names_a_store_that_does_not_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "ok", "detail"),
     [
-        ({}, True, "{data}/journal: can be written, not made yet, free: "),
+        ({}, True, "{data}/journal: writable, not created yet, free: "),
         (
             {"SLUICE_GATEWAY_JOURNAL_DIR": "{data}/elsewhere/j"},
             True,
-            "{data}/elsewhere/j: can be written, not made yet,",
+            "{data}/elsewhere/j: writable, not created yet,",
         ),
-        ({"SLUICE_GATEWAY_JOURNAL_DIR": "{data}/file/j"}, False, "{data}/file/j: {data}/file is no directory that can"),
+        (
+            {"SLUICE_GATEWAY_JOURNAL_DIR": "{data}/file/j"},
+            False,
+            "{data}/file/j: {data}/file is not a writable directory",
+        ),
         (
             {"SLUICE_GATEWAY_JOURNAL_MIN_FREE_BYTES": str(2**62)},
             False,
-            "MiB are free on its disk; with less than 4,398,",
+            "MiB free on its disk; exports get 503 below 4,398,",
         ),
         ({"SLUICE_DURABILITY": "store"}, True, "none: the durability is store"),
     ],
@@ -254,7 +258,9 @@ def test_send_without_credentials_or_server_is_one_sentence(tmp_path: Path) -> N
     known = {"baseUrl": "http://127.0.0.1:1", **dict.fromkeys(keys, "x")}
     (tmp_path / "bootstrap.json").write_text(json.dumps(known), encoding="utf-8")
     assert refusal(sluice("send", "--data", tmp_path), 1).startswith("Nothing answers at http://127.0.0.1:1 (")
-    assert refusal(sluice("send", "--data", tmp_path, "--url", "file:///etc"), 2) == "file:///etc is no http(s) URL."
+    assert (
+        refusal(sluice("send", "--data", tmp_path, "--url", "file:///etc"), 2) == "file:///etc is not an http(s) URL."
+    )
 
 
 def test_send_with_a_wrong_key_or_token_says_that_it_was_refused(start: Start, tmp_path: Path) -> None:

@@ -157,12 +157,12 @@ def test_verify_says_of_a_newer_format_that_it_did_not_read_it(command: Command,
     segment.write_bytes(content)
     done = command("verify")
     assert done.code == 1
-    assert f"written by a newer release in version {VERSION + 1}" in done.out
+    assert f"written by a newer release (format version {VERSION + 1})" in done.out
 
 
 async def test_what_is_put_back_is_a_journal_that_the_next_process_takes(command: Command, data: Path) -> None:
     name = inspected(command)["quarantine"][0]["name"]
-    assert "put back as the journal 2" in shown(command("requeue", name))
+    assert "requeued as journal 2" in shown(command("requeue", name))
     found = inspected(command)
     assert [one["note"]["project_id"] for one in found["quarantine"]] == [4]
     assert [batch["batch"] for batch in found["journals"][2]["batches"]] == [12]

@@ -32,7 +32,7 @@ def test_a_quota_is_made_shown_and_set(database_url: str, tmp_path: Path) -> Non
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
     made = sluice("init", "--org", "acme", "--quota", "1000", **settings)
     assert made.returncode == 0, made.stderr
-    assert "It may send 1000 items a month; `sluice limits --org acme` changes that." in made.stdout
+    assert "Its quota is 1000 items per month; `sluice limits --org acme` changes it." in made.stdout
     shown = sluice("limits", "--org", "acme", **settings).stdout
     month = re.fullmatch(r"acme: 0 of 1000 items in ([0-9]{4}-[0-9]{2}) \(UTC\)\.\n", shown)
     assert month is not None, shown
@@ -148,10 +148,10 @@ def test_a_running_gateway_goes_by_what_is_set(start: Start) -> None:
     assert export(up, made["legacyKey"], 1)[0] == 429
     sentence = refusal(sluice("send", **store), 1)
     assert re.sub("in [0-9]+ (s|min|h|days)", "in TIME", sentence) == (
-        f"{up.url} did not take the trace: 429, The organization's quota is 5 items a month (UTC). It is used up. "
+        f"{up.url} did not accept the trace: 429, The organization's quota is 5 items a month (UTC). It is used up. "
         "Try again in TIME. `sluice limits` shows and sets quota and rates."
     )
     assert up.stop() == 0
     shown = sluice("limits", **store).stdout.splitlines()
     assert shown[0].startswith("default: 5 of 5 items in ")
-    assert shown[1:] == [f"  key {keys[0]['id']} (First start, ...{made['legacyKey'][-4:]}): 7 requests a second"]
+    assert shown[1:] == [f"  key {keys[0]['id']} (First start, ...{made['legacyKey'][-4:]}): 7 requests per second"]

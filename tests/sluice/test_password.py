@@ -72,7 +72,7 @@ def test_a_new_password_ends_sessions_and_on_demand_the_factor(
     options = ["--without-factor"] if without else []
     done = command(tmp_path, migrated_url, PASSWORD + "\n", "--email", "Ada@example.org", *options)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "ada@example.org has a new password, and no sessions.\n"
+    assert done.stdout == "ada@example.org has a new password; all sessions were ended.\n"
     user, live, codes, events = asyncio.run(state(migrated_url))
     assert asyncio.run(Passwords().matches(user.password_hash, PASSWORD))
     assert (live, codes, user.has_factor) == (0, 0 if without else 1, not without)

@@ -126,7 +126,7 @@ async def test_a_journal_with_half_a_batch_is_to_be_stored_first(tmp_path: Path)
     await left.close()
     first, _, last = days()
     arguments = ("repair", "--data", tmp_path / "data", "--from", first, "--to", last)
-    assert "half stored: start the gateway" in refusal(sluice(*arguments), 1)
+    assert "partially stored batches: start the gateway" in refusal(sluice(*arguments), 1)
 
 
 def test_it_works_on_a_server_whose_days_are_empty(engine: Engine, tmp_path: Path) -> None:
@@ -135,4 +135,4 @@ def test_it_works_on_a_server_whose_days_are_empty(engine: Engine, tmp_path: Pat
     first, _, last = days()
     done = sluice("repair", "--from", first, "--to", last, **settings)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("no spans and no logs: left alone") == 3
+    assert done.stdout.count("no spans and no logs: unchanged") == 3

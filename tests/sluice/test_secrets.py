@@ -73,7 +73,7 @@ def test_secrets_are_brought_to_a_new_key_and_the_old_one_goes(migrated_url: str
     rotated = command(tmp_path, migrated_url, "rotate")
     new = KeyFile(ring).ring().current_key_id
     assert rotated.stdout.splitlines() == [
-        f"{CHANNELS + 1} secrets were encrypted anew with the key {new}.",
+        f"{CHANNELS + 1} secrets were re-encrypted with the key {new}.",
         f"key {new}: {CHANNELS + 1} secrets, encrypts",
         f"key {old}: 0 secrets",
     ]
@@ -95,7 +95,7 @@ def test_a_ring_that_is_gone_is_told_of_and_not_made_anew(migrated_url: str, tmp
         done = command(tmp_path, migrated_url, action)
         assert done.returncode == 1
         assert f"The key ring {ring.path} does not exist" in done.stderr
-        shown = f"key {old}: {CHANNELS + 1} secrets, MISSING: they cannot be opened\n"
+        shown = f"key {old}: {CHANNELS + 1} secrets, MISSING: they cannot be decrypted\n"
         assert done.stdout == (shown if action == "show" else "")
     assert not ring.path.exists()
 
@@ -107,10 +107,10 @@ def test_a_secret_that_does_not_open_stops_the_rotation(migrated_url: str, tmp_p
     asyncio.run(fill(migrated_url, SecretBox(ring)))
     ring.path.unlink()
     ring.generate()
-    assert "MISSING: they cannot be opened" in command(tmp_path, migrated_url, "show").stdout
+    assert "MISSING: they cannot be decrypted" in command(tmp_path, migrated_url, "show").stdout
     done = command(tmp_path, migrated_url, "rotate")
     assert done.returncode == 1
-    assert "A stored secret does not open, nothing was lost" in done.stderr
+    assert "A stored secret cannot be decrypted; nothing was lost" in done.stderr
 
 
 @pytest.mark.parametrize("change", [_rotate, _retire])

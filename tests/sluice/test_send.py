@@ -69,4 +69,4 @@ def test_what_the_sdk_sends_again_and_is_taken_then_is_sent(status: int) -> None
 def test_why_it_was_not_taken_is_said(reply: Reply, sentence: str) -> None:
     with answering(reply) as url, pytest.raises(StartupError) as caught:
         send(url, "key")
-    assert str(caught.value).startswith(f"{url} did not take the trace: {sentence}")
+    assert str(caught.value).startswith(f"{url} did not accept the trace: {sentence}")

@@ -1,11 +1,10 @@
-"""The schema of the relational store: applied by `migrate`, compared with this release by `check`. Both block.
+"""The schema of the database: `migrate` applies it, `check` compares it with this release. Both block.
 
-The versions are Alembic's, found inside the installed package; there is no alembic.ini. One run is one transaction: a
-migration that fails leaves the schema as it was, and of two processes that migrate at once the second waits and finds
-nothing to do.
+The versions are Alembic's, part of the installed package; there is no alembic.ini. One run is one transaction: a failed
+migration leaves the schema unchanged, and when two processes migrate at once, the second waits and finds nothing to do.
 
-There is no way back: a release refuses the schema of a newer one, and what a migration dropped no downgrade could bring
-back. Who must return to an older release restores the backup that was made before.
+There is no downgrade: a release refuses the schema of a newer one, and no downgrade could restore what a migration
+dropped. To return to an older release, restore the backup made before the upgrade.
 """
 
 import logging
@@ -37,7 +36,7 @@ from chassis.errors import StartupError
 _SCRIPTS: Final = Path(__file__).parent
 
 
-# What a server says that will take connections later.
+# Texts of FATAL errors of a server that will accept connections later.
 _TRANSIENT_ERRORS: Final = (
     "starting up",
     "shutting down",
@@ -49,7 +48,7 @@ _TRANSIENT_ERRORS: Final = (
 
 
 class DatabaseUnreachable(DatabaseUnusable):
-    """The server does not answer, or takes no connections at the moment."""
+    """The server does not respond, or accepts no connections at the moment."""
 
 
 class DatabaseSchemaTooOld(StartupError):
@@ -57,13 +56,13 @@ class DatabaseSchemaTooOld(StartupError):
 
 
 class DatabaseSchemaTooNew(StartupError):
-    """A newer release has migrated this store."""
+    """A newer release has migrated this database."""
 
 
 def migrate(url: str) -> list[str]:
-    """Bring the schema to this release; the revisions applied, in order (empty when there was nothing to do).
+    """Migrate the schema to this release; returns the applied revisions in order (empty when there were none).
 
-    Raises SchemaTooNew, and DatabaseUnusable when the store cannot be opened or written.
+    Raises DatabaseSchemaTooNew, and DatabaseUnusable when the database cannot be opened or written.
     """
     file = sqlite_file(url)
     if file is not None:
@@ -79,8 +78,8 @@ def migrate(url: str) -> list[str]:
 
 
 def check(url: str) -> str:
-    """The revision of the store, when it is this release's. Raises SchemaTooOld, SchemaTooNew, DatabaseAway,
-    DatabaseUnusable.
+    """The revision of the database, if it is this release's. Raises DatabaseSchemaTooOld, DatabaseSchemaTooNew,
+    DatabaseUnreachable, DatabaseUnusable.
     """
     file = sqlite_file(url)
     if file is not None and not file.exists():
@@ -98,9 +97,9 @@ def check(url: str) -> str:
     _reject_newer(scripts, current, url)
     head = scripts.get_current_head()
     if current is None or current != head:
-        found = "has no schema yet" if current is None else f"has the older schema {current}"
+        state = "has no schema yet" if current is None else f"has the older schema {current}"
         raise DatabaseSchemaTooOld(
-            f"The database {redacted_url(url)} {found}, this release needs {head}; run `sluice migrate`."
+            f"The database {redacted_url(url)} {state}, this release needs {head}; run `sluice migrate`."
         )
     return current
 
@@ -113,8 +112,8 @@ def describe_server(url: str) -> str:
 
 @contextmanager
 def _connect(url: str, max_wait_s: float = MAX_WAIT_S) -> Iterator[sa.Connection]:
-    """A writing transaction, so that a store which cannot be written is found out here."""
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of its set-up at every look
+    """A write transaction, so that a database that cannot be written fails here."""
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # at INFO it logs its set-up for every context
     engine = migration_engine(url, max_wait_s)
     try:
         with engine.begin() as connection:
@@ -129,16 +128,16 @@ def _connect(url: str, max_wait_s: float = MAX_WAIT_S) -> Iterator[sa.Connection
 
 
 def _is_unreachable(url: str, error: exc.DBAPIError, reason: str) -> bool:
-    """Whether a server may take us later. One that is there and refuses says FATAL, in any language, but for the
-    reasons that pass.
+    """Whether the server may accept connections later. A server that rejects permanently says FATAL, in any language;
+    the transient reasons are listed.
     """
     if sqlite_file(url) is not None or not isinstance(error, exc.OperationalError):
         return False
-    return "FATAL" not in reason or any(passing in reason for passing in _TRANSIENT_ERRORS)
+    return "FATAL" not in reason or any(text in reason for text in _TRANSIENT_ERRORS)
 
 
 def _reject_unsupported(connection: sa.Connection, url: str) -> None:
-    """What a PostgreSQL database may be that a SQLite file is not."""
+    """Raises DatabaseUnusable for a PostgreSQL database without UTF8, or one that is read-only."""
     if connection.dialect.name != "postgresql":
         return
     encoding = connection.scalar(sa.text("SHOW server_encoding"))
@@ -154,7 +153,7 @@ def _reject_unsupported(connection: sa.Connection, url: str) -> None:
 
 
 def _create_private(file: Path) -> None:
-    """SQLite would create the file readable for everyone; its log files take over the mode of the file."""
+    """Create the file with mode 0600: SQLite would make it readable for everyone; its log files inherit the mode."""
     try:
         with closing(os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))):
             pass

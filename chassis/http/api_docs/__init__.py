@@ -1,11 +1,15 @@
-"""The interface as it describes itself: `/openapi.json` for programs, `/docs` for people. Needs no internet.
+"""API documentation: `/openapi.json` for programs, `/docs` for people. Both work without internet access.
 
-document          routes -> OpenAPI 3.1 (`chassis.http.openapi`), at the first request for either, then kept
-page              that document, or the one of the whole product -> one HTML page: no script, its style inside, under a
-                  strict policy
-  examples        a curl command for each operation
-  fields          schemas -> tables of fields, types in words
-  markup          text -> HTML, the one place that escapes
+The first request for either, `ApiDocs.openapi` or `ApiDocs.docs`, renders both in a thread and keeps them:
+
+    ApiDocs.document              routes -> OpenAPI 3.1 (`chassis.http.openapi.build_document`)
+    page.render_page              that document, or that of the complete product -> one HTML page: no script, its style
+                                  inline, under `page.content_security_policy`
+      examples.curl_command       a curl command for each operation
+      fields.Schemas              schemas -> tables of fields, with types in words
+      markup.element              text -> HTML, the only module that escapes
+
+`system_routes` describes the routes that every process has.
 """
 
 import asyncio
@@ -34,8 +38,8 @@ _HEADERS: Final = {
 
 
 class ApiDocs:
-    """The two handlers. `endpoints` gives every route of the process once all are known, `whole` the document of the
-    product that it is a part of.
+    """The handlers of `/openapi.json` and `/docs`. `endpoints` returns every route of the process once all are known,
+    `full_document` the document of all services, when the process runs one of several.
     """
 
     def __init__(
@@ -50,33 +54,33 @@ class ApiDocs:
         self._rendered: asyncio.Future[tuple[bytes, bytes]] | None = None
 
     async def openapi(self, _request: web.Request) -> web.StreamResponse:
-        """The interface of this process as OpenAPI 3.1."""
-        described, _ = await self._render_once()
-        return web.Response(body=described, headers={"Content-Type": JSON_TYPE})
+        """The API of this process as OpenAPI 3.1."""
+        document, _ = await self._render_once()
+        return web.Response(body=document, headers={"Content-Type": JSON_TYPE})
 
     async def docs(self, _request: web.Request) -> web.StreamResponse:
-        """The interface as a page to read.
+        """The API as an HTML page.
 
-        Of all services, also where this process is one of them.
+        It describes all services, also when this process runs only one of them.
         """
-        _, readable = await self._render_once()
-        return web.Response(body=readable, headers={**_HEADERS, "Content-Security-Policy": content_security_policy()})
+        _, page = await self._render_once()
+        return web.Response(body=page, headers={**_HEADERS, "Content-Security-Policy": content_security_policy()})
 
     def document(self) -> dict[str, Any]:
-        """The interface of this process."""
+        """The OpenAPI document of this process."""
         return build_document(self._title, DESCRIPTION, self._endpoints())
 
     async def _render_once(self) -> tuple[bytes, bytes]:
-        """Made once, in a thread: it takes some tens of milliseconds."""
+        """Document and page, rendered once, in a thread: that takes some tens of milliseconds."""
         if self._rendered is None:
             self._rendered = asyncio.ensure_future(asyncio.to_thread(self._render))
         return await asyncio.shield(self._rendered)
 
     def _render(self) -> tuple[bytes, bytes]:
         own = self.document()
-        shown = (
+        page = (
             render_page(own)
             if self._full_document is None
             else render_page(self._full_document(), own["info"]["title"])
         )
-        return msgspec.json.encode(own), shown
+        return msgspec.json.encode(own), page

@@ -1,4 +1,6 @@
-"""A curl command for an operation: what has an example or no alternative is filled in, the rest are shell variables."""
+"""A curl command for an operation: values that have an example are filled in; the base URL, credentials and other path
+parameters are shell variables, and a body without an example is the file `body`.
+"""
 
 import json
 import re
@@ -15,7 +17,7 @@ _JSON: Final = "application/json"
 
 
 def curl_command(method: str, path: str, operation: Mapping[str, Any]) -> str:
-    """The command, over several lines where it is long."""
+    """The command, one option per line."""
     parameters = operation.get("parameters", ())
     query = [each for each in parameters if each["in"] == "query" and "example" in each]
     flags = {"get": "-G " if query else "", "head": "-I "}.get(method, f"-X {method.upper()} ")
@@ -40,8 +42,8 @@ def _body(body: Mapping[str, Any] | None) -> list[str]:
         return []
     media = _JSON if _JSON in body["content"] else next(iter(body["content"]))
     content = body["content"][media]
-    given = _shell_quote(json.dumps(content["example"], ensure_ascii=False)) if "example" in content else "@body"
-    return [f'-H "Content-Type: {media}"', f"--data-binary {given}"]
+    data = _shell_quote(json.dumps(content["example"], ensure_ascii=False)) if "example" in content else "@body"
+    return [f'-H "Content-Type: {media}"', f"--data-binary {data}"]
 
 
 def _pair(parameter: Mapping[str, Any]) -> str:
@@ -49,5 +51,5 @@ def _pair(parameter: Mapping[str, Any]) -> str:
 
 
 def _shell_quote(text: str) -> str:
-    """As the shell takes it."""
+    """The text in single quotes, escaped for a POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"

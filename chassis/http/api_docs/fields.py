@@ -1,4 +1,4 @@
-"""Schemas of a document as rows for people: one for each field, nested ones under their path, types in words."""
+"""Schemas of a document as table rows: one for each field, nested fields by their path, types in words."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,12 +8,12 @@ Schema = Mapping[str, Any]
 
 MAX_DEPTH: Final = 6  # of nested structures shown in one table
 _MAX_NAMES: Final = 30  # of values listed for one field
-_MAX_PATTERN: Final = 80  # characters; of a longer one the description has to tell
+_MAX_PATTERN: Final = 80  # characters; a longer pattern is not shown, the description has to explain it
 _SCALARS: Final = ("string", "integer", "number", "boolean", "null")
 
 
 class Field(NamedTuple):
-    """`path` as in `data[].traceId`; `type` in words; `bounds` in words, empty for none."""
+    """A row of the table. `path` as in `data[].traceId`; `type` and `bounds` in words, `bounds` empty for none."""
 
     path: str
     type: str
@@ -23,24 +23,24 @@ class Field(NamedTuple):
 
 
 class Schemas:
-    """The schemas of a document, with references followed."""
+    """The schemas of a document, with references resolved."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._components: Mapping[str, Schema] = document["components"]["schemas"]
 
     def resolve(self, schema: Schema) -> Schema:
-        """The schema itself; what stands beside a reference is laid over what it leads to."""
+        """The schema that a reference leads to; keys beside the reference override its keys."""
         while "$ref" in schema:
-            beside = {key: value for key, value in schema.items() if key != "$ref"}
-            schema = {**self._components[self.name(schema)], **beside}
+            overrides = {key: value for key, value in schema.items() if key != "$ref"}
+            schema = {**self._components[self.name(schema)], **overrides}
         return schema
 
     def name(self, schema: Schema) -> str:
-        """The name of the structure that is referred to; empty for a schema in place."""
+        """The name of the referenced structure; empty for an inline schema."""
         return str(schema.get("$ref", "")).rpartition("/")[2]
 
     def type_of(self, schema: Schema) -> str:
-        """`integer`, `list of Span`, `string or null`."""
+        """The type in words: `integer`, `list of Span`, `string or null`."""
         if "$ref" in schema and "properties" in self.resolve(schema):
             return self.name(schema)
         schema = self.resolve(schema)
@@ -55,9 +55,9 @@ class Schemas:
         return str(schema.get("type", "string" if "enum" in schema else "any"))
 
     def bounds_of(self, schema: Schema) -> str:
-        """`1 to 200, default 50`; of a list, also those of its items."""
+        """The bounds in words: `1 to 200; default 50`. For a list, also those of its items."""
         schema = self.resolve(schema)
-        said = [
+        bounds = [
             _values(schema),
             _range(schema, "minimum", "maximum", ""),
             _range(schema, "minLength", "maxLength", "characters"),
@@ -67,10 +67,12 @@ class Schemas:
             self._bounds_of_items(schema),
             f"default `{_literal(schema['default'])}`" if schema.get("default") is not None else "",
         ]
-        return "; ".join(dict.fromkeys(each for each in said if each))
+        return "; ".join(dict.fromkeys(each for each in bounds if each))
 
     def fields(self, schema: Schema) -> list[Field]:
-        """Every field of a structure, those of nested structures under their path; each structure is opened once."""
+        """Every field of a structure; fields of nested structures have their path. A structure inside itself is not
+        expanded again, and at most MAX_DEPTH nested structures are.
+        """
         return list(self._walk(schema, "", frozenset()))
 
     def _bounds_of_items(self, schema: Schema) -> str:
@@ -79,12 +81,12 @@ class Schemas:
         inner = self.bounds_of(schema["items"])
         return f"each {inner}" if inner else ""
 
-    def _walk(self, schema: Schema, prefix: str, open_: frozenset[str]) -> Iterator[Field]:
+    def _walk(self, schema: Schema, prefix: str, expanded: frozenset[str]) -> Iterator[Field]:
         found = self._structure(schema)
-        if found is None or len(open_) >= MAX_DEPTH:
+        if found is None or len(expanded) >= MAX_DEPTH:
             return
         name, suffix, structure = found
-        if name in open_:
+        if name in expanded:
             return
         for key, part in structure["properties"].items():
             path = f"{prefix}{suffix}{'.' if prefix or suffix else ''}{key}"
@@ -95,10 +97,10 @@ class Schemas:
                 key in structure.get("required", ()),
                 self._description(part),
             )
-            yield from self._walk(part, path, open_ | {name})
+            yield from self._walk(part, path, expanded | {name})
 
     def _structure(self, schema: Schema) -> tuple[str, str, Schema] | None:
-        """The one structure in a schema: its name, `[]` for each list around it, and itself."""
+        """The only structure in a schema: its name, `[]` for each enclosing list, its schema. None for none or two."""
         if name := self.name(schema):
             inner = self._structure(self.resolve(schema))
             return None if inner is None else (name, inner[1], inner[2])
@@ -111,28 +113,28 @@ class Schemas:
         return found[0] if len(found) == 1 else None
 
     def _description(self, schema: Schema) -> str:
-        """Its own words, else those of what it may be; a structure's are said where its fields are."""
+        """The description of a schema, else of what it refers to, else the first of its alternatives."""
         if "description" in schema:
             return str(schema["description"])
         if "$ref" in schema:
             resolved = self.resolve(schema)
             return str(resolved.get("description", ""))
-        said = (self._description(each) for each in schema.get("anyOf", ()))
-        return next((each for each in said if each), "")
+        descriptions = (self._description(each) for each in schema.get("anyOf", ()))
+        return next((each for each in descriptions if each), "")
 
 
 def _range(schema: Schema, low: str, high: str, unit: str) -> str:
     """`1 to 64 characters`, `at most 20 items`, `at least 0`."""
-    least, most = schema.get(low), schema.get(high)
-    if least is None and most is None:
+    lowest, highest = schema.get(low), schema.get(high)
+    if lowest is None and highest is None:
         return ""
-    if most is None:
-        said = f"at least {least}" if (least, unit) != (1, "characters") else "one or more"
-    elif least is None:
-        said = f"at most {most}"
+    if highest is None:
+        text = f"at least {lowest}" if (lowest, unit) != (1, "characters") else "one or more"
+    elif lowest is None:
+        text = f"at most {highest}"
     else:
-        said = f"{least} to {most}" if least != most else f"{least}"
-    return f"{said} {unit}".strip()
+        text = f"{lowest} to {highest}" if lowest != highest else f"{lowest}"
+    return f"{text} {unit}".strip()
 
 
 def _pattern(pattern: str) -> str:
@@ -141,8 +143,8 @@ def _pattern(pattern: str) -> str:
 
 def _values(schema: Schema) -> str:
     values = schema.get("enum", ())
-    shown = ", ".join(f"`{_literal(value)}`" for value in values[:_MAX_NAMES])
-    return shown + (", ..." if len(values) > _MAX_NAMES else "")
+    listed = ", ".join(f"`{_literal(value)}`" for value in values[:_MAX_NAMES])
+    return listed + (", ..." if len(values) > _MAX_NAMES else "")
 
 
 def _literal(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""An OpenAPI document as one page of HTML: a pure function, no script, nothing loaded from anywhere."""
+"""An OpenAPI document as one HTML page: a pure function; the page has no script and loads no resources."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ class _Entry(NamedTuple):
 
 
 class _Page:
-    """The parts of the page, with the document that they show."""
+    """Renders the parts of the page from the document."""
 
     def __init__(self, document: Mapping[str, Any], service: str) -> None:
         self._document = document
@@ -32,7 +32,7 @@ class _Page:
         self._entries = list(_entries(document))
 
     def render(self) -> Markup:
-        """The document element."""
+        """The `html` element."""
         info = self._document["info"]
         head = element(
             "head",
@@ -85,24 +85,24 @@ class _Page:
         return element("section", heading, paragraphs(tag["description"]), *operations)
 
     def _operation(self, entry: _Entry) -> Markup:
-        said = entry.operation
+        operation = entry.operation
         return element(
             "article",
-            element("h3", element("a", said["summary"], href=f"#{said['operationId']}")),
+            element("h3", element("a", operation["summary"], href=f"#{operation['operationId']}")),
             element("p", _method(entry), " ", _breakable_path(entry.path), class_="route"),
-            paragraphs(said.get("description", "")),
-            self._security(said),
-            self._parameters(said),
-            self._body(said),
-            *self._responses(said),
-            self._error_responses(said),
+            paragraphs(operation.get("description", "")),
+            self._security(operation),
+            self._parameters(operation),
+            self._body(operation),
+            *self._responses(operation),
+            self._error_responses(operation),
             element("h4", "Try it"),
-            element("pre", element("code", curl_command(entry.method, entry.path, said))),
-            id=said["operationId"],
+            element("pre", element("code", curl_command(entry.method, entry.path, operation))),
+            id=operation["operationId"],
         )
 
     def _security(self, operation: Mapping[str, Any]) -> Markup:
-        """The credential, in a sentence."""
+        """The required credential, in one sentence."""
         needs = [
             concat(element("a", element("code", name), href=f"#{name}"), *(f" with scope {scope}" for scope in scopes))
             for alternative in operation["security"]
@@ -132,43 +132,43 @@ class _Page:
         return _with_title("Body", concat(paragraphs(body.get("description", "")), *content))
 
     def _responses(self, operation: Mapping[str, Any]) -> Iterator[Markup]:
-        for status, answer in operation["responses"].items():
-            if "$ref" in answer:
+        for status, response in operation["responses"].items():
+            if "$ref" in response:
                 continue
-            content = (self._content(media, each, open_=False) for media, each in answer["content"].items())
-            headers = table(("Header", "Meaning"), self._headers(answer))
+            content = (self._content(media, each, open_=False) for media, each in response["content"].items())
+            headers = table(("Header", "Meaning"), self._headers(response))
             more = element("details", element("summary", "Headers"), headers) if headers else ""
             title = concat("Answer ", _status(status))
-            yield _with_title(title, concat(paragraphs(answer["description"]), *content, more))
+            yield _with_title(title, concat(paragraphs(response["description"]), *content, more))
 
-    def _headers(self, answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    def _headers(self, response: Mapping[str, Any]) -> list[tuple[str, ...]]:
         described = self._document["components"]["headers"]
         return [
             (element("code", name), inline({**described.get(name, {}), **header}["description"]))
-            for name, header in answer["headers"].items()
+            for name, header in response["headers"].items()
         ]
 
     def _error_responses(self, operation: Mapping[str, Any]) -> Markup:
         shared = self._document["components"]["responses"]
         rows: list[tuple[str, ...]] = []
-        for status, answer in operation["responses"].items():
-            if "$ref" in answer:
-                found = shared[answer["$ref"].rpartition("/")[2]]
+        for status, response in operation["responses"].items():
+            if "$ref" in response:
+                found = shared[response["$ref"].rpartition("/")[2]]
                 names = [element("code", name) for name in found["headers"]]
                 rows.append((_status(status), inline(found["description"]), concat(*_interleave(names, " "))))
         shape = element("p", "Their shape: ", element("a", "refusals", href="#refusals"), ".")
         return _with_title("Refusals", concat(table(("Status", "When", "Headers"), rows), shape) if rows else "")
 
     def _error_shapes(self) -> Markup:
-        """The shapes of refusals, each once."""
+        """The body structures of error responses, each once."""
         shapes = {}
-        for answer in self._document["components"]["responses"].values():
-            for media, content in answer["content"].items():
+        for response in self._document["components"]["responses"].values():
+            for media, content in response["content"].items():
                 shapes[media, json.dumps(content)] = self._content(media, content, open_=True)
         return element("section", element("h2", "Refusals", id="refusals"), *shapes.values())
 
     def _content(self, media: str, content: Mapping[str, Any], *, open_: bool) -> Markup:
-        """A media type with the fields of its structure, and an example."""
+        """A media type with the fields of its structure and an example."""
         schema = content.get("schema", {})
         rows = [
             (
@@ -183,10 +183,10 @@ class _Page:
         example = element("pre", element("code", _json(content["example"]))) if "example" in content else ""
         if not rows:
             return concat(element("p", title), example)
-        shown = table(("Field", "Type", "Meaning"), rows)
-        words = paragraphs(str(self._schemas.resolve(schema).get("description", "")))
+        fields = table(("Field", "Type", "Meaning"), rows)
+        description = paragraphs(str(self._schemas.resolve(schema).get("description", "")))
         return concat(
-            element("details", element("summary", title), words, shown, open="open" if open_ else ""), example
+            element("details", element("summary", title), description, fields, open="open" if open_ else ""), example
         )
 
     def _type(self, schema: Mapping[str, Any]) -> Markup:
@@ -203,14 +203,14 @@ class _Page:
 
 
 def render_page(document: Mapping[str, Any], service: str = "") -> bytes:
-    """The page, in UTF-8. It is meant to be sent with `policy()`. `part`: who shows it, of several that are described;
-    his `/openapi.json` is of himself alone.
+    """The page in UTF-8, to be sent with `content_security_policy()`. `service`: the service that serves the page when
+    the document describes several; its `/openapi.json` describes only that service.
     """
     return f"<!doctype html>\n{_Page(document, service).render()}\n".encode()
 
 
 def content_security_policy() -> str:
-    """The Content-Security-Policy under which the page works: its own style, by hash, and nothing else."""
+    """The Content-Security-Policy of the page: permits its own style, by hash, and nothing else."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     rest = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     return f"{rest}; style-src 'sha256-{digest}'"
@@ -241,7 +241,7 @@ def _status(status: str) -> Markup:
 
 
 def _breakable_path(path: str) -> Markup:
-    """A path as code that may break before its slashes and dots."""
+    """A path as code, with line breaks permitted before slashes and dots."""
     pieces = path.replace("/", "\0/").replace(".", "\0.").split("\0")
     return element("code", *_interleave(pieces, element("wbr")))
 

@@ -1,4 +1,4 @@
-"""The routes that every process has, described."""
+"""OpenAPI descriptions of the routes that every process has: health, metrics, documentation."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -14,14 +14,14 @@ _Name = Annotated[str, msgspec.Meta(description="The service, or `sluice` for al
 
 
 class Alive(msgspec.Struct):
-    """The process answers."""
+    """The process is alive."""
 
     status: Literal["alive"]
     service: _Name
 
 
 class Ready(msgspec.Struct):
-    """Nothing that the process cannot work without is away."""
+    """Every required dependency is available."""
 
     status: Literal["ready"]
     service: _Name
@@ -29,7 +29,7 @@ class Ready(msgspec.Struct):
 
 
 class Unready(msgspec.Struct):
-    """What is away, and the refusal that every error is."""
+    """The state of every dependency, and the error in the shape of every error response."""
 
     status: Literal["unavailable"]
     service: _Name

@@ -1,9 +1,9 @@
-"""Accepting connections: many at a time, and none while there is no file descriptor for them.
+"""Accepting connections in batches; without a free file descriptor, pausing.
 
-asyncio's own way logs an error for each connection that it has no descriptor for. uvloop's takes one connection each
-time around the loop (since libuv 1.45), so under load, when that is long, new clients wait for many seconds; and it
-closes those that it has no descriptor for. Here both loops take what waits, a bounded number at a time, and without a
-descriptor leave it to wait in the kernel for a moment.
+asyncio itself logs an error for each connection that it has no descriptor for. uvloop accepts one connection per loop
+iteration (since libuv 1.45), so under load, when iterations are long, new clients wait for many seconds; and it closes
+connections that it has no descriptor for. Here both loops accept what the kernel has queued, a bounded number at a
+time, and without a descriptor leave the queue in the kernel for PAUSE_S.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from typing import Final
 
 from chassis.runtime.telemetry import Telemetry
 
-BACKLOG: Final = 1024  # connections the kernel holds while the loop is busy
-ACCEPT_BATCH: Final = 64  # of them are accepted before something else has its turn
-PAUSE_S: Final = 0.5  # without descriptors or memory for another one
+BACKLOG: Final = 1024  # connections that the kernel queues while the loop is busy
+ACCEPT_BATCH: Final = 64  # connections accepted before the loop runs something else
+PAUSE_S: Final = 0.5  # when descriptors or memory for another connection are exhausted
 
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
 class Acceptor:
-    """Hands what arrives at a bound socket over to new protocols, from `start` until it is closed."""
+    """Accepts connections of a bound socket and gives each a new protocol, from `start` until `close`."""
 
     def __init__(self, listener: socket.socket, protocol: Callable[[], asyncio.Protocol], telemetry: Telemetry) -> None:
         self._loop = asyncio.get_running_loop()
@@ -34,14 +34,14 @@ class Acceptor:
         self._pause: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to listen. Raises OSError."""
+        """Start listening and accepting. Raises OSError when the socket cannot listen."""
         self._listener.setblocking(False)
-        self._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections have it from here
+        self._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit it
         self._listener.listen(BACKLOG)
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     async def close(self) -> None:
-        """Accept what waits and no more; the listener is left open."""
+        """Accept what the kernel has queued, then stop accepting. The listener stays open."""
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
@@ -57,9 +57,9 @@ class Acceptor:
         except OSError as error:
             self._pause_accepting(error)
 
-    def _accept_some(self, most: int) -> None:
-        """What waits, so many at most. Raises OSError when there is nothing left to accept with."""
-        for _ in range(most):
+    def _accept_some(self, max_connections: int) -> None:
+        """Accept at most `max_connections` from the queue. Raises OSError without descriptors or memory for another."""
+        for _ in range(max_connections):
             try:
                 accepted, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError):
@@ -67,7 +67,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno in _EXHAUSTED:
                     raise
-                continue  # that connection went away
+                continue  # that connection was closed by its client
             accepted.setblocking(False)
             task = self._loop.create_task(self._connect(accepted))
             self._connecting.add(task)
@@ -76,11 +76,11 @@ class Acceptor:
     async def _connect(self, accepted: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(self._protocol, accepted)
-        except OSError:  # it went away in the meantime
+        except OSError:  # closed by its client in the meantime
             accepted.close()
 
     def _pause_accepting(self, error: OSError) -> None:
-        """Nothing can be accepted: to ask at once again would be a busy loop."""
+        """Stop accepting for PAUSE_S: an immediate retry would be a busy loop."""
         self._telemetry.accept_pauses.inc()
         self._telemetry.log.warning("no connection can be accepted for now", detail=error.strerror, pause_s=PAUSE_S)
         self._loop.remove_reader(self._listener.fileno())

@@ -1,5 +1,5 @@
-"""A request head that the parser gave up on: as much of it as is needed to refuse it in the manner of its path; and one
-that the parser takes, in a version of HTTP that is not spoken here.
+"""Malformed request heads: as much of a head that the parser rejected as is needed to refuse it in the error format of
+its path; and heads that the parser accepts, in an unsupported version of HTTP.
 """
 
 import re
@@ -13,11 +13,11 @@ from yarl import URL
 
 from chassis.errors import ApiError, BadRequest
 
-# What a parsed head takes: each byte as it came, and as text, of which one strange character makes four bytes of each;
-# and for each field the objects around it. Measured: 2.0 and 205, and 5.0 at most.
+# Memory of a parsed head: each byte as received, and as text, where one character beyond U+FFFF makes every one take
+# four bytes; and for each field the objects around it. Measured: 2.0 and 205, and 5.0 at most.
 MEMORY_PER_HEAD_BYTE: Final = 5
 MEMORY_PER_FIELD: Final = 256
-USUAL_HEAD_MEMORY_BYTES: Final = 2**14  # of a head that counts for nothing: its request takes as much in any case
+USUAL_HEAD_MEMORY_BYTES: Final = 2**14  # up to which a head counts as 0: its request takes as much in any case
 
 METHODS: Final = frozenset(hdrs.METH_ALL)
 MAX_HEADERS: Final = 128
@@ -30,26 +30,26 @@ _CONTENT_TYPE: Final = re.compile(rb"\r?\nContent-Type:[ \t]*([!-~]{1,128})[ \t]
 
 
 class MalformedRequest(NamedTuple):
-    """A request that is to be refused for its head; its `headers` as the request has them."""
+    """A request to be refused for its head. `headers` is the object that the request has, by which it is identified."""
 
     headers: object
     error: ApiError
 
 
 class HeadTooLong(Exception):
-    """A head is longer than so many bytes."""
+    """A head exceeds the limit; the argument is the limit in bytes."""
 
 
 def parsed_head_memory_bytes(data: bytes, head_bytes: int) -> int:
-    """Bytes of memory that a head takes once it is parsed, the first ones of `data`; 0 for a usual one."""
+    """Bytes of memory that the parsed head takes; it is the first `head_bytes` of `data`. 0 for one of usual size."""
     if head_bytes < USUAL_HEAD_MEMORY_BYTES // (MEMORY_PER_HEAD_BYTE + MEMORY_PER_FIELD // 4):
-        return 0  # the shortest fields have four bytes
+        return 0  # the shortest field has four bytes
     memory = head_bytes * MEMORY_PER_HEAD_BYTE + data.count(b"\n", 0, head_bytes) * MEMORY_PER_FIELD
     return memory if memory > USUAL_HEAD_MEMORY_BYTES else 0
 
 
 def parse_failure_error(fault: object) -> ApiError:
-    """What a client is told of a head that the parser gave up on with this exception: nothing of what it sent."""
+    """The 400 for a head on which the parser raised `fault`. It echoes nothing of the input."""
     if isinstance(fault, HeadTooLong):
         return BadRequest(f"The request head is longer than {fault.args[0]} bytes.", close=True)
     if isinstance(fault, LineTooLong):
@@ -60,8 +60,8 @@ def parse_failure_error(fault: object) -> ApiError:
 
 
 def bad_head_error(head: RawRequestMessage, fault: object) -> ApiError | None:
-    """What a head is refused for; the parser's `fault` is None when it took the head. With a method that nobody knows a
-    request is like any other that the path does not have.
+    """The 400 for a malformed head, or None. `fault` is the parser's exception, None when it accepted the head. An
+    unknown method is no fault here: the request is refused like any method that the path does not have.
     """
     if head.version not in _SUPPORTED_VERSIONS:
         return BadRequest("The versions of HTTP that are understood are 1.1 and 1.0.", close=True)
@@ -71,12 +71,14 @@ def bad_head_error(head: RawRequestMessage, fault: object) -> ApiError | None:
 
 
 def with_supported_version(head: RawRequestMessage) -> Any:
-    """The head in a version that the answer can be in."""
+    """The head, with version HTTP/1.1 in place of an unsupported one, in which a response can be written."""
     return head if head.version in _SUPPORTED_VERSIONS else head._replace(version=HttpVersion11)
 
 
 def parse_request_line(data: bytes) -> RawRequestMessage | None:
-    """Method, path and, if it can be found, media type of a head; None when `data` does not begin with a head."""
+    """Method, path, version and, if present, media type of a head; None when `data` does not start with a valid request
+    line.
+    """
     line = _REQUEST_LINE.match(data)
     if line is None:
         return None

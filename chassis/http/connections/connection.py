@@ -1,10 +1,10 @@
-"""One connection: aiohttp's protocol with the deadlines and the cap that it lacks.
+"""One connection: aiohttp's protocol with the timeouts and the connection limit that it lacks.
 
 aiohttp has no time limit on a request head or on a client that does not read, and no limit on connections. Here a
-connection that has not sent a whole head in time is closed (from its first byte on when it was kept alive), so is one
-that takes too little of its answer (`taking`); over the cap one that waits gives way (`crowd`), or the new one is
-answered 503 without a task being started for it; and a handler whose client went away is cancelled where its route
-says so. What its client sends becomes requests in `receiver`.
+connection that has not sent a complete head in time is closed (counted from the first byte of the head when it was kept
+alive), and so is one whose client reads its response too slowly (`send_progress`). At the connection limit an idle
+connection is evicted (`registry`), or the new one gets a 503 without a task. A handler whose client disconnected is
+cancelled if its route says so. `receiver` turns received bytes into requests.
 """
 
 import asyncio
@@ -25,34 +25,34 @@ from chassis.http.connections.timeout import Timeout
 
 
 def connection_factory(server: web.Server, context: ConnectionContext) -> Callable[[], "HttpConnection"]:
-    """Makes protocols for the loop that runs."""
+    """A factory of protocols for the running loop."""
     loop = asyncio.get_running_loop()
     return lambda: HttpConnection(server, loop, context)
 
 
 class HttpConnection(RequestReader):
-    """An HTTP/1.1 connection that cannot be held for nothing."""
+    """An HTTP/1.1 connection that a client cannot occupy without using it."""
 
     __slots__ = ("_send_checkpoint", "_send_timeout")
 
     def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, context: ConnectionContext) -> None:
         super().__init__(server, loop, context)
         self._send_timeout = Timeout(loop, context.settings.send_timeout_s)
-        self._send_checkpoint = SendProgress(0, 0)  # of what is sent, when that deadline was set
+        self._send_checkpoint = SendProgress(0, 0)  # when the send timeout was started
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the connection and its first deadline, or turn it away."""
+        """Start the connection and its head timeout, or reject it."""
         if not self._context.admit(self, transport):
             reject_connection(cast(asyncio.Transport, transport))
-            self._manager = None  # makes connection_lost of the base class a no-op: it never started
+            self._manager = None  # makes connection_lost of the base class a no-op
             self._force_close = True
             return
         super().connection_made(transport)
         self._head_timeout.start(self._on_head_timeout)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Count it no more; begin nothing, and cancel the handler whose answer nobody waits for any more. One that goes
-        on keeps its place at the gate.
+        """Remove the connection from the registry, start no further request, and cancel the handler's task if the route
+        says so or no request is in progress. A handler that continues keeps its slot.
         """
         self._head_timeout.cancel()
         self._send_timeout.cancel()
@@ -63,12 +63,12 @@ class HttpConnection(RequestReader):
         if self.admission is not None and not begun:
             self.admission.release(succeeded=False)
         super().connection_lost(exc)
-        unwanted = request is not None and request.get(CANCEL_ON_DISCONNECT, False)
-        if task is not None and (unwanted or not begun):
+        cancel_on_disconnect = request is not None and request.get(CANCEL_ON_DISCONNECT, False)
+        if task is not None and (cancel_on_disconnect or not begun):
             task.cancel()
 
     def pause_writing(self) -> None:
-        """The client does not take what is sent as fast as it comes; until the deadline it has to take enough."""
+        """The client reads more slowly than the response is written: start the send timeout, unless it is running."""
         super().pause_writing()
         if not self._send_timeout.is_pending:
             self._start_send_timeout()
@@ -76,8 +76,8 @@ class HttpConnection(RequestReader):
     async def finish_response(
         self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Answer; then, when this ends the connection with a body unread, say at once that nothing more is coming."""
-        if isinstance(resp, web.HTTPException):  # raised by aiohttp outside the skeleton
+        """Send the response. If it is the last one and the body is unread, send EOF at once."""
+        if isinstance(resp, web.HTTPException):  # raised by aiohttp outside the middlewares
             resp = error_response(BadRequest("The request cannot be understood."))
         if request.content.exception() is not None or self._context.is_draining():
             resp.force_close()
@@ -97,14 +97,15 @@ class HttpConnection(RequestReader):
         return finished
 
     async def _handle_request(self, *arguments: Any) -> tuple[web.StreamResponse, bool]:
-        """Handle and answer; whichever way that ends, the place is free then and not before: a client that hangs up
-        does not take its work along. The next request may be there already.
+        """Handle the request and send its response. The slot is freed when both have ended, and not before: the work of
+        a handler does not end when its client disconnects. Then process the next request, which may be received
+        already.
         """
         try:
             return await super()._handle_request(*arguments)
         finally:
             if self.admission is not None:
-                self.admission.release(succeeded=False)  # unless it was said already
+                self.admission.release(succeeded=False)  # no effect if released already
             self._process_input()
 
     def handle_error(
@@ -114,7 +115,9 @@ class HttpConnection(RequestReader):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - aiohttp's signature
     ) -> web.StreamResponse:
-        """A head that cannot be parsed, or a fault outside the skeleton; closes the connection, echoes nothing."""
+        """The response to a head that cannot be parsed, or to a fault outside the middlewares. It closes the connection
+        and echoes nothing of the input.
+        """
         if status < 500:
             return error_response(parse_failure_error(exc))
         self.log_exception("connection failed", exc_info=exc)
@@ -127,13 +130,15 @@ class HttpConnection(RequestReader):
         self._send_timeout.start(self._on_send_timeout)
 
     def _send_progress(self) -> SendProgress:
-        """How far the client is; it may have come to the next answer, or to none."""
+        """The progress of the client in the current response; 0 bytes are sent when no request is in progress."""
         request = self._current_request
         sent = 0 if request is None else request.writer.output_size
         return SendProgress(self._responses_sent, sent - unacknowledged_bytes(cast(asyncio.Transport, self.transport)))
 
     def _on_send_timeout(self) -> None:
-        """Cut a client that has taken less than it must; one that reads slowly and steadily has until the next time."""
+        """Abort the connection of a client that has read less than the minimum since the timeout was started; else
+        start it again.
+        """
         if self.transport is None or not self._paused:
             return
         settings = self._context.settings

@@ -1,4 +1,4 @@
-"""What all connections of a process share."""
+"""State that all connections of a process share."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -13,11 +13,11 @@ from chassis.limits.trusted_proxies import TrustedProxies
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 
-CANCEL_ON_DISCONNECT: Final = web.RequestKey("cancel_on_disconnect", bool)  # whether its client going ends a request
+CANCEL_ON_DISCONNECT: Final = web.RequestKey("cancel_on_disconnect", bool)  # whether a disconnect cancels the handler
 
 
 class ConnectionContext:
-    """What all connections of a process share: deadlines, gates, the cap and who they are."""
+    """Shared by all connections of a process: settings, pre-parse filters, registry, head memory, counters."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class ConnectionContext:
         filters: Mapping[bytes, PreParseFilter],
         is_draining: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`leaving`: whether the process is on its way out, so that each answer is the last of its connection."""
+        """`is_draining`: whether the process is draining, so that each response is the last of its connection."""
         self.settings = settings
         self._telemetry = telemetry
         self._filters = filters
@@ -41,7 +41,7 @@ class ConnectionContext:
         telemetry.connections.set_function(lambda: len(self.registry))
 
     def admit(self, connection: TrackedConnection, transport: asyncio.BaseTransport) -> bool:
-        """Count one more connection, or refuse it: one too many for the process or for its address."""
+        """Register a connection; False, and counted, when the process or its address has too many."""
         peer = transport.get_extra_info("peername")
         admitted = self.registry.add(connection, peer[0] if isinstance(peer, tuple) else "")
         if not admitted:
@@ -49,21 +49,21 @@ class ConnectionContext:
         return admitted
 
     def build_admission(self) -> ConnectionAdmission | None:
-        """For one connection; None where there are no gates."""
+        """The pre-parse admission of one connection; None when no route has a filter."""
         return ConnectionAdmission(self._filters) if self._filters else None
 
     def count_evicted(self) -> None:
-        """A connection that waited was closed for a new one."""
+        """Count an idle connection that was closed for a new one."""
         self._telemetry.expired_connections.labels("idle").inc()
 
     def count_head_timeout(self) -> None:
-        """A connection was closed for want of a request head."""
+        """Count a connection that was closed because its request head did not arrive in time."""
         self._telemetry.expired_connections.labels("head").inc()
 
     def count_head_memory_closed(self) -> None:
-        """A connection was closed for the memory that its request head takes."""
+        """Count a connection that was closed for the memory of its request head."""
         self._telemetry.head_memory_closed.inc()
 
     def count_send_timeout(self) -> None:
-        """A connection was cut whose client did not read its answer."""
+        """Count a connection that was aborted because its client did not read its response."""
         self._telemetry.expired_connections.labels("send").inc()

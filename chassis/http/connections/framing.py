@@ -1,5 +1,5 @@
-"""Where a request body ends among the bytes that come, as its head says. The parser decides; this is asked so that it
-gets each request apart, and for what it has no limit: lines of chunks, and the fields behind them.
+"""The end of a request body in the received bytes, as its head declares. The parser decides; this module separates
+requests, so that it gets them one at a time, and limits what it does not: chunk lines and trailer fields.
 """
 
 import re
@@ -7,29 +7,29 @@ from typing import Final, Protocol
 
 from aiohttp.http import RawRequestMessage
 
-MAX_CHUNK_LINE: Final = 4_096  # bytes of a chunk's size and its extensions, which nobody reads
+MAX_CHUNK_LINE: Final = 4_096  # bytes of a chunk's size and extensions; the latter are ignored
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})[;\r]")
-_SIZE_BYTES: Final = 17  # of a chunk's line that are looked at
+_SIZE_BYTES: Final = 17  # of a chunk line that are parsed
 
 
 class FramingLimitExceeded(Exception):
-    """A part of the framing is longer than what is permitted."""
+    """A chunk line is longer than MAX_CHUNK_LINE, or the trailer fields than their limit."""
 
 
 class BodyFrame(Protocol):
-    """The rest of a body."""
+    """The rest of a body, as its bytes are received."""
 
     @property
     def trailer_bytes(self) -> int:
-        """Bytes of fields behind the body, which the parser keeps."""
+        """Bytes of trailer fields received so far, which the parser keeps."""
 
     def consume(self, data: bytes) -> int:
-        """How many of the next bytes belong to the body. Raises Unbounded."""
+        """The number of leading bytes of `data` that belong to the body. Raises FramingLimitExceeded."""
 
 
 class ContentLengthFrame:
-    """A body of so many bytes."""
+    """A body of `content_length` bytes."""
 
     __slots__ = ("_remaining_bytes",)
 
@@ -39,14 +39,16 @@ class ContentLengthFrame:
         self._remaining_bytes = content_length
 
     def consume(self, data: bytes) -> int:
-        """As of the protocol."""
+        """See `BodyFrame`."""
         count = min(self._remaining_bytes, len(data))
         self._remaining_bytes -= count
         return count
 
 
 class ChunkedFrame:
-    """A body in chunks, with at most `most` bytes of fields behind it. One that is not well formed has no end here."""
+    """A chunked body with at most `max_trailer_bytes` of trailer fields. A malformed one never ends here: the parser
+    reports it.
+    """
 
     __slots__ = (
         "_chunk_remaining_bytes",
@@ -60,15 +62,15 @@ class ChunkedFrame:
 
     def __init__(self, max_trailer_bytes: int) -> None:
         self._max_trailer_bytes = max_trailer_bytes
-        self._line = b""  # how the one under way begins
+        self._line = b""  # the start of the current chunk line
         self._line_bytes = 0
-        self._chunk_remaining_bytes = 0  # bytes of the chunk under way that are to come, with its line end
+        self._chunk_remaining_bytes = 0  # of the current chunk, with its line end, not yet received
         self._in_trailer = False
         self._is_complete = False
         self.trailer_bytes = 0
 
     def consume(self, data: bytes) -> int:
-        """As of the protocol."""
+        """See `BodyFrame`."""
         at = 0
         while at < len(data) and not self._is_complete:
             if self._chunk_remaining_bytes:
@@ -80,7 +82,7 @@ class ChunkedFrame:
         return at
 
     def _to_line_end(self, data: bytes, at: int) -> int:
-        """Behind the line that goes on at `at`, or at the end of what is there."""
+        """The position behind the line that continues at `at`, or the end of `data`. Raises FramingLimitExceeded."""
         found = data.find(b"\n", at)
         end = len(data) if found < 0 else found + 1
         self._line += data[at : min(end, at + _SIZE_BYTES - len(self._line))] if len(self._line) < _SIZE_BYTES else b""
@@ -99,7 +101,7 @@ class ChunkedFrame:
             return
         size = _SIZE.match(line)
         if size is None:
-            self._chunk_remaining_bytes = 2**63  # the parser will say what is wrong with it
+            self._chunk_remaining_bytes = 2**63  # malformed: the parser reports it
         elif int(size[1], 16):
             self._chunk_remaining_bytes = int(size[1], 16) + 2
         else:
@@ -107,7 +109,7 @@ class ChunkedFrame:
 
 
 def build_body_frame(head: RawRequestMessage, max_trailer_bytes: int) -> BodyFrame:
-    """That of the body behind a head; `most`: bytes of fields behind the body."""
+    """The frame of the body that follows a head. `max_trailer_bytes`: limit of its trailer fields."""
     return (
         ChunkedFrame(max_trailer_bytes)
         if head.chunked

@@ -1,4 +1,4 @@
-"""Answers outside the skeleton, whose requests have reached no handler: the error envelope under a fresh id."""
+"""Responses outside the middlewares, to requests that reached no handler: the error envelope with a new request id."""
 
 import asyncio
 from typing import Final
@@ -11,23 +11,23 @@ from chassis.http.operation import JSON_TYPE
 from chassis.http.preparse import date_line
 from chassis.http.request_ids import resolve_request_id
 
-SERVER: Final = "sluice"  # what such an answer says of its maker, as those inside do: no versions
+SERVER: Final = "sluice"  # the header Server, as of every response: without versions
 
 
 def error_response(error: ApiError) -> web.Response:
-    """What aiohttp is to send; it ends the connection."""
+    """An error response for aiohttp to send; it closes the connection."""
     rid = resolve_request_id("")
-    answer = web.Response(
+    response = web.Response(
         status=error.status,
         body=msgspec.json.encode(envelope(error, rid)),
         headers={"X-Request-Id": rid, "Content-Type": JSON_TYPE, "Server": SERVER},
     )
-    answer.force_close()
-    return answer
+    response.force_close()
+    return response
 
 
 def reject_connection(transport: asyncio.Transport) -> None:
-    """503 on a new connection, without reading, parsing or scheduling anything."""
+    """Send 503 on a new connection and close it, without reading, parsing or scheduling anything."""
     error = ServiceUnavailable("Too many connections.")
     rid = resolve_request_id("")
     body = msgspec.json.encode(envelope(error, rid))

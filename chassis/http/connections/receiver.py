@@ -1,13 +1,14 @@
 """The receiving side of a connection: bytes become requests, one at a time.
 
-The parser has no limit on a head as a whole, and keeps many times what it was given. So it gets heads whole, and one
-request at a time: a head that is not whole, and what is behind a request under way, waits as it came (`inlet`), no more
-of it than is read at once beyond the longest head. All that is held so by all connections has a limit (`holdings`).
+The parser has no limit on the size of a head, and keeps many times the bytes that it was given. So it gets only
+complete heads, and one request at a time: an incomplete head, and what follows the current request, stay as received
+(`input_buffer`), up to the longest head plus one read. The bytes held so by all connections have a limit
+(`head_memory`).
 
-A head that aiohttp cannot parse is refused without an echo of the input: by the skeleton, as its path refuses anything
-else, when its first line can be read (`heads`), else in the error envelope. A request may be turned away before it is
-parsed (`chassis.http.preparse`). A body that is under way when the process starts to drain is still received, where
-aiohttp would drop the rest of it.
+A head that aiohttp cannot parse is refused without an echo of the input: through the middlewares, in the error format
+of its path, when its request line can be read (`bad_requests`), else in the error envelope. A request may be refused
+before it is parsed (`chassis.http.preparse`). A body in transit when the process starts to drain is still received,
+where aiohttp would drop the rest of it.
 """
 
 import asyncio
@@ -35,11 +36,11 @@ from chassis.http.connections.input_buffer import InputBuffer
 from chassis.http.connections.timeout import Timeout
 from chassis.http.preparse import ConnectionAdmission, RequestPreview
 
-LINGER_S: Final = 1.0  # how long a refused body is discarded, so that the client gets to read the answer before a reset
+LINGER_S: Final = 1.0  # how long a refused body is discarded, so that the client can read the response before a reset
 
 
 class RequestReader(web.RequestHandler):
-    """aiohttp's protocol, which gets each request apart, and no head that is too long."""
+    """aiohttp's protocol, which gets one request at a time and no head over `max_head_bytes`."""
 
     __slots__ = (
         "_body",
@@ -66,69 +67,71 @@ class RequestReader(web.RequestHandler):
             lingering_time=LINGER_S,
             max_line_size=settings.max_head_bytes,
             max_headers=MAX_HEADERS,
-            auto_decompress=False,  # bodies are inflated by whoever knows their limits
-            access_log=cast(Any, None),  # the skeleton writes one without queries
+            auto_decompress=False,  # handlers inflate bodies: they know the limits
+            access_log=cast(Any, None),  # the access-log middleware writes one, without query strings
         )
         self._context = context
-        self._responses_sent = 0  # that were sent; as many as there were heads while no request is under way
+        self._responses_sent = 0  # equals `_request_count` while no request is in progress
         self._input = InputBuffer()
-        self._body: StreamReader | None = None  # of the last head that was parsed
+        self._body: StreamReader | None = None  # of the last parsed head
         self._body_frame: BodyFrame | None = None  # of that body
-        self._broken = False  # there was a fault: what comes behind cannot be read
-        self._is_last_request = False  # no request comes behind the one under way
-        self._parsed_head_bytes = 0  # bytes of memory that the head under way takes
-        self._held_bytes = 0  # the same of all heads, as `holdings` knows it
+        self._broken = False  # after a fault: the following bytes cannot be parsed
+        self._is_last_request = False  # no request follows the current one
+        self._parsed_head_bytes = 0  # memory of the current head
+        self._held_bytes = 0  # what `head_memory` has recorded for this connection
         self._head_timeout = Timeout(loop, settings.header_timeout_s)
         self.admission = context.build_admission()
-        self.malformed_request: MalformedRequest | None = None  # which request is to be refused for its head
-        self.is_authenticated = False  # it has shown a good credential
+        self.malformed_request: MalformedRequest | None = None  # the request to be refused for its head
+        self.is_authenticated = False  # the client has presented a valid credential
 
     def close_for_memory(self) -> None:
-        """Close at once, for the memory that is held."""
+        """Close at once and drop the received bytes: request heads take too much memory."""
         self._context.count_head_memory_closed()
         self._input.clear()
         self._head_timeout.cancel()
         self.force_close()
 
     def evict(self) -> None:
-        """Close at once, for a new connection."""
+        """Close at once, in favour of a new connection."""
         self._context.count_evicted()
         self.force_close()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came request by request: of whole requests with a fault behind them in one piece aiohttp would
-        forget all but the fault, and of many that do not wait for their answers it would keep all heads.
+        """Buffer the bytes and parse them request by request. Of complete requests followed by a fault in one piece,
+        aiohttp would drop all but the fault; of pipelined requests it would keep all heads in memory.
         """
         if data:
             self._input.append(data)
-        elif not self._broken:  # aiohttp asks for what its parser has in store
+        elif not self._broken:  # aiohttp fetches what its parser has buffered
             self._feed_parser(b"")
         self._process_input()
 
     def _process_input(self) -> None:
-        """As far as can be with what is there."""
+        """Process the received bytes as far as possible, and account for the rest."""
         while self._input and self._step():
             pass
         if self.transport is not None:
             self._update_held_bytes()
 
     def _step(self) -> bool:
-        """Parse a head, a piece of a body, or drop it; False where more has to come, or an answer to go out, before."""
-        inlet, doorway = self._input, self.admission
-        if doorway is not None and doorway.bytes_to_discard:
-            doorway.discard(inlet.take(doorway.bytes_to_discard))
-            if not doorway.bytes_to_discard:
+        """Parse a head or a piece of a body, or discard bytes. False when more bytes or the end of a response are
+        needed.
+        """
+        received, admission = self._input, self.admission
+        if admission is not None and admission.bytes_to_discard:
+            admission.discard(received.take(admission.bytes_to_discard))
+            if not admission.bytes_to_discard:
                 self._head_timeout.cancel()
             return True
         if not self._broken and self._is_receiving():
             return self._receive_body()
         if self._broken or self._is_last_request or self._close or self._force_close or self.transport is None:
-            inlet.clear()
+            received.clear()
             return False
         return self._request_count == self._responses_sent and self._take_next_head()
 
     def _receive_body(self) -> bool:
-        """Give the parser what is there of the body under way."""
+        """Feed the parser the received part of the current body. False without any, or over a framing limit."""
         data = self._input.take(len(self._input))
         try:
             count = len(data) if self._body_frame is None else self._body_frame.consume(data)
@@ -143,29 +146,29 @@ class RequestReader(web.RequestHandler):
         return count > 0
 
     def _take_next_head(self) -> bool:
-        """Let the request in front be parsed, with what is there of its body, unless it is turned away. What cannot
-        become a head the parser gets as it is, and says why.
+        """Parse the next request with the received part of its body, unless it is refused. Bytes that cannot become a
+        head go to the parser as they are; it reports the fault. False when the head is incomplete or too long.
         """
-        inlet, most = self._input, self._context.settings.max_head_bytes
-        inlet.skip_blank_lines()
-        end = inlet.head_end()
-        if max(end, len(inlet) if end < 0 else 0) > most:
-            self._reject_unparsed(inlet.take(most), HeadTooLong(most))
-            inlet.clear()
+        received, max_head_bytes = self._input, self._context.settings.max_head_bytes
+        received.skip_blank_lines()
+        end = received.head_end()
+        if max(end, len(received) if end < 0 else 0) > max_head_bytes:
+            self._reject_unparsed(received.take(max_head_bytes), HeadTooLong(max_head_bytes))
+            received.clear()
             return False
-        if end < 0 and (not inlet or inlet.may_become_head()):
-            if inlet and not self._head_timeout.is_pending:
+        if end < 0 and (not received or received.may_become_head()):
+            if received and not self._head_timeout.is_pending:
                 self._head_timeout.start(self._on_head_timeout)
             return False
-        size = end if end > 0 else len(inlet)
-        glimpse = RequestPreview.parse(inlet.peek(size))
-        piece = inlet.take(size if glimpse is None else glimpse.head_bytes + glimpse.content_length)
-        if self.admission is None or not self._apply_preparse(piece, self.admission, glimpse):
+        size = end if end > 0 else len(received)
+        preview = RequestPreview.parse(received.peek(size))
+        piece = received.take(size if preview is None else preview.head_bytes + preview.content_length)
+        if self.admission is None or not self._apply_preparse(piece, self.admission, preview):
             self._feed_parser(piece, size)
         return True
 
     def _feed_parser(self, data: bytes, head: int = 0) -> None:
-        """Parse; with a head of so many bytes in front a request begins, and its deadline ends."""
+        """Parse `data`. With a head, the first `head` bytes (0: none), a request begins and the head timeout ends."""
         heads, body = self._request_count, self._body
         self._parse(data)
         if self._request_count > heads:
@@ -185,23 +188,23 @@ class RequestReader(web.RequestHandler):
             self.admission.on_parsed(len(data), heads=self._request_count - heads, whole=not self._is_receiving())
 
     def _begin_request(self, message: RawRequestMessage, data: bytes, head: int) -> None:
-        """A request is parsed whose head is the first bytes of `data`."""
+        """Record the memory and the body frame of a parsed request. Its head is the first `head` bytes of `data`."""
         self._parsed_head_bytes = parsed_head_memory_bytes(data, head)
         self._reject_unsupported_version(message)
         self._body_frame = None
         if self._is_receiving():
             self._body_frame = build_body_frame(message, self._context.settings.max_head_bytes)
             self._body_frame.consume(data[head:])
-        if self._upgraded:  # nothing else is spoken here: it is answered like any other, and the connection closed
+        if self._upgraded:  # no other protocol is supported: handle it like any request, then close
             self._broken = True
-            spoken = cast(Any, self._messages[-1][0])
-            self._messages[-1] = spoken._replace(should_close=True), EMPTY_PAYLOAD
+            head_message = cast(Any, self._messages[-1][0])
+            self._messages[-1] = head_message._replace(should_close=True), EMPTY_PAYLOAD
 
     def _update_held_bytes(self) -> None:
-        """Say how much is held; of what is far from being parsed no more is read."""
+        """Record the held bytes; stop reading while more than `max_head_bytes` wait to be parsed."""
         waiting = len(self._input)
-        behind = self._body_frame.trailer_bytes if self._body_frame is not None and self._is_receiving() else 0
-        held = waiting + self._parsed_head_bytes + behind * MEMORY_PER_HEAD_BYTE
+        trailer = self._body_frame.trailer_bytes if self._body_frame is not None and self._is_receiving() else 0
+        held = waiting + self._parsed_head_bytes + trailer * MEMORY_PER_HEAD_BYTE
         if held != self._held_bytes:
             self._held_bytes = held
             self._context.head_memory.set_held(self, held)
@@ -211,16 +214,16 @@ class RequestReader(web.RequestHandler):
             self._resume_reading_if_drained()
 
     def _resume_reading_if_drained(self) -> None:
-        """As aiohttp, which asks when it has taken a request, and knows of no inlet."""
+        """Overrides aiohttp's check, which runs when it has taken a request and does not know the input buffer."""
         if len(self._input) <= self._context.settings.max_head_bytes:
             self._resume_reading_for_buffer()
 
     def _apply_preparse(self, data: bytes, admission: ConnectionAdmission, preview: RequestPreview | None) -> bool:
-        """Whether the request that `data` begins is answered here, and not parsed."""
-        answer = admission.check(data, preview) if self._can_respond() else None
-        if answer is None:
+        """Write the response and return True if the request that starts `data` is refused before parsing."""
+        response = admission.check(data, preview) if self._can_respond() else None
+        if response is None:
             return False
-        cast(asyncio.Transport, self.transport).write(answer)
+        cast(asyncio.Transport, self.transport).write(response)
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         self._context.registry.mark_idle(self)
         self._head_timeout.cancel()
@@ -229,11 +232,11 @@ class RequestReader(web.RequestHandler):
         return True
 
     def _can_respond(self) -> bool:
-        """Whether what is written now goes out: the connection is not being closed, and its client reads."""
+        """Whether a write now reaches the client: the connection is not closing, and the client reads."""
         return not (self._close or self._force_close or self._paused) and self.transport is not None
 
     def _parse(self, data: bytes) -> None:
-        """As aiohttp does, which takes nothing once it closes, except that a body under way is received to its end."""
+        """Parse as aiohttp, which ignores input once it closes; here a body in transit is still received to its end."""
         closing = self._close, self._force_close
         if any(closing) and self._is_receiving():
             self._close = self._force_close = False
@@ -241,8 +244,8 @@ class RequestReader(web.RequestHandler):
         self._close, self._force_close = self._close or closing[0], self._force_close or closing[1]
 
     def _reject_unparsed(self, head: bytes, fault: Exception) -> None:
-        """Have a head refused that is not for the parser. What its client still sends is thrown away for a moment, so
-        that it gets to read the answer.
+        """Queue the refusal of a head that the parser does not get. Input is then discarded for LINGER_S, so that the
+        client can read the response.
         """
         self._broken = True
         self._context.registry.mark_busy(self)
@@ -255,43 +258,43 @@ class RequestReader(web.RequestHandler):
             self._waiter.set_result(None)
 
     def _salvage_request_line(self, data: bytes, fault: object) -> None:
-        """Let the skeleton answer a head that could not be parsed, when its first line can be read."""
+        """If the request line can be read, let the middlewares respond to a head that could not be parsed."""
         head = parse_request_line(data)
         if head is not None:
             self._messages[-1] = with_supported_version(head), self._messages[-1][1]
             self._mark_malformed(head, fault)
 
     def _reject_unsupported_version(self, head: RawRequestMessage) -> None:
-        """Have it refused if it is of an HTTP which the parser takes and nobody here speaks."""
-        if (spoken := with_supported_version(head)) is not head:
-            self._messages[-1] = spoken, self._messages[-1][1]
+        """Mark a head of an unsupported HTTP version, which the parser accepts, to be refused."""
+        if (supported := with_supported_version(head)) is not head:
+            self._messages[-1] = supported, self._messages[-1][1]
             self._mark_malformed(head, None)
 
     def _mark_malformed(self, head: RawRequestMessage, fault: object) -> None:
-        """Have the skeleton refuse it, if there is reason to; the first one, behind which the connection closes."""
+        """If the head has a fault, let `reject_malformed` refuse it; only the first: then the connection closes."""
         error = bad_head_error(head, fault)
         if error is not None and self.malformed_request is None:
             self.malformed_request = MalformedRequest(head.headers, error)
 
     def _fail_body(self, body: StreamReader, *, answered: bool) -> None:
-        """What cannot be parsed is the rest of a body: whoever reads that must not wait for it."""
+        """The rest of a body cannot be parsed: fail its reader, which must not wait for it."""
         if answered:
             self._close_after(body)
             return
         error = RequestPayloadError("the body is not framed as its headers say")
         body.set_exception(error)
-        # Of a reader who was just woken for data aiohttp forgets it: he would wait for more.
+        # aiohttp drops the exception for a reader that was just woken for data; that one would wait for more.
         self._loop.call_soon(body.set_exception, error)
 
     def _close_after(self, body: StreamReader) -> None:
-        """Nothing more is received after this body, which is broken; its request is answered. aiohttp, which drains it,
-        would take the exception for a fault of its own.
+        """End a broken body whose request has its response, and receive nothing after it. aiohttp drains the body and
+        would take its exception for a fault of its own.
         """
         self._close = True
         body.feed_eof()
 
     def _is_receiving(self) -> bool:
-        """In the middle of a body, on a connection that is not cut."""
+        """Whether a body is incomplete, on an open connection."""
         return self.transport is not None and self._body is not None and not self._body.is_eof()
 
     def _on_head_timeout(self) -> None:

@@ -1,8 +1,8 @@
-"""How many connections a process holds, whose they are, and which one gives way to a new one.
+"""The connections of a process, counted by address, and which one is evicted for a new one.
 
-At the cap a connection that waits for a request is closed for the new one: first those that never sent a whole request,
-then those whose last one is longest ago. So connections that are held for nothing keep nobody out. A new one is refused
-where each of the others is in the middle of a request, or where its own address has too many.
+At the limit an idle connection is closed for the new one: first those that never sent a complete request, then the one
+that has been idle longest. So unused connections keep no client out. A new connection is refused when every other is in
+the middle of a request, or when its own address has too many.
 """
 
 from collections import OrderedDict
@@ -12,16 +12,17 @@ from chassis.limits.trusted_proxies import TrustedProxies
 
 
 class TrackedConnection(Protocol):
-    """A connection."""
+    """A connection that the registry may close."""
 
     def evict(self) -> None:
-        """Close at once."""
+        """Close at once, in favour of a new connection."""
 
 
 class ConnectionRegistry:
-    """The connections of a process: `most` of them, `most_of_one` of one address (0: any number).
+    """At most `max_connections` in total and `max_per_address` of one address (0: any number).
 
-    Of IPv6 a /64 counts as one address. Those of trusted proxies are of many clients, and are not counted by address.
+    For IPv6 a /64 counts as one address. Connections of trusted proxies are not counted by address: they carry the
+    requests of many clients.
     """
 
     def __init__(self, max_connections: int, max_per_address: int, proxies: TrustedProxies) -> None:
@@ -30,7 +31,7 @@ class ConnectionRegistry:
         self._proxies = proxies
         self._addresses: dict[TrackedConnection, str] = {}
         self._count_by_address: dict[str, int] = {}
-        # Those that wait for a request, the longest wait first.
+        # Idle connections, the longest idle first: without a request so far, and after one.
         self._idle_new: OrderedDict[TrackedConnection, None] = OrderedDict()
         self._idle_served: OrderedDict[TrackedConnection, None] = OrderedDict()
 
@@ -38,7 +39,7 @@ class ConnectionRegistry:
         return len(self._addresses)
 
     def add(self, connection: TrackedConnection, peer: str) -> bool:
-        """Take a connection from an address, as one that waits for its first request; False when it is refused."""
+        """Add a connection of address `peer`, as idle; False when it is refused."""
         address = self._proxies.peer_key(peer) if self._max_per_address else ""
         if address and self._count_by_address.get(address, 0) >= self._max_per_address:
             return False
@@ -51,7 +52,7 @@ class ConnectionRegistry:
         return True
 
     def remove(self, connection: TrackedConnection) -> None:
-        """A connection ended, or is about to."""
+        """Remove a connection that has ended or is about to end."""
         address = self._addresses.pop(connection, "")
         self.mark_busy(connection)
         if address:
@@ -60,21 +61,21 @@ class ConnectionRegistry:
                 del self._count_by_address[address]
 
     def mark_busy(self, connection: TrackedConnection) -> None:
-        """A whole head is there: it no longer waits."""
+        """Call when a complete head is received: the connection cannot be evicted."""
         self._idle_new.pop(connection, None)
         self._idle_served.pop(connection, None)
 
     def mark_idle(self, connection: TrackedConnection) -> None:
-        """A request was answered: it waits for the next."""
+        """Call when a response was sent: the connection is idle until the next request."""
         if connection in self._addresses:
             self.mark_busy(connection)
             self._idle_served[connection] = None
 
     def _evict_idle(self) -> bool:
-        waiting = self._idle_new or self._idle_served
-        if not waiting:
+        idle = self._idle_new or self._idle_served
+        if not idle:
             return False
-        guest = next(iter(waiting))
-        self.remove(guest)
-        guest.evict()
+        connection = next(iter(idle))
+        self.remove(connection)
+        connection.evict()
         return True

@@ -1,11 +1,11 @@
-"""What a client has a limited time for."""
+"""A restartable timeout, for what a client must do in a limited time."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class Timeout:
-    """`seconds` from when it is set. It keeps nothing of its owner, which would be a cycle for the collector."""
+    """A timeout of `seconds` from `start`. It keeps no reference to its owner, which would be a reference cycle."""
 
     __slots__ = ("_loop", "_seconds", "_timer")
 
@@ -16,15 +16,15 @@ class Timeout:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it is set."""
+        """Whether the timeout is running."""
         return self._timer is not None
 
     def start(self, on_timeout: Callable[[], None]) -> None:
-        """Call `missed` unless it is forgotten in time. It is not pending."""
+        """Call `on_timeout` after `seconds`, unless cancelled before. Must not be pending."""
         self._timer = self._loop.call_later(self._seconds, self._on_timer, on_timeout)
 
     def cancel(self) -> None:
-        """It was met, or no longer matters."""
+        """Stop the timeout, if it is running."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,5 +1,7 @@
-"""One module per kind of channel: a message as its platform takes it (`request`), and what its answer means (`judge`).
+"""One module per kind of channel: `build_request` converts a message into the platform's format, `interpret_reply` the
+response into an outcome.
 
-Both are pure, bytes and values in, values out. Texts are cut to the limits of the platform and escaped for it, so that
-nothing that people typed becomes a link, a mention or a header. `send` is the one place that meets the network.
+Both are pure: values and bytes in, values and bytes out. Texts are truncated to the platform's limits and escaped for
+it, so that nothing that people typed becomes a link, a mention or a header. Only `transports.send` and `email.send` use
+the network.
 """

@@ -1,8 +1,8 @@
-"""Slack-compatible chats: a card of blocks, by an incoming webhook or by a bot.
+"""Slack-compatible chats: a card of blocks, sent by an incoming webhook or by a bot.
 
 Limits: header 150 characters, section 3 000, ten fields of 2 000, label of a button 75, text 4 000
-(api.slack.com/reference/block-kit/blocks). Of mrkdwn `&`, `<` and `>` are escaped, which leaves no links and mentions.
-Platforms that know no blocks (Mattermost) show the text, as Markdown: its mentions and links are broken up.
+(api.slack.com/reference/block-kit/blocks). In mrkdwn `&`, `<` and `>` are escaped, which prevents links and mentions.
+Platforms without blocks (Mattermost) show the text as Markdown: its mentions and links are broken up.
 """
 
 import re
@@ -25,15 +25,15 @@ MAX_TEXT: Final = 4_000
 MAX_HEADER: Final = 150
 MAX_SECTION: Final = 3_000
 MAX_FIELD: Final = 2_000
-MAX_FIELDS: Final = 10  # of a section
+MAX_FIELDS: Final = 10  # per section
 MAX_FIELD_SECTIONS: Final = 4
 _MAX_FACT_NAME: Final = 100
 _MARKDOWN_TRIGGERS: Final = re.compile(
     r"[@#~\]]|:(?=\S)|www(?=\.)", re.IGNORECASE
-)  # what mentions and links of Markdown need
+)  # what Markdown mentions and links need
 _ZERO_WIDTH_SPACE: Final = "\u200b"
 
-# What the platform answers a bot with a 200; anything else that is not ok is no fault that passes.
+# Errors in a 200 response to a bot that are transient; all others are permanent.
 _TRANSIENT_ERRORS: Final = frozenset(
     {"ratelimited", "service_unavailable", "internal_error", "fatal_error", "request_timeout"}
 )
@@ -57,7 +57,7 @@ class _BotResponse(msgspec.Struct):
 
 
 def build_request(config: ChatAConfig, outgoing: OutgoingMessage, api_url: str) -> HttpRequest:
-    """`api_url`: of the platform, for bots."""
+    """`api_url`: base URL of the platform's API, for bots."""
     body = card(outgoing.message)
     headers = {"Content-Type": "application/json; charset=utf-8"}
     if config.webhook_url is not UNSET:
@@ -68,23 +68,23 @@ def build_request(config: ChatAConfig, outgoing: OutgoingMessage, api_url: str) 
 
 
 def interpret_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> AttemptOutcome:
-    """A bot is answered 200 whatever happened; the body tells."""
+    """A bot always gets a 200; the body has the result."""
     outcome = from_reply(reply, now)
     if not outcome.ok or config.webhook_url is not UNSET:
         return outcome
     try:
-        answer = msgspec.json.decode(reply.body, type=_BotResponse)
+        response = msgspec.json.decode(reply.body, type=_BotResponse)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return AttemptOutcome(False, "The platform's answer cannot be understood.")
-    if answer.ok:
+    if response.ok:
         return outcome
-    if answer.error in _TRANSIENT_ERRORS:
+    if response.error in _TRANSIENT_ERRORS:
         return AttemptOutcome(False, "The platform cannot take it now.")
-    return AttemptOutcome(False, _ERROR_DETAILS.get(answer.error, "The platform refuses it."), permanent=True)
+    return AttemptOutcome(False, _ERROR_DETAILS.get(response.error, "The platform refuses it."), permanent=True)
 
 
 def card(message: Message) -> dict[str, Any]:
-    """`text` is what notifications show, `blocks` what the channel does."""
+    """`text` is shown in notifications, `blocks` in the channel."""
     header = {"type": "header", "text": {"type": "plain_text", "text": truncate(one_line(message.title), MAX_HEADER)}}
     blocks: list[dict[str, Any]] = [header]
     if message.text:
@@ -100,12 +100,12 @@ def card(message: Message) -> dict[str, Any]:
 
 
 def escape_mrkdwn(text: str) -> str:
-    """Text that makes no link and no mention."""
+    """Escape the text so that it makes no link and no mention."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def neutralize_markdown(text: str) -> str:
-    """The same to look at, and no mention and no link in Markdown."""
+    """The text with zero-width spaces: it looks the same, but makes no mention and no link in Markdown."""
     return _MARKDOWN_TRIGGERS.sub(rf"\g<0>{_ZERO_WIDTH_SPACE}", text)
 
 

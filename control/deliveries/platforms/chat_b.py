@@ -1,7 +1,7 @@
-"""Discord-compatible chats: an embed, by the URL of a webhook.
+"""Discord-compatible chats: an embed, sent to a webhook URL.
 
-Limits: content 2 000 characters; of an embed the title 256, description 4 096, 25 fields of 256 and 1 024, and 6 000 in
-all (discord.com/developers/docs/resources/message). No mention is permitted, whatever a text says.
+Limits: content 2 000 characters; per embed title 256, description 4 096, 25 fields of 256 and 1 024, 6 000 in total
+(discord.com/developers/docs/resources/message). No mention is permitted, whatever a text contains.
 """
 
 import math
@@ -41,7 +41,7 @@ class _RateLimitBody(msgspec.Struct):
 
 
 def build_request(config: ChatBConfig, outgoing: OutgoingMessage) -> HttpRequest:
-    """The title is also the content, which is what notifications show."""
+    """The title is also the content, which notifications show."""
     message = outgoing.message
     body = {
         "content": truncate(escape_markdown(one_line(message.title)), MAX_CONTENT),
@@ -52,7 +52,7 @@ def build_request(config: ChatBConfig, outgoing: OutgoingMessage) -> HttpRequest
 
 
 def interpret_reply(_config: ChatBConfig, reply: HttpReply, now: datetime) -> AttemptOutcome:
-    """A 429 tells the wait in its body, more exactly than in its header."""
+    """The body of a 429 has a more exact wait than its header."""
     outcome = from_reply(reply, now)
     if reply.status != _TOO_MANY_REQUESTS:
         return outcome
@@ -65,29 +65,29 @@ def interpret_reply(_config: ChatBConfig, reply: HttpReply, now: datetime) -> At
 
 
 def embed(message: Message) -> dict[str, Any]:
-    """Within the limit of all its texts together: what does not fit any more is left out from the end."""
-    made: dict[str, Any] = {
+    """The embed within MAX_EMBED characters in total: facts that do not fit are omitted from the end."""
+    body: dict[str, Any] = {
         "title": truncate(escape_markdown(one_line(message.title)), MAX_TITLE),
         "color": _RESOLVED_COLOR if message.resolved else _COLORS[message.severity],
         "fields": [],
     }
     if message.text:
-        made["description"] = truncate(escape_markdown(message.text), MAX_DESCRIPTION)
+        body["description"] = truncate(escape_markdown(message.text), MAX_DESCRIPTION)
     if message.link is not None:
-        made["url"] = message.link
-    left = MAX_EMBED - len(made["title"]) - len(made.get("description", ""))
+        body["url"] = message.link
+    remaining = MAX_EMBED - len(body["title"]) - len(body.get("description", ""))
     for fact in message.facts[:MAX_FIELDS]:
         name, value = (
             truncate(escape_markdown(one_line(fact.name)), MAX_NAME) or "-",
             truncate(escape_markdown(fact.value), MAX_VALUE) or "-",
         )
-        left -= len(name) + len(value)
-        if left < 0:
+        remaining -= len(name) + len(value)
+        if remaining < 0:
             break
-        made["fields"].append({"name": name, "value": value, "inline": len(value) <= 40})
-    return made
+        body["fields"].append({"name": name, "value": value, "inline": len(value) <= 40})
+    return body
 
 
 def escape_markdown(text: str) -> str:
-    """Text without formatting of its own."""
+    """Escape the text's Markdown."""
     return _MARKUP.sub(r"\\\1", text)

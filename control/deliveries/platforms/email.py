@@ -1,7 +1,7 @@
-"""E-mail: plain text and HTML, to every recipient of the channel in one message, by the operator's SMTP server.
+"""E-mail: plain text and HTML, in one message to all recipients of the channel, sent by the operator's SMTP server.
 
-`Message-ID` holds the id of the delivery, the same over all attempts, and all that is about one subject is a thread.
-Who has it gets it no more when it is tried again for those whom the server put off (`recipients`).
+`Message-ID` contains the id of the delivery, the same in every attempt; all messages of a subject form a thread. A
+retry goes only to recipients that the server deferred (`recipients`).
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from control.outbound.mail_server import MailServer
 
 MAX_SUBJECT: Final = 200
 MAX_TEXT: Final = 20_000
-RESPONSE_TIMEOUT_S: Final = 10.0  # for each answer of the server
-TOTAL_TIMEOUT_S: Final = 17.0  # from the look-up of its name to its yes
+RESPONSE_TIMEOUT_S: Final = 10.0  # for each response of the server
+TOTAL_TIMEOUT_S: Final = 17.0  # from the DNS look-up to the server's acceptance
 QUIT_TIMEOUT_S: Final = 2.0
-_POLICY: Final = SMTP.clone(cte_type="7bit")  # whatever the server can take
+_POLICY: Final = SMTP.clone(cte_type="7bit")  # works with every server
 _OWN_HEADERS: Final = ("From", "To", "Subject", "Date", "Message-ID", "References", "Auto-Submitted")
 _EXPECTED_HEADERS: Final = sorted((*_OWN_HEADERS, "Content-Type", "MIME-Version"))
 
@@ -38,8 +38,8 @@ _EXPECTED_HEADERS: Final = sorted((*_OWN_HEADERS, "Content-Type", "MIME-Version"
 async def send(
     config: EmailConfig, outgoing: OutgoingMessage, egress: Egress, server: MailServer | None
 ) -> AttemptOutcome:
-    """Through the guarded way out. A recipient or a message that is refused with 5yz is so for good, 4yz is not.
-    Whatever else the mail server says is between it and its operator, and no fault of the channel.
+    """Send through the guarded egress. A 5yz for a recipient or the message is permanent, a 4yz is not. All other
+    errors of the mail server concern its operator, and are no fault of the channel.
     """
     if server is None:
         return _service_fault("No SMTP server is configured.")
@@ -54,37 +54,39 @@ async def send(
         refused = await _send(mail, recipients.pending, egress, server)
     except EgressError as failure:
         return _service_fault(f"The mail server was not reached: {failure.detail}")
-    except (aiosmtplib.SMTPException, OSError) as error:  # TimeoutError among the latter
+    except (aiosmtplib.SMTPException, OSError) as error:  # OSError includes TimeoutError
         return _failure_outcome(error)
     return recipients.with_results(refused).outcome()
 
 
 def compose(config: EmailConfig, outgoing: OutgoingMessage, sender: str) -> EmailMessage:
-    """The message; headers are folded and encoded by the standard library."""
-    message, made = outgoing.message, EmailMessage(policy=_POLICY)
+    """The e-mail; the standard library folds and encodes the headers."""
+    message, mail = outgoing.message, EmailMessage(policy=_POLICY)
     domain = sender.rpartition("@")[2]
-    made["From"] = f"Sluice <{sender}>"
-    made["To"] = ", ".join(config.to)
-    made["Subject"] = truncate(break_encoded_words(one_line(message.title)), MAX_SUBJECT)
-    made["Date"] = format_datetime(outgoing.created_at)
-    made["Message-ID"] = f"<{outgoing.id}@{domain}>"
-    made["References"] = f"<{message.subject}@{domain}>"
-    made["Auto-Submitted"] = "auto-generated"
-    made.set_content(plain_body(message))
-    made.add_alternative(html_body(message), subtype="html")
-    return made
+    mail["From"] = f"Sluice <{sender}>"
+    mail["To"] = ", ".join(config.to)
+    mail["Subject"] = truncate(break_encoded_words(one_line(message.title)), MAX_SUBJECT)
+    mail["Date"] = format_datetime(outgoing.created_at)
+    mail["Message-ID"] = f"<{outgoing.id}@{domain}>"
+    mail["References"] = f"<{message.subject}@{domain}>"
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content(plain_body(message))
+    mail.add_alternative(html_body(message), subtype="html")
+    return mail
 
 
 def break_encoded_words(text: str) -> str:
-    """Without encoded words (RFC 2047): the standard library decodes them, and writes line breaks that were in them."""
+    """Break encoded words (RFC 2047): the standard library decodes them, and would write the line breaks that they
+    contain.
+    """
     return text.replace("=?", "= ?")
 
 
 def to_bytes(mail: EmailMessage) -> bytes:
-    """As it is sent. ValueError unless it has each of our headers once, and no other."""
+    """The e-mail as sent. ValueError unless it has each of the expected headers once, and no other."""
     try:
         raw = mail.as_bytes()
-    except MessageError as error:  # some versions of the standard library look themselves
+    except MessageError as error:  # some versions of the standard library check headers themselves
         raise ValueError("a header cannot be written") from error
     if sorted(message_from_bytes(raw).keys()) != _EXPECTED_HEADERS:
         raise ValueError("there are headers that are not ours")
@@ -92,7 +94,7 @@ def to_bytes(mail: EmailMessage) -> bytes:
 
 
 def plain_body(message: Message) -> str:
-    """For those who read text."""
+    """The plain-text part."""
     width = max((len(one_line(fact.name)) for fact in message.facts), default=0)
     facts = "\n".join(f"{one_line(fact.name) + ':':<{width + 1}} {fact.value}" for fact in message.facts)
     link = "" if message.link is None else f"{message.link_label}: {message.link}"
@@ -101,7 +103,7 @@ def plain_body(message: Message) -> str:
 
 
 def html_body(message: Message) -> str:
-    """For those who read HTML: inline styles alone, for that is what mail programs keep."""
+    """The HTML part: inline styles only, since mail programs drop other styles."""
     facts = "".join(
         f'<tr><td style="padding:2px 16px 2px 0;color:#555;vertical-align:top">{html.escape(one_line(fact.name))}</td>'
         f'<td style="padding:2px 0;white-space:pre-wrap">{html.escape(fact.value)}</td></tr>'
@@ -124,13 +126,13 @@ def html_body(message: Message) -> str:
 
 
 async def _send(mail: bytes, recipients: list[str], egress: Egress, server: MailServer) -> dict[str, int]:
-    """Whom the server refuses, with its codes. Raises Unreached, SMTPException, OSError."""
-    async with asyncio.timeout(TOTAL_TIMEOUT_S) as limit:
+    """Send the mail. Returns the refused recipients with their codes. Raises EgressError, SMTPException, OSError."""
+    async with asyncio.timeout(TOTAL_TIMEOUT_S) as timeout:
         client = _client(server, await egress.connect(server.host, server.port), egress.tls)
         try:
             await client.connect()
             refused, _ = await client.sendmail(server.sender, recipients, mail)
-            limit.reschedule(None)  # it is taken, whatever comes of the parting
+            timeout.reschedule(None)  # the mail is accepted, whether or not QUIT succeeds
             await _quit(client)
         except aiosmtplib.SMTPRecipientsRefused as error:
             return {one.recipient: one.code for one in error.recipients}
@@ -148,13 +150,15 @@ def _client(server: MailServer, connected: socket.socket, tls: ssl.SSLContext) -
         tls_context=tls,
         username=server.user,
         password=server.password,
-        local_hostname=server.sender.rpartition("@")[2],  # who greets; by default a look-up in DNS each time
+        local_hostname=server.sender.rpartition("@")[2],  # for EHLO; the default is a DNS look-up each time
         timeout=RESPONSE_TIMEOUT_S,
     )
 
 
 def _abort(client: aiosmtplib.SMTP) -> None:
-    """At once, and with the socket, which is the transport's by now: TLS would wait for the other end's goodbye."""
+    """Close at once, together with the socket, which the transport owns by now: TLS would wait for the peer's
+    close_notify.
+    """
     transport = client.transport
     client.close()
     if isinstance(transport, asyncio.WriteTransport):
@@ -162,7 +166,7 @@ def _abort(client: aiosmtplib.SMTP) -> None:
 
 
 async def _quit(client: aiosmtplib.SMTP) -> None:
-    """With the courtesy of a QUIT. The mail is taken by then, whatever comes of it."""
+    """Send QUIT. The mail is accepted by then, so errors are ignored."""
     try:
         async with asyncio.timeout(QUIT_TIMEOUT_S):
             await client.quit()
@@ -171,7 +175,7 @@ async def _quit(client: aiosmtplib.SMTP) -> None:
 
 
 def _failure_outcome(error: Exception) -> AttemptOutcome:
-    """Codes are shown, texts of the server are not."""
+    """Shows SMTP codes, but no text of the server."""
     if isinstance(error, aiosmtplib.SMTPResponseException) and error.code > 0:
         permanent = error.code >= MIN_PERMANENT_CODE
         detail = f"The mail server {'refuses it' if permanent else 'cannot take it now'} (SMTP {error.code})."
@@ -180,7 +184,10 @@ def _failure_outcome(error: Exception) -> AttemptOutcome:
         return _service_fault(detail)  # the connection, the password, the sender
     if isinstance(error, ssl.SSLCertVerificationError) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
         return _service_fault("The certificate of the mail server is not valid.")
-    if type(error) in (aiosmtplib.SMTPException, aiosmtplib.SMTPNotSupported):  # no STARTTLS, no AUTH that we know
+    if type(error) in (
+        aiosmtplib.SMTPException,
+        aiosmtplib.SMTPNotSupported,
+    ):  # no STARTTLS, or no AUTH method that we support
         return _service_fault("The mail server does not offer what it takes to sign in.")
     if isinstance(error, TimeoutError):
         return _service_fault("The mail server did not answer in time.")
@@ -188,5 +195,5 @@ def _failure_outcome(error: Exception) -> AttemptOutcome:
 
 
 def _service_fault(detail: str) -> AttemptOutcome:
-    """The operator has to see to it, and can."""
+    """A fault that the operator has to fix."""
     return AttemptOutcome(False, detail, service_fault=True)

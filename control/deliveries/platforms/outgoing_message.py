@@ -1,4 +1,4 @@
-"""What every kind is given, and cutting texts to length."""
+"""What every platform adapter gets, and helpers that truncate texts."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,8 +11,8 @@ _ELLIPSIS: Final = "…"
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """A message on its way: the id of its delivery (the same over all attempts), when it came to be, now, which of
-    several recipients need it no more (as `Outcome.taken` said), and whose it is.
+    """A message to send: the id of its delivery (the same in every attempt), when it was created, the current time, the
+    marks of recipients that need no further attempt (`AttemptOutcome.recipient_progress`), and its organization.
     """
 
     id: str
@@ -25,7 +25,7 @@ class OutgoingMessage:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What is posted."""
+    """The URL, body and headers of a POST."""
 
     url: str
     body: bytes
@@ -33,10 +33,10 @@ class HttpRequest:
 
 
 def truncate(text: str, length: int) -> str:
-    """At most `length` characters; what was cut ends with an ellipsis."""
+    """At most `length` characters; a truncated text ends with an ellipsis."""
     return text if len(text) <= length else text[: length - len(_ELLIPSIS)].rstrip() + _ELLIPSIS
 
 
 def one_line(text: str) -> str:
-    """Without line breaks and other control characters."""
+    """The text without line breaks and other control characters."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())

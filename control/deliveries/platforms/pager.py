@@ -1,7 +1,7 @@
-"""PagerDuty Events v2: an incident for what a person has to see to, resolved when it is over.
+"""PagerDuty Events v2: an incident that needs a person's attention, resolved when its subject is.
 
-Limits: summary 1 024 characters, deduplication key 255, 512 KB in all (developer.pagerduty.com/docs/events-api-v2).
-It answers 202 for a yes, 400 for a no for good, 429 and 5xx for a not now.
+Limits: summary 1 024 characters, deduplication key 255, 512 KB in total (developer.pagerduty.com/docs/events-api-v2).
+The API responds with 202 on success, 400 for a permanent error, 429 and 5xx for a transient one.
 """
 
 from typing import Any, Final
@@ -20,7 +20,7 @@ SOURCE: Final = "sluice"
 
 
 def build_request(config: PagerConfig, outgoing: OutgoingMessage, url: str) -> HttpRequest:
-    """What is about the same subject is about the same incident."""
+    """Messages of the same subject belong to the same incident."""
     message = outgoing.message
     body: dict[str, Any] = {
         "routing_key": config.routing_key,

@@ -1,6 +1,6 @@
-"""Of several recipients of one delivery, who has it and who is refused for good: remembered from attempt to attempt.
+"""Tracks the recipients of one delivery over its attempts: who has received it, and who is refused for good.
 
-Addresses are secrets of the channel, so marks are kept in their place, which are different in each delivery.
+Addresses are secrets of the channel, so marks are stored instead; an address has another mark in each delivery.
 """
 
 import hashlib
@@ -10,13 +10,13 @@ from typing import Final
 
 from control.deliveries.outcome import AttemptOutcome
 
-MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on
-_MARK_LENGTH: Final = 16  # characters; with its sign, of 20 recipients, they fit `taken` of the delivery
+MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on are permanent
+_MARK_LENGTH: Final = 16  # characters; the marks of 20 recipients, with their signs, fit `deliveries.taken`
 
 
 @dataclass(frozen=True, slots=True)
 class Recipients:
-    """`all` as the config has them; `codes`: what was said to those who are put off."""
+    """`addresses` in the order of the config; `codes`: SMTP codes of the recipients refused in the last attempt."""
 
     delivery_id: str
     addresses: Sequence[str]
@@ -26,25 +26,25 @@ class Recipients:
 
     @classmethod
     def restore(cls, delivery_id: str, addresses: Sequence[str], recipient_progress: str) -> "Recipients":
-        """`taken` as an outcome before this attempt had it; what it has of others than `addresses` is forgotten."""
+        """Restore from an earlier outcome's `recipient_progress`; marks of others than `addresses` are ignored."""
         marks = set(recipient_progress.split())
-        having = frozenset(one for one in addresses if "+" + _mark(delivery_id, one) in marks)
+        delivered = frozenset(one for one in addresses if "+" + _mark(delivery_id, one) in marks)
         refused = frozenset(one for one in addresses if "-" + _mark(delivery_id, one) in marks)
-        return cls(delivery_id, addresses, having, refused)
+        return cls(delivery_id, addresses, delivered, refused)
 
     @property
     def pending(self) -> list[str]:
-        """Who is still to get it."""
+        """Recipients that have neither received it nor been refused for good."""
         return [one for one in self.addresses if one not in self.delivered | self.refused]
 
     def with_results(self, codes: Mapping[str, int]) -> "Recipients":
-        """After an attempt for those left, of whom these were refused."""
-        having = self.delivered | frozenset(one for one in self.pending if one not in codes)
+        """After an attempt for the pending recipients, of which `codes` were refused."""
+        delivered = self.delivered | frozenset(one for one in self.pending if one not in codes)
         refused = self.refused | frozenset(one for one, code in codes.items() if code >= MIN_PERMANENT_CODE)
-        return replace(self, delivered=having, refused=refused, codes=tuple(codes.values()))
+        return replace(self, delivered=delivered, refused=refused, codes=tuple(codes.values()))
 
     def outcome(self) -> AttemptOutcome:
-        """Of all attempts so far."""
+        """The outcome of all attempts so far."""
         code = f" (SMTP {min(self.codes)})" if self.codes else ""
         some = f"Delivered to {len(self.delivered)} of {len(self.addresses)} recipients"
         if self.pending:

@@ -1,7 +1,7 @@
-"""Teams: an Adaptive Card for the URL of a workflow.
+"""Teams: an Adaptive Card, sent to the URL of a workflow.
 
-Limits: 28 KB in all (learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors); Adaptive Cards 1.4. Text
-blocks know some Markdown, which is escaped.
+Limits: 28 KB in total (learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors); Adaptive Cards 1.4. Text
+blocks support some Markdown, which is escaped.
 """
 
 import re
@@ -28,7 +28,7 @@ _MARKUP: Final = re.compile(r"([\\`*_~>#\[\]()<|-])")
 
 
 def build_request(config: TeamsConfig, outgoing: OutgoingMessage) -> HttpRequest:
-    """Shortened further where texts of many bytes would be too much for the platform."""
+    """Texts are shortened further if the body exceeds MAX_BYTES."""
     body = msgspec.json.encode(envelope(outgoing.message))
     for shrink in (4, 16):
         if len(body) > MAX_BYTES:
@@ -37,7 +37,7 @@ def build_request(config: TeamsConfig, outgoing: OutgoingMessage) -> HttpRequest
 
 
 def envelope(message: Message, shrink: int = 1) -> dict[str, Any]:
-    """A message with one card; texts are cut to their limits divided by `shrink`."""
+    """A message with one card; texts are truncated to their limits divided by `shrink`."""
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -80,5 +80,5 @@ def _open_url_action(link: str, label: str) -> dict[str, Any]:
 
 
 def escape_markdown(text: str) -> str:
-    """Text without formatting of its own."""
+    """Escape the text's Markdown."""
     return _MARKUP.sub(r"\\\1", text)

@@ -1,4 +1,4 @@
-"""A message out of the door, whatever its channel's kind: the one place of deliveries that meets the network."""
+"""Sends a message to a channel of any kind, over the network."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from control.outbound.mail_server import MailServer
 
 @dataclass(frozen=True, slots=True)
 class Transports:
-    """Out of the process: the guarded client for what tenants name, one for the mail server, and the platforms."""
+    """The guarded client for tenants' URLs, one for the mail server, the mail server, and the platforms' base URLs."""
 
     egress: Egress
     mail_egress: Egress
@@ -33,24 +33,26 @@ class _HttpPlatform(NamedTuple):
 
 
 async def send(kind: Kind, config: Config, outgoing: OutgoingMessage, transports: Transports) -> AttemptOutcome:
-    """One attempt. It ends within the limits of `control.outbound.egress` and raises nothing for what the other end
-    does.
+    """Make one attempt. It ends within the limits of `control.outbound.egress` and raises nothing for errors of the
+    receiver.
     """
     if isinstance(config, EmailConfig):
         return await email.send(config, outgoing, transports.mail_egress, transports.mail)
     outcome = await _post(_HTTP_PLATFORMS[kind], config, outgoing, transports)
     if kind is Kind.PAGER and outgoing.message.passing and outcome.ok:
-        over = msgspec.structs.replace(outgoing.message, resolved=True)
-        return await _post(_HTTP_PLATFORMS[kind], config, replace(outgoing, message=over), transports)
+        resolved = msgspec.structs.replace(outgoing.message, resolved=True)
+        return await _post(_HTTP_PLATFORMS[kind], config, replace(outgoing, message=resolved), transports)
     return outcome
 
 
 async def _post(
     platform: _HttpPlatform, config: Config, outgoing: OutgoingMessage, transports: Transports
 ) -> AttemptOutcome:
-    made = platform.build_request(config, outgoing, transports)
+    http_request = platform.build_request(config, outgoing, transports)
     try:
-        reply = await transports.egress.post(made.url, made.body, made.headers, account=outgoing.org_id)
+        reply = await transports.egress.post(
+            http_request.url, http_request.body, http_request.headers, account=outgoing.org_id
+        )
     except EgressError as failure:
         return from_failure(failure)
     return platform.interpret_reply(config, reply, datetime.now(UTC))
@@ -63,15 +65,21 @@ def _interpret_status(_config: Any, reply: HttpReply, now: datetime) -> AttemptO
 _HTTP_PLATFORMS: Final[Mapping[Kind, _HttpPlatform]] = MappingProxyType(
     {
         Kind.CHAT_A: _HttpPlatform(
-            lambda config, told, ways: chat_a.build_request(config, told, ways.chat_a_api), chat_a.interpret_reply
+            lambda config, outgoing, transports: chat_a.build_request(config, outgoing, transports.chat_a_api),
+            chat_a.interpret_reply,
         ),
         Kind.CHAT_B: _HttpPlatform(
-            lambda config, told, _ways: chat_b.build_request(config, told), chat_b.interpret_reply
+            lambda config, outgoing, _transports: chat_b.build_request(config, outgoing), chat_b.interpret_reply
         ),
-        Kind.WEBHOOK: _HttpPlatform(lambda config, told, _ways: webhook.build_request(config, told), _interpret_status),
+        Kind.WEBHOOK: _HttpPlatform(
+            lambda config, outgoing, _transports: webhook.build_request(config, outgoing), _interpret_status
+        ),
         Kind.PAGER: _HttpPlatform(
-            lambda config, told, ways: pager.build_request(config, told, ways.pager_url), _interpret_status
+            lambda config, outgoing, transports: pager.build_request(config, outgoing, transports.pager_url),
+            _interpret_status,
         ),
-        Kind.TEAMS: _HttpPlatform(lambda config, told, _ways: teams.build_request(config, told), _interpret_status),
+        Kind.TEAMS: _HttpPlatform(
+            lambda config, outgoing, _transports: teams.build_request(config, outgoing), _interpret_status
+        ),
     }
 )

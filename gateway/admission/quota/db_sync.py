@@ -1,9 +1,9 @@
-"""Exchange with the record, the table `quota_usage`.
+"""Synchronizes accounts with the record, the table `quota_usage`.
 
-Every item is told once. A transaction whose end is unknown (the answer to its commit was lost) may have told it, so it
-is not told again. Nor is what could not be told within TELL_WITHIN_S: soon after, somebody who counts what the
-telemetry store has may count it. Both are left to that count (`recounting`): the record may have too few items for a
-while, and has none twice.
+Every item is written once. A transaction with an unknown outcome (the response to its commit was lost) may have written
+it, so it is not written again. Nor are items that could not be written within MAX_WRITE_DELAY_S: soon after, a recount
+of the telemetry store may include them. Both are left to the recount (`recount`): the record may have too few items for
+a while, and has none twice.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from chassis.db.database import Database, DatabaseUnavailable
 from gateway.admission.quota.accounts import Account, Accounts
 from gateway.admission.quota.metrics import QuotaMetrics
 
-LOOK_UP_TIMEOUT_S: Final = 0.5  # what the first request of an organization waits at most
-UNLIMITED_INTERVAL_S: Final = 60.0  # how often usage is told that no quota depends on
-MAX_WRITE_DELAY_S: Final = 200.0  # of an item's being accepted
-ACCOUNTS_PER_TRANSACTION: Final = 200  # accounts in a transaction, which has the turn to write
+LOOK_UP_TIMEOUT_S: Final = 0.5  # how long the first request of an organization waits at most
+UNLIMITED_INTERVAL_S: Final = 60.0  # between writes for an organization without a quota
+MAX_WRITE_DELAY_S: Final = 200.0  # after an item is accepted
+ACCOUNTS_PER_TRANSACTION: Final = 200  # a transaction blocks other writers
 
 
 class DatabaseSync:
-    """Tells what was accepted here, learns what others have told."""
+    """Writes the usage of this process to the record, and reads that of all processes."""
 
     def __init__(
         self,
@@ -41,41 +41,41 @@ class DatabaseSync:
         self._lookups: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def look_up(self, account: Account) -> None:
-        """What the record has, for the first request of an account; those that come meanwhile share the answer. Without
-        one in time they go on, and a later round brings it.
+        """Read the record for the first request of an account; concurrent requests share the read. After
+        LOOK_UP_TIMEOUT_S they continue without it, and a later `sync` reads it. Raises nothing.
         """
         key = (account.org_id, account.month.name)
-        looking = self._lookups.get(key)
-        if looking is None:
-            looking = self._lookups[key] = asyncio.get_running_loop().create_task(self._look_up(account))
-            looking.add_done_callback(lambda _: self._lookups.pop(key, None))
-        await asyncio.wait((looking,), timeout=LOOK_UP_TIMEOUT_S)
+        lookup = self._lookups.get(key)
+        if lookup is None:
+            lookup = self._lookups[key] = asyncio.get_running_loop().create_task(self._look_up(account))
+            lookup.add_done_callback(lambda _: self._lookups.pop(key, None))
+        await asyncio.wait((lookup,), timeout=LOOK_UP_TIMEOUT_S)
         account.is_looked_up = True
 
     async def sync(self) -> None:
-        """Tell, and learn of those organizations that somebody asked about."""
+        """Write new usage, and read the record of organizations whose requests needed it."""
         now_s = self._clock()
-        telling, asking = list[Account](), list[Account]()
+        to_write, to_read = list[Account](), list[Account]()
         for account in self._accounts.all():
             if account.unrecorded and now_s - account.unrecorded_since >= MAX_WRITE_DELAY_S:
                 self._defer_to_recount(account, account.recordable, now_s)
             if account.recordable and self._is_due(account, now_s):
-                telling.append(account)
+                to_write.append(account)
             elif account.needs_refresh:
-                asking.append(account)
+                to_read.append(account)
         try:
-            await self._write_all(telling)
-            for _, group in groupby(sorted(asking, key=_month), key=_month):
+            await self._write_all(to_write)
+            for _, group in groupby(sorted(to_read, key=_month), key=_month):
                 await self._read(list(group))
         except DatabaseUnavailable:
             self._metrics.failures.labels("database").inc()
 
     async def close(self) -> None:
-        """Tell what is left."""
-        looking = list(self._lookups.values())
-        for task in looking:
+        """Write the remaining usage."""
+        lookups = list(self._lookups.values())
+        for task in lookups:
             task.cancel()
-        await asyncio.gather(*looking, return_exceptions=True)
+        await asyncio.gather(*lookups, return_exceptions=True)
         try:
             await self._write_all([one for one in self._accounts.all() if one.recordable])
         except DatabaseUnavailable:
@@ -100,23 +100,23 @@ class DatabaseSync:
 
     async def _write(self, accounts: Sequence[Account]) -> None:
         now_s = self._clock()
-        told = [(account, account.recordable) for account in accounts]
+        written = [(account, account.recordable) for account in accounts]
         totals: list[int] = []
         try:
             async with self._database.write() as connection:
-                for account, items in told:
+                for account, items in written:
                     totals.append(await add_usage(connection, account.month.name, account.org_id, items))
-        except BaseException:  # of a cancellation as well
-            if len(totals) == len(told):  # it was the commit: whether it happened is unknown
-                for account, items in told:
+        except BaseException:  # also a cancellation
+            if len(totals) == len(written):  # the commit failed: its outcome is unknown
+                for account, items in written:
                     self._defer_to_recount(account, items, now_s)
             raise
-        for (account, items), total in zip(told, totals, strict=True):
+        for (account, items), total in zip(written, totals, strict=True):
             account.needs_refresh = False
             account.record(total, items, now_s)
 
     async def _read(self, accounts: Sequence[Account]) -> None:
-        """Of accounts of one month."""
+        """Read the totals of accounts, all of one month."""
         for account in accounts:
             account.needs_refresh = False
         async with self._database.read() as connection:

@@ -1,10 +1,10 @@
-"""What there is to see of quotas."""
+"""Prometheus metrics of quotas."""
 
 from prometheus_client import CollectorRegistry, Counter
 
 
 class QuotaMetrics:
-    """What happens when the stores are away; without labels of organizations."""
+    """Failures of synchronization and their effect; without labels of organizations."""
 
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.failures = Counter(

@@ -1,4 +1,4 @@
-"""The two questions that a request asks."""
+"""The two quota checks of a request: before its body is read, and once its items are known."""
 
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -21,18 +21,18 @@ class QuotaExceeded(ApiError):
 
 
 class Quota:
-    """Of every organization, by what is known of its account."""
+    """Checks requests against the quota of their organization, by the usage that its account knows."""
 
     def __init__(
         self, accounts: Accounts, look_up: Callable[[Account], Awaitable[None]], clock: Callable[[], int]
     ) -> None:
-        """`look_up` finds out what the record has, for an account that is new here; it does not raise."""
+        """`look_up` reads the record for an account that is new in this process; it must not raise."""
         self._accounts = accounts
         self._look_up = look_up
         self._clock = clock
 
     async def admit(self, request: web.Request) -> None:
-        """QuotaExceeded when nothing is left; the body is not to be read then, and the connection is closed."""
+        """Raises QuotaExceeded when nothing is left; then the body is not read, and the connection is closed."""
         project = request[PROJECT]
         if not project.monthly_items:
             return
@@ -44,8 +44,8 @@ class Quota:
             self._refuse(request, account, "It is used up.", close=True)
 
     def reserve(self, request: web.Request, items: int) -> "Reservation":
-        """To be held while the request is taken: so many items count if that succeeds. QuotaExceeded when they do not
-        fit any more; then none of the request is taken.
+        """A reservation to hold while the request is taken; its items count if that succeeds. Raises QuotaExceeded when
+        they do not fit; then no item of the request is taken.
         """
         project = request[PROJECT]
         account = self._accounts.get(project.org_id)
@@ -67,7 +67,7 @@ class Quota:
 
 
 class Reservation:
-    """Items of one request: reserved inside the `with` block, accepted when it ends well, else given back."""
+    """Items of one request: reserved inside the `with` block, accepted when it succeeds, released when it raises."""
 
     __slots__ = ("_account", "_clock", "_items")
 

@@ -1,9 +1,10 @@
-"""What the telemetry store has of the month: the accepted items of `ingest_outcomes`, to which the record is raised.
+"""Recounts the month in the telemetry store, and raises the record to the accepted items of `ingest_outcomes`.
 
-Raised, never lowered: the count is of no more than what was accepted. Its rows come after the items, by hours while the
-telemetry store is away; they expire after the retention, of which a month may have more days; and the items of the last
-SETTLED_S are left out of it, for they may be told to the record still and would count twice. What it is there for: a
-process that was killed before it had told of its last second, a record that was away or was put back from a backup.
+The record is raised, never lowered, because the count has at most what was accepted: its rows lag behind the items, by
+hours while the telemetry store is unavailable; they expire after the retention, which may be shorter than a month; and
+the items of the last RECOUNT_LAG_S are excluded, because they may still be written to the record and would count twice.
+The recount repairs the record after a process was killed before it wrote its last second, after the database was
+unavailable, and after it was restored from a backup.
 """
 
 import time
@@ -18,7 +19,7 @@ from gateway.admission.quota.accounts import Account, Accounts
 from gateway.admission.quota.db_sync import MAX_WRITE_DELAY_S
 from gateway.admission.quota.metrics import QuotaMetrics
 
-POLL_INTERVAL_S: Final = 5.0  # between two looks at whose turn it is
+POLL_INTERVAL_S: Final = 5.0  # between two checks which accounts are due
 RECOUNT_INTERVAL: Final = timedelta(minutes=15)  # for each organization, by one of all processes
 RECOUNT_LAG_S: Final = MAX_WRITE_DELAY_S + 100.0
 PROJECTS_PER_QUERY: Final = 1_000  # in one statement
@@ -32,7 +33,7 @@ _COUNT_SQL: Final = (
 
 
 class OutcomeReader(Protocol):
-    """What is needed of the telemetry store."""
+    """The operations of the telemetry store that a recount uses. They raise StoreError."""
 
     async def query(
         self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
@@ -40,7 +41,7 @@ class OutcomeReader(Protocol):
 
 
 class Recounter:
-    """Counts the month of organizations that have a quota and a key in use here."""
+    """Recounts the month of organizations that have a quota and a key in use in this process."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class Recounter:
         self._clock = clock
 
     async def recount_due(self) -> None:
-        """Those whose turn it is, unless another process has it."""
+        """Recount the accounts that are due, unless another process has claimed the recount."""
         now_s = self._clock()
         due = [one for one in self._accounts.all() if one.has_quota and one.recount_at <= now_s < one.month.ends]
         for account in due:

@@ -1,7 +1,7 @@
-"""Exchange with Redis, where processes see what each other accepted before the record has it.
+"""Synchronizes accounts through Redis, where processes see each other's usage before the record has it.
 
-A counter for each organization and month, which each process adds to. It is raised to what the record is known to have,
-so that one that was lost, or is new, begins there.
+There is one counter for each organization and month, which each process adds to. It is raised to the known total of the
+record, so that a new or lost counter starts there.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ ACCOUNTS_PER_CALL: Final = 100  # accounts in a call
 KEY_RETENTION_S: Final = 86_400  # after the end of the month
 KEY_PREFIX: Final = "sluice:quota"
 
-# KEYS: counters. ARGV, for each of them: what to add, what it has at least, when it expires. Returns what they have.
+# KEYS: counters. ARGV, for each of them: increment, minimum, expiry (seconds since 1970). Returns the totals.
 _ADD: Final = Script(
     """
 local totals = {}
@@ -36,7 +36,7 @@ return totals
 
 
 class RedisSync:
-    """Tells Redis what was accepted here, and learns what all have told it."""
+    """Adds the usage of this process to Redis, and reads that of all processes."""
 
     def __init__(self, accounts: Accounts, redis: Redis, metrics: QuotaMetrics) -> None:
         self._accounts = accounts
@@ -44,23 +44,23 @@ class RedisSync:
         self._metrics = metrics
 
     async def sync(self) -> None:
-        """Exchange all that have news, and those that somebody asked about."""
+        """Synchronize accounts with new usage, and those with a quota whose requests needed the usage."""
         due = [one for one in self._accounts.all() if one.unshared or (one.has_quota and one.needs_refresh)]
         for start in range(0, len(due), ACCOUNTS_PER_CALL):
             await self._exchange(due[start : start + ACCOUNTS_PER_CALL])
 
     async def _exchange(self, accounts: Sequence[Account]) -> None:
-        told = [(account, account.unshared) for account in accounts]
+        increments = [(account, account.unshared) for account in accounts]
         keys = [f"{KEY_PREFIX}:{account.org_id}:{account.month.name}" for account in accounts]
         arguments = [
             argument
-            for account, items in told
+            for account, items in increments
             for argument in (items, account.recorded, account.month.ends + KEY_RETENTION_S)
         ]
         try:
             totals = await self._redis.run(_ADD, keys, arguments)
-        except RedisUnavailable:  # it may have been told: what it lacks it gets from the record
+        except RedisUnavailable:  # it may have added them; if not, the record makes up for it
             self._metrics.failures.labels("redis").inc()
             totals = [account.shared for account in accounts]
-        for (account, items), total in zip(told, totals, strict=True):
+        for (account, items), total in zip(increments, totals, strict=True):
             account.share(int(total), items)

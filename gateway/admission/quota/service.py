@@ -1,4 +1,4 @@
-"""Everything that quotas need, put together."""
+"""Assembles quotas: the checks, and the background tasks that synchronize them."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from gateway.admission.quota.quota import Quota
 from gateway.admission.quota.recount import POLL_INTERVAL_S, OutcomeReader, Recounter
 from gateway.admission.quota.redis_sync import SYNC_INTERVAL_S, RedisSync
 
-CLOSE_S: Final = 3.0  # of an exchange that is under way
+CLOSE_S: Final = 3.0  # for a synchronization in progress, on shutdown
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaService:
-    """What requests ask, and the exchanges behind it."""
+    """The checks of requests (`quota`), and the synchronization of accounts with the stores."""
 
     quota: Quota
     database_sync: DatabaseSync
@@ -41,34 +41,34 @@ class QuotaService:
         clock: Callable[[], int],
         log: structlog.stdlib.BoundLogger,
     ) -> Self:
-        """Over stores that are started and closed by others. `clock` gives nanoseconds since 1970."""
+        """Build it over stores that the caller starts and closes. `clock` gives nanoseconds since 1970."""
 
         def seconds() -> float:
             return clock() / NANOS_PER_SECOND
 
         metrics = QuotaMetrics(registry)
         accounts = Accounts(clock, has_redis=redis is not None)
-        recorder = DatabaseSync(accounts, database, metrics, seconds)
+        database_sync = DatabaseSync(accounts, database, metrics, seconds)
         recounter = Recounter(accounts, database, reader, metrics, seconds)
 
-        def repeated(work: Callable[[], Awaitable[None]], every_s: float) -> PeriodicTask:
+        def periodic(work: Callable[[], Awaitable[None]], every_s: float) -> PeriodicTask:
             return PeriodicTask(work, every_s, log, "quotas were not exchanged", close_timeout_s=CLOSE_S)
 
-        rounds = [repeated(recorder.sync, sync_s), repeated(recounter.recount_due, POLL_INTERVAL_S)]
-        sharer = None if redis is None else RedisSync(accounts, redis, metrics)
-        if sharer is not None:
-            rounds.append(repeated(sharer.sync, min(SYNC_INTERVAL_S, sync_s)))
-        return cls(Quota(accounts, recorder.look_up, clock), recorder, sharer, tuple(rounds))
+        periodic_tasks = [periodic(database_sync.sync, sync_s), periodic(recounter.recount_due, POLL_INTERVAL_S)]
+        redis_sync = None if redis is None else RedisSync(accounts, redis, metrics)
+        if redis_sync is not None:
+            periodic_tasks.append(periodic(redis_sync.sync, min(SYNC_INTERVAL_S, sync_s)))
+        return cls(Quota(accounts, database_sync.look_up, clock), database_sync, redis_sync, tuple(periodic_tasks))
 
     def start(self) -> None:
-        """Begin to exchange."""
-        for each in self.periodic_tasks:
-            each.start()
+        """Start synchronizing."""
+        for task in self.periodic_tasks:
+            task.start()
 
     async def close(self) -> None:
-        """Once no request is under way: stop, and tell what is left."""
-        for each in self.periodic_tasks:
-            await each.close()
+        """Stop, and write the remaining usage. To be called when no request is in flight."""
+        for task in self.periodic_tasks:
+            await task.close()
         if self.redis_sync is not None:
             await self.redis_sync.sync()
         await self.database_sync.close()

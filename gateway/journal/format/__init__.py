@@ -1,1 +1,1 @@
-"""The format of the journal's files: pure functions between bytes and values. `docs/journal.md` is normative."""
+"""The journal's file format: pure functions between bytes and values. `docs/journal.md` is normative."""

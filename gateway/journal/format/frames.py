@@ -1,11 +1,11 @@
-"""The format of the journal's files, version 1: bytes <-> values. `docs/journal.md` is normative.
+"""Files and frames of the journal, format version 1: bytes <-> values. `docs/journal.md` is normative.
 
-Numbers are little-endian. A file is a header of one page (4 KiB), then frames; those that were synced together are a
-group, and a group begins on a page of its own. A frame is a header of 64 bytes and a payload, padded with zeros to a
-multiple of 8.
+Numbers are little-endian. A file is a header of one page (4 KiB), then frames. Frames that are synced together are a
+group; a group begins on a page boundary. A frame is a header of 64 bytes and a payload, padded with zeros to a multiple
+of 8.
 
-Checksums begin with the salt of the file, which nobody outside knows: bytes of a request that look like a frame are
-none, also when the frame around them is damaged.
+Checksums are seeded with the salt of the file, which is secret: bytes of a request that look like a frame do not pass
+for one, even if the frame around them is damaged.
 """
 
 import secrets
@@ -38,7 +38,7 @@ CLEAN: Final = 21
 STATE: Final = 22
 
 FLAG_SLOW: Final = 1
-FRAME_HEADER_BYTES: Final = 64  # of a frame's header
+FRAME_HEADER_BYTES: Final = 64
 MAX_PAYLOAD: Final = 2**32 - 1
 MAX_SEQUENCE: Final = 2**64 - 1
 
@@ -58,23 +58,23 @@ _ENCODING_NAMES: Final = {number: name for name, number in _ENCODINGS.items()}
 
 
 class FileHeader(NamedTuple):
-    """The first bytes of a file."""
+    """The header of a segment or ledger."""
 
     kind: int
-    first: int  # sequence; every one in the file is as large
+    first: int  # no sequence in the file is lower
     created_ns: int
     salt: bytes  # 8 bytes
     version: int = VERSION
-    start: int = PAGE  # where the first frame is
+    start: int = PAGE  # offset of the first frame
 
 
 class FrameHeader(NamedTuple):
-    """A frame without its payload. What a kind has no use for is 0."""
+    """The header of a frame. Fields that a kind does not use are 0."""
 
     kind: int
-    length: int  # of the payload, bytes
+    length: int  # of the payload, in bytes
     sequence: int
-    group: int  # the first sequence of its group: all before it were on disk when this was written
+    group: int  # the first sequence of its group: all lower ones were on disk when the group was written
     project_id: int
     received_ns: int
     accepted: int
@@ -83,36 +83,36 @@ class FrameHeader(NamedTuple):
     media: int
     encoding: int
     flags: int
-    crc: int  # of the header; that of the payload continues it
+    crc: int  # of the salt and the header; the checksum of the payload continues it
 
     @property
     def size(self) -> int:
-        """Bytes of the whole frame."""
+        """Bytes of the frame, including padding."""
         return frame_size(self.length)
 
 
 def new_salt() -> bytes:
-    """A salt for a new journal."""
+    """8 random bytes for the files of a new journal."""
     return secrets.token_bytes(8)
 
 
 def checksum_seed(salt: bytes) -> int:
-    """What the checksums of a file begin with."""
+    """The initial value of all frame checksums in a file with this salt."""
     return crc32c(salt)
 
 
 def frame_size(length: int) -> int:
-    """Bytes of a frame with a payload of `length` bytes."""
+    """Bytes of a frame with a payload of `length` bytes, including padding."""
     return FRAME_HEADER_BYTES + length + (-length % 8)
 
 
 def align_to_page(offset: int) -> int:
-    """`offset`, or the next multiple of a page."""
+    """`offset` rounded up to a multiple of `PAGE`."""
     return offset + (-offset % PAGE)
 
 
 def pack_file_header(header: FileHeader) -> bytes:
-    """The header of a new file: a page, with two copies, for without its salt no frame can be told."""
+    """The header of a new file: one page with two copies, because no frame can be recognized without the salt."""
     kind, first, created_ns, salt, version, start = header
     fields = _FILE.pack(FILE_MAGIC, version, start, kind, 0, first, created_ns, salt, b"")
     copy = (fields + _CRC.pack(crc32c(fields))).ljust(PAGE // 2, b"\0")
@@ -120,7 +120,7 @@ def pack_file_header(header: FileHeader) -> bytes:
 
 
 def read_file_header(page: bytes) -> FileHeader | None:
-    """The header of a file, whatever its version; None when these bytes are none, or both copies are damaged."""
+    """The header of a file of any version; None if the page is not a header, or both copies are damaged."""
     return _read_file_header(page, 0) or _read_file_header(page, PAGE // 2)
 
 
@@ -134,7 +134,7 @@ def _read_file_header(page: bytes, at: int) -> FileHeader | None:
 
 
 def pack_request_header(seed: int, request: JournaledRequest, sequence: int, group: int, policy_id: int) -> bytes:
-    """The header of a request's frame."""
+    """The header of a REQUEST frame, with both checksums. The body follows it, padded to a multiple of 8."""
     body = request.body
     fields = _FRAME.pack(
         FRAME_MAGIC,
@@ -156,14 +156,14 @@ def pack_request_header(seed: int, request: JournaledRequest, sequence: int, gro
 
 
 def pack_frame(seed: int, kind: int, payload: bytes, *, sequence: int = 0, group: int = 0, policy_id: int = 0) -> bytes:
-    """A whole frame of another kind than REQUEST, padded."""
+    """A complete frame of any kind but REQUEST, padded."""
     fields = _FRAME.pack(FRAME_MAGIC, len(payload), kind, 0, 0, 0, 0, sequence, group, 0, 0, policy_id, 0)
     crc = crc32c(fields, seed)
     return b"".join((fields, _CRCS.pack(crc, crc32c(payload, crc)), payload, bytes(-len(payload) % 8)))
 
 
 def read_frame_header(buffer: bytes | memoryview, offset: int, seed: int) -> FrameHeader | None:
-    """The header of a frame at `offset`; None when there is none, or a damaged one."""
+    """The header of the frame at `offset`; None if there is none, or its checksum is wrong."""
     if len(buffer) < offset + FRAME_HEADER_BYTES or buffer[offset : offset + 4] != FRAME_MAGIC:
         return None
     crc = _CRC.unpack_from(buffer, offset + _FRAME_FIELDS_BYTES)[0]
@@ -178,19 +178,19 @@ def read_frame_header(buffer: bytes | memoryview, offset: int, seed: int) -> Fra
 
 
 def is_payload_intact(buffer: bytes | memoryview, offset: int, head: FrameHeader) -> bool:
-    """Whether the payload of the frame at `offset` is what was written. All of it must be in `buffer`."""
+    """Whether the checksum of the payload at `offset` is correct. `buffer` must contain the entire payload."""
     start = offset + FRAME_HEADER_BYTES
     stored = _CRC.unpack_from(buffer, offset + _FRAME_FIELDS_BYTES + 4)[0]
     return bool(stored == crc32c(buffer[start : start + head.length], head.crc))
 
 
 def decode_signal(head: FrameHeader) -> Signal | None:
-    """The signal of a request; None when this version does not know it."""
+    """The signal of a request; None if this version does not define it."""
     return _SIGNAL_NAMES.get(head.signal)
 
 
 def decode_request(head: FrameHeader, body: bytes, policy: Policy) -> JournaledRequest | None:
-    """The request of a whole frame; None when this version does not know what the header says."""
+    """The request of an intact frame; None if its signal, media type or encoding is not defined in this version."""
     signal, media = _SIGNAL_NAMES.get(head.signal), _MEDIA_NAMES.get(head.media)
     encoding = _ENCODING_NAMES.get(head.encoding)
     if signal is None or media is None or encoding is None:
@@ -201,12 +201,12 @@ def decode_request(head: FrameHeader, body: bytes, policy: Policy) -> JournaledR
     )
 
 
-# Fields of a policy that version 1 began without: 0, as in all policies before, they are not written.
+# Fields of a policy that were added later in version 1. A value of 0, which all earlier policies have, is not written.
 _OMITTED_IF_ZERO: Final = frozenset(("max_resource_bytes", "max_scope_bytes", "max_repeated_bytes"))
 
 
 def pack_policy(policy: Policy) -> tuple[int, bytes]:
-    """The id of a policy, which is made of its content, and its JSON."""
+    """The id of a policy, the CRC-32C of its JSON, and the JSON."""
     fields = msgspec.structs.asdict(policy)
     payload = msgspec.json.encode(
         {name: fields[name] for name in fields if fields[name] or name not in _OMITTED_IF_ZERO}
@@ -215,7 +215,7 @@ def pack_policy(policy: Policy) -> tuple[int, bytes]:
 
 
 def read_policy(payload: bytes) -> Policy | None:
-    """A policy from its JSON; None when it is none. Unknown fields are left out, missing ones have their default."""
+    """A policy from its JSON; None if that is invalid. Unknown fields are ignored, missing ones have their default."""
     try:
         return msgspec.json.decode(payload, type=Policy)
     except msgspec.MsgspecError:

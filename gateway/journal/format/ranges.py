@@ -1,4 +1,4 @@
-"""Sets of sequences as merged ranges: what is finished is nearly always one range with a few holes at its end."""
+"""Sets of sequences as merged ranges. Finished sequences are nearly always one range with a few holes at its end."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from gateway.journal.interface import Range
 
 
 class RangeSet:
-    """A set of integers. Ranges that touch are one; operations take time in the number of ranges, not of integers."""
+    """A set of integers. Adjacent ranges are merged; the cost of operations depends on the number of ranges."""
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
         self._firsts: list[int] = []
@@ -26,17 +26,17 @@ class RangeSet:
         return at >= 0 and value <= self._lasts[at]
 
     def add(self, first: int, last: int) -> None:
-        """Put the integers from `first` to `last` in."""
+        """Add the integers from `first` to `last`."""
         if last < first:
             return
-        low = bisect_left(self._lasts, first - 1)  # the first range that touches
-        high = bisect_right(self._firsts, last + 1)  # behind the last one that does
+        low = bisect_left(self._lasts, first - 1)  # the first range that overlaps or is adjacent
+        high = bisect_right(self._firsts, last + 1)  # one past the last such range
         if low < high:
             first, last = min(first, self._firsts[low]), max(last, self._lasts[high - 1])
         self._firsts[low:high], self._lasts[low:high] = [first], [last]
 
     def discard(self, first: int, last: int) -> None:
-        """Take the integers from `first` to `last` out."""
+        """Remove the integers from `first` to `last`."""
         low = bisect_left(self._lasts, first)
         high = bisect_right(self._firsts, last)
         if last < first or low >= high:
@@ -47,17 +47,17 @@ class RangeSet:
         self._lasts[low:high] = [part[1] for part in rest]
 
     def covers(self, first: int, last: int) -> bool:
-        """Whether all integers from `first` to `last` are in; so also when there are none."""
+        """Whether the set has all integers from `first` to `last`; true for an empty range."""
         at = bisect_right(self._firsts, first) - 1
         return last < first or (at >= 0 and last <= self._lasts[at])
 
     def overlaps(self, first: int, last: int) -> bool:
-        """Whether any of the integers from `first` to `last` is in."""
+        """Whether the set has any integer from `first` to `last`."""
         at = bisect_left(self._lasts, first)
         return first <= last and at < len(self._firsts) and self._firsts[at] <= last
 
     def holes(self, first: int, last: int) -> Iterator[Range]:
-        """What of `first` to `last` is not in, as ranges in order."""
+        """The integers from `first` to `last` that are not in the set, as ascending ranges."""
         at = bisect_left(self._lasts, first)
         while first <= last:
             if at == len(self._firsts) or self._firsts[at] > last:
@@ -69,18 +69,18 @@ class RangeSet:
             at += 1
 
     def intersection(self, first: int, last: int) -> Iterator[Range]:
-        """What of `first` to `last` is in, as ranges in order."""
+        """The integers from `first` to `last` that are in the set, as ascending ranges."""
         at = bisect_left(self._lasts, first)
         while at < len(self._firsts) and self._firsts[at] <= last:
             yield max(first, self._firsts[at]), min(last, self._lasts[at])
             at += 1
 
     def next_missing(self, value: int) -> int:
-        """`value`, or the next integer after it that is not in."""
+        """The lowest integer from `value` on that is not in the set."""
         at = bisect_right(self._firsts, value) - 1
         return self._lasts[at] + 1 if at >= 0 and value <= self._lasts[at] else value
 
     def last_missing(self, value: int) -> int:
-        """`value`, or the next integer before it that is not in."""
+        """The highest integer up to `value` that is not in the set."""
         at = bisect_right(self._firsts, value) - 1
         return self._firsts[at] - 1 if at >= 0 and value <= self._lasts[at] else value

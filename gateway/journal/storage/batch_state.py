@@ -1,17 +1,18 @@
-"""What is begun, finished and held. It changes by records only, when they are written and when they are read again, so
-that a start comes to the state that the process before it had.
+"""The state of batches: begun, finished, retained. Only records change it (`BatchState.apply`), both when they are
+written and when they are replayed, so a start reaches the state of the previous process.
 
-A record that cannot be read any more is as if it had never been. What follows then:
+An unreadable record is treated as if it had never existed. Consequences, by record:
 
-    Begin     if its batch is finished, nothing: Finish has the ranges too. Else its requests are offered as new; what
-              had been stored of them is stored twice, for the tokens are others
-    Finish    the batch is made again under its tokens, and found to be there
-    Split     the batch is made again under its tokens, without what its parts finished
-    Skip      what was damaged is found to be damaged again. A refused request stays away: its bytes are cut off before
-              it is refused
-    Sealed    the segment is read from end to end
-    State     what was finished when the ledger was made, and is in a segment that is still held, is stored twice
-    Clean     the end counts as a crash
+    BeginRecord           none if its batch is finished: FinishRecord has the ranges too. Otherwise its requests are
+                          read as new, under other tokens: what had been stored of them is stored twice
+    FinishRecord          the batch is rebuilt under its tokens, and found to be stored
+    SplitRecord           the batch is rebuilt under its tokens, without what its parts finished
+    SkipRecord            damage is found again. A refused request does not come back: its bytes were cut off before
+                          it was refused
+    SealRecord            the segment is read from end to end
+    StateRecord           what was finished when the ledger was created, and whose segment still exists, is stored
+                          twice
+    CleanShutdownRecord   the end counts as a crash
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,31 +35,31 @@ from gateway.journal.format.ledger_records import (
 from gateway.journal.format.ranges import RangeSet
 from gateway.journal.interface import Batch, Range
 
-MAX_RANGES_PER_STATE: Final = 1_000  # in one record, so that damage to one is not damage to all
+MAX_RANGES_PER_STATE: Final = 1_000  # bounds a record, so that damage to one does not lose all ranges
 
 
 class RetainedBatch(NamedTuple):
-    """A finished batch, with its rows."""
+    """A finished batch whose requests are still on disk, with its rows per table and day."""
 
     batch: Batch
     finished_ms: int
 
 
 class BatchState:
-    """Of one journal."""
+    """The state of one journal, built from its ledger records."""
 
     def __init__(self) -> None:
-        self.finished = RangeSet()  # stored, set aside, or never there
-        self.in_batches = RangeSet()  # in a batch that is begun
+        self.finished = RangeSet()  # stored, quarantined, or skipped
+        self.in_batches = RangeSet()  # in a begun batch
         self.begun: dict[int, Batch] = {}
         self.retained: dict[int, RetainedBatch] = {}
         self.sealed: dict[int, SealRecord] = {}  # by first sequence
-        self.next_sequence = 1  # larger than any sequence that is mentioned
-        self.clean_at = 0  # `Clean.next` while that is the last record
-        self.checked = False  # `Clean.checked`, likewise
+        self.next_sequence = 1  # higher than every sequence that occurred
+        self.clean_at = 0  # `CleanShutdownRecord.next` while that is the last record; else 0
+        self.checked = False  # `CleanShutdownRecord.checked`, likewise
 
     def apply(self, record: Record) -> None:
-        """Change as a record says."""
+        """Apply a record to the state."""
         self.clean_at, self.checked = 0, False
         match record:
             case BeginRecord():
@@ -83,12 +84,12 @@ class BatchState:
                 self.observe(record.next - 1)
 
     def snapshot(self) -> Iterator[Record]:
-        """Records that lead here from nothing."""
+        """Records that rebuild this state from an empty one."""
         ranges = list(self.finished)
         for at in range(0, max(len(ranges), 1), MAX_RANGES_PER_STATE):
             yield StateRecord(tuple(ranges[at : at + MAX_RANGES_PER_STATE]), self.next_sequence)
-        for held in self.retained.values():
-            yield finish_record(held.batch, held.batch.rows, held.finished_ms)
+        for retained in self.retained.values():
+            yield finish_record(retained.batch, retained.batch.rows, retained.finished_ms)
         for batch in self.begun.values():
             yield begin_record(batch)
         yield from self.sealed.values()
@@ -96,21 +97,21 @@ class BatchState:
             yield CleanShutdownRecord(self.clean_at, self.checked)
 
     def available(self, first: int, last: int) -> Iterator[Range]:
-        """What of `first` to `last` is neither finished nor in a batch."""
+        """Ranges within `first` to `last` that are neither finished nor in a batch."""
         for hole in self.finished.holes(first, last):
             yield from self.in_batches.holes(*hole)
 
     def readable(self, batch: Batch) -> Iterator[Range]:
-        """What of a batch is not known to be damaged. Nothing of one that is neither begun nor held."""
-        held = self.retained.get(batch.batch_id)
-        if held is not None:
-            yield from held.batch.ranges
+        """Ranges of a batch that are not known to be damaged. A finished batch that is no longer retained has none."""
+        retained = self.retained.get(batch.batch_id)
+        if retained is not None:
+            yield from retained.batch.ranges
         else:
             for first, last in batch.ranges:
                 yield from self.finished.holes(first, last)
 
     def last_available(self, first: int, last: int) -> int | None:
-        """The last sequence of them."""
+        """The last available sequence from `first` to `last`; None if there is none."""
         while last >= first:
             before = self.finished.last_missing(self.in_batches.last_missing(last))
             if before == last:
@@ -119,38 +120,40 @@ class BatchState:
         return None
 
     def drop_segment(self, first: int, last: int) -> None:
-        """A segment is gone: batches that had requests in it are held no more."""
+        """Remove a segment; batches with requests in it are no longer retained."""
         self.sealed.pop(first, None)
-        gone = [
-            key for key, held in self.retained.items() if any(a <= last and first <= b for a, b in held.batch.ranges)
+        dropped = [
+            batch_id
+            for batch_id, retained in self.retained.items()
+            if any(a <= last and first <= b for a, b in retained.batch.ranges)
         ]
-        for key in gone:
-            del self.retained[key]
+        for batch_id in dropped:
+            del self.retained[batch_id]
 
     def expire(self, before_ms: int) -> None:
-        """Batches that were finished before are held no more."""
-        for key in [key for key, held in self.retained.items() if held.finished_ms < before_ms]:
-            del self.retained[key]
+        """Drop retained batches that were finished before `before_ms`."""
+        for batch_id in [batch_id for batch_id, retained in self.retained.items() if retained.finished_ms < before_ms]:
+            del self.retained[batch_id]
 
     def reconcile(self, segments: Sequence[Range]) -> None:
-        """After all records are read: begun batches have what is in `segments` and not finished. Where all records
-        could be read, that is what they had.
+        """After the replay: reduce begun batches to what is in `segments` and not finished. If all records were
+        readable, this changes nothing.
         """
-        there = RangeSet(segments)
+        existing = RangeSet(segments)
         for batch in list(self.begun.values()):
             self._remove_begun(batch.batch_id)
-            missing = [hole for first, last in batch.ranges for hole in there.holes(first, last)]
+            missing = [hole for first, last in batch.ranges for hole in existing.holes(first, last)]
             kept = RangeSet(batch.ranges)
             for first, last in missing:
                 kept.discard(first, last)
             self._begin(begin_record(batch._replace(ranges=tuple(kept))))
 
     def observe(self, sequence: int) -> None:
-        """A sequence was used."""
+        """Raise `next_sequence` above a sequence that is used."""
         self.next_sequence = max(self.next_sequence, sequence + 1)
 
     def finished_ms(self, first: int, last: int) -> int:
-        """When the last batch of a segment was finished, as far as that is known; 0."""
+        """When the last retained batch with requests from `first` to `last` was finished; 0 if unknown."""
         times = (
             h.finished_ms for h in self.retained.values() if any(a <= last and first <= b for a, b in h.batch.ranges)
         )
@@ -181,16 +184,16 @@ class BatchState:
             self.in_batches.discard(first, last)
 
     def _exclude(self, ranges: Sequence[Range]) -> None:
-        """Batches do not have these any more; one that had no others is gone."""
-        for key, batch in list(self.begun.items()):
+        """Remove ranges from all batches, and drop batches that have no others."""
+        for batch_id, batch in list(self.begun.items()):
             if (rest := _subtract(batch.ranges, ranges)) != batch.ranges:
-                self._remove_begun(key)
+                self._remove_begun(batch_id)
                 self._begin(begin_record(batch._replace(ranges=rest)))
-        for key, held in list(self.retained.items()):
-            if rest := _subtract(held.batch.ranges, ranges):
-                self.retained[key] = held._replace(batch=held.batch._replace(ranges=rest))
+        for batch_id, retained in list(self.retained.items()):
+            if rest := _subtract(retained.batch.ranges, ranges):
+                self.retained[batch_id] = retained._replace(batch=retained.batch._replace(ranges=rest))
             else:
-                del self.retained[key]
+                del self.retained[batch_id]
 
     def _mark_finished(self, ranges: Iterable[Range]) -> None:
         for first, last in ranges:
@@ -199,7 +202,7 @@ class BatchState:
 
 
 def _subtract(ranges: Sequence[Range], others: Sequence[Range]) -> tuple[Range, ...]:
-    left = RangeSet(ranges)
+    remaining = RangeSet(ranges)
     for first, last in others:
-        left.discard(first, last)
-    return tuple(left)
+        remaining.discard(first, last)
+    return tuple(remaining)

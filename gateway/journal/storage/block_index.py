@@ -1,5 +1,5 @@
-"""Where the requests of a segment are, about: what is finished, or in the other lane, is passed over unread, and those
-of a batch are found again, at 33 bytes of memory for a quarter of a megabyte.
+"""A sparse index of the requests in a segment. Readers skip blocks that are finished or of the other lane, and find
+the requests of a batch. It takes 33 bytes of memory per block of 256 KiB.
 """
 
 from array import array
@@ -17,15 +17,15 @@ class SegmentBlock(NamedTuple):
 
     first: int
     last: int
-    start: int  # offsets
+    start: int  # offsets in the segment
     end: int
-    received_s: int  # when the first of them was received, since 1970
+    received_s: int  # receive time of the first of them, seconds since 1970
     lanes: int  # FRESH, SLOW or both
-    items: int  # accepted ones of the requests that were whole when they were counted
+    items: int  # accepted items of the requests that were intact when they were indexed
 
 
 class BlockIndex:
-    """Of one segment. A block ends when it is large, or a second old."""
+    """The index of one segment. A new block begins after 256 KiB, or with a new second of the receive time."""
 
     def __init__(self) -> None:
         self._firsts = array("Q")
@@ -33,14 +33,14 @@ class BlockIndex:
         self._seconds = array("Q")
         self._lanes = array("B")
         self._items = array("Q")
-        self._full_at = -1  # the next block begins there
+        self._full_at = -1  # offset at which the next block begins
         self._second = -1
 
     def __len__(self) -> int:
         return len(self._firsts)
 
     def add(self, sequence: int, offset: int, received_ns: int, items: int, *, slow: bool) -> None:
-        """The next request of the segment."""
+        """Add the next request of the segment."""
         second = received_ns // _SECOND_NS
         if offset >= self._full_at or second != self._second:
             self._firsts.append(sequence)
@@ -53,11 +53,11 @@ class BlockIndex:
         self._items[-1] += items
 
     def find(self, sequence: int) -> int:
-        """The number of the block that has this sequence, or would have it."""
+        """The number of the block that has a sequence, or would have it."""
         return max(bisect_right(self._firsts, sequence) - 1, 0)
 
     def get(self, number: int, last: int, end: int) -> SegmentBlock:
-        """A block. `last`, `end`: of the segment, and so of its last block."""
+        """The block with this number. `last`, `end`: of the segment, for its last block."""
         if number + 1 < len(self._firsts):
             last, end = self._firsts[number + 1] - 1, self._starts[number + 1]
         return SegmentBlock(

@@ -1,4 +1,4 @@
-"""What the parts of a journal are built with."""
+"""The dependencies of a journal, passed to its parts."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from gateway.journal.storage.files import Files
 
 
 class JournalContext(NamedTuple):
-    """What a journal is given. `clock` gives nanoseconds since 1970, `monotonic` seconds."""
+    """Dependencies of a journal. `clock` returns nanoseconds since 1970, `monotonic` seconds."""
 
     files: Files
     limits: JournalLimits

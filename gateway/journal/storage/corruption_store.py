@@ -1,4 +1,4 @@
-"""What cannot be read is kept: copies of damaged bytes, with a file beside each that says where they were."""
+"""Keeps damaged bytes: copies of them, each with a `.json` file that says where they were."""
 
 import contextlib
 import datetime as dt
@@ -19,20 +19,20 @@ _COPY_CHUNK_BYTES: Final = 8 * 2**20
 
 
 class DamageNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of damaged bytes."""
+    """The note beside damaged bytes."""
 
-    journal: str  # the directory that the segment was in
+    journal: str  # name of the directory of the segment
     segment: str
-    start: int  # offsets in it
+    start: int  # offsets in the segment
     end: int
-    sequences: tuple[Range, ...]  # of requests that are lost
-    project_id: int | None = None  # of the first of them, if its header could be read
-    found: str  # when, RFC 3339
-    moved: bool = False  # the whole segment, for these bytes could not be copied out of it
+    sequences: tuple[Range, ...]  # of lost requests
+    project_id: int | None = None  # of the first lost request, if its header is readable
+    found: str  # time of discovery, RFC 3339
+    moved: bool = False  # the entire segment was moved, because these bytes could not be copied
 
 
 class CorruptionStore:
-    """The directory of damaged bytes, which all journals share."""
+    """The directory `damaged/`, which all journals share."""
 
     def __init__(self, files: Files, directory: Path, clock: Callable[[], int]) -> None:
         self._files = files
@@ -40,13 +40,13 @@ class CorruptionStore:
         self._clock = clock
 
     def save_copy(self, segment: Segment, damage: Damage, sequences: tuple[Range, ...]) -> bool:
-        """Copy damaged bytes; whether all of them could be read. Raises OSError when they could not be written."""
-        unreadable = ReadErrorFlag()
+        """Copy damaged bytes; returns whether all of them were readable. Raises OSError if they cannot be written."""
+        error_flag = ReadErrorFlag()
         name = self._name(segment, f"{segment.first:020d}-{damage.start}")
         self._files.make_directory(self._directory)
         fd = self._files.open(segment.path)
         try:
-            read = build_reader(self._files, fd, unreadable)
+            read = build_reader(self._files, fd, error_flag)
             pieces = [
                 read(min(_COPY_CHUNK_BYTES, damage.end - offset), offset)
                 for offset in range(damage.start, damage.end, _COPY_CHUNK_BYTES)
@@ -55,21 +55,21 @@ class CorruptionStore:
             self._files.close(fd)
         self._write(f"{name}.bytes", pieces)
         self._write(f"{name}.json", [msgspec.json.encode(self._note(segment, damage, sequences))])
-        return not unreadable.is_set
+        return not error_flag.is_set
 
     def move_segment(self, segment: Segment) -> None:
-        """Put a whole segment here, instead of deleting it. Raises OSError."""
+        """Move an entire segment here instead of deleting it. Raises OSError."""
         self._files.make_directory(self._directory)
         name = self._name(segment, segment.path.name)
         note = self._note(segment, Damage(0, segment.length, segment.first, segment.last), ())
         self._write(f"{name}.json", [msgspec.json.encode(msgspec.structs.replace(note, moved=True))])
         try:
             self._files.rename(segment.path, self._directory / name)
-        except OSError:  # the next attempt has another name
+        except OSError:  # the next attempt uses another name
             with contextlib.suppress(OSError):
                 self._files.unlink(self._directory / f"{name}.json")
             raise
-        with contextlib.suppress(OSError):  # after a crash it is in one of the two places
+        with contextlib.suppress(OSError):  # after a crash the segment is in one of the two directories
             self._files.sync_directory(self._directory)
 
     def _name(self, segment: Segment, what: str) -> str:

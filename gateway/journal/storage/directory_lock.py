@@ -1,4 +1,4 @@
-"""Which process has which journal: directories with numbers, each with a file whose lock (flock) its process holds."""
+"""The lock of a journal: numbered directories, each with a file whose lock (flock) its process holds."""
 
 import contextlib
 from itertools import count
@@ -15,21 +15,22 @@ LOCK_FILE: Final = "lock"
 
 
 class DirectoryLock(NamedTuple):
-    """A journal that is ours until the descriptor is closed."""
+    """A journal that this process has locked until the descriptor is closed."""
 
     directory: Path
     fd: int
 
     @property
     def root(self) -> Path:
-        """The directory of all journals, of the quarantine and of what is damaged."""
+        """The directory that contains all journals, `quarantine/` and `damaged/`."""
         return self.directory.parent
 
 
 def lock_journal(files: Files, directory: Path) -> DirectoryLock:
-    """Take the journal in `directory`; or, if that is where journals are, the lowest number that nobody has.
+    """Lock the journal in `directory`; or, if that is the directory of all journals, the lowest number that no process
+    has locked.
 
-    Raises JournalTaken when somebody has it, and StartupError when there can be none.
+    Raises JournalLocked if another process has the journal, and StartupError if the directory cannot be used.
     """
     try:
         files.make_directory(directory)
@@ -41,10 +42,10 @@ def lock_journal(files: Files, directory: Path) -> DirectoryLock:
 
 
 def find_orphans(files: Files, root: Path) -> list[Path]:
-    """Journals that no process has."""
+    """The journals in `root` that no process has locked."""
     found = []
     for directory in list_journals(files, root):
-        with contextlib.suppress(OSError):  # somebody removes it at this moment
+        with contextlib.suppress(OSError):  # another process removes it at this moment
             fd = files.lock(directory / LOCK_FILE)
             if fd is not None:
                 files.close(fd)
@@ -53,7 +54,7 @@ def find_orphans(files: Files, root: Path) -> list[Path]:
 
 
 def list_journals(files: Files, root: Path) -> list[Path]:
-    """All journals."""
+    """The directories of all journals in `root`, by number."""
     try:
         names = files.list_directory(root)
     except FileNotFoundError:
@@ -73,11 +74,11 @@ def _lock_lowest_free(files: Files, root: Path) -> DirectoryLock:
         directory = root / str(number)
         files.make_directory(directory)
         _reject_foreign(files, directory)
-        with contextlib.suppress(FileNotFoundError):  # it was empty and is being removed: so the next one
+        with contextlib.suppress(FileNotFoundError):  # it was empty and is being removed: try the next number
             fd = files.lock(directory / LOCK_FILE)
             if fd is not None:
                 return DirectoryLock(directory, fd)
-    raise AssertionError  # numbers do not end
+    raise AssertionError  # count() is infinite
 
 
 def _reject_foreign(files: Files, directory: Path) -> None:

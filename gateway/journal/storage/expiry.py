@@ -1,8 +1,8 @@
-"""What was set aside, and what is damaged, is deleted when it is old.
+"""Deletes old files of `quarantine/` and `damaged/`.
 
-How old a file is, only clocks tell, and a clock may be wrong: one start in the year 2100 is not to delete everything.
-So a file is deleted when it was old at two looks, an hour apart by the clock that does not jump; and one whose
-time is before there was any is kept.
+The age of a file depends on the wall clock, which may be wrong: one start in the year 2100 must not delete everything.
+So a file is deleted only if it is old at two consecutive checks, an hour apart by the monotonic clock; and a file that
+is dated before 2020 is kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ _EARLIEST_MS: Final = 1_577_836_800_000  # 2020
 
 
 class Expiry:
-    """Of the directories that the journals in `root` share. `days` 0: nothing is ever old."""
+    """Expires files in the directories that the journals in `root` share. `days` 0: no file expires."""
 
     def __init__(
         self, files: Files, root: Path, days: int, clock: Callable[[], int], monotonic: Callable[[], float]
@@ -31,10 +31,10 @@ class Expiry:
         self._clock = clock
         self._monotonic = monotonic
         self._last_check = monotonic()
-        self._old_at_last_check: frozenset[Path] = frozenset()  # an hour ago
+        self._old_at_last_check: frozenset[Path] = frozenset()  # at least an hour ago
 
     def tick(self) -> None:
-        """Once a second or so. Raises OSError; then the next try is an hour later."""
+        """Called about once a second; checks once an hour. Raises OSError; the next attempt is an hour later."""
         now = self._monotonic()
         if not self._days or now - self._last_check < CHECK_INTERVAL_S:
             return
@@ -45,11 +45,13 @@ class Expiry:
             self._files.unlink(path)
 
     def _list_old(self, directory: Path) -> Sequence[Path]:
-        before = self._clock() // 10**6 - self._days * _MS_PER_DAY
+        cutoff_ms = self._clock() // 10**6 - self._days * _MS_PER_DAY
         paths = [
-            directory / name for name in self._list_directory(directory) if _name_timestamp_ms(name, before) < before
+            directory / name
+            for name in self._list_directory(directory)
+            if _name_timestamp_ms(name, cutoff_ms) < cutoff_ms
         ]
-        return [path for path in paths if _EARLIEST_MS <= self._stored_at_ms(path) < before]
+        return [path for path in paths if _EARLIEST_MS <= self._stored_at_ms(path) < cutoff_ms]
 
     def _list_directory(self, directory: Path) -> Sequence[str]:
         try:
@@ -58,21 +60,21 @@ class Expiry:
             return ()
 
     def _stored_at_ms(self, path: Path) -> int:
-        """When a file was put where it is. One of the quarantine is named after the time of its batch, which may have
-        been begun long before, or set aside and put back: the header of its segment tells.
+        """When a file was stored. The name of a file in quarantine has the time of its batch, which may have been begun
+        long before, or quarantined and requeued; so the header of its segment counts. Raises OSError.
         """
-        named = _name_timestamp_ms(path.name, 0)
+        name_ms = _name_timestamp_ms(path.name, 0)
         if path.parent.name != quarantine.QUARANTINE_DIRECTORY:
-            return named
+            return name_ms
         try:
             fd = self._files.open(path.with_name(path.name.removesuffix(NOTE_SUFFIX)))
         except FileNotFoundError:
-            return named
+            return name_ms
         try:
             header = load_file_header(self._files, fd)
         finally:
             self._files.close(fd)
-        return named if header is None else header.created_ns // 10**6
+        return name_ms if header is None else header.created_ns // 10**6
 
 
 def _name_timestamp_ms(name: str, unknown: int) -> int:

@@ -1,5 +1,5 @@
-"""The disk, as far as the journal uses it: each operation one call of the system, so that tests can put a disk of their
-own in its place that forgets what was not synced, is full, or fails.
+"""The file operations of the journal. Each is one system call, so that tests can substitute a disk that loses what was
+not synced, is full, or fails.
 
 All raise OSError. Descriptors are closed on exec; a process that forks must do so before it opens a journal.
 """
@@ -12,72 +12,72 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-TEMPORARY_SUFFIX: Final = ".tmp"  # end of the names of files that are not whole yet
+TEMPORARY_SUFFIX: Final = ".tmp"  # of the names of incomplete files
 _IOV_MAX: Final = 1024  # buffers of one call; POSIX guarantees 16, Linux has this
 _FILE_MODE: Final = 0o600
 _DIRECTORY_MODE: Final = 0o700
 
 
 class Files(Protocol):
-    """Operations on files. Paths are absolute."""
+    """File operations. Paths are absolute."""
 
     def create(self, path: Path) -> int:
-        """A new file, open for reading and writing; FileExistsError."""
+        """Create a file, open for reading and writing. Raises FileExistsError."""
 
     def open(self, path: Path, *, write: bool = False) -> int:
-        """A file that is there."""
+        """Open an existing file. Raises FileNotFoundError."""
 
     def allocate(self, fd: int, size: int) -> None:
-        """Make a file at least so large, with room on the disk for all of it."""
+        """Extend a file to at least `size` bytes and reserve disk space for all of them."""
 
     def write(self, fd: int, pieces: Sequence[bytes], offset: int) -> int:
-        """Write the beginning of `pieces`; how many bytes of them."""
+        """Write the beginning of `pieces`; returns the number of bytes written."""
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
-        """At most so many bytes; fewer at the end of the file."""
+        """Read at most `size` bytes; fewer at the end of the file."""
 
     def drop_page_cache(self, fd: int) -> None:
-        """What the system has of a file in memory is read from the disk the next time."""
+        """Drop the page cache of a file, so that the next read is from the disk."""
 
     def size(self, fd: int) -> int:
-        """Bytes of a file."""
+        """The size of a file in bytes."""
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut a file."""
+        """Set the size of a file."""
 
     def sync(self, fd: int) -> None:
-        """Returns when the contents and the size are on disk."""
+        """Sync the contents and the size of a file to disk."""
 
     def close(self, fd: int) -> None:
-        """Give a descriptor back."""
+        """Close a descriptor."""
 
     def rename(self, old: Path, new: Path) -> None:
         """Move a file or directory within a file system."""
 
     def unlink(self, path: Path) -> None:
-        """Remove a file; nothing when there is none."""
+        """Remove a file, if it exists."""
 
     def list_directory(self, directory: Path) -> list[str]:
-        """What is in a directory, sorted."""
+        """The names in a directory, sorted."""
 
     def make_directory(self, directory: Path) -> None:
-        """Make a directory for us alone, and those above it; on disk when it returns. Nothing when it is there."""
+        """Create a directory with mode 0700, and its parents, synced to disk; no effect if it exists."""
 
     def remove_directory(self, directory: Path) -> None:
         """Remove an empty directory."""
 
     def sync_directory(self, directory: Path) -> None:
-        """Returns when what was made, renamed and removed in it is on disk."""
+        """Sync what was created, renamed and removed in a directory to disk."""
 
     def free_bytes(self, directory: Path) -> int:
-        """Room on the disk for who is not root."""
+        """Free bytes of the disk for users other than root."""
 
     def lock(self, path: Path) -> int | None:
-        """A descriptor that holds the lock of this file, which is made if need be; None when somebody else holds it."""
+        """Create a file if needed and lock it (flock); the descriptor, or None if another process has the lock."""
 
 
 class RealFiles:
-    """The disk of this machine."""
+    """`Files` on the real file system."""
 
     def create(self, path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
@@ -110,7 +110,7 @@ class RealFiles:
         os.close(fd)
 
     def rename(self, old: Path, new: Path) -> None:
-        os.rename(old, new)  # noqa: PTH104 (the names are those of the calls)
+        os.rename(old, new)  # noqa: PTH104 (the methods are named after the system calls)
 
     def unlink(self, path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -137,8 +137,8 @@ class RealFiles:
             os.close(fd)
 
     def free_bytes(self, directory: Path) -> int:
-        found = os.statvfs(directory)
-        return found.f_bavail * found.f_frsize
+        stats = os.statvfs(directory)
+        return stats.f_bavail * stats.f_frsize
 
     def lock(self, path: Path) -> int | None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
@@ -148,25 +148,25 @@ class RealFiles:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return None
-            if not _is_same_file(fd, path):  # its directory was removed while we came
+            if not _is_same_file(fd, path):  # its directory was removed meanwhile
                 return None
             stack.pop_all()
             return fd
 
 
 def _is_same_file(fd: int, path: Path) -> bool:
-    """Whether the open file is the one that has this name."""
-    mine = os.fstat(fd)
+    """Whether `path` still names the open file."""
+    opened = os.fstat(fd)
     try:
-        there = path.stat(follow_symlinks=False)
+        named = path.stat(follow_symlinks=False)
     except FileNotFoundError:
         return False
-    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+    return (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
 
 
 def write_all(files: Files, fd: int, pieces: Sequence[bytes], offset: int) -> int:
-    """Write all of `pieces`, however many calls that takes; where they end. A disk that is nearly full takes a part
-    first and fails at the next call.
+    """Write all of `pieces`, in as many calls as needed; returns the end offset. Raises OSError: a nearly full disk
+    writes a part first and fails at the next call.
     """
     rest = pieces
     left = sum(map(len, pieces))
@@ -182,7 +182,7 @@ def write_all(files: Files, fd: int, pieces: Sequence[bytes], offset: int) -> in
 
 
 def _remaining(pieces: Sequence[bytes], written: int) -> list[bytes]:
-    """What is left of `pieces` when so many bytes are written."""
+    """The rest of `pieces` after the first `written` bytes."""
     for at, piece in enumerate(pieces):
         if written < len(piece):
             return [piece[written:], *pieces[at + 1 :]]
@@ -191,7 +191,7 @@ def _remaining(pieces: Sequence[bytes], written: int) -> list[bytes]:
 
 
 def write_atomic(files: Files, path: Path, pieces: Sequence[bytes], allocate: int = 0) -> int:
-    """A file that is there as a whole or not at all, whatever happens; its open descriptor."""
+    """Write a file atomically: after a crash it is complete or does not exist. Returns its open descriptor."""
     fd = write_temporary(files, path, pieces, allocate)
     try:
         rename_durable(files, path)
@@ -202,7 +202,7 @@ def write_atomic(files: Files, path: Path, pieces: Sequence[bytes], allocate: in
 
 
 def write_temporary(files: Files, path: Path, pieces: Sequence[bytes], allocate: int = 0) -> int:
-    """The contents of `path` on disk under another name; its open descriptor."""
+    """Write the contents of `path` under a temporary name and sync them; returns the open descriptor."""
     temporary = _temporary_path(path)
     files.unlink(temporary)
     fd = files.create(temporary)
@@ -220,7 +220,9 @@ def write_temporary(files: Files, path: Path, pieces: Sequence[bytes], allocate:
 
 
 def rename_durable(files: Files, path: Path) -> None:
-    """Give what was prepared its name. After an error it may have it, now or after a crash."""
+    """Rename the temporary file of `path` to `path` and sync the directory. After an error the file may have either
+    name, now or after a crash.
+    """
     files.rename(_temporary_path(path), path)
     files.sync_directory(path.parent)
 

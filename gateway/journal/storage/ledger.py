@@ -1,9 +1,9 @@
-"""The ledger: which batches were begun and finished, in a small file beside the segments.
+"""The ledger: a small file beside the segments that records which batches were begun and finished.
 
-What was noted is on disk when `flush` returns; all of it shares one sync. When the file has grown, a new one takes its
-place, which begins with the state as it is. The same happens when the disk did not take a record: a file whose sync
-failed is never written to again. Until the new one is on disk there is none; what is noted meanwhile is remembered, and
-is part of it.
+`Ledger.append` queues a record; `Ledger.flush` returns when all queued records are on disk, with one sync for all. When
+the file has grown, a new one replaces it, which begins with the current state. The same happens when a record could not
+be written: a file whose sync failed is never written to again. Until the new file is on disk there is no ledger;
+records of that time change the state in memory, and so become part of the new file.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from gateway.journal.storage.page_reader import build_reader, load_file_header
 from gateway.journal.storage.scanning import Damage, JournalFrame, frames_and_damage
 
 LEDGER_PREFIX: Final = "ledger-"
-_COMPACTIONS: Final = 4  # that may fail before the room that was allocated is used up
+_COMPACTIONS: Final = 4  # attempts to replace a file before its allocated space is used up
 
 
 class Ledger:
-    """Of one journal; used by one thread. `size` bytes are allocated for a file, so that batches can be finished, and
-    room be made, on a disk that is full.
+    """The ledger of one journal; used by one thread. `size` bytes are allocated for a file, so that on a full disk
+    batches can still be finished, which frees space.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Ledger:
         self.state = state
         self._files = files
         self._directory = directory
-        self._number = number  # of the newest file, good or bad
+        self._number = number  # of the newest file, intact or not
         self._size = size
         self._salt = salt
         self._seed = fmt.checksum_seed(salt)
@@ -61,17 +61,17 @@ class Ledger:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether everything that was noted is on disk."""
+        """Whether all records are on disk."""
         return self._fd is not None and not self._pending
 
     def append(self, record: Record) -> None:
-        """It is so from now on, and on disk with the next flush."""
+        """Apply a record at once; it is on disk with the next flush."""
         self.state.apply(record)
-        if self._fd is not None:  # else it is part of the next file anyway
+        if self._fd is not None:  # else the next file begins with the state, which has it
             self._pending.append(record)
 
     def flush(self) -> None:
-        """Returns when everything that was noted is on disk. Raises OSError; what was noted stays so."""
+        """Write all queued records; they are on disk when this returns. After an OSError they remain applied."""
         try:
             if self._fd is None:
                 self._rotate()
@@ -85,7 +85,7 @@ class Ledger:
             self._compact()
 
     def close(self) -> None:
-        """Give the file back; nothing is written."""
+        """Close the file without writing."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
             self._files.close(fd)
@@ -106,14 +106,14 @@ class Ledger:
         self._end = fmt.align_to_page(end)
 
     def _rotate(self) -> None:
-        """A new file with the state as it is, in the place of the one that there was. Raises OSError."""
+        """Replace the file by a new one with the current state. Raises OSError."""
         older = self._number
         path = ledger_path(self._directory, older + 1)
         pieces = encode_ledger(self.state, self._salt, self._clock())
         end = fmt.align_to_page(sum(map(len, pieces)))
         fd = write_temporary(self._files, path, pieces, end + self._size)
         self._number += 1
-        self.close()  # from here on nobody knows which of the two the next start finds
+        self.close()  # from here on, either file may be the one that the next start finds
         try:
             rename_durable(self._files, path)
         except OSError:
@@ -126,11 +126,11 @@ class Ledger:
             end + self._size // _COMPACTIONS,
         )
         self._pending.clear()
-        with contextlib.suppress(OSError):  # the next start does not look at it, and removes it
+        with contextlib.suppress(OSError):  # the next start ignores it, and removes it
             self._files.unlink(ledger_path(self._directory, older))
 
     def _compact(self) -> None:
-        """The file that there is will do if it has to, until it is full."""
+        """Replace a file that has grown. If that fails, the current file stays in use."""
         try:
             self._rotate()
         except OSError as error:
@@ -139,7 +139,7 @@ class Ledger:
             self._compact_at += self._size // _COMPACTIONS
 
     def _on_io_error(self, error: OSError) -> None:
-        """Counted each time; in the log once, until it works again."""
+        """Count every error; log once per outage."""
         self._metrics.failures.labels("ledger").inc()
         if not self._failing:
             self._failing = True
@@ -152,12 +152,12 @@ class Ledger:
 
 
 def ledger_path(directory: Path, number: int) -> Path:
-    """The file of a ledger."""
+    """The path of the ledger with this number."""
     return directory / f"{LEDGER_PREFIX}{number:08d}"
 
 
 def encode_ledger(state: BatchState, salt: bytes, now_ns: int) -> list[bytes]:
-    """A ledger that says what is: its header, and a frame per record."""
+    """The contents of a ledger that describes `state`: its header, and one frame per record."""
     header = fmt.FileHeader(fmt.LEDGER, state.next_sequence, now_ns, salt)
     return [fmt.pack_file_header(header), *_encode_frames(list(state.snapshot()), 1, fmt.checksum_seed(salt))]
 
@@ -170,21 +170,21 @@ def _encode_frames(records: Sequence[Record], first: int, seed: int) -> list[byt
 
 
 class LedgerFile(NamedTuple):
-    """A ledger as it was read."""
+    """The contents of a ledger file."""
 
     header: fmt.FileHeader | None
     records: Sequence[Record]
-    damaged_records: int  # records that were on disk and cannot be read; 1 for a header
+    damaged_records: int  # unreadable records that were on disk; a damaged header counts as one
 
 
 def ledger_numbers(names: Iterable[str]) -> list[int]:
-    """The numbers of the ledgers among the files of a journal, newest first."""
+    """The numbers of the ledgers among the file names of a journal, newest first."""
     found = (name.removeprefix(LEDGER_PREFIX) for name in names if name.startswith(LEDGER_PREFIX))
     return sorted((int(number) for number in found if number.isdigit()), reverse=True)
 
 
 def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
-    """What can be read of a ledger. `salts` are tried when its own cannot be."""
+    """The readable records of a ledger. If its header is damaged, `salts` are tried. Raises OSError."""
     fd = files.open(path)
     try:
         header = load_file_header(files, fd)
@@ -206,7 +206,7 @@ def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
 
 
 def _count_damaged(parts: Sequence[JournalFrame | Damage]) -> int:
-    """How many records were on disk once and are not: those behind the beginning of the last group never were."""
+    """The number of missing records that were on disk once. Those after the beginning of the last group were not."""
     synced = max((part.header.group - 1 for part in parts if isinstance(part, JournalFrame)), default=0)
     missing = (part.missing(0) for part in parts if isinstance(part, Damage))
     return sum(max(min(last, synced) - first + 1, 0) for first, last in missing)

@@ -1,4 +1,4 @@
-"""Files as they are read: whatever the disk does not give is zeros, and so no frame."""
+"""Reads files page by page where the disk fails: unreadable pages are returned as zeros, which are never a frame."""
 
 import errno
 from typing import Final
@@ -7,20 +7,21 @@ from gateway.journal.format import frames as fmt
 from gateway.journal.storage.files import Files
 from gateway.journal.storage.scanning import ReadAt
 
-_READ_ERRNOS: Final = frozenset(
-    {errno.EIO, errno.EBADMSG, errno.EUCLEAN}
-)  # of a device, or of a file system that checks
+# Read errors of a device, or of a file system with checksums.
+_READ_ERRNOS: Final = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN})
 
 
 class ReadErrorFlag:
-    """Whether the disk failed to give something."""
+    """Set when a page was unreadable."""
 
     def __init__(self) -> None:
         self.is_set = False
 
 
 def build_reader(files: Files, fd: int, error_flag: ReadErrorFlag | None = None) -> ReadAt:
-    """Read from a file. Pages that the disk cannot read are zeros, and noted in `unreadable`."""
+    """A function that reads from a file. Unreadable pages (`_READ_ERRNOS`) are zeros and set `error_flag`; it raises
+    other OSErrors.
+    """
 
     def read(size: int, offset: int) -> bytes:
         try:
@@ -36,12 +37,12 @@ def build_reader(files: Files, fd: int, error_flag: ReadErrorFlag | None = None)
 
 
 def load_file_header(files: Files, fd: int) -> fmt.FileHeader | None:
-    """The header of a file, whatever its version; None when it is damaged."""
+    """The header of a file of any version; None if it is damaged."""
     return fmt.read_file_header(build_reader(files, fd)(fmt.PAGE, 0))
 
 
 def _read_full(files: Files, fd: int, size: int, offset: int) -> bytes:
-    """All that was asked for, unless the file ends."""
+    """Exactly `size` bytes, fewer only at the end of the file."""
     pieces = []
     while size and (piece := files.read(fd, size, offset)):
         pieces.append(piece)

@@ -1,5 +1,5 @@
-"""Requests that were set aside: each a segment of its own with the batch that it was in, and a file beside it that says
-why.
+"""Quarantined requests: each is a segment of its own, with the batch that it was in, and a `.json` file beside it with
+the reason.
 """
 
 import datetime as dt
@@ -23,7 +23,7 @@ NOTE_SUFFIX: Final = ".json"
 
 
 class QuarantineNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of a request beside its file; for people, nothing depends on it."""
+    """The note beside a quarantined request, for operators; no code depends on it."""
 
     reason: str
     set_aside: str  # RFC 3339
@@ -32,21 +32,21 @@ class QuarantineNote(msgspec.Struct, frozen=True, kw_only=True):
     signal: str
     items: int
     bytes: int
-    journal: str  # the directory it was in
+    journal: str  # directory name of the journal that it was in
     sequence: int
     batch: int
-    skip: tuple[TableDay, ...]  # places of the batch that are stored
+    skip: tuple[TableDay, ...]  # tables and days of the batch that are stored
 
 
 class QuarantineFile(NamedTuple):
-    """A file of the quarantine."""
+    """The contents of a quarantine file: a request, and the batch that it was in."""
 
     batch: BeginRecord
     entry: Entry
 
 
 class Quarantine:
-    """The directory of requests that were set aside, which all journals share."""
+    """The directory `quarantine/`, which all journals share."""
 
     def __init__(self, files: Files, directory: Path, clock: Callable[[], int]) -> None:
         self._files = files
@@ -54,7 +54,9 @@ class Quarantine:
         self._clock = clock
 
     def put(self, batch: Batch, entry: Entry, reason: str, journal: str) -> None:
-        """Keep a request; on disk when this returns. Once more is the same file. Raises OSError."""
+        """Write a request to quarantine; it is on disk when this returns. A second call writes the same
+        file. Raises OSError.
+        """
         self._files.make_directory(self._directory)
         name = f"{batch.made_ms:013d}-{_format_id(batch.batch_id)}-{entry.sequence:020d}"
         note = msgspec.json.format(msgspec.json.encode(self._note(batch, entry, reason, journal)))
@@ -91,7 +93,7 @@ class Quarantine:
 
 
 def read_quarantine_file(files: Files, path: Path) -> QuarantineFile | None:
-    """A file of the quarantine; None when any of it is damaged."""
+    """Read a quarantine file; None if it is damaged, or of another version."""
     fd = files.open(path)
     try:
         header = load_file_header(files, fd)
@@ -121,14 +123,14 @@ def _parse_frames(parts: list[JournalFrame]) -> QuarantineFile | None:
 
 
 def remove_begun(files: Files, directory: Path, begun: Iterable[int]) -> None:
-    """Remove the requests of batches that are begun: the process ended while it set them aside. They are to be stored,
-    or set aside again.
+    """Remove the quarantine files of begun batches: the process ended while it quarantined them. Their
+    requests are stored, or quarantined again.
     """
     ids = {_format_id(batch_id) for batch_id in begun}
     names = [name for name in _list_directory(files, directory) if name.split("-")[1:2] and name.split("-")[1] in ids]
     for name in names:
         files.unlink(directory / name)
-    if names:  # or they may be back after the next crash, when nobody knows any more that they do not belong there
+    if names:  # else they could reappear after a crash, when their batch is no longer begun
         files.sync_directory(directory)
 
 

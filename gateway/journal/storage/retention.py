@@ -1,4 +1,4 @@
-"""What becomes of segments: counted, held for a while after they are finished, removed; and how much room there is."""
+"""Accounts for segments, removes finished ones after a hold period, and checks quota and disk space."""
 
 import contextlib
 import math
@@ -13,13 +13,13 @@ from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment
 
-SPACE_CHECK_INTERVAL_S: Final = 1.0  # between two looks at how much room the disk has
+SPACE_CHECK_INTERVAL_S: Final = 1.0  # between two checks of the free disk space
 MIN_SEGMENT_BYTES: Final = 64 * 2**10
-_MIN_SEGMENTS_PER_QUOTA: Final = 8  # at least so many make up the quota
+_MIN_SEGMENTS_PER_QUOTA: Final = 8  # the quota has space for at least so many
 
 
 class Retention:
-    """Of one journal, in `directory`."""
+    """Retention of one journal, in `directory`."""
 
     def __init__(
         self,
@@ -29,12 +29,12 @@ class Retention:
         segment_set: SegmentSet,
         corruption_store: CorruptionStore,
     ) -> None:
-        self.is_paused = True  # nothing that is finished is removed for its age
-        self.is_disk_low = False  # the disk is nearly full: nothing is to be taken
-        self.nbytes = 0  # of segments
-        self.charged_bytes = 0  # of segments that are not finished
-        self.unfinished_bytes = 0  # about
-        self.oldest_ns: int | None = None  # receive time of the first request that is not finished, if there is one
+        self.is_paused = True  # finished segments are not removed because of their age
+        self.is_disk_low = False  # the disk is nearly full: all requests are refused
+        self.nbytes = 0  # of all segments
+        self.charged_bytes = 0  # of unfinished segments
+        self.unfinished_bytes = 0  # approximate: of requests that are not finished
+        self.oldest_ns: int | None = None  # receive time of the first unfinished request; None if there is none
         self._directory = directory
         self._context = context
         self._files, self._limits, self._log = context.files, context.limits, context.log
@@ -42,35 +42,37 @@ class Retention:
         self._segment_set = segment_set
         self._corruption_store = corruption_store
         self._released: dict[int, int] = {}
-        self._unremovable: dict[int, int | None] = {}  # segments that cannot be removed, by first sequence, and why
+        self._unremovable: dict[int, int | None] = {}  # segments that cannot be removed: first sequence to errno
         self._last_space_check = -math.inf
         self._expiry = Expiry(
             context.files, directory.parent, context.limits.quarantine_days, context.clock, context.monotonic
         )
-        self.free_bytes = math.inf  # bytes of the disk, beyond what is to be kept free; less than 0 if it has less
+        self.free_bytes = math.inf  # of the disk, beyond `min_free_bytes`; negative if it has less
         self.measure()
 
     @property
     def segment_bytes(self) -> int:
-        """How large a segment is: so small that those of a small quota can be removed one by one."""
+        """The size of a new segment: the configured size, or an eighth of the quota if that is less, so that a small
+        quota frees space in steps; the eighth is at least `MIN_SEGMENT_BYTES`.
+        """
         size, quota = self._limits.segment_bytes, self._limits.max_bytes
         return min(size, max(quota // _MIN_SEGMENTS_PER_QUOTA, MIN_SEGMENT_BYTES)) if quota else size
 
     def charged_by_project(self) -> Mapping[int, int]:
-        """Bytes by project of what is not finished."""
-        charges: dict[int, int] = {}
+        """Bytes by project in unfinished segments."""
+        charged: dict[int, int] = {}
         for segment in self._segment_set.segments:
             for project, size in segment.projects.items() if segment.finished_at is None else ():
-                charges[project] = charges.get(project, 0) + size
-        return charges
+                charged[project] = charged.get(project, 0) + size
+        return charged
 
     def take_released(self) -> Mapping[int, int]:
-        """Bytes by project of what is finished since this was last asked."""
+        """Bytes by project in segments that were finished since the last call."""
         released, self._released = self._released, {}
         return released
 
     def tick(self, *, writing: bool) -> None:
-        """Once a second or so. `writing`: a segment takes the next group; else that needs room for one."""
+        """Called about once a second. `writing`: a segment is open for the next group; else a new one needs space."""
         now = self._context.monotonic()
         if now - self._last_space_check >= SPACE_CHECK_INTERVAL_S:
             self._check_space(0, 0 if writing else self.segment_bytes)
@@ -82,18 +84,18 @@ class Retention:
         self.measure()
 
     def has_space(self, room: int) -> bool:
-        """Whether so much may be taken of the disk."""
-        has_room = self._check_space(room, room)
+        """Whether `room` more bytes may be allocated on disk; may remove finished segments."""
+        has_space = self._check_space(room, room)
         self.measure()
-        return has_room
+        return has_space
 
     def record_growth(self, size: int) -> None:
-        """The segment that is being written to is so much larger."""
+        """Account for `size` bytes that were appended to the open segment."""
         self.nbytes += size
         self.charged_bytes += size
 
     def measure(self) -> None:
-        """Count everything."""
+        """Recompute all sizes and the oldest receive time."""
         self.nbytes = self._total_bytes()
         unfinished = [segment for segment in self._segment_set.segments if segment.finished_at is None]
         self.charged_bytes = sum(segment.length for segment in unfinished)
@@ -114,9 +116,9 @@ class Retention:
                     self._released[project] = self._released.get(project, 0) + size
 
     def _check_space(self, of_quota: int, of_disk: int) -> bool:
-        """Whether the disk has so much left, when that is to be taken of it. What is finished is removed before its
-        time rather than that requests are refused. A group that is larger than a segment may have no room though the
-        disk is not full.
+        """Whether the disk has space for `of_disk` more bytes. Finished segments are removed before the end of their
+        hold period if the quota (for `of_quota` more bytes) or the disk needs their space, so that no request is
+        refused. A group larger than a segment may not fit although the disk does not count as low.
         """
         self._last_space_check = self._context.monotonic()
         self._mark_finished(self._last_space_check)
@@ -139,10 +141,10 @@ class Retention:
         return bool(self._limits.min_free_bytes) and self.free_bytes < room
 
     def _remove(self, due: Callable[[Segment], bool]) -> None:
-        """Remove finished segments, the oldest first, while they are due. That they are finished is on disk before. One
-        that cannot be removed does not keep the others there.
+        """Remove due finished segments, oldest first, after a flush of the ledger: the records that finish them must be
+        on disk. A segment that cannot be removed does not stop the removal of the others.
         """
-        stuck = False
+        failed = False
         for segment in [segment for segment in self._segment_set.segments if segment.finished_at is not None]:
             if not due(segment):
                 continue
@@ -151,16 +153,16 @@ class Retention:
             try:
                 self._remove_segment(segment)
             except OSError as error:
-                stuck = True
+                failed = True
                 self._log_unremovable(segment, error)
             else:
                 self._unremovable.pop(segment.first, None)
                 self._segment_set.remove(segment)
-        if stuck:
+        if failed:
             self._context.metrics.failures.labels("remove").inc()
 
     def _ensure_flushed(self) -> bool:
-        with contextlib.suppress(OSError):  # the ledger has said so
+        with contextlib.suppress(OSError):  # the ledger has logged it
             if not self._ledger.is_flushed:
                 self._ledger.flush()
         return self._ledger.is_flushed
@@ -172,7 +174,7 @@ class Retention:
             self._files.unlink(segment.path)
 
     def _log_unremovable(self, segment: Segment, error: OSError) -> None:
-        """Once, though it is tried again every second; and when the reason is another one."""
+        """Log once that a segment cannot be removed, and again if errno changes; removal is retried every second."""
         if self._unremovable.get(segment.first) != error.errno:
             self._unremovable[segment.first] = error.errno
             self._log.error("a segment of the journal cannot be removed", segment=str(segment.path), error=str(error))
@@ -188,5 +190,5 @@ class Retention:
 
 
 def _age(segment: Segment, now: float) -> float:
-    """Seconds since it was finished; less than 0 when it is not."""
+    """Seconds since a segment was finished; -1 if it is not."""
     return -1.0 if segment.finished_at is None else now - segment.finished_at

@@ -1,10 +1,11 @@
-"""The frames of a file, and what lies between them.
+"""Scans a file for frames, and for invalid bytes between them.
 
-    Found    a frame, whole
-    Gap      bytes that are no frame: damaged ones, or the end of a file that was being written when the process stopped
+    JournalFrame    an intact frame
+    InvalidRange    bytes that are not a frame: damage, or the end of a file that was being written when the process
+                    stopped. `docs/journal.md` calls it a gap
 
-Where a frame should be and is none, the next one is looked for at every multiple of 8. What looks like one has to have
-the right checksums, which begin with the salt of the file: nothing inside a request does.
+Where a frame is expected and missing, the scan searches every multiple of 8 for the next one. A candidate must have a
+valid checksum, which is seeded with the salt of the file: no bytes inside a request pass for a frame.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,14 +23,14 @@ from gateway.journal.format.frames import (
 )
 from gateway.journal.interface import Range
 
-WINDOW_BYTES: Final = 2**20  # bytes that are read at once
+WINDOW_BYTES: Final = 2**20  # bytes per read
 _ALIGNMENT: Final = 8
 
 ReadAt = Callable[[int, int], bytes]  # size, offset
 
 
 class JournalFrame(NamedTuple):
-    """A whole frame. `payload` may be a view of a window, to be copied by who keeps it."""
+    """An intact frame. `payload` may be a view of the read window; copy it to keep it."""
 
     offset: int
     header: FrameHeader
@@ -37,12 +38,14 @@ class JournalFrame(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the next frame may be."""
+        """The offset at which the next frame may begin."""
         return self.offset + self.header.size
 
 
 class InvalidRange(NamedTuple):
-    """Bytes from `start` to before `end` that are no frames. `zeros`: all are 0. `head`: whose payload it was."""
+    """Bytes from `start` to before `end` that are not a frame. `is_zeros`: all are 0. `header`: the intact header of a
+    frame whose payload is damaged.
+    """
 
     start: int
     end: int
@@ -51,7 +54,7 @@ class InvalidRange(NamedTuple):
 
 
 class _Window:
-    """Part of a file in memory."""
+    """A part of a file in memory, which moves on as the scan reads."""
 
     def __init__(self, read: ReadAt, end: int) -> None:
         self._read = read
@@ -60,28 +63,29 @@ class _Window:
         self.end = end
 
     def read(self, offset: int, size: int) -> memoryview:
-        """`size` bytes from `offset` on, fewer at the end of the file."""
+        """`size` bytes at `offset`; fewer at the end of the file."""
         size = min(size, self.end - offset)
         if offset < self._start or offset + size > self._start + len(self._view):
             self._view = memoryview(self._read(min(max(size, WINDOW_BYTES), self.end - offset), offset))
             self._start = offset
-            if len(self._view) < size:  # the file is shorter than it was thought to be
+            if len(self._view) < size:  # the file is shorter than expected
                 self.end = offset + len(self._view)
         skip = offset - self._start
         return self._view[skip : skip + size]
 
 
 def scan(read: ReadAt, seed: int, start: int, end: int) -> Iterator[JournalFrame | InvalidRange]:
-    """What is in a file from `start` to `end`, in order; `start` must be where a frame begins, or a page.
+    """The frames and invalid ranges of a file from `start` to `end`, in order. `start` must be the beginning of a frame
+    or of a page.
 
-    A file that ends in the middle of a frame, or is zeros from some page on, ends with gaps.
+    A file that ends within a frame, or has only zeros from some page on, ends with invalid ranges.
     """
     window = _Window(read, end)
     offset = start
     while offset < window.end:
         part = _next_part(window, seed, offset)
         if part is None:
-            offset = align_to_page(offset)  # nothing but the padding behind a group
+            offset = align_to_page(offset)  # only the padding behind a group
         else:
             yield part
             offset = part.end
@@ -107,7 +111,7 @@ def _read_frame(window: _Window, offset: int, head: FrameHeader) -> JournalFrame
 
 
 def _find_invalid_range(window: _Window, seed: int, start: int) -> InvalidRange:
-    """What reaches from `start`, where no frame is, to the next header of one, or to the end."""
+    """The range from `start`, where no frame begins, to the next valid frame header, or to the end."""
     zeros = True
     offset = start
     while offset < window.end:
@@ -117,14 +121,14 @@ def _find_invalid_range(window: _Window, seed: int, start: int) -> InvalidRange:
             zeros = zeros and at is not None and not has_nonzero(piece[:at])
             if at is not None:
                 return InvalidRange(start, offset + at, is_zeros=zeros)
-        # A header may begin in the last bytes of this piece.
+        # A header may begin within the last bytes of this piece.
         at_end = offset + len(piece) >= window.end
         offset += len(piece) if at_end else len(piece) - FRAME_HEADER_BYTES
     return InvalidRange(start, window.end, is_zeros=zeros)
 
 
 def _find_header(piece: bytes, seed: int, *, skip_first: bool) -> int | None:
-    """Where in `piece` the first header of a frame is; not at its very first byte when it is tried already."""
+    """The offset of the first valid frame header in `piece`. `skip_first`: offset 0 was checked before."""
     at = piece.find(FRAME_MAGIC, int(skip_first))
     while at >= 0:
         if at % _ALIGNMENT == 0 and read_frame_header(piece, at, seed) is not None:
@@ -135,13 +139,13 @@ def _find_header(piece: bytes, seed: int, *, skip_first: bool) -> int | None:
 
 def has_nonzero(piece: bytes | memoryview) -> bool:
     """Whether any byte is not 0."""
-    return bytes(piece) != bytes(len(piece))  # the quickest way by far
+    return bytes(piece) != bytes(len(piece))  # by far the fastest way
 
 
 class Damage(NamedTuple):
-    """Bytes from `start` to before `end` that are no frames, and the numbers that are missing: `first` to `last`.
+    """Bytes from `start` to before `end` that are not frames, and the sequences that are missing: `first` to `last`.
 
-    At the end of a file nobody knows what is missing; then `last` is None. `heads`: those of its frames that are whole.
+    At the end of a file the last missing sequence is unknown: `last` is None. `headers`: the intact headers in it.
     """
 
     start: int
@@ -152,24 +156,24 @@ class Damage(NamedTuple):
 
     @property
     def project_id(self) -> int | None:
-        """Of the first one, if its header is whole."""
+        """The project of the first missing request, if its header is intact."""
         return next((head.project_id for head in self.headers if head.sequence == self.first), None)
 
     @property
     def request_headers(self) -> Mapping[int, FrameHeader]:
-        """The headers of requests that are whole, by sequence."""
+        """The intact headers of requests, by sequence."""
         return {head.sequence: head for head in self.headers if head.kind == REQUEST}
 
     def missing(self, expected: int) -> Range:
-        """What is missing; at the end of the file all up to the number that is `expected` there. Perhaps nothing."""
+        """The missing sequences, at the end of a file up to `expected`. May be empty (last < first)."""
         return self.first, expected if self.last is None else self.last
 
 
 def frames_and_damage(read: ReadAt, seed: int, start: int, end: int, number: int) -> Iterator[JournalFrame | Damage]:
-    """The frames of a file whose numbers (`Head.sequence`) ascend one by one after `number`, and its damage.
+    """The frames of a file, whose sequences (`FrameHeader.sequence`) ascend one by one after `number`, and its damage.
 
-    A policy has the number of the request behind it. A frame with a number that was there already counts as damage: it
-    is a copy of something older. Zeros at the end are none.
+    A policy has the sequence of the request behind it. A frame with a sequence that has occurred already counts as
+    damage: it is a copy of older data. Zeros at the end do not count as damage.
     """
     gaps: list[InvalidRange] = []
     for part in scan(read, seed, start, end):
@@ -187,9 +191,9 @@ def frames_and_damage(read: ReadAt, seed: int, start: int, end: int, number: int
         yield Damage(gaps[0].start, gaps[-1].end, number + 1, None, _intact_headers(gaps))
 
 
-def _build_damage(gaps: list[InvalidRange], found: JournalFrame, expected: int) -> Damage:
-    start, end = (gaps[0].start, gaps[-1].end) if gaps else (found.offset, found.offset)
-    return Damage(start, end, expected, found.header.sequence - 1, _intact_headers(gaps))
+def _build_damage(gaps: list[InvalidRange], frame: JournalFrame, expected: int) -> Damage:
+    start, end = (gaps[0].start, gaps[-1].end) if gaps else (frame.offset, frame.offset)
+    return Damage(start, end, expected, frame.header.sequence - 1, _intact_headers(gaps))
 
 
 def _intact_headers(gaps: Sequence[InvalidRange]) -> tuple[FrameHeader, ...]:

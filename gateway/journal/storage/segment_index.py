@@ -1,4 +1,4 @@
-"""A segment read from end to end: where its requests are, what they are decoded with, and what of it is damaged."""
+"""Indexes a segment by reading it from end to end: offsets of its requests, their policies, and damage."""
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -11,33 +11,34 @@ from gateway.journal.storage.scanning import WINDOW_BYTES, Damage, JournalFrame,
 from gateway.journal.storage.segments import Segment
 
 T = TypeVar("T")
-CooperativeSteps = Generator[None, None, T]  # work that may be laid aside at every step; a step reads about a megabyte
+CooperativeSteps = Generator[None, None, T]  # work that may be suspended after each step; a step reads about 1 MiB
 
 
 class IndexResult(NamedTuple):
-    """What was found in a segment."""
+    """The result of reading a segment."""
 
-    segment: Segment  # as its frames tell
-    last_synced: int  # requests up to this one were on disk once, for another group came after them
+    segment: Segment  # described by its frames alone
+    last_synced: int  # requests up to this one were on disk once, because a later group exists
     damages: Sequence[Damage]
-    unreadable: bool  # the disk did not give all of it
+    unreadable: bool  # the disk failed to read a part of it
 
 
 def index_segment(files: Files, segment: Segment, length: int | None, limit: int) -> CooperativeSteps[IndexResult]:
-    """Read a segment: its first `length` bytes, or all of it. The length that is found is that of its frames.
+    """Read the first `length` bytes of a segment, or all of it. The length of the result is the end of its last frame,
+    rounded up to a page.
 
-    Requests with sequences over `limit` are passed over: another segment has those.
+    Requests with sequences above `limit` are ignored: they belong to another segment. Raises OSError.
     """
     found = Segment(segment.path, segment.first, segment.seed)
     found.block_index = BlockIndex()
     damages: list[Damage] = []
-    unreadable = ReadErrorFlag()
+    error_flag = ReadErrorFlag()
     fd = files.open(segment.path)
     try:
         end = min(files.size(fd), length or fmt.MAX_SEQUENCE)
         stepped = synced = 0
         for part in frames_and_damage(
-            build_reader(files, fd, unreadable), segment.seed, fmt.PAGE, end, segment.first - 1
+            build_reader(files, fd, error_flag), segment.seed, fmt.PAGE, end, segment.first - 1
         ):
             if isinstance(part, Damage):
                 damages.append(part)
@@ -50,24 +51,24 @@ def index_segment(files: Files, segment: Segment, length: int | None, limit: int
     finally:
         files.close(fd)
     found.length = min(fmt.align_to_page(found.length), max(end, fmt.PAGE))
-    return IndexResult(found, synced, damages, unreadable.is_set)
+    return IndexResult(found, synced, damages, error_flag.is_set)
 
 
-def _index_frame(segment: Segment, blocks: BlockIndex, found: JournalFrame, limit: int) -> None:
-    head = found.header
-    segment.length = found.end
+def _index_frame(segment: Segment, blocks: BlockIndex, frame: JournalFrame, limit: int) -> None:
+    head = frame.header
+    segment.length = frame.end
     if head.kind == fmt.REQUEST and head.sequence <= limit:
         slow = bool(head.flags & fmt.FLAG_SLOW)
-        segment.add(blocks, head.sequence, found.offset, head, head.size, slow=slow)
-    elif head.kind == fmt.POLICY and (policy := fmt.read_policy(bytes(found.payload))) is not None:
+        segment.add(blocks, head.sequence, frame.offset, head, head.size, slow=slow)
+    elif head.kind == fmt.POLICY and (policy := fmt.read_policy(bytes(frame.payload))) is not None:
         segment.policies[head.policy_id] = policy
 
 
 def blocks_from(segment: Segment, first: int) -> Iterator[SegmentBlock]:
-    """The blocks of a segment that have sequences from `first` on, up to its last request when the first is taken.
+    """The blocks of a segment with sequences from `first` on, up to what is its last request when iteration begins.
 
-    Between the steps of a reader others write: the last block grows, and another begins behind it. Who went on with
-    that one would pass over what the block before it got meanwhile.
+    Requests may be written between the steps of a reader: the last block grows, and a new one begins behind it. A
+    reader that continued with the new block would miss what the previous one gained meanwhile.
     """
     blocks = segment.block_index
     if not blocks:
@@ -76,12 +77,12 @@ def blocks_from(segment: Segment, first: int) -> Iterator[SegmentBlock]:
     end = blocks.get(tail, segment.last, segment.length)
     for number in range(blocks.find(first), tail + 1):
         block = end if number == tail else blocks.get(number, segment.last, segment.length)
-        # What is missing before the first request that could be read belongs to its block.
+        # Requests missing before the first readable one belong to the first block.
         yield block if number else block._replace(first=segment.first, start=fmt.PAGE)
 
 
 def run_to_completion(steps: CooperativeSteps[T]) -> T:
-    """Take all steps at once."""
+    """Run all steps; returns the result."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""The segments of a journal in order, and the requests in them."""
+"""The segments of a journal, in order: reads requests from them, and records and reports damage."""
 
 import contextlib
 from bisect import bisect_right
@@ -27,7 +27,7 @@ ANY_LANE: Final = FRESH | SLOW
 
 
 class SegmentSet:
-    """All segments, the one that is being written as well."""
+    """All segments of a journal, including the one that is being written."""
 
     def __init__(
         self,
@@ -44,31 +44,33 @@ class SegmentSet:
         self._metrics = metrics
         self._log = log
         self._unreported: deque[DamagedRequests] = deque()
-        self._recorded = RangeSet()  # lost ones, until the ledger has them: several readers may come by at once
-        self._policies: dict[int, Policy] = {}  # of all segments, for one whose own declaration is damaged
+        self._recorded = RangeSet()  # reported sequences: concurrent readers must not report them twice
+        self._policies: dict[int, Policy] = {}  # of all segments, for a segment whose own declaration is damaged
 
     def add(self, segment: Segment) -> None:
-        """Behind those that are there."""
+        """Append a segment; its sequences must be higher than all others."""
         self.segments.append(segment)
 
     def remove(self, segment: Segment) -> None:
-        """It is gone."""
+        """Remove a segment whose file is removed."""
         self.segments.remove(segment)
         self._ledger.state.drop_segment(segment.first, segment.last)
         self._recorded.discard(segment.first, segment.last)
 
     def read(self, after: int, max_bytes: int, lanes: int = ANY_LANE) -> CooperativeSteps[list[Entry]]:
-        """Requests behind the sequence `after` that are offered, of these lanes: so many bytes, at least one if any."""
+        """Available requests of `lanes` with sequences above `after`, until their bodies reach `max_bytes`; at least
+        one if there is any. Raises OSError.
+        """
         entries: list[Entry] = []
         size = 0
-        progress = self._ledger.state
+        state = self._ledger.state
         for segment in self._segments_between(after + 1, fmt.MAX_SEQUENCE):
-            offered = progress.available(max(segment.first, after + 1), segment.last)
-            if not segment.lanes & lanes or next(offered, None) is None:
+            available = state.available(max(segment.first, after + 1), segment.last)
+            if not segment.lanes & lanes or next(available, None) is None:
                 continue
             for block in (yield from self._indexed_blocks(segment, after + 1)):
                 first = max(block.first, after + 1)
-                wanted = RangeSet(progress.available(first, block.last)) if block.lanes & lanes else RangeSet()
+                wanted = RangeSet(state.available(first, block.last)) if block.lanes & lanes else RangeSet()
                 if not wanted:
                     continue
                 for entry in (yield from self._read_block(segment, block, wanted)):
@@ -81,7 +83,7 @@ class SegmentSet:
         return entries
 
     def read_batch(self, batch: Batch) -> CooperativeSteps[list[Entry]]:
-        """The requests of a batch that can be read."""
+        """The readable requests of a batch, in order. Raises OSError."""
         entries: list[Entry] = []
         wanted = RangeSet(self._ledger.state.readable(batch))
         for segment in self._segments_between(batch.ranges[0][0], batch.ranges[-1][1]):
@@ -95,11 +97,11 @@ class SegmentSet:
         return entries
 
     def take_damaged(self) -> list[DamagedRequests]:
-        """Requests that were found to be damaged since this was last asked, and are not stored. Any thread may ask."""
+        """Requests that were found damaged since the last call, and are not stored. Callable from any thread."""
         return [self._unreported.popleft() for _ in range(len(self._unreported))]
 
     def ensure_indexed(self, segment: Segment) -> CooperativeSteps[None]:
-        """Read a segment that only a ledger told about."""
+        """Index a segment that only the ledger described so far. Damage is confirmed by a second read from disk."""
         if segment.block_index is not None:
             return
         found = yield from index_segment(self._files, segment, segment.length, self._max_sequence(segment))
@@ -111,8 +113,8 @@ class SegmentSet:
             self.record_damage(segment, found, segment.last)
 
     def record_damage(self, segment: Segment, found: IndexResult, expected: int) -> None:
-        """Keep what is damaged, and skip it. Requests up to `expected` were on disk once; what is missing behind them
-        was being written when the process stopped.
+        """Save, report and skip damage that indexing has found. Requests up to `expected` were on disk once; what is
+        missing behind them was being written when the process stopped.
         """
         self._policies |= found.segment.policies
         segment.keep |= found.unreadable
@@ -122,77 +124,81 @@ class SegmentSet:
             missing = damage.missing(expected)
             self._record_missing(segment, damage, missing, synced)
             last = max(last, missing[1])
-        if last < expected:  # the file is shorter than it was
+        if last < expected:  # the file is shorter than recorded
             end = found.segment.length
             self._record_missing(segment, Damage(end, end, last + 1, expected), (last + 1, expected), synced)
 
     def move_unreadable_segment(self, segment: Segment, expected: int, facts: SealRecord | None) -> None:
-        """A segment of which nothing can be told but these facts, though there were requests up to `expected`. How many
-        items are lost is known when none of them is stored. Raises OSError.
+        """Move a segment to `damaged/` of which nothing is readable, although it had requests up to `expected`. The
+        number of lost items is known if `facts` are, and none of its requests is stored. Raises OSError.
         """
-        gone = list(self._ledger.state.finished.holes(segment.first, expected))
-        items = facts.items if facts is not None and gone == [(facts.first, facts.last)] else 0
-        self._unreported.extend(DamagedRequests(first, last, items) for first, last in gone)
-        requests = sum(last - first + 1 for first, last in gone)
+        lost = list(self._ledger.state.finished.holes(segment.first, expected))
+        items = facts.items if facts is not None and lost == [(facts.first, facts.last)] else 0
+        self._unreported.extend(DamagedRequests(first, last, items) for first, last in lost)
+        requests = sum(last - first + 1 for first, last in lost)
         self._metrics.damaged_frames.inc(requests)
         self._log.error("a segment of the journal cannot be read", segment=str(segment.path), requests=requests)
         self._corruption_store.move_segment(segment)
 
     def _record_missing(self, segment: Segment, damage: Damage, missing: Range, synced: int) -> None:
         finished = self._ledger.state.finished
-        gone = tuple(finished.holes(missing[0], min(missing[1], synced)))
-        if gone:
-            self._report_damage(segment, damage, gone)
+        lost = tuple(finished.holes(missing[0], min(missing[1], synced)))
+        if lost:
+            self._report_damage(segment, damage, lost)
         else:
             self._log.warning("bytes of the journal are passed over", segment=str(segment.path), at=damage.start)
         if not finished.covers(*missing):
-            self._ledger.append(SkipRecord((missing,), "damaged" if gone else "torn"))
+            self._ledger.append(SkipRecord((missing,), "damaged" if lost else "torn"))
 
-    def _report_damage(self, segment: Segment, damage: Damage, gone: tuple[Range, ...], untold: int = 0) -> int:
-        """`untold`: items of requests without a header, all of which are lost; what is left of them to be told."""
-        gone = tuple(part for each in gone for part in self._recorded.holes(*each))
-        if not gone:
-            return untold
-        for part in gone:
+    def _report_damage(
+        self, segment: Segment, damage: Damage, lost: tuple[Range, ...], unreported_items: int = 0
+    ) -> int:
+        """Report requests as lost and save their bytes. `unreported_items`: items of lost requests without a header;
+        returns what is still to be reported of them.
+        """
+        lost = tuple(part for each in lost for part in self._recorded.holes(*each))
+        if not lost:
+            return unreported_items
+        for part in lost:
             self._recorded.add(*part)
-        requests = sum(last - first + 1 for first, last in gone)
-        told = [lost for part in gone for lost in self._reported(damage, part)]
-        for at, lost in enumerate(told):
-            if untold and lost.signal is None and not lost.items:
-                told[at], untold = lost._replace(items=untold), 0
-        self._unreported.extend(told)
+        requests = sum(last - first + 1 for first, last in lost)
+        reports = [report for part in lost for report in self._reported(damage, part)]
+        for at, report in enumerate(reports):
+            if unreported_items and report.signal is None and not report.items:
+                reports[at], unreported_items = report._replace(items=unreported_items), 0
+        self._unreported.extend(reports)
         self._metrics.damaged_frames.inc(requests)
         self._log.error(
             "requests of the journal cannot be read", segment=str(segment.path), at=damage.start, requests=requests
         )
         try:
-            segment.keep |= not self._corruption_store.save_copy(segment, damage, gone)
+            segment.keep |= not self._corruption_store.save_copy(segment, damage, lost)
         except OSError as error:
             segment.keep = True
             self._log.error("damaged bytes of the journal cannot be copied", error=str(error))
-        return untold
+        return unreported_items
 
     def _reported(self, damage: Damage, part: Range) -> Iterator[DamagedRequests]:
-        """What is known of requests that are damaged; of those that are stored nothing is lost yet."""
-        heads = damage.request_headers
+        """The reports for damaged requests: one per intact header, one per range between. Stored ones are left out."""
+        headers = damage.request_headers
         for first, last in self._ledger.state.finished.holes(*part):
-            known = [heads[sequence] for sequence in sorted(heads) if first <= sequence <= last]
-            for head in known:
-                yield DamagedRequests(head.sequence, head.sequence, head.accepted, fmt.decode_signal(head))
-            for rest in RangeSet((head.sequence, head.sequence) for head in known).holes(first, last):
+            known = [headers[sequence] for sequence in sorted(headers) if first <= sequence <= last]
+            for header in known:
+                yield DamagedRequests(header.sequence, header.sequence, header.accepted, fmt.decode_signal(header))
+            for rest in RangeSet((header.sequence, header.sequence) for header in known).holes(first, last):
                 yield DamagedRequests(*rest)
 
     @contextlib.contextmanager
     def _recording_keep_flag(self, segment: Segment) -> Iterator[None]:
-        """Whether it is kept is also known after the next start."""
+        """Record in the ledger that `keep` was set in the block, so that the next start has it."""
         before = segment.keep
         yield
         if segment.keep and not before and segment.is_sealed:
             self._ledger.append(segment.to_record())
 
     def _drop_page_cache(self, segment: Segment) -> None:
-        """Read a segment from the disk the next time. Raises OSError when that gives not even the header: then nothing
-        is wrong with the segment alone, and what cannot be read now may be there later.
+        """Make the next read of a segment come from the disk. Raises OSError if not even the first page is readable:
+        then the disk is unavailable rather than the segment damaged, and a later read may succeed.
         """
         fd = self._files.open(segment.path)
         try:
@@ -202,7 +208,7 @@ class SegmentSet:
             self._files.close(fd)
 
     def _segments_between(self, first: int, last: int) -> Iterator[Segment]:
-        """Segments that may have sequences from `first` to `last`."""
+        """The segments that may have sequences from `first` to `last`, in order."""
         at = max(bisect_right(self.segments, first, key=lambda segment: segment.first) - 1, 0)
         for segment in self.segments[at:]:
             if segment.first > last:
@@ -211,7 +217,7 @@ class SegmentSet:
                 yield segment
 
     def _max_sequence(self, segment: Segment) -> int:
-        """The largest sequence that may be in a segment."""
+        """The highest sequence that a segment may have: that before the next segment."""
         at = bisect_right(self.segments, segment.first, key=lambda other: other.first)
         return self.segments[at].first - 1 if at < len(self.segments) else fmt.MAX_SEQUENCE
 
@@ -220,33 +226,33 @@ class SegmentSet:
         return blocks_from(segment, first)
 
     def _read_block(self, segment: Segment, block: SegmentBlock, wanted: RangeSet) -> CooperativeSteps[list[Entry]]:
-        """The `wanted` requests of a block. Those that are not found, twice, are damaged."""
+        """The `wanted` requests of a block. Those that are missing in two reads are damaged."""
         entries, damages, _ = yield from self._scan_block(segment, block, wanted)
         missing = RangeSet(part for damage in damages for part in _missing_parts(damage, block, wanted))
         if not missing:
             return entries
         self._drop_page_cache(segment)
-        again, damages, items = yield from self._scan_block(segment, block, missing)
-        untold = max(block.items - items, 0) if _covers_all_headerless(block, damages, missing) else 0
+        reread, damages, items = yield from self._scan_block(segment, block, missing)
+        unreported_items = max(block.items - items, 0) if _covers_all_headerless(block, damages, missing) else 0
         for damage in damages:
-            if gone := tuple(_missing_parts(damage, block, missing)):
+            if lost := tuple(_missing_parts(damage, block, missing)):
                 with self._recording_keep_flag(segment):
-                    untold = self._report_damage(segment, damage, gone, untold)
-                self._ledger.append(SkipRecord(gone, "damaged"))
-        return sorted([*entries, *again], key=lambda entry: entry.sequence)
+                    unreported_items = self._report_damage(segment, damage, lost, unreported_items)
+                self._ledger.append(SkipRecord(lost, "damaged"))
+        return sorted([*entries, *reread], key=lambda entry: entry.sequence)
 
     def _scan_block(
         self, segment: Segment, block: SegmentBlock, wanted: RangeSet
     ) -> CooperativeSteps[tuple[list[Entry], list[Damage], int]]:
-        """The requests of a block that can be read, what is between them, and the items of all whose headers are whole,
-        wanted or not.
+        """The readable `wanted` requests of a block, the damage between requests, and the number of items of all
+        requests with an intact header, wanted or not.
         """
         entries: list[Entry] = []
         damages: list[Damage] = []
         items = 0
         try:
             fd = self._files.open(segment.path)
-        except FileNotFoundError:  # removed meanwhile: all of it is finished
+        except FileNotFoundError:  # removed meanwhile, so all its requests are finished
             return entries, damages, items
         end, last = block.start, block.first - 1
         try:
@@ -264,24 +270,26 @@ class SegmentSet:
                         entries.append(entry)
         finally:
             self._files.close(fd)
-        if last < block.last:  # zeros, or the file is shorter than it was
+        if last < block.last:  # zeros, or the file is shorter than recorded
             damages.append(Damage(end, block.end, last + 1, block.last))
         return entries, damages, items
 
-    def _decode_entry(self, segment: Segment, found: JournalFrame) -> CooperativeSteps[Entry | None]:
-        head = found.header
+    def _decode_entry(self, segment: Segment, frame: JournalFrame) -> CooperativeSteps[Entry | None]:
+        head = frame.header
         policy = segment.policies.get(head.policy_id)
         if policy is None:
             policy = yield from self._find_policy(head.policy_id)
-        request = None if policy is None else fmt.decode_request(head, bytes(found.payload), policy)
+        request = None if policy is None else fmt.decode_request(head, bytes(frame.payload), policy)
         if request is None:
-            damage = Damage(found.offset, found.end, head.sequence, head.sequence, (head,))
+            damage = Damage(frame.offset, frame.end, head.sequence, head.sequence, (head,))
             self._record_missing(segment, damage, (head.sequence, head.sequence), segment.last_synced)
             return None
         return Entry(head.sequence, request)
 
     def _find_policy(self, policy_id: int) -> CooperativeSteps[Policy | None]:
-        """A policy whose declaration in a segment is damaged: others have declared it too, unless it was new."""
+        """Find a policy whose declaration in its own segment is damaged in the other segments; None if none of them
+        declares it.
+        """
         for segment in tuple(self.segments):
             yield from self.ensure_indexed(segment)
             if policy_id in segment.policies:
@@ -290,14 +298,14 @@ class SegmentSet:
 
 
 def _covers_all_headerless(block: SegmentBlock, damages: Sequence[Damage], missing: RangeSet) -> bool:
-    """Whether all requests of a block that have no header any more are among the `missing`: none of them is stored."""
-    gone = RangeSet(damage.missing(block.last) for damage in damages)
+    """Whether all requests of a block without an intact header are `missing`, so that none of them is stored."""
+    headerless = RangeSet(damage.missing(block.last) for damage in damages)
     for sequence in (sequence for damage in damages for sequence in damage.request_headers):
-        gone.discard(sequence, sequence)
-    return all(missing.covers(first, min(last, block.last)) for first, last in gone)
+        headerless.discard(sequence, sequence)
+    return all(missing.covers(first, min(last, block.last)) for first, last in headerless)
 
 
 def _missing_parts(damage: Damage, block: SegmentBlock, wanted: RangeSet) -> Iterator[Range]:
-    """What of `wanted` is missing in a block where there is damage."""
+    """The ranges of `wanted` that are missing in a block because of `damage`."""
     first, last = damage.missing(block.last)
     return wanted.intersection(first, min(last, block.last))

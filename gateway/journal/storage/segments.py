@@ -1,4 +1,4 @@
-"""Segments: the files that requests are in. One is being written, the others only read."""
+"""Segments: the files with requests. One is being written, the others are only read."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -13,47 +13,47 @@ from gateway.journal.storage.files import Files, write_all, write_atomic
 from proto.otlp.policy import Policy
 
 SEGMENT_SUFFIX: Final = ".segment"
-_DECLARATIONS: Final = 2
+_DECLARATIONS: Final = 2  # groups of a segment that declare a policy
 _PADDING: Final = tuple(bytes(length) for length in range(8))
 
 
 class Segment:
-    """What is known of a segment."""
+    """A segment in memory: its path, its totals and its index."""
 
     def __init__(self, path: Path, first: int, seed: int) -> None:
         self.path = path
-        self.first = first  # sequence in its name
+        self.first = first  # the sequence in its name
         self.seed = seed
         self.last = first - 1
-        self.last_synced = fmt.MAX_SEQUENCE  # what it has up to here was on disk once as a whole
-        self.length = fmt.PAGE  # bytes that count
+        self.last_synced = fmt.MAX_SEQUENCE  # all requests up to this one were on disk once
+        self.length = fmt.PAGE  # bytes of the file that are valid
         self.requests = 0
         self.items = 0
         self.lanes = 0
-        self.projects: dict[int, int] = {}  # bytes of frames
+        self.projects: dict[int, int] = {}  # bytes of frames by project
         self.oldest_ns = 0
         self.keep = False
-        self.is_sealed = True  # nothing is written to it any more
-        self.block_index: BlockIndex | None = None  # None: not read since the start
+        self.is_sealed = True  # False: it is being written
+        self.block_index: BlockIndex | None = None  # None: not indexed since the start
         self.policies: dict[int, Policy] = {}
-        self.finished_at: float | None = None  # monotonic time; None while some of it is not
+        self.finished_at: float | None = None  # monotonic time; None while a request of it is unfinished
 
     @classmethod
     def from_record(cls, path: Path, seed: int, facts: SealRecord) -> "Segment":
-        """One that a ledger told about."""
+        """A segment that a ledger describes."""
         segment = cls(path, facts.first, seed)
         segment.restore(facts)
         return segment
 
     def restore(self, facts: SealRecord) -> None:
-        """It is as a ledger told, or as it was before something was written to it."""
+        """Set the totals from a record: of the ledger, or from before a failed write."""
         self.last, self.length = facts.last, facts.length
         self.requests, self.items = facts.requests, facts.items
         self.projects, self.oldest_ns, self.keep = dict(facts.projects), facts.oldest_ns, facts.keep
         self.lanes = (FRESH if facts.fresh else 0) | (SLOW if facts.slow else 0)
 
     def to_record(self) -> SealRecord:
-        """As it is now."""
+        """The current totals as a record."""
         return SealRecord(
             self.first,
             self.last,
@@ -77,7 +77,7 @@ class Segment:
         *,
         slow: bool,
     ) -> None:
-        """A request is in it, at `offset`, so many bytes."""
+        """Count and index a request whose frame of `size` bytes is at `offset`."""
         blocks.add(sequence, offset, request.received_ns, request.accepted, slow=slow)
         self.last = sequence
         self.requests += 1
@@ -87,40 +87,42 @@ class Segment:
         self.oldest_ns = self.oldest_ns or request.received_ns
 
     def received_ns(self, sequence: int) -> int:
-        """When a request of it was received, about; earlier rather than later."""
+        """Approximate receive time of a request: never later than the real one."""
         if not self.block_index:
             return self.oldest_ns
         return self.block_index.get(self.block_index.find(sequence), self.last, self.length).received_s * 10**9
 
 
 def segment_name(first: int) -> str:
-    """The file of the segment that begins with this sequence."""
+    """The file name of the segment that begins with the sequence `first`."""
     return f"{first:020d}{SEGMENT_SUFFIX}"
 
 
 def parse_segment_name(name: str) -> int | None:
-    """The sequence in the name of a segment; None of another file."""
+    """The sequence in the name of a segment; None if the file is not a segment."""
     digits = name.removesuffix(SEGMENT_SUFFIX)
     return int(digits) if name.endswith(SEGMENT_SUFFIX) and len(digits) == 20 and digits.isdigit() else None
 
 
 class Policies:
-    """The policies of a segment and their ids. Content decides, so that the same policy has one id everywhere.
+    """The policies of a segment and their ids. An id is derived from the content, so that a policy has the same id in
+    all segments.
 
-    Each is declared in the first two groups that use it: these have no page in common, and so no damage.
+    Each policy is declared in the first two groups that use it: groups share no page, so no damage to one page loses
+    both declarations.
     """
 
     def __init__(self) -> None:
-        self._by_identity: dict[int, tuple[Policy, int]] = {}  # by the object's own identity, which is quick
+        self._by_identity: dict[int, tuple[Policy, int]] = {}  # by id(policy), which is fast
         self._payloads: dict[int, bytes] = {}  # by id
-        self._declared_in: dict[int, list[int]] = {}  # groups to be declared in: the first sequences of those that were
+        self._declared_in: dict[int, list[int]] = {}  # by id, until declared twice: groups that declare it
 
     def id_of(self, policy: Policy, group: int) -> tuple[int, bytes | None]:
-        """The id of a policy; and its JSON, where this group is to declare it."""
-        known = self._by_identity.get(id(policy))
-        if known is None:
-            known = self._by_identity[id(policy)] = policy, self._register(policy)
-        policy_id = known[1]
+        """The id of a policy, and its JSON if `group` (its first sequence) must declare it."""
+        cached = self._by_identity.get(id(policy))
+        if cached is None:
+            cached = self._by_identity[id(policy)] = policy, self._register(policy)
+        policy_id = cached[1]
         groups = self._declared_in.get(policy_id)
         if groups is None or group in groups:
             return policy_id, None
@@ -131,7 +133,7 @@ class Policies:
 
     def _register(self, policy: Policy) -> int:
         policy_id, payload = fmt.pack_policy(policy)
-        while self._payloads.get(policy_id, payload) != payload:  # two of one checksum
+        while self._payloads.get(policy_id, payload) != payload:  # two policies with the same checksum
             policy_id = (policy_id + 1) % 2**32
         if policy_id not in self._payloads:
             self._declared_in[policy_id] = []
@@ -140,18 +142,18 @@ class Policies:
 
 
 class PackedGroup(NamedTuple):
-    """Requests as they are written together."""
+    """An encoded group of requests."""
 
     pieces: list[bytes]
     offsets: list[int]  # of the frames of requests
     end: int
-    policies: dict[int, Policy]  # declared in it
+    policies: dict[int, Policy]  # declared in the group
 
 
 def pack_group(
     requests: Sequence[JournaledRequest], first: int, offset: int, seed: int, policies: Policies
 ) -> PackedGroup:
-    """A group that is written at `offset`, its first request having the sequence `first`."""
+    """Encode requests as a group for `offset`; the first request gets the sequence `first`."""
     pieces: list[bytes] = []
     offsets: list[int] = []
     declared: dict[int, Policy] = {}
@@ -172,12 +174,12 @@ def pack_group(
 
 
 class SegmentWriter:
-    """The segment that is being written. After an error of any kind it is to be abandoned."""
+    """Writes the open segment. After any error, the caller must call `abandon`."""
 
     def __init__(
         self, files: Files, directory: Path, first: int, salt: bytes, size: int, clock: Callable[[], int]
     ) -> None:
-        """Make it: on disk, with room for `size` bytes, when this returns. Raises OSError."""
+        """Create the segment and allocate `size` bytes; it is on disk when this returns. Raises OSError."""
         path = directory / segment_name(first)
         self.segment = Segment(path, first, fmt.checksum_seed(salt))
         self.segment.is_sealed = False
@@ -189,7 +191,7 @@ class SegmentWriter:
         self._fd = write_atomic(files, path, [fmt.pack_file_header(header)], self._capacity)
 
     def fits(self, size: int) -> bool:
-        """Whether there is room for so many bytes more."""
+        """Whether the allocated space has room for `size` more bytes."""
         return self.segment.length + size <= self._capacity
 
     def append(self, requests: Sequence[JournaledRequest], first: int) -> None:
@@ -202,20 +204,20 @@ class SegmentWriter:
         for sequence, (request, offset) in enumerate(zip(requests, group.offsets, strict=True), first):
             size = fmt.frame_size(len(request.body))
             segment.add(self.block_index, sequence, offset, request, size, slow=request.slow)
-        segment.length = fmt.align_to_page(group.end)  # last, so that until then what was written can be cut off
+        segment.length = fmt.align_to_page(group.end)  # last: until here, `abandon` cuts the group off
 
     def seal(self) -> Segment:
-        """Write nothing more: the room that is left is given back."""
+        """Close the segment and free the space that it does not use."""
         self.segment.is_sealed = True
-        with contextlib.suppress(OSError):  # it is longer then, with zeros behind
+        with contextlib.suppress(OSError):  # the file stays longer, with zeros at the end
             self._files.truncate(self._fd, self.segment.length)
         with contextlib.suppress(OSError):
             self._files.close(self._fd)
         return self.segment
 
     def abandon(self) -> bool:
-        """Write nothing more, and cut off what was written last; whether that is on disk. The descriptor may have
-        forgotten that a sync failed, so another one is used.
+        """Close the segment and cut off what was written last; returns whether that is on disk. It uses another
+        descriptor, because the old one may report success after a failed sync.
         """
         self.segment.is_sealed = True
         with contextlib.suppress(OSError):
@@ -224,7 +226,7 @@ class SegmentWriter:
 
 
 def truncate(files: Files, path: Path, length: int) -> bool:
-    """Cut a file to so many bytes; whether that is on disk."""
+    """Truncate a file to `length` bytes; returns whether that is on disk."""
     try:
         fd = files.open(path, write=True)
         try:
@@ -238,5 +240,5 @@ def truncate(files: Files, path: Path, length: int) -> bool:
 
 
 def required_bytes(requests: Sequence[JournaledRequest]) -> int:
-    """Bytes that a group takes at most, but for policies."""
+    """The maximum size of a group in bytes, without policies."""
     return sum(fmt.frame_size(len(request.body)) for request in requests) + fmt.PAGE

@@ -1,7 +1,8 @@
-"""What is in the journals of a directory, for people: counts, sizes, times, reasons; never a byte of a request.
+"""Reports what the journals of a directory contain, for operators: counts, sizes, times, reasons; never a byte of a
+request.
 
-Nothing here changes a file, but for `requeue`. A journal that a process has may be looked at as well: what is being
-written at that moment looks torn, and what is removed meanwhile is passed over.
+Only `requeue` changes files. A journal in use can be inspected too: what is being written at that moment appears torn,
+and what is removed meanwhile is skipped.
 """
 
 import contextlib
@@ -34,22 +35,22 @@ _FILES: Final = RealFiles()
 
 
 class BatchFacts(msgspec.Struct, frozen=True):
-    """A batch that is begun and not finished."""
+    """A batch that is begun and not finished, as reported by `inspect`."""
 
     batch: int
     made_ms: int
     requests: int
-    stored: int  # places that are
+    stored: int  # number of (table, day) pairs that are stored already
 
 
 class SegmentFacts(msgspec.Struct, frozen=True):
-    """A segment, as far as its name, its header and the ledger tell. What they do not is None."""
+    """A segment, described by its name, its header and the ledger. What these do not contain is None."""
 
     name: str
     bytes: int  # of the file
     version: int | None  # None: the header is damaged
     created_ns: int | None
-    first: int  # sequence
+    first: int  # sequence in the name
     last: int | None
     requests: int | None
     items: int | None
@@ -58,19 +59,19 @@ class SegmentFacts(msgspec.Struct, frozen=True):
 
 
 class JournalFacts(msgspec.Struct, frozen=True):
-    """A journal."""
+    """A journal, as reported by `inspect`."""
 
     directory: str
-    taken: bool  # a process has it
-    clean: bool  # the last process ended in order, and so nobody has it
+    taken: bool  # a process has locked it
+    clean: bool  # the last process shut down in order, and no process has locked it
     damaged_records: int  # of its ledger
     batches: Sequence[BatchFacts]
-    held: int  # batches that are finished, and their requests are kept for a while
+    held: int  # number of retained batches: finished, with their requests still on disk
     segments: Sequence[SegmentFacts]
 
 
 class CorruptRange(msgspec.Struct, frozen=True):
-    """Damaged bytes of a segment, and the sequences that are missing there; `last` None: nobody knows."""
+    """Damaged bytes of a segment, and the sequences that are missing there. `last` is None if it is unknown."""
 
     start: int
     end: int
@@ -80,7 +81,7 @@ class CorruptRange(msgspec.Struct, frozen=True):
 
 
 class SegmentReport(msgspec.Struct, frozen=True):
-    """A segment that was read from end to end."""
+    """The result of reading a segment from end to end."""
 
     path: str
     version: int | None
@@ -89,11 +90,11 @@ class SegmentReport(msgspec.Struct, frozen=True):
     bytes: int
     projects: Sequence[int]
     damaged: Sequence[CorruptRange]
-    unreadable: bool  # the disk did not give all of it
+    unreadable: bool  # the disk failed to read a part of it
 
 
 class QuarantinedRequest(msgspec.Struct, frozen=True):
-    """A request that was set aside. `note` is None when it cannot be read; `whole` when nobody looked."""
+    """A quarantined request. `note` None: unreadable. `whole`: the file is intact; None if it was not read."""
 
     name: str
     note: QuarantineNote | None
@@ -101,16 +102,16 @@ class QuarantinedRequest(msgspec.Struct, frozen=True):
 
 
 def inspect(root: Path, files: Files = _FILES) -> list[JournalFacts]:
-    """All journals of a directory; quick. Raises OSError."""
+    """All journals of a directory, without reading the segments. Raises OSError."""
     found = []
     for directory in list_journals(files, root):
-        with contextlib.suppress(FileNotFoundError):  # it is empty, and is removed at this moment
+        with contextlib.suppress(FileNotFoundError):  # an empty journal that is removed at this moment
             found.append(_inspect_journal(files, directory))
     return found
 
 
 def verify(root: Path, files: Files = _FILES) -> Iterator[SegmentReport]:
-    """Read every segment of every journal, one after the other. Raises OSError."""
+    """Read every segment of every journal from end to end, one after the other. Raises OSError."""
     for directory in list_journals(files, root):
         for name in _list_directory(files, directory):
             found = None if parse_segment_name(name) is None else verify_segment(directory / name, files)
@@ -119,7 +120,7 @@ def verify(root: Path, files: Files = _FILES) -> Iterator[SegmentReport]:
 
 
 def verify_segment(path: Path, files: Files = _FILES) -> SegmentReport | None:
-    """Read one segment; None when it is gone. Raises OSError."""
+    """Read one segment from end to end; None if it does not exist. Raises OSError."""
     try:
         return _verify_segment(files, path)
     except FileNotFoundError:
@@ -127,20 +128,20 @@ def verify_segment(path: Path, files: Files = _FILES) -> SegmentReport | None:
 
 
 def list_quarantined(root: Path, files: Files = _FILES, *, verify: bool = False) -> Iterator[QuarantinedRequest]:
-    """What was set aside, the oldest first; with `verify` each file is read. Raises OSError."""
+    """Quarantined requests, oldest batch first; `verify` reads each file. Raises OSError."""
     directory = root / quarantine.QUARANTINE_DIRECTORY
     for name in _list_directory(files, directory):
         if name.endswith(SEGMENT_SUFFIX):
             note = _read_note(files, directory / f"{name}{NOTE_SUFFIX}", QuarantineNote)
             try:
-                whole = read_quarantine_file(files, directory / name) is not None if verify else None
+                is_intact = read_quarantine_file(files, directory / name) is not None if verify else None
             except FileNotFoundError:
                 continue
-            yield QuarantinedRequest(name, note, whole)
+            yield QuarantinedRequest(name, note, is_intact)
 
 
 def list_damaged(root: Path, files: Files = _FILES) -> list[DamageNote]:
-    """What was damaged, and is kept. Raises OSError."""
+    """The notes of damaged bytes and segments in `damaged/`. Raises OSError."""
     directory = root / damage.DAMAGED_DIRECTORY
     notes = [
         _read_note(files, directory / name, DamageNote)
@@ -151,42 +152,42 @@ def list_damaged(root: Path, files: Files = _FILES) -> list[DamageNote]:
 
 
 def requeue(root: Path, names: Sequence[str] | None, now_ns: int, files: Files = _FILES) -> RequeueResult:
-    """Put requests back: those with these names (`Quarantined.name`), or all. A running gateway finds them; else the
-    next start does. Raises OSError, JournalTaken.
+    """Requeue quarantined requests: those with these names (`QuarantinedRequest.name`), or all. A running gateway
+    finds them, or the next start does. Raises OSError, JournalLocked.
     """
     return _requeue(files, root, names, lambda: now_ns)
 
 
 def _inspect_journal(files: Files, directory: Path) -> JournalFacts:
     names = files.list_directory(directory)
-    progress, broken = _replay_ledger(files, directory, names)
+    state, damaged_records = _replay_ledger(files, directory, names)
     firsts = [first for name in names if (first := parse_segment_name(name)) is not None]
-    taken = _is_locked(files, directory)
+    is_locked = _is_locked(files, directory)
     return JournalFacts(
         str(directory),
-        taken,
-        bool(progress.clean_at) and not taken,
-        broken,
+        is_locked,
+        bool(state.clean_at) and not is_locked,
+        damaged_records,
         [
             BatchFacts(batch.batch_id, batch.made_ms, sum(map(_range_length, batch.ranges)), len(batch.skip))
-            for batch in progress.begun.values()
+            for batch in state.begun.values()
         ],
-        len(progress.retained),
-        [facts for first in firsts if (facts := _inspect_segment(files, directory, first, progress)) is not None],
+        len(state.retained),
+        [facts for first in firsts if (facts := _inspect_segment(files, directory, first, state)) is not None],
     )
 
 
 def _replay_ledger(files: Files, directory: Path, names: Sequence[str]) -> tuple[BatchState, int]:
-    """What the newest ledger says, and how many of its records cannot be read."""
-    progress, broken = BatchState(), 0
+    """The state that the newest readable ledger describes, and the number of unreadable records."""
+    state, damaged_records = BatchState(), 0
     for number in ledger_numbers(names):
         found = read_ledger(files, ledger_path(directory, number), ())
-        broken += found.damaged_records
+        damaged_records += found.damaged_records
         for record in found.records:
-            progress.apply(record)
+            state.apply(record)
         if found.records:
             break
-    return progress, broken
+    return state, damaged_records
 
 
 def _inspect_segment(files: Files, directory: Path, first: int, state: BatchState) -> SegmentFacts | None:
@@ -244,7 +245,7 @@ def _corrupt_range(found: Damage) -> CorruptRange:
 
 
 def _read_note(files: Files, path: Path, kind: type[T]) -> T | None:
-    """A note; None when there is none, or nothing that can be read."""
+    """Read a note; None if it does not exist or is invalid."""
     try:
         fd = files.open(path)
     except FileNotFoundError:

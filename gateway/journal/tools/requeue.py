@@ -1,12 +1,13 @@
-"""Requests of the quarantine are put back: as a new journal, which a running gateway finds and adopts.
+"""Requeues quarantined requests as a new journal, which a running gateway finds and takes over as an orphan.
 
-It is made under another name, with the requests, a ledger with their batches, and a list of the files that they come
-from; then it gets its number. From that moment on it exists as a whole, and the files are removed: by us, or by whoever
-opens it, should we not come to it. Before that moment nothing has happened.
+The journal is built under a temporary name (`_build_journal`): the requests, a ledger with their batches, and a list of
+the files that they come from. Then it is renamed to its number (`_assign_number`). Before the rename nothing has
+happened; after it the journal exists completely, and its source files are removed (`finish_requeue`), by this process
+or by the one that opens the journal.
 
-A batch keeps its id, and so its tokens, when all of it is put back: what ClickHouse has of it already is not stored
-twice. When only a part of it is, the requests become batches of their own: under the old tokens a later part would be
-taken for a repetition of the first.
+A batch that is requeued completely keeps its id, and so its deduplication tokens: what ClickHouse has of it already is
+not stored twice. If only a part of it is requeued, each request becomes a batch of its own: under the old tokens,
+ClickHouse would drop a later part as a duplicate of the first.
 """
 
 import errno
@@ -28,18 +29,18 @@ from gateway.journal.storage.page_reader import build_reader
 from gateway.journal.storage.quarantine import NOTE_SUFFIX, QUARANTINE_DIRECTORY, QuarantineFile, read_quarantine_file
 from gateway.journal.storage.segments import SEGMENT_SUFFIX, SegmentWriter, required_bytes
 
-SOURCES_FILE: Final = "requeued"  # names of the files that a journal comes from; JSON
+SOURCES_FILE: Final = "requeued"  # names of the quarantine files that a journal comes from; JSON
 _STAGING_DIRECTORY: Final = "requeue.tmp"
 _SEGMENT_BYTES: Final = 64 * 2**20
-_TRIES: Final = 100
+_TRIES: Final = 100  # numbers that are tried for the new journal
 
 
 class RequeueResult(NamedTuple):
-    """What was put back."""
+    """The result of a requeue."""
 
-    journal: Path | None  # the new one; None when there was nothing
+    journal: Path | None  # the new journal; None if nothing was requeued
     requests: int
-    unreadable: Sequence[str]  # names of files that stay where they are
+    unreadable: Sequence[str]  # names of files that stay in quarantine
 
 
 class _Selection(NamedTuple):
@@ -49,7 +50,7 @@ class _Selection(NamedTuple):
 
 
 def requeue(files: Files, root: Path, names: Sequence[str] | None, clock: Callable[[], int]) -> RequeueResult:
-    """Put requests back: files of the quarantine by their names, or all of them. Raises OSError, JournalTaken."""
+    """Requeue quarantine files by name, or all if `names` is None. Raises OSError, JournalLocked."""
     directory = root / QUARANTINE_DIRECTORY
     files.make_directory(directory)
     lock = files.lock(directory / LOCK_FILE)
@@ -63,19 +64,21 @@ def requeue(files: Files, root: Path, names: Sequence[str] | None, clock: Callab
             if names is None
             else names
         )
-        chosen, unreadable = _select(files, directory, sorted(set(wanted)))
-        if not chosen:
+        selected, unreadable = _select(files, directory, sorted(set(wanted)))
+        if not selected:
             return RequeueResult(None, 0, unreadable)
-        _build_journal(files, root, chosen, clock)
+        _build_journal(files, root, selected, clock)
         journal = _assign_number(files, root)
         finish_requeue(files, root, journal)
-        return RequeueResult(journal, len(chosen), unreadable)
+        return RequeueResult(journal, len(selected), unreadable)
     finally:
         files.close(lock)
 
 
 def finish_requeue(files: Files, root: Path, journal: Path) -> None:
-    """Remove the files that the requests of a journal come from, if they were put back. Raises OSError."""
+    """Remove the quarantine files that the requests of a requeued journal come from. No effect on other journals.
+    Raises OSError.
+    """
     path = journal / SOURCES_FILE
     if SOURCES_FILE not in files.list_directory(journal):
         return
@@ -97,19 +100,19 @@ def finish_requeue(files: Files, root: Path, journal: Path) -> None:
 def _decode_names(text: bytes) -> list[str]:
     try:
         return msgspec.json.decode(text, type=list[str])
-    except msgspec.MsgspecError:  # damaged: the files stay, and can be looked at
+    except msgspec.MsgspecError:  # damaged: the files stay in quarantine
         return []
 
 
 def _select(files: Files, directory: Path, names: Sequence[str]) -> tuple[list[_Selection], list[str]]:
-    chosen, unreadable = [], []
+    selected, unreadable = [], []
     for name in names:
         contents = _read(files, directory / name)
         if contents is None:
             unreadable.append(name)
         else:
-            chosen.append(_Selection(name, contents.entry.sequence, contents.batch))
-    return sorted(chosen, key=lambda one: (one.batch.batch, one.sequence)), unreadable
+            selected.append(_Selection(name, contents.entry.sequence, contents.batch))
+    return sorted(selected, key=lambda selection: (selection.batch.batch, selection.sequence)), unreadable
 
 
 def _read(files: Files, path: Path) -> QuarantineFile | None:
@@ -119,53 +122,52 @@ def _read(files: Files, path: Path) -> QuarantineFile | None:
         return None
 
 
-def _build_journal(files: Files, root: Path, chosen: Sequence[_Selection], clock: Callable[[], int]) -> None:
-    """The journal under its first name, on disk."""
+def _build_journal(files: Files, root: Path, selected: Sequence[_Selection], clock: Callable[[], int]) -> None:
+    """Build the journal in the staging directory; it is on disk when this returns."""
     directory = root / _STAGING_DIRECTORY
     files.make_directory(directory)
     for name in files.list_directory(directory):
         files.unlink(directory / name)
-    salt, progress = new_salt(), BatchState()
-    _write_segments(files, root, directory, chosen, salt, clock)
-    for batch in _batches(chosen):
-        progress.apply(batch)
-    progress.observe(len(chosen))
-    names = msgspec.json.encode([one.name for one in chosen])
-    files.close(write_atomic(files, ledger_path(directory, 1), encode_ledger(progress, salt, clock())))
+    salt, state = new_salt(), BatchState()
+    _write_segments(files, root, directory, selected, salt, clock)
+    for batch in _batches(selected):
+        state.apply(batch)
+    state.observe(len(selected))
+    names = msgspec.json.encode([selection.name for selection in selected])
+    files.close(write_atomic(files, ledger_path(directory, 1), encode_ledger(state, salt, clock())))
     files.close(write_atomic(files, directory / SOURCES_FILE, [names]))
-    files.close(
-        write_atomic(files, directory / LOCK_FILE, [])
-    )  # by this a journal is told from a directory of journals
+    # The lock file marks the directory as a journal, not a directory of journals.
+    files.close(write_atomic(files, directory / LOCK_FILE, []))
 
 
 def _write_segments(
-    files: Files, root: Path, directory: Path, chosen: Sequence[_Selection], salt: bytes, clock: Callable[[], int]
+    files: Files, root: Path, directory: Path, selected: Sequence[_Selection], salt: bytes, clock: Callable[[], int]
 ) -> None:
-    writing: SegmentWriter | None = None
-    for sequence, one in enumerate(chosen, 1):
-        contents = read_quarantine_file(files, root / QUARANTINE_DIRECTORY / one.name)
+    writer: SegmentWriter | None = None
+    for sequence, selection in enumerate(selected, 1):
+        contents = read_quarantine_file(files, root / QUARANTINE_DIRECTORY / selection.name)
         if contents is None:
-            raise OSError(errno.EIO, "a file changed while it was read", one.name)
+            raise OSError(errno.EIO, "a file changed while it was read", selection.name)
         requests = [contents.entry.request]
         size = required_bytes(requests)
-        if writing is None or not writing.fits(size):
-            if writing is not None:
-                writing.seal()
-            writing = SegmentWriter(files, directory, sequence, salt, max(_SEGMENT_BYTES, size + size // 8), clock)
-        writing.append(requests, sequence)
-    if writing is not None:
-        writing.seal()
+        if writer is None or not writer.fits(size):
+            if writer is not None:
+                writer.seal()
+            writer = SegmentWriter(files, directory, sequence, salt, max(_SEGMENT_BYTES, size + size // 8), clock)
+        writer.append(requests, sequence)
+    if writer is not None:
+        writer.seal()
 
 
-def _batches(chosen: Sequence[_Selection]) -> Iterator[BeginRecord]:
-    """The batches of the new journal, with its sequences."""
+def _batches(selected: Sequence[_Selection]) -> Iterator[BeginRecord]:
+    """The batches of the new journal, with its new sequences."""
     first = 1
-    while first <= len(chosen):
-        batch = chosen[first - 1].batch
+    while first <= len(selected):
+        batch = selected[first - 1].batch
         last = first
-        while last < len(chosen) and chosen[last].batch.batch == batch.batch:
+        while last < len(selected) and selected[last].batch.batch == batch.batch:
             last += 1
-        sequences = [one.sequence for one in chosen[first - 1 : last]]
+        sequences = [selection.sequence for selection in selected[first - 1 : last]]
         if sequences == list(_sequences(batch.ranges)):
             yield msgspec.structs.replace(batch, ranges=((first, last),))
         else:
@@ -179,7 +181,7 @@ def _sequences(ranges: Sequence[Range]) -> Iterator[int]:
 
 
 def _assign_number(files: Files, root: Path) -> Path:
-    """From here on the journal exists."""
+    """Rename the staging directory to the next free number; from here on the journal exists."""
     numbers = [int(directory.name) for directory in list_journals(files, root)]
     for number in range(max(numbers, default=-1) + 1, max(numbers, default=-1) + 1 + _TRIES):
         directory = root / str(number)

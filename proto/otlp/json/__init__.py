@@ -1,8 +1,9 @@
-"""OTLP/JSON to OTLP's protobuf encoding, so that both take the same road through the decoder.
+"""Converts OTLP/JSON to OTLP's protobuf encoding, so that the decoder processes both in the same way.
 
-`to_protobuf` counts (`limits`, before memory is spent), repairs text that is not Unicode (`repair`), reads typed
-structures (`shapes`) one resource, scope and item at a time (`reading`) and writes each as protobuf (`encode`). An item
-that is faulty is left out and counted; a resource or a scope that is takes its items with it.
+`to_protobuf` checks the number of objects before it allocates memory (`limits.check_object_count`), repairs text that
+is not Unicode (`utf_repair.repair`), reads typed structures (`messages`) one resource, scope and item at a time
+(`reading.decode_typed`, `reading.ItemReader`), and writes each as protobuf (`encode.Encoder`). It omits and counts an
+item with an invalid field. An invalid field in a resource or scope rejects all items of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +32,7 @@ __all__ = ["ConvertedRequest", "FieldError", "ItemReader", "to_protobuf"]
 
 
 class ConvertedRequest(NamedTuple):
-    """A request as protobuf, without the items that are rejected already."""
+    """A request as protobuf, without the items that were rejected; `faults` counts these."""
 
     body: bytes
     faults: FieldFaults
@@ -40,8 +41,8 @@ class ConvertedRequest(NamedTuple):
 def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> ConvertedRequest:
     """The protobuf encoding of the request whose OTLP/JSON encoding is `body`.
 
-    Raises DecodeError: `malformed` for what is not JSON or where it cannot be told which items there are (a FieldError
-    then), `too_deep`, `too_many_items`, `too_many_parts`.
+    Raises DecodeError: `malformed` if the body is not JSON, or, as a FieldError, if its items cannot be determined;
+    `too_deep`, `too_many_items`, `too_many_parts`.
     """
     check_object_count(body, policy)
     try:
@@ -81,62 +82,62 @@ class _RequestConverter:
     def convert(self, body: bytes) -> ConvertedRequest:
         request = decode_typed(self._request, body, "")
         out = bytearray()
-        for place, sent in enumerate_present(request.resources):
-            self._append_resource(place, sent, out)
+        for index, resource in enumerate_present(request.resources):
+            self._append_resource(index, resource, out)
         return ConvertedRequest(bytes(out), self._item_reader.faults)
 
-    def _append_resource(self, place: int, sent: Any, out: bytearray) -> None:
+    def _append_resource(self, index: int, resource: Any, out: bytearray) -> None:
         resources, scopes, _ = self._names
-        path = f"{resources}[{place}]"
+        path = f"{resources}[{index}]"
         fault = None
         inner = bytearray()
         try:
-            inner += self._resource_or_scope(f"{path}.resource", _RESOURCE, self._encoder.resource, sent.resource)
-            inner += self._schema_url(path, sent.schema_url)
+            inner += self._resource_or_scope(f"{path}.resource", _RESOURCE, self._encoder.resource, resource.resource)
+            inner += self._schema_url(path, resource.schema_url)
         except FieldError as error:
             fault = error
-        for scope_place, scoped in enumerate_present(sent.scopes):
-            here = f"{path}.{scopes}[{scope_place}]"
+        for scope_index, scope in enumerate_present(resource.scopes):
+            scope_path = f"{path}.{scopes}[{scope_index}]"
             if fault is not None:
-                self._reject(ItemRejection.INVALID_RESOURCE, fault, self._read_items(here, scoped.items))
+                self._reject(ItemRejection.INVALID_RESOURCE, fault, self._read_items(scope_path, scope.items))
             else:
-                self._append_scope((place, scope_place), here, scoped, inner)
+                self._append_scope((index, scope_index), scope_path, scope, inner)
         if fault is None:
             out += bytes_field(1, inner)
 
-    def _append_scope(self, places: tuple[int, int], path: str, scoped: Any, out: bytearray) -> None:
-        items = self._read_items(path, scoped.items)
+    def _append_scope(self, indexes: tuple[int, int], path: str, scope: Any, out: bytearray) -> None:
+        items = self._read_items(path, scope.items)
         try:
-            inner = bytearray(self._resource_or_scope(f"{path}.scope", _SCOPE, self._encoder.scope, scoped.scope))
-            inner += self._schema_url(path, scoped.schema_url)
+            inner = bytearray(self._resource_or_scope(f"{path}.scope", _SCOPE, self._encoder.scope, scope.scope))
+            inner += self._schema_url(path, scope.schema_url)
         except FieldError as error:
             self._reject(ItemRejection.INVALID_SCOPE, error, items)
             return
-        self._append_items(places, items, inner)
+        self._append_items(indexes, items, inner)
         out += bytes_field(2, inner)
 
-    def _append_items(self, places: tuple[int, int], items: Sequence[msgspec.Raw], out: bytearray) -> None:
-        for place, raw in enumerate(items):
-            item = None if _is_null(raw) else self._item_reader(raw, *places, place)
+    def _append_items(self, indexes: tuple[int, int], items: Sequence[msgspec.Raw], out: bytearray) -> None:
+        for index, raw in enumerate(items):
+            item = None if _is_null(raw) else self._item_reader(raw, *indexes, index)
             if item is not None:
                 out += bytes_field(2, item)
 
     def _resource_or_scope(
         self, path: str, decoder: msgspec.json.Decoder[Any], encode: Callable[[Any], bytes], raw: msgspec.Raw
     ) -> bytes:
-        origin = decode_typed(decoder, raw, path) if memoryview(raw).nbytes else None
-        return b"" if origin is None else bytes_field(1, encode_message(encode, origin, path))
+        message = decode_typed(decoder, raw, path) if memoryview(raw).nbytes else None
+        return b"" if message is None else bytes_field(1, encode_message(encode, message, path))
 
     def _schema_url(self, path: str, raw: msgspec.Raw) -> bytes:
         return self._encoder.text(3, decode_typed(_TEXT, raw, f"{path}.schemaUrl") if memoryview(raw).nbytes else None)
 
     def _read_items(self, path: str, raw: msgspec.Raw) -> Sequence[msgspec.Raw]:
-        """The items of a scope, which count whatever becomes of them."""
-        found = read_elements(raw, f"{path}.{self._names[2]}", self._policy.max_items - self._items)
-        if found is None:
+        """The items of a scope. They count toward `max_items` even if they are rejected later."""
+        items = read_elements(raw, f"{path}.{self._names[2]}", self._policy.max_items - self._items)
+        if items is None:
             raise decode_error(RequestRejection.TOO_MANY_ITEMS, self._policy)
-        self._items += len(found)
-        return found
+        self._items += len(items)
+        return items
 
     def _reject(self, reason: ItemRejection, fault: FieldError, items: Sequence[msgspec.Raw]) -> None:
         self._item_reader.faults.add(reason, sum(not _is_null(raw) for raw in items), fault.message)

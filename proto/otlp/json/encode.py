@@ -1,4 +1,4 @@
-"""Typed OTLP/JSON messages as protobuf's wire format. Field numbers are those of opentelemetry-proto 1.11."""
+"""Encodes typed OTLP/JSON messages in protobuf's wire format. Field numbers are those of opentelemetry-proto 1.11."""
 
 import base64
 import binascii
@@ -19,13 +19,13 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 _DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _URL_SAFE: Final = str.maketrans("-_", "+/")
-_INVALID_ID: Final = b"\x00"  # of a length that no id has: the rule for items decides
+_INVALID_ID: Final = b"\x00"  # no id has this length: the item is judged by the rules for ids
 
 T = TypeVar("T")
 
 
 class FieldFault(Exception):
-    """A value that its field cannot hold; gathers the path to it on the way up."""
+    """A value that its field cannot hold; callers prepend their field names to `path`."""
 
     def __init__(self, field: str, fault: str) -> None:
         super().__init__(fault)
@@ -38,7 +38,7 @@ def _fail(field: str, fault: str) -> Never:
 
 
 class Encoder:
-    """Encodes the messages of one request, of one whose text was `repaired` too."""
+    """Encodes the messages of one request. `repaired`: its text was repaired and has markers to restore."""
 
     def __init__(self, *, repaired: bool) -> None:
         self._repaired = repaired
@@ -98,7 +98,7 @@ class Encoder:
         )
 
     def text(self, number: int, text: str | None) -> bytes:
-        """A string field; nothing when it is absent."""
+        """A string field; no bytes if it is absent or empty."""
         if not text:
             return b""
         return bytes_field(number, self._utf8(text))
@@ -144,22 +144,24 @@ class Encoder:
     def _status(self, status: shapes.Status) -> bytes:
         return self.text(2, status.message) + _enum(3, "code", status.code)
 
-    def _messages(self, number: int, field: str, messages: list[T | None] | None, one: Callable[[T], bytes]) -> bytes:
+    def _messages(
+        self, number: int, field: str, messages: list[T | None] | None, encode: Callable[[T], bytes]
+    ) -> bytes:
         out = bytearray()
-        for place, message in enumerate_present(messages):
-            out += bytes_field(number, _encode_at(f"{field}[{place}]", one, message))
+        for index, message in enumerate_present(messages):
+            out += bytes_field(number, _encode_at(f"{field}[{index}]", encode, message))
         return bytes(out)
 
     def _attributes(self, number: int, attributes: shapes.KeyValues | None, depth: int = 1) -> bytes:
-        """A list of attributes whose values are nested `depth` deep."""
-        out = bytearray()  # joining millions of pieces would take 80 bytes for each
-        place = -1
+        """A list of attributes whose values are at nesting level `depth`."""
+        out = bytearray()  # joining millions of pieces would take 80 bytes per piece
+        index = -1
         try:
-            for place, attribute in enumerate(attributes or ()):  # noqa: B007 - for the path of a fault
+            for index, attribute in enumerate(attributes or ()):  # noqa: B007 - for the path of a fault
                 if attribute is not None:
                     out += bytes_field(number, self._key_value(attribute, depth))
         except FieldFault as fault:
-            fault.path = f"{'attributes' if depth == 1 else 'values'}[{place}].value.{fault.path}"
+            fault.path = f"{'attributes' if depth == 1 else 'values'}[{index}].value.{fault.path}"
             raise
         return bytes(out)
 
@@ -170,7 +172,7 @@ class Encoder:
         return key + bytes_field(2, self._any_value(attribute.value, depth))
 
     def _any_value(self, value: shapes.AnyValue, depth: int) -> bytes:
-        """The members that are there, in field order: of several the last counts."""
+        """The members that are present, in field order; if there are several, the last one applies."""
         if depth > VALUE_DEPTH:
             raise DecodeError(RequestRejection.TOO_DEEP, f"A value is nested more than {VALUE_DEPTH} deep.")
         out = b""
@@ -189,13 +191,13 @@ class Encoder:
         if value.bytes_value is not None:
             out += bytes_field(7, _base64(value.bytes_value))
         if value.string_value_strindex is not None:
-            out += varint_field(8, 0)  # an index into a table that only profiles have
+            out += varint_field(8, 0)  # an index into a table that exists only in profiles
         return out
 
     def _array(self, array: shapes.ArrayValue, depth: int) -> bytes:
         out = bytearray()
-        for place, element in enumerate(array.values or ()):
-            encoded = b"" if element is None else _encode_at(f"values[{place}]", self._any_value, element, depth + 1)
+        for index, element in enumerate(array.values or ()):
+            encoded = b"" if element is None else _encode_at(f"values[{index}]", self._any_value, element, depth + 1)
             out += bytes_field(1, encoded)
         return bytes(out)
 
@@ -216,7 +218,7 @@ def _id(number: int, text: str | None) -> bytes:
         return b""
     try:
         return bytes_field(number, binascii.unhexlify(text))
-    except ValueError:  # not ASCII, not hex, or half a byte
+    except ValueError:  # not ASCII, not hex, or an odd number of digits
         return bytes_field(number, _INVALID_ID)
 
 
@@ -236,7 +238,7 @@ def _enum(number: int, field: str, value: int | None) -> bytes:
     return varint_field(number, _integer(field, value, -(2**31), 2**31 - 1)) if value is not None else b""
 
 
-def _integer(field: str, value: Number, low: int, high: int) -> int:
+def _integer(field: str, value: Number, minimum: int, maximum: int) -> int:
     if isinstance(value, str):
         if not _INTEGER.fullmatch(value):
             _fail(field, "not an integer")
@@ -245,14 +247,14 @@ def _integer(field: str, value: Number, low: int, high: int) -> int:
         if not value.is_integer():
             _fail(field, "not an integer")
         value = int(value)
-    if not low <= value <= high:
-        _fail(field, f"not between {low} and {high}")
+    if not minimum <= value <= maximum:
+        _fail(field, f"not between {minimum} and {maximum}")
     return value
 
 
 def _int_value(value: Number) -> bytes:
-    """An `intValue`; as a double when it is a JSON number beyond 64 bits, however large: the SDK for JavaScript writes
-    every number without a fraction so (in protobuf it writes a double), and refusing it would cost the whole request.
+    """An `intValue`, or a double for a JSON number beyond 64 bits, however large: the JavaScript SDK writes every
+    number without a fraction as `intValue` (in protobuf it writes a double), and the item must not be lost for that.
     """
     if not isinstance(value, str) and not _INT64_MIN <= value <= _INT64_MAX:
         return double_field(4, _double(value, "intValue"))
@@ -275,7 +277,7 @@ def _double(value: Number, field: str = "doubleValue") -> float:
 
 
 def _base64(text: str) -> bytes:
-    """Standard or URL-safe alphabet, with or without padding, as protobuf's JSON mapping has it."""
+    """A `bytesValue` in the standard or URL-safe alphabet, with or without padding, as in protobuf's JSON mapping."""
     digits = text.translate(_URL_SAFE).rstrip("=")
     try:
         return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)

@@ -1,4 +1,4 @@
-"""What is counted in a body before memory is spent on it: objects, and the elements of a list."""
+"""Counts objects of a body and elements of a list before memory is allocated for them."""
 
 import re
 from typing import Any, Final
@@ -9,8 +9,9 @@ from proto.otlp.json.messages import AnyObject
 from proto.otlp.json.reading import FieldError, decode_typed
 from proto.otlp.policy import Policy, RequestRejection, decode_error
 
-_TO_BRACE: Final = rb'(?:[^"{]++|"(?:[^"\\]++|\\.)*+"?)*+\{'  # past strings, whatever is in them
-_STEP: Final = 1_000  # braces: a step of Python for each would take seconds, and all of them at once the interpreter
+_TO_BRACE: Final = rb'(?:[^"{]++|"(?:[^"\\]++|\\.)*+"?)*+\{'  # skips strings with any content
+# Braces per match: one Python step per brace would take seconds, one match for all would block the interpreter.
+_STEP: Final = 1_000
 _BRACE: Final = re.compile(_TO_BRACE, re.DOTALL)
 _BRACES: Final = re.compile(rb"(?:%s){%d}+" % (_TO_BRACE, _STEP), re.DOTALL)
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]', re.DOTALL)
@@ -20,13 +21,15 @@ _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 
 
 def check_object_count(body: bytes, policy: Policy) -> None:
-    """Every part is an object, so there are no more parts than opening braces outside of strings."""
+    """Raises DecodeError `too_many_parts` if the body has more than `max_parts` objects: every part is an object, so
+    the opening braces outside of strings are an upper bound of the parts.
+    """
     if body.count(b"{") > policy.max_parts and _has_braces(body, policy.max_parts + 1):
         raise decode_error(RequestRejection.TOO_MANY_PARTS, policy)
 
 
 def _has_braces(body: bytes, count: int) -> bool:
-    """Whether there are so many opening ones outside of strings."""
+    """Whether the body has at least `count` opening braces outside of strings."""
     at = 0
     steps, single = divmod(count, _STEP)
     for pattern in (*[_BRACES] * steps, *[_BRACE] * single):
@@ -38,7 +41,7 @@ def _has_braces(body: bytes, count: int) -> bool:
 
 
 def read_elements(raw: msgspec.Raw, path: str, max_elements: int) -> list[msgspec.Raw] | None:
-    """The elements of a list, whatever they are; none where it is absent, None where they are more than `most`."""
+    """The elements of a list, of any type: an empty list if it is absent, None if it has more than `max_elements`."""
     if not memoryview(raw).nbytes:
         return []
     try:
@@ -49,12 +52,12 @@ def read_elements(raw: msgspec.Raw, path: str, max_elements: int) -> list[msgspe
         count = _count_elements(raw, max_elements)  # not all of them are objects
     if count > max_elements:
         return None
-    found: list[msgspec.Raw] = decode_typed(_ELEMENTS, raw, path) or []
-    return found
+    elements: list[msgspec.Raw] = decode_typed(_ELEMENTS, raw, path) or []
+    return elements
 
 
-def _count_elements(raw: Any, most: int) -> int:
-    """How many elements a list has that is not empty; counted up to one more than `most`, and nothing of it is kept."""
+def _count_elements(raw: Any, limit: int) -> int:
+    """The number of elements of a non-empty list, counted up to `limit` + 1 without keeping any."""
     text = memoryview(raw)
     depth, count = 0, 1
     for token in _TOKEN.finditer(text):
@@ -65,6 +68,6 @@ def _count_elements(raw: Any, most: int) -> int:
             depth -= 1
         elif letter == ord(",") and depth == 1:
             count += 1
-            if count > most:
+            if count > limit:
                 break
     return count

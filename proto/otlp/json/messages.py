@@ -1,7 +1,7 @@
-"""OTLP/JSON messages as typed structures: lowerCamelCase names, unknown fields ignored, `null` the same as absent.
+"""OTLP/JSON messages as typed structures: lowerCamelCase names; unknown fields are ignored; `null` equals absent.
 
-Resources, scopes and items stay raw until their turn: what is wrong with one costs no other, and a request's structures
-are in memory one item at a time.
+Resources, scopes and items stay raw until they are read one by one: a fault in one does not affect the others, and only
+one item's structures are in memory at a time.
 Mapping: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 """
 
@@ -13,7 +13,7 @@ Number = int | float | str  # OTLP allows 64-bit integers, and protobuf doubles,
 
 
 class _Message(msgspec.Struct, rename="camel", gc=False):
-    """No message holds a reference to one above it, so none needs the cycle collector."""
+    """Messages have no references to their parents, so none needs the cycle collector."""
 
 
 class AnyValue(_Message):
@@ -117,7 +117,7 @@ class LogRecord(_Message):
     event_name: str | None = None
 
 
-_ABSENT: Final = msgspec.Raw()  # one for all: a request may have millions of scopes
+_ABSENT: Final = msgspec.Raw()  # shared: a request may have millions of scopes
 
 
 class ScopeSpans(_Message):
@@ -153,15 +153,15 @@ class LogsRequest(_Message):
 
 
 class AnyObject(_Message):
-    """Takes any object and keeps nothing of it: for counting."""
+    """Accepts any object and keeps nothing of it: for counting."""
 
 
 T = TypeVar("T")
 
 
 def enumerate_present(elements: list[T | None] | None) -> list[tuple[int, T]]:
-    """The elements of a list that are there, with their places."""
-    return [(place, element) for place, element in enumerate(elements or ()) if element is not None]
+    """The elements of a list that are not null, with their indexes."""
+    return [(index, element) for index, element in enumerate(elements or ()) if element is not None]
 
 
 class _FullScopeSpans(_Message):
@@ -189,12 +189,12 @@ class _FullResourceLogs(_Message):
 
 
 class FullTracesRequest(_Message):
-    """A request down to its items, for whoever looks for all that is wrong with a small one."""
+    """A request with its items decoded, to find all faults of a small one."""
 
     resources: list[_FullResourceSpans | None] | None = msgspec.field(name="resourceSpans", default=None)
 
 
 class FullLogsRequest(_Message):
-    """The same of log records."""
+    """The same for log records."""
 
     resources: list[_FullResourceLogs | None] | None = msgspec.field(name="resourceLogs", default=None)

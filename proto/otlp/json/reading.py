@@ -1,4 +1,4 @@
-"""Typed reading of pieces of a body, and what comes of one whose fields cannot hold what is in it."""
+"""Typed reading of parts of a body, and the errors for values that their fields cannot hold."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ _ERROR_LOCATION: Final = re.compile(r"(?P<fault>.*) - at `\$\.?(?P<path>.*)`", r
 
 
 class FieldError(DecodeError):
-    """A value that its field cannot hold, anywhere in the request; `path` says where, `fault` what is wrong there."""
+    """A value that its field cannot hold. `path` locates it in the request, `fault` describes it."""
 
     def __init__(self, path: str, fault: str) -> None:
         super().__init__(RequestRejection.MALFORMED, f"{path}: {fault}" if path else fault)
@@ -24,22 +24,22 @@ class FieldError(DecodeError):
 
 
 class IllFormedError(Exception):
-    """Not JSON, or text in it is not Unicode."""
+    """The body is not JSON, or has text that is not Unicode."""
 
 
 def invalid_json_error(error: IllFormedError) -> DecodeError:
-    """Refuses the body for what is no JSON even after it was repaired."""
+    """The error for a body that is not JSON even after repair."""
     return DecodeError(RequestRejection.MALFORMED, f"The body is not JSON: {error}.")
 
 
 def decode_typed(decoder: msgspec.json.Decoder[Any], raw: bytes | msgspec.Raw, path: str) -> Any:
-    """What `decoder` makes of the JSON at `path`; FieldError, IllFormedError, or DecodeError `too_deep`."""
+    """Decode the JSON at `path`. Raises FieldError, IllFormedError, or DecodeError `too_deep`."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        found = _ERROR_LOCATION.fullmatch(str(error))
-        where = ".".join(filter(None, (path, found["path"] if found else "")))
-        raise FieldError(where.replace(".[", "["), found["fault"] if found else str(error)) from error
+        match = _ERROR_LOCATION.fullmatch(str(error))
+        full_path = ".".join(filter(None, (path, match["path"] if match else "")))
+        raise FieldError(full_path.replace(".[", "["), match["fault"] if match else str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise IllFormedError(str(error).removeprefix("JSON is malformed: ")) from error
     except RecursionError as error:
@@ -47,7 +47,7 @@ def decode_typed(decoder: msgspec.json.Decoder[Any], raw: bytes | msgspec.Raw, p
 
 
 def encode_message(encode: Callable[[Any], bytes], message: Any, path: str) -> bytes:
-    """`message`, which stands at `path`, as protobuf; FieldError where a field cannot hold its value."""
+    """Encode `message`, which is at `path`, as protobuf. Raises FieldError if a field cannot hold its value."""
     try:
         return encode(message)
     except FieldFault as fault:
@@ -65,10 +65,10 @@ _ITEMS: Final[Mapping[Signal, msgspec.json.Decoder[Any]]] = {
 
 
 class ItemReader:
-    """Reads the items of one request, one by one; `faults` has those that are rejected."""
+    """Reads the items of one request, one by one; `faults` counts the rejected ones."""
 
     def __init__(self, signal: Signal, *, repaired: bool = False) -> None:
-        """`repaired`: the body was, so that what is still ill-formed is no JSON."""
+        """`repaired`: the body was repaired, so text that is still ill-formed is not JSON."""
         self.faults = FieldFaults()
         self._signal = signal
         self._repaired = repaired
@@ -78,9 +78,9 @@ class ItemReader:
         encoder = Encoder(repaired=repaired)
         return encoder.span if self._signal == "traces" else encoder.log_record
 
-    def __call__(self, raw: bytes | msgspec.Raw, *places: int) -> bytes | None:
-        """The protobuf encoding of an item that is not null; None when it is rejected. `places`: those of its resource,
-        its scope and its own in their lists. Raises DecodeError `too_deep`, which no item has to itself.
+    def __call__(self, raw: bytes | msgspec.Raw, *indexes: int) -> bytes | None:
+        """The protobuf encoding of an item that is not null; None if it is rejected. `indexes`: those of its resource,
+        its scope and the item in their lists. Raises DecodeError `too_deep`, which refuses the complete request.
         """
         try:
             try:
@@ -90,7 +90,7 @@ class ItemReader:
                     raise
             return self._read(repair(bytes(raw)), self._encoder(repaired=True))
         except FieldError as error:
-            path = ".".join(f"{name}[{place}]" for name, place in zip(FIELD_NAMES[self._signal], places, strict=True))
+            path = ".".join(f"{name}[{index}]" for name, index in zip(FIELD_NAMES[self._signal], indexes, strict=True))
             self.faults.add(
                 ItemRejection.INVALID_FIELD, 1, f"{path}.{error.message}" if error.path else f"{path}: {error.fault}"
             )

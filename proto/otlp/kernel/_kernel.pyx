@@ -1,10 +1,10 @@
 # distutils: language = c++
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The codec's kernel: OTLP protobuf to ClickHouse Native columns, without the GIL. docs/codec.md has the rules.
+"""The kernel of the codec: decodes OTLP protobuf to ClickHouse Native columns, without the GIL. Rules: docs/codec.md.
 
-Read in this order: bytes (buffers, the cursor), text, scrub, symbols, survey (first reading), values, items, spans,
-logs (second reading), blocks, derived, named (requests into blocks). Requests are read through `next_field` alone, whose
-every step is checked against the end of its message.
+Order of reading: bytes (buffers, the cursor), text, scrub, symbols, prevalidate (first pass), values, items, spans, logs
+(second pass), blocks, derived, named (requests to blocks), json_text, json (OTLP/JSON to protobuf). Requests are read
+only through `next_field`, which checks every step against the end of the message.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -44,8 +44,8 @@ cdef extern from *:
     static void clear_upper_halves() {}
     #endif
     """
-    # isal leaves the upper halves of vector registers set. Until somebody clears them, every instruction of the older
-    # kind (SSE, which compilers use unless told otherwise) waits for the one before: decoding takes half as long again.
+    # isal leaves the upper halves of vector registers set. Until they are cleared, every SSE instruction (the default of
+    # compilers) waits for the previous one: decoding takes 1.5 times as long.
     void clear_upper_halves() nogil
 
 cdef extern from "Python.h":
@@ -98,7 +98,7 @@ MODIFICATION_NAMES = (
 
 
 cdef class Lexicon:
-    """The sensitive words of a policy, laid out for the kernel; kept between requests of the same policy."""
+    """The sensitive words of a policy in the layout of the kernel; cached for requests with the same policy."""
 
     cdef SensitiveWords words
 
@@ -110,7 +110,7 @@ cdef class Lexicon:
         free(self.words.chunks.data)
 
 
-# Fresh memory is costly: each page of it is a fault. A few requests' worth is kept for the next ones, under the GIL.
+# New memory is expensive: each page causes a page fault. The memory of a few requests is reused, under the GIL.
 cdef enum:
     SPARES = 64
     SPARE_BYTES = 1048576
@@ -122,7 +122,7 @@ cdef bint _has_spare_work = False
 
 
 cdef class Segment:
-    """One decoded request (`proto.otlp.policy.DecodedPayload`): its columns, until they are assembled."""
+    """One decoded request (`proto.otlp.policy.DecodedPayload`): its columns, until `build_blocks` uses them."""
 
     cdef Columns columns
     cdef str fault
@@ -226,7 +226,7 @@ cdef class Segment:
 def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns, faults=None):
     """Decode one OTLP request of `signal` ("traces", "logs") for `project_id`, received at `now_ns` (Unix epoch).
 
-    Raises `DecodeError` for a body that is refused as a whole. `faults`: items that are rejected already.
+    Raises `DecodeError` for a request that is refused. `faults`: items that are rejected already.
     """
     return decode_chunk(is_traces(signal), chunk_of_bytes(body), project_id, policy, now_ns, faults)
 
@@ -235,10 +235,10 @@ def decode_json(
     str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns, reader, uint64_t most_left,
     uint64_t most_item = UINT64_MAX,
 ):
-    """The same for a body in OTLP/JSON; None when it is left to the reference (docs/codec.md section 6).
+    """Like `decode` for a body in OTLP/JSON; None if the kernel leaves it to the reference (docs/codec.md section 6).
 
-    `reader`, a `proto.otlp.json.ItemReader`, gets the items that are left to it, at most `most_left` bytes
-    and `most_item` of one.
+    `reader`, a `proto.otlp.json.ItemReader`, reads the items that the kernel leaves to Python: at most `most_left` bytes
+    in total and `most_item` bytes per item.
     """
     cdef Buf out
     take_spare(&out)
@@ -251,7 +251,7 @@ def decode_json(
 
 
 def to_protobuf(str signal, bytes body, policy, reader, uint64_t most_left):
-    """The protobuf encoding of a request in OTLP/JSON; None when it is left to the reference."""
+    """The protobuf encoding of a request in OTLP/JSON; None if the kernel leaves it to the reference."""
     cdef Buf out
     take_spare(&out)
     try:
@@ -263,7 +263,7 @@ def to_protobuf(str signal, bytes body, policy, reader, uint64_t most_left):
 
 
 def count_objects(bytes body):
-    """How many opening braces there are, those in strings included."""
+    """The number of opening braces, including those in strings."""
     cdef Chunk chunk = chunk_of_bytes(body)
     cdef size_t count
     with nogil:
@@ -285,7 +285,7 @@ cdef bint is_traces(str signal) except -1:
 
 
 cdef bint convert(bint traces, Chunk body, policy, reader, uint64_t most_left, uint64_t most_item, Buf* out) except -1:
-    """OTLP/JSON to protobuf, into `out`; False when it is left to the reference."""
+    """Convert OTLP/JSON to protobuf in `out`; False if it is left to the reference."""
     cdef Json j
     cdef Buf name
     memset(&j, 0, sizeof(j))
@@ -347,7 +347,7 @@ cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy,
     return segment
 
 
-# What JSON is turned into, kept likewise for the next request.
+# Output buffer of the JSON conversion, also reused by the next request.
 cdef Buf _spare_out
 
 
@@ -409,7 +409,7 @@ cdef dict _lexicons = {}
 cdef Lexicon lexicon_of(tuple words):
     lexicon = _lexicons.get(words)
     if lexicon is None:
-        if len(_lexicons) >= 64:  # as many policies as are likely to be in use at once
+        if len(_lexicons) >= 64:  # more policies are unlikely to be in use at once
             _lexicons.clear()
         lexicon = _lexicons[words] = Lexicon(words)
     return lexicon
@@ -428,11 +428,11 @@ cdef object refusal(int status, policy):
     )
 
 
-# --- assembling ------------------------------------------------------------------------------------------------------
+# --- building blocks -------------------------------------------------------------------------------------------------
 
 
 cdef class Heads:
-    """What stands before each column of a table's blocks: its name and type as Native strings."""
+    """The header of each column in the blocks of a table: its name and type as Native strings."""
 
     cdef Buf chunks
     cdef Buf text
@@ -466,7 +466,7 @@ cdef Heads KEY_HEADS = Heads(_tables.ATTRIBUTE_KEYS)
 
 
 cdef class Assembly:
-    """One batch being made: its segments, and the buffers that its blocks are made in, one block at a time."""
+    """The state of building one batch: its segments, and the buffers for one block at a time."""
 
     cdef list segments
     cdef list pieces
@@ -496,7 +496,7 @@ cdef class Assembly:
         return sorted(days)
 
     cdef size_t gather(self, int64_t day, bint traces) except? 999:
-        # The rows of one signal and day, in the order of requests.
+        # The rows of one signal and day, in the order of the requests.
         cdef Segment segment
         cdef Source source
         cdef size_t i, rows = 0
@@ -593,7 +593,7 @@ def build_blocks(decoded, uint64_t batch_id, NamedKeys named=None):
     return blocks
 
 
-# Buffers of the size of a block are costly to map afresh for each batch, so a few are kept for the next.
+# Mapping new memory of the size of a block for each batch is expensive, so a few buffers are reused.
 cdef list _idle = []
 cdef int KEPT_ASSEMBLIES = 2
 cdef size_t KEPT_BYTES = 64 * 2**20

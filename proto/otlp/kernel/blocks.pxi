@@ -1,32 +1,32 @@
-# Requests into blocks: each column of all rows of one table and day, in ClickHouse's Native format. docs/codec.md section 5.
+# Builds blocks from requests: the columns of all rows of one table and day in the Native format. docs/codec.md section 5.
 
 cdef struct Source:
-    # The rows that one request gives to one block.
+    # The rows of one request in one block.
     Columns* columns
     Part* part
 
 cdef struct Dictionary:
-    # A LowCardinality column under way.
+    # The LowCardinality column that is being written.
     Buf values          # Chunk per value, in order of first appearance
     Buf hashes          # uint64 per value
     Buf slots           # uint32: value + 1, or 0
     Buf indexes         # uint32 per row
-    Buf known           # uint32 per symbol of the source under way: its value, or UINT32_MAX
+    Buf known           # uint32 per symbol of the current source: its value, or UINT32_MAX
     Symbols* symbols
 
 cdef struct Block:
-    # What one block is made with. Bufs first.
+    # The state of building one block. Bufs first.
     Buf out
     Buf sources         # Source
     Dictionary dictionary
     const Chunk* heads  # per column: name and type
     size_t head
     size_t rows
-    void* pieces        # a Python list of bytes: what is done of the block
+    void* pieces        # a Python list of bytes: the finished pieces of the block
 
 cdef enum:
     BLOCK_BUFS = 7
-    PIECE_BYTES = 1048576  # a few fit into a cache, and none is fresh memory
+    PIECE_BYTES = 1048576  # a few fit into the CPU cache, and none needs newly mapped memory
 
 
 cdef inline Source* sources(Block* block) noexcept nogil:
@@ -53,7 +53,7 @@ cdef inline int begin_column(Block* block) except -1 nogil:
 
 
 cdef inline int spill(Block* block) except -1 nogil:
-    # A large block is handed over in pieces, so that it is in memory once.
+    # A large block is split into pieces, so that it is in memory only once.
     if block.out.size >= PIECE_BYTES:
         hand_over(block)
     return 0
@@ -137,14 +137,14 @@ cdef int put_indexes(Dictionary* dictionary, const uint32_t* symbols, size_t cou
 
 
 cdef int finish_dictionary(Dictionary* dictionary, Buf* out) except -1 nogil:
-    # Nothing at all for a column without values: what ClickHouse expects of an empty Map's keys.
+    # Writes nothing for a column without values, as ClickHouse expects for the keys of an empty Map.
     cdef size_t i, values = count_chunks(&dictionary.values), count = count_u32(&dictionary.indexes)
     cdef const uint32_t* indexes = u32s(&dictionary.indexes)
     cdef uint16_t narrow
     cdef uint64_t width = 0 if values <= 256 else (1 if values <= 65536 else 2)
     if count == 0:
         return 0
-    put_u64(out, 1 << 9 | 1 << 10 | width)  # additional keys, a dictionary of its own, the width of an index
+    put_u64(out, 1 << 9 | 1 << 10 | width)  # additional keys, its own dictionary, the width of an index
     put_u64(out, values)
     for i in range(values):
         put_string(out, chunks(&dictionary.values)[i])
@@ -171,7 +171,7 @@ cdef inline Buf* part_buf(Source* source, int which) noexcept nogil:
 
 
 cdef int plain(Block* block, int which) except -1 nogil:
-    # A column whose parts are joined as they are.
+    # A column whose parts are concatenated unchanged.
     cdef size_t i
     cdef Buf* buf
     begin_column(block)
@@ -316,7 +316,7 @@ cdef int origin_dropped(Block* block, int which) except -1 nogil:
     return 0
 
 
-# --- the tables, column by column as proto/storage/tables.py has them -------------------------------------------------
+# --- the tables, with the columns of proto/storage/tables.py -----------------------------------------------------------
 
 
 cdef int put_span_block(Block* block, uint64_t batch_id, uint32_t* row) except -1 nogil:

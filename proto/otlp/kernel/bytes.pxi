@@ -1,14 +1,14 @@
-# Growing buffers and the one bounds-checked cursor that all reads of a request go through.
+# Growing buffers, and the bounds-checked cursor through which all reads of a request go.
 
 ctypedef const uint8_t* Bytes
 
 cdef struct Chunk:
-    # Bytes that belong to somebody else: the request body, or a buffer that outlives the chunk.
+    # Borrowed bytes: of the request body, or of a buffer that outlives the chunk.
     Bytes at
     size_t size
 
 cdef struct Buf:
-    # Bytes of our own. `cap` counts what is allocated; a zeroed Buf is an empty one.
+    # Owned bytes. `cap` is the allocated size; a zeroed Buf is empty.
     uint8_t* data
     size_t size
     size_t cap
@@ -90,7 +90,7 @@ cdef inline int put_varint(Buf* buf, uint64_t value) except -1 nogil:
 
 
 cdef inline int put_string(Buf* buf, Chunk text) except -1 nogil:
-    # A string as ClickHouse's Native format has it: its length as a varint, then its bytes.
+    # A string in ClickHouse's Native format: its length as a varint, then its bytes.
     cdef uint8_t* out
     reserve(buf, text.size + 10)
     out = buf.data + buf.size
@@ -110,7 +110,7 @@ cdef inline int put_string(Buf* buf, Chunk text) except -1 nogil:
 
 
 cdef inline Chunk chunk_of(Buf* buf, size_t start) noexcept nogil:
-    # What was written since `start`; valid until the buffer grows.
+    # The bytes written since `start`; valid until the buffer grows.
     cdef Chunk chunk
     chunk.at = buf.data + start
     chunk.size = buf.size - start
@@ -125,7 +125,7 @@ cdef inline Chunk literal(const char* text) noexcept nogil:
 
 
 cdef inline uint64_t load_word(Bytes at, size_t size) noexcept nogil:
-    # The last up to 8 bytes of `size` as a number; zero where there are fewer.
+    # The last bytes of `size`, at most 8, as a number, padded with zeros.
     cdef uint64_t word = 0
     cdef uint32_t low = 0, high = 0
     if size >= 8:
@@ -171,15 +171,15 @@ cdef void release(Buf* bufs, size_t count) noexcept nogil:
 
 
 cdef void empty(Buf* bufs, size_t count) noexcept nogil:
-    # Forgets the bytes and keeps the memory.
+    # Drops the bytes and keeps the memory.
     cdef size_t i
     for i in range(count):
         bufs[i].size = 0
 
 
 cdef void trim(Buf* bufs, size_t count) noexcept nogil:
-    # For buffers that grow no more: just the memory they need. (What they had is of the size that the next ones begin with;
-    # cut in place it would leave pieces that are good for nothing.)
+    # Reduces the memory of buffers that grow no more to what they need. Copies, because shrinking in place would leave
+    # fragments that are too small for new buffers; a freed buffer has the initial size of the next ones.
     cdef size_t i
     cdef void* data
     for i in range(count):
@@ -212,7 +212,7 @@ cdef enum:
     FIXED32 = 5
 
 cdef enum:
-    # What a walk can end with besides success.
+    # Results of a walk other than success.
     END = 0
     FIELD = 1
     MALFORMED = -2
@@ -228,8 +228,8 @@ cdef struct Cursor:
 cdef struct Field:
     uint32_t number
     uint32_t wire
-    uint64_t value      # of VARINT, FIXED64, FIXED32
-    Chunk chunk         # of LENGTH
+    uint64_t value      # for VARINT, FIXED64, FIXED32
+    Chunk chunk         # for LENGTH
 
 
 cdef inline Cursor cursor(Chunk chunk) noexcept nogil:
@@ -272,7 +272,7 @@ cdef inline int read_tag(Cursor* c, uint32_t* number, uint32_t* wire) noexcept n
 
 
 cdef inline int read_value(Cursor* c, Field* field) noexcept nogil:
-    # The value of a field whose tag was read; of every wire type but groups.
+    # The value of a field whose tag was read, for all wire types except groups.
     cdef uint64_t size = 0
     cdef uint32_t half
     if field.wire == LENGTH:
@@ -318,13 +318,13 @@ cdef int skip_group(Cursor* c, uint32_t number, int depth) noexcept nogil:
 
 
 cdef inline int next_field(Cursor* c, Field* field) noexcept nogil:
-    # FIELD, END, MALFORMED or TOO_DEEP. A group is skipped whole and shows as a field of wire type GROUP.
+    # FIELD, END, MALFORMED or TOO_DEEP. A group is skipped completely and returned as a field of wire type GROUP.
     cdef int status
     cdef size_t size
     if c.at >= c.end:
         return END
     if c.end - c.at > 1 and 8 <= c.at[0] < 128 and (c.at[0] & 7) == LENGTH and c.at[1] < 128:
-        # The usual field at one glance: a short string or message with a small number.
+        # Fast path for the usual field: a short string or message with a small number.
         size = c.at[1]
         if size > <size_t> (c.end - c.at) - 2:
             return MALFORMED

@@ -1,4 +1,4 @@
-# Rows derived from a day's spans and logs: where traces lie, and which attribute keys occur. docs/codec.md section 5.
+# Rows derived from the spans and logs of a day: trace index and attribute keys. docs/codec.md section 5.
 
 cdef struct TraceKey:
     uint64_t project_id
@@ -12,7 +12,7 @@ cdef struct TraceRow:
     uint64_t items
 
 cdef struct Index:
-    # An open-addressing index over rows kept elsewhere; hashes are of their keys.
+    # An open-addressing index over rows that are stored elsewhere, by the hashes of their keys.
     Buf slots
     Buf hashes
 
@@ -26,8 +26,8 @@ cdef struct Derived:
     Buf fresh           # NewKey
     Index by_new
     Buf days            # KeySet*
-    Buf day_of          # uint32 per bucket: place in `days`
-    Buf rests           # uint32 per bucket: its cell of keys that are not named + 1, or 0
+    Buf day_of          # uint32 per bucket: index into `days`
+    Buf rests           # uint32 per bucket: index + 1 of the cell for keys that are not named, or 0
 
 cdef enum:
     DERIVED_BUFS = 15
@@ -41,7 +41,7 @@ cdef struct KeyCell:
     # One row of attribute_keys.
     uint64_t project_id
     uint32_t bucket_row
-    uint32_t key            # place in the dictionary
+    uint32_t key            # index into the dictionary
     uint64_t bucket
     Chunk text
     uint64_t spans
@@ -75,7 +75,7 @@ cdef int count_trace(Derived* derived, TraceKey* key, int64_t time) except -1 no
     cdef TraceRow fresh
     cdef uint64_t hashed = 0
     cdef size_t count = derived.traces.size // sizeof(TraceRow), slots, at
-    # Spans of a trace come together.
+    # Spans of a trace are usually adjacent.
     if count and memcmp(&rows[count - 1].key, key, sizeof(TraceKey)) == 0:
         row = &rows[count - 1]
     else:
@@ -193,7 +193,7 @@ cdef inline int cell_of(Derived* derived, Dictionary* keys, uint32_t bucket, uin
 
 
 cdef struct Run:
-    # Neighbouring rows of one bucket, resource and scope, counted at once.
+    # Consecutive rows of one bucket, resource and scope, counted together.
     uint32_t bucket
     uint32_t resource
     uint32_t scope
@@ -243,7 +243,7 @@ cdef int end_run(Derived* derived, Dictionary* keys, Source* source, Run* run) e
 
 
 cdef int end_hiding_run(Derived* derived, Dictionary* keys, Source* source, Run* run, size_t row, size_t keys_at) except -1 nogil:
-    # A run of one row, whose own attributes may stand under the names of its resource's or scope's.
+    # A run of one row, whose attributes may have the same names as attributes of its resource or scope.
     count_origin(derived, keys, source, run, &origins(source.columns)[run.resource], row, keys_at)
     count_origin(derived, keys, source, run, &origins(source.columns)[run.scope], row, keys_at)
     run.rows = 0

@@ -1,4 +1,4 @@
-# Items into columns: one Part per day, resources and scopes once per request. docs/codec.md section 3.
+# Decodes items into columns: one Part per day, resources and scopes once per request. docs/codec.md section 3.
 
 cdef enum:
     REASONS = 10
@@ -9,7 +9,7 @@ cdef enum:
     COLUMNS_BUFS = 9
 
 cdef enum Mark:
-    # Between the keys, letters and texts of a list that is one text.
+    # Separators of the keys, type letters and texts in a list that is encoded as one text.
     BEFORE_KEY = 1
     AFTER_KEY = 2
     ESCAPE = 3
@@ -22,22 +22,22 @@ cdef enum Reason:
     START_TIME_TOO_OLD
     TIME_IN_FUTURE
     TIME_TOO_OLD
-    INVALID_FIELD       # these three are found where JSON is read
+    INVALID_FIELD       # these three are found when JSON is read
     INVALID_RESOURCE
     INVALID_SCOPE
 
 cdef struct Attributes:
-    # A column of attribute lists: per row their number, then keys and texts one after the other.
+    # A column of attribute lists: the number of entries per row; all keys; all texts.
     Buf counts          # uint32
     Buf keys            # uint32 symbols
     Buf texts           # Native strings
     Buf types           # uint32 symbols
     Buf number_counts   # uint32
-    Buf number_keys     # uint32 symbols: those with a finite number
+    Buf number_keys     # uint32 symbols of the keys with a finite number
 
 cdef struct Part:
-    # The rows of one day. Fixed-width columns and strings are what ClickHouse gets; symbols are translated later.
-    # PartBuf names these buffers by place, in this order.
+    # The rows of one day. Fixed-width columns and strings are sent to ClickHouse unchanged; symbols are translated later.
+    # PartBuf numbers these buffers in this order.
     Attributes attributes
     Buf time            # int64
     Buf other           # int64: duration of a span, observed time of a log record
@@ -58,8 +58,8 @@ cdef struct Part:
     Buf label           # uint32 symbols: severity text
     Buf body_type       # uint32 symbols
     Buf resource        # uint32, index into Columns.origins
-    Buf scope           # uint32, likewise
-    Buf prefixed        # uint8: some key begins with "resource." or "scope."
+    Buf scope           # uint32, index into Columns.origins
+    Buf prefixed        # uint8: whether a key begins with "resource." or "scope."
     int64_t day
     size_t rows
 
@@ -96,25 +96,25 @@ cdef struct Origin:
     uint32_t schema_url
     uint32_t dropped
     uint32_t flags
-    uint32_t text           # the whole list, as the columns `resource` and `scope` have it
-    uint32_t entity_refs    # of a resource, as the next three
+    uint32_t text           # the encoded list, for the columns `resource` and `scope`
+    uint32_t entity_refs    # this and the next three: for a resource
     uint32_t service_name
     uint32_t environment
     uint32_t release
-    uint32_t name           # of a scope
+    uint32_t name           # this and the next three: for a scope
     uint32_t version
-    uint32_t full_name      # "scope.name" where the roll-up counts it, else UINT32_MAX
+    uint32_t full_name      # "scope.name" if the roll-up counts it, else UINT32_MAX
     uint32_t full_version
 
 cdef struct Raised:
     int64_t time
     uint8_t trace_id[16]
     uint8_t span_id[8]
-    uint64_t starts[4]      # of type, message, stack trace and their end in Columns.raised_text
+    uint64_t starts[4]      # offsets of type, message, stack trace and their end in Columns.raised_text
     uint32_t resource
 
 cdef struct Known:
-    # Symbols that are looked for.
+    # Symbols of the keys and values that the kernel searches for.
     uint32_t service_name
     uint32_t service_version
     uint32_t environment_name
@@ -140,7 +140,7 @@ cdef struct Columns:
     uint64_t rejected[REASONS]
     uint64_t modified[MODIFICATIONS]
     uint64_t raised_over_limit
-    uint64_t repeated       # bytes of the columns `resource` and `scope`, were they written out for every item
+    uint64_t repeated       # bytes of the columns `resource` and `scope`, counted for every item
     uint64_t now
     uint64_t min_time
     uint64_t max_time
@@ -186,7 +186,7 @@ cdef void release_columns(Columns* columns) noexcept nogil:
 
 
 cdef size_t weight(Columns* columns) noexcept nogil:
-    # Bytes of memory held.
+    # Allocated bytes.
     cdef size_t total = capacity(<Buf*> columns, COLUMNS_BUFS) + capacity(<Buf*> &columns.spare, PART_BUFS), i
     for i in range(count_parts(columns)):
         total += capacity(<Buf*> &parts(columns)[i], PART_BUFS)
@@ -196,7 +196,7 @@ cdef size_t weight(Columns* columns) noexcept nogil:
 
 
 cdef void recycle(Columns* columns) noexcept nogil:
-    # As good as new, with the memory of symbols and of one part kept; of a request with a single part.
+    # Resets the columns of a request with a single part; keeps the memory of symbols and of that part.
     cdef size_t i
     if count_parts(columns):
         columns.spare = parts(columns)[0]
@@ -210,7 +210,7 @@ cdef void recycle(Columns* columns) noexcept nogil:
 
 
 cdef int part_of_day(Columns* columns, int64_t day, Part** found) except -1 nogil:
-    # The latest part first: items of a request are mostly of one day. (Pointers last until the next part is added.)
+    # Latest part first: most items of a request have the same day. Pointers are valid until the next part is added.
     cdef size_t i = count_parts(columns)
     cdef Part fresh
     while i > 0:
@@ -231,7 +231,7 @@ cdef int part_of_day(Columns* columns, int64_t day, Part** found) except -1 nogi
 
 
 cdef int put_attributes(Work* work, Attributes* out, Known* catch) except -1 nogil:
-    # The collected entries as one more row. With `catch` the texts of an exception are kept aside.
+    # Adds the collected entries as one row. With `catch` also keeps the texts of an exception.
     cdef size_t i, count = count_entries(work), base = work.arena.size
     cdef uint32_t numbers = 0
     cdef Entry entry
@@ -258,7 +258,7 @@ cdef int put_attributes(Work* work, Attributes* out, Known* catch) except -1 nog
 
 
 cdef int intern_types(Work* work, uint32_t* symbol) except -1 nogil:
-    # Most lists have the keys and types of the one before.
+    # Most lists have the same keys and types as the previous one.
     cdef const uint64_t* typed = <const uint64_t*> work.typed.data
     cdef size_t i
     if not same(chunk_of(&work.typed, 0), chunk_of(&work.typed_before, 0)):
@@ -281,7 +281,7 @@ cdef int put_typed_key(Buf* out, Chunk key, uint8_t letter) except -1 nogil:
 
 
 cdef int put_marked(Buf* out, Chunk text) except -1 nogil:
-    # `text` with the marks in it escaped: hardly any has one.
+    # `text` with separators escaped; few texts have one.
     cdef size_t i, done = 0
     for i in range(text.size):
         if 0 < text.at[i] <= ESCAPE:
@@ -342,10 +342,10 @@ cdef int new_origin(Work* work, Columns* columns, Buf* messages, bint is_resourc
     memset(&origin, 0, sizeof(Origin))
     origin.full_name = origin.full_version = UINT32_MAX
     index[0] = <uint32_t> count_origins(columns)
-    # Stored first: from here on its buffers are released with the columns, whatever happens.
+    # Stored first, so that its buffers are released with the columns even after an error.
     put(&columns.origins, &origin, sizeof(Origin))
     fill_origin(work, columns, messages, is_resource, schema_url, &origins(columns)[index[0]])
-    trim(<Buf*> &origins(columns)[index[0]], ORIGIN_BUFS)  # there may be one for each item
+    trim(<Buf*> &origins(columns)[index[0]], ORIGIN_BUFS)  # there may be one per item
     return 0
 
 
@@ -393,7 +393,7 @@ cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resour
 
 
 cdef size_t drop_what_is_over(Work* work, Origin* origin, size_t limit) except? 0 nogil:
-    # Of the collected entries, whose texts were put last: those that would take the list's text over `limit`. How many.
+    # Drops collected entries, whose texts were put last, that would exceed `limit` bytes of the list's text. Returns how many.
     cdef const uint64_t* typed = <const uint64_t*> work.typed.data
     cdef size_t i, kept = 0, count = count_entries(work), size = 0, more
     cdef Cursor texts = cursor(chunk_of(&origin.attributes.texts, 0))
@@ -415,7 +415,7 @@ cdef size_t drop_what_is_over(Work* work, Origin* origin, size_t limit) except? 
 
 
 cdef inline size_t marked_size(Chunk text) noexcept nogil:
-    # As `put_marked` writes it.
+    # The size that `put_marked` writes.
     cdef size_t i, size = text.size
     for i in range(text.size):
         size += 0 < text.at[i] <= ESCAPE
@@ -423,7 +423,7 @@ cdef inline size_t marked_size(Chunk text) noexcept nogil:
 
 
 cdef int intern_list(Work* work, Attributes* attributes, uint32_t* symbol) except -1 nogil:
-    # The list that was put last, as one text.
+    # Interns the list that was put last, encoded as one text.
     cdef const uint64_t* typed = <const uint64_t*> work.typed.data
     cdef size_t i, count = work.typed.size >> 3
     cdef Cursor texts = cursor(chunk_of(&attributes.texts, 0))
@@ -440,7 +440,7 @@ cdef int intern_list(Work* work, Attributes* attributes, uint32_t* symbol) excep
 
 
 cdef inline int next_text(Cursor* texts, Chunk* text) except -1 nogil:
-    # Of a column of Native strings, which is ours: there is another.
+    # Reads from a column of Native strings that the kernel wrote, so there is another string.
     cdef uint64_t size = 0
     read_varint(texts, 10, &size)
     text.at = texts.at
@@ -567,7 +567,7 @@ cdef int put_full_keys(Work* work, Origin* origin, const char* prefix, bint is_r
 
 
 cdef struct Place:
-    # Where the walk stands: the resource and scope of the items that come, made when the first of them is accepted.
+    # Position of the walk: resource and scope of the following items, created when the first of these is accepted.
     uint32_t resource
     uint32_t scope
     Chunk resource_schema_url
@@ -633,7 +633,7 @@ cdef int read_scope_items(Work* work, Columns* columns, Chunk message, Place* pl
 
 
 cdef int accept(Work* work, Columns* columns, Part* part, Place* place) except -1 nogil:
-    # What every accepted item ends with.
+    # The last step for every accepted item.
     cdef Origin* resource = &origins(columns)[place.resource]
     cdef Origin* scope = &origins(columns)[place.scope]
     cdef uint32_t flags = work.flags | resource.flags | scope.flags
@@ -665,7 +665,7 @@ cdef inline bint all_zero(Bytes at, size_t size) noexcept nogil:
 
 
 cdef inline int put_id(Work* work, Buf* out, Chunk id, size_t size) except -1 nogil:
-    # An id that may be missing: zeros unless it has the right length.
+    # An optional id: zeros unless it has the right length.
     cdef uint8_t zeros[16]
     if id.size == size:
         return put_chunk(out, id)
@@ -694,7 +694,7 @@ cdef inline uint8_t enumerated(Work* work, uint64_t value, int last) noexcept no
 
 
 cdef int put_raised(Work* work, Columns* columns, int64_t time, Bytes trace_id, Bytes span_id, uint32_t resource) except -1 nogil:
-    # What was caught, as one exception of the item.
+    # Adds the caught texts as an exception of the item.
     cdef Raised raised
     if columns.raised.size // sizeof(Raised) >= work.limits.exceptions:
         columns.raised_over_limit += 1

@@ -1,12 +1,12 @@
-# OTLP/JSON as protobuf's wire format, in one pass. docs/codec.md section 6; letters are read in json_text.pxi.
+# Converts OTLP/JSON to protobuf's wire format in one pass. docs/codec.md section 6; json_text.pxi reads the tokens.
 #
-# Fields are written in the order in which they come, lengths are put in when a message ends. What the reader does not
-# read it leaves to the reference, so that only one program words refusals: what is faulty, and what no sender writes (a
-# name twice, several members of one value, whole numbers with a fraction). It leaves an item where that is in an item, and
-# the whole body elsewhere.
+# Fields are written in the order in which they appear; lengths are inserted at the end of a message. The reader leaves
+# faulty input, and input that no sender writes (a repeated name, several members of one value, integers with a fraction),
+# to the reference, so that only one implementation words the errors. Inside an item it leaves that item, elsewhere the
+# complete body.
 
 cdef enum Form:
-    # What a member's value is.
+    # The form of a member's value.
     NOT_KNOWN = 0
     AS_TEXT
     AS_TEXTS
@@ -16,7 +16,7 @@ cdef enum Form:
     AS_UINT32
     AS_ENUM
     AS_INT64
-    AS_INDEX            # an integer that means nothing here
+    AS_INDEX            # an integer without meaning here
     AS_DOUBLE
     AS_BOOL
     AS_BYTES
@@ -25,24 +25,24 @@ cdef enum Form:
 
 cdef enum:
     NAME_SLOTS = 64
-    SHORT = 128         # what a length of one byte is below
+    SHORT = 128         # lengths below this take one byte
 
 cdef struct JsonField:
     Chunk name
     uint8_t form
     uint8_t child       # Kind of AS_MESSAGE, AS_MESSAGES
-    uint8_t width       # bytes kept free for the length
+    uint8_t width       # bytes reserved for the length
     uint8_t tag_size
-    uint16_t tag        # as it is written
-    uint32_t bit        # among the fields of its message
+    uint16_t tag        # in its encoded form
+    uint32_t bit        # identifies the field in its message
 
 cdef struct JsonShape:
-    JsonField fields[FIELDS + 1]    # the first stands for every name that is not known
+    JsonField fields[FIELDS + 1]    # the first one represents all unknown names
     uint8_t slots[NAME_SLOTS]
     uint64_t multiplier
 
 cdef JsonShape[2][KINDS] _json_shapes
-cdef list _json_names = []  # keeps the bytes of the names
+cdef list _json_names = []  # owns the bytes of the names
 
 
 cdef inline uint64_t name_slot(const JsonShape* shape, Chunk name) noexcept nogil:
@@ -66,14 +66,14 @@ cdef inline int put_tag(Buf* out, const JsonField* field) except -1 nogil:
 
 
 cdef inline size_t open_length(Buf* out, const JsonField* field) except? 0 nogil:
-    # The tag of a field and room for its length, which the message that follows turns out to have. Where its bytes begin.
+    # Writes the tag of a field and reserves space for the length of the following message. Returns where the message begins.
     put_tag(out, field)
     out.size += field.width
     return out.size
 
 
 cdef inline int close_length(Buf* out, size_t start, size_t width) except -1 nogil:
-    # A length may have more bytes than it needs; where it needs more than were kept free, what follows moves.
+    # A length may have more bytes than it needs; if it needs more than were reserved, the message is moved.
     cdef size_t size = out.size - start
     cdef size_t needed = 1
     cdef size_t rest = size >> 7
@@ -125,7 +125,7 @@ cdef inline bint read_name(Json* j, Chunk* name) except -1 nogil:
 
 
 cdef bint read_message(Json* j, int kind, bint traces, int depth) except -1 nogil:
-    # The members of an object, before its opening brace, up to and with the closing one.
+    # The members of an object, from its opening to its closing brace.
     cdef JsonField* field
     cdef Chunk name
     cdef size_t start = j.out.size
@@ -187,7 +187,7 @@ cdef bint read_field(Json* j, const JsonField* field, bint traces, int depth) ex
         if field.form == AS_ID:
             if not from_hex(out, start):
                 out.size = start
-                put_u8(out, 0)  # of a length that no id has: the rule for items decides
+                put_u8(out, 0)  # no id has this length: the item is judged by the rules for ids
         elif field.form == AS_BYTES and not from_base64(out, start):
             return False
     close_length(out, start, field.width)
@@ -255,7 +255,7 @@ cdef bint read_texts(Json* j, const JsonField* field) except -1 nogil:
 
 
 cdef bint read_item(Json* j, const JsonField* field, bint traces) except -1 nogil:
-    # A span or a log record; in Python, where this reader cannot.
+    # A span or a log record; Python reads it if this reader cannot.
     cdef size_t size = j.out.size
     cdef size_t start = open_length(j.out, field)
     cdef uint64_t objects = j.objects
@@ -276,7 +276,7 @@ cdef bint read_item(Json* j, const JsonField* field, bint traces) except -1 nogi
 
 
 cdef bint leave_item(Json* j, const JsonField* field, Chunk item) except -1 nogil:
-    # Nothing is written of an item that is rejected: who reads it counts it.
+    # A rejected item is not written; the reader in Python counts it.
     cdef size_t start
     with gil:
         encoded = (<object> j.reader)(
@@ -290,7 +290,7 @@ cdef bint leave_item(Json* j, const JsonField* field, Chunk item) except -1 nogi
 
 
 cdef bint read_messages(Json* j, const JsonField* field, bint traces, int depth) except -1 nogil:
-    # A list of messages. `null` is none; of an array's elements it is the empty value, which has a place.
+    # A list of messages. `null` elements are skipped, except in an ArrayValue, where they become empty values.
     cdef int child = field.child
     cdef bint items = child == SPAN or child == LOG_RECORD
     cdef uint32_t place = 0
@@ -335,7 +335,7 @@ cdef bint read_messages(Json* j, const JsonField* field, bint traces, int depth)
 
 
 cdef bint read_json_request(Json* j, bint traces) except -1 nogil:
-    # The whole body: one object, and nothing after it but white space.
+    # The complete body: one object, followed only by white space.
     next_byte(j)
     return read_message(j, REQUEST, traces, 0) and next_byte(j) == 0 and j.at == j.end
 
@@ -344,7 +344,7 @@ cdef bint read_json_request(Json* j, bint traces) except -1 nogil:
 
 
 cdef enum:
-    USUAL_INPUT = 512   # more than the longest usual attribute takes, the bytes that are looked at beyond it included
+    USUAL_INPUT = 512   # more than the longest usual attribute, including the bytes that are read beyond it
     USUAL_OUTPUT = 320
 
 
@@ -359,7 +359,7 @@ cdef inline uint64_t literal8(const char* text) noexcept nogil:
 
 
 cdef inline Bytes short_text(Bytes at, uint8_t* out, size_t* size) noexcept nogil:
-    # Copies a string shorter than SHORT without escapes. Past its closing quote, or NULL. Up to SHORT + WIDE bytes are touched.
+    # Copies a string shorter than SHORT without escapes; accesses up to SHORT + WIDE bytes. The end after its quote, or NULL.
     cdef size_t run, length = 0
     while length < SHORT:
         memcpy(out + length, at + length, WIDE)
@@ -374,9 +374,9 @@ cdef inline Bytes short_text(Bytes at, uint8_t* out, size_t* size) noexcept nogi
 
 
 cdef bint read_usual_attribute(Json* j, const JsonField* field) except -1 nogil:
-    # `{"key":"k","value":{"stringValue":"v"}}` or with another scalar, as most senders write it: nothing else in it, key and
-    # value short. Lengths have one byte then, and one look at what is left of the body stands for all others. For anything
-    # else nothing has happened.
+    # Fast path for `{"key":"k","value":{"stringValue":"v"}}`, or with another scalar, as most senders write it, with a
+    # short key and value: lengths have one byte, and one check of the remaining body replaces all others. For any other
+    # input returns False without effect.
     cdef Buf* out = j.out
     cdef Bytes at = j.at
     cdef uint8_t* to
@@ -421,7 +421,7 @@ cdef bint read_usual_attribute(Json* j, const JsonField* field) except -1 nogil:
 
 
 cdef inline Bytes usual_value(Json* j, Bytes at, uint8_t* value, size_t* size) noexcept nogil:
-    # The member of a scalar AnyValue from its name on, written at `value`. Past its end, or NULL.
+    # Reads the member of a scalar AnyValue, from its name on, and writes it at `value`. Returns its end, or NULL.
     cdef uint64_t word = load8(at), number = 0
     cdef Json rest = j[0]
     cdef size_t text_size = 0
@@ -570,7 +570,7 @@ cdef int load_json_shape(JsonShape* shape, dict fields) except -1:
 
 
 cdef bint place_names(JsonShape* shape, int count) noexcept nogil:
-    # A slot for every name, none shared.
+    # Fills the hash slots, one per name; False if two names share a slot.
     cdef uint64_t slot
     cdef int place
     memset(shape.slots, 0, NAME_SLOTS)

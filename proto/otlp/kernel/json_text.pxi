@@ -1,7 +1,7 @@
-# OTLP/JSON, its letters: white space, strings and numbers. docs/codec.md section 6.
+# The tokens of OTLP/JSON: white space, strings and numbers. docs/codec.md section 6.
 #
-# A function of this page answers True, or False for what the reader leaves to the reference: whatever is not the plain
-# case, sound or not. Text is copied as it came: what in it is not UTF-8 is repaired where protobuf's text is.
+# The functions of this file return True, or False for input that the reader leaves to the reference: everything but the
+# plain case, valid or not. Text is copied unchanged: text that is not UTF-8 is repaired later, like text of protobuf.
 
 cdef extern from *:
     """
@@ -13,7 +13,7 @@ cdef extern from *:
     #include <emmintrin.h>
     #endif
 
-    // How many of 16 bytes stand before the first that is a quote, a backslash or a control character.
+    // The number of bytes, of 16, before the first quote, backslash or control character.
     static inline size_t sluice_plain_run(const uint8_t* at) {
     #if defined(__SSE2__)
         const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
@@ -29,7 +29,7 @@ cdef extern from *:
     #endif
     }
 
-    // Opening braces. (Compilers do not see that a byte is wide enough for 255 of them.)
+    // Counts opening braces. (Compilers do not see that a byte can count 255 of them.)
     static inline size_t sluice_count_braces(const uint8_t* at, size_t size) {
         size_t i = 0, count = 0;
     #if defined(__SSE2__)
@@ -48,7 +48,7 @@ cdef extern from *:
         return count;
     }
 
-    // The double nearest to a decimal number; false where it is out of range, or this library cannot tell.
+    // The double nearest to a decimal number; false if it is out of range, or this library cannot compute it.
     static inline bool sluice_nearest_double(const uint8_t* first, const uint8_t* last, double* value) {
     #if defined(__cpp_lib_to_chars)
         const char* end = reinterpret_cast<const char*>(last);
@@ -64,8 +64,8 @@ cdef extern from *:
     bint nearest_double "sluice_nearest_double"(Bytes first, Bytes last, double* value) noexcept nogil
 
 cdef enum:
-    WIDE = 16           # bytes that `plain_run` looks at
-    SKIPPED_DEPTH = 64  # of what is not read here; a value that is too deep (VALUE_DEPTH) takes more than three for each
+    WIDE = 16           # bytes that `plain_run` reads
+    SKIPPED_DEPTH = 64  # nesting of skipped values; each level of a value (VALUE_DEPTH) has more than three levels of JSON
     MAX_DIGITS = 20
 
 cdef uint8_t NEVER_UTF8 = 0xFF
@@ -74,15 +74,15 @@ cdef struct Json:
     Bytes at
     Bytes end
     Buf* out
-    Buf* name           # a member's name that has escapes
+    Buf* name           # the name of a member, if it has escapes
     uint64_t items
     uint64_t objects
     uint64_t max_items
     uint64_t max_objects
-    uint32_t places[3]  # of the resource, the scope and the item in their lists
+    uint32_t places[3]  # indexes of the resource, the scope and the item in their lists
     void* reader        # reads items in Python
-    uint64_t most_left  # bytes of items that it may be given
-    uint64_t most_item  # and of one of them
+    uint64_t most_left  # bytes of items that `reader` may still read
+    uint64_t most_item  # bytes of one such item
 
 
 cdef inline uint8_t peek(Json* j) noexcept nogil:
@@ -144,7 +144,7 @@ cdef bint put_rest_of_string(Json* j, Buf* out) except -1 nogil:
 
 
 cdef inline bint put_text(Json* j, Buf* out) except -1 nogil:
-    # A string's text, unescaped. Half a surrogate pair becomes a byte that is never UTF-8, as in the reference.
+    # The unescaped text of a string. Half a surrogate pair becomes a byte that is never UTF-8, as in the reference.
     cdef size_t run
     if j.end - j.at >= WIDE:
         reserve(out, WIDE)
@@ -176,14 +176,14 @@ cdef bint put_unescaped(Json* j, Buf* out) except -1 nogil:
         if not (j.end - j.at >= 2 and j.at[0] == 92 and j.at[1] == 117 and hex4(j, &low)):
             return put_u8(out, NEVER_UTF8) == 0
         if not 0xDC00 <= low <= 0xDFFF:
-            j.at -= 6  # it stands for itself
+            j.at -= 6  # read it as a separate escape
             return put_u8(out, NEVER_UTF8) == 0
         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
     return put_character(out, code) == 0
 
 
 cdef inline uint8_t unescaped(uint8_t c) noexcept nogil:
-    # The character that an escape of one letter stands for, 0 for none.
+    # The character of an escape with one letter; 0 if there is none.
     if c == 34 or c == 92 or c == 47:
         return c
     if c == 110:
@@ -200,7 +200,7 @@ cdef inline uint8_t unescaped(uint8_t c) noexcept nogil:
 
 
 cdef bint hex4(Json* j, uint32_t* code) noexcept nogil:
-    # \uXXXX, and past it.
+    # Reads \uXXXX and moves past it.
     cdef int i, digit
     if j.end - j.at < 6:
         return False
@@ -245,7 +245,7 @@ cdef inline uint64_t eight_digits(uint64_t word) noexcept nogil:
 
 
 cdef inline int read_digits(Json* j, uint64_t* value) noexcept nogil:
-    # How many digits there are; 0 as well where they are too many or their number is.
+    # The number of digits; 0 if there are too many or the value is too large.
     cdef uint64_t word = 0, total = 0
     cdef uint8_t digit
     cdef int count = 0
@@ -270,7 +270,7 @@ cdef inline int read_digits(Json* j, uint64_t* value) noexcept nogil:
 
 
 cdef inline bint read_integer(Json* j, bint quoted, bint* negative, uint64_t* value) noexcept nogil:
-    # A whole number without a fraction or an exponent, as a number or, where `quoted`, as a string.
+    # An integer without a fraction or an exponent, as a number or, if `quoted`, as a string.
     cdef Bytes first
     cdef int count
     cdef bint in_quotes = quoted and take(j, 34)
@@ -287,7 +287,7 @@ cdef inline bint read_integer(Json* j, bint quoted, bint* negative, uint64_t* va
 
 
 cdef bint read_number(Json* j, double* value, bint* whole) noexcept nogil:
-    # A number of JSON's grammar. `whole`: without a fraction or an exponent.
+    # A number in JSON's grammar. `whole`: without a fraction or an exponent.
     cdef Bytes first = j.at, digits
     cdef uint64_t mantissa = 0, fraction = 0
     cdef int count, places = 0, power = 0
@@ -318,7 +318,7 @@ cdef bint read_number(Json* j, double* value, bint* whole) noexcept nogil:
         power = -<int> fraction if negative_power else <int> fraction
     power -= places
     if exact and -22 <= power <= 22:
-        # Both are exact in a double, so the one rounding of the operation is the right one.
+        # Both operands are exact in a double, so the single rounding of the operation is correct.
         value[0] = <double> mantissa / TENS[-power] if power < 0 else <double> mantissa * TENS[power]
         if negative:
             value[0] = -value[0]
@@ -333,7 +333,7 @@ cdef bint read_double(Json* j, double* value) noexcept nogil:
         if not read_number(j, value, &whole):
             return False
         if whole and value[0] == 0:
-            value[0] = 0  # a whole number has no negative zero
+            value[0] = 0  # an integer has no negative zero
         return True
     if take_literal(j, "NaN", 3):
         value[0] = NAN
@@ -371,7 +371,7 @@ load_digits()
 
 
 cdef bint from_hex(Buf* out, size_t start) noexcept nogil:
-    # The digits since `start` become half as many bytes, in place. False for what is not hex, or half a byte.
+    # Decodes the hex digits since `start` in place. False for other characters or an odd number of digits.
     cdef uint8_t* at = out.data + start
     cdef size_t i, size = out.size - start
     cdef int bad = 0, high, low
@@ -387,7 +387,7 @@ cdef bint from_hex(Buf* out, size_t start) noexcept nogil:
 
 
 cdef bint from_base64(Buf* out, size_t start) noexcept nogil:
-    # Likewise for base64 of either alphabet, with or without padding.
+    # The same for base64 in either alphabet, with or without padding.
     cdef uint8_t* at = out.data + start
     cdef size_t i, done = 0, size = out.size - start
     cdef uint32_t bits = 0
@@ -408,7 +408,7 @@ cdef bint from_base64(Buf* out, size_t start) noexcept nogil:
     return True
 
 
-# --- what nobody reads -----------------------------------------------------------------------------------------------
+# --- skipped values --------------------------------------------------------------------------------------------------
 
 
 cdef bint skip_string(Json* j) noexcept nogil:
@@ -459,7 +459,7 @@ cdef bint skip_number(Json* j) noexcept nogil:
 
 
 cdef bint skip_value(Json* j, int depth) noexcept nogil:
-    # A value of any kind, by JSON's grammar.
+    # Skips a value of any kind in JSON's grammar.
     cdef uint8_t c = next_byte(j)
     if c == 34:
         j.at += 1
@@ -476,7 +476,7 @@ cdef bint skip_value(Json* j, int depth) noexcept nogil:
 
 
 cdef bint skip_members(Json* j, int depth) noexcept nogil:
-    # An array or an object.
+    # Skips an array or an object.
     cdef bint named = j.at[0] == 123
     cdef uint8_t c, closing = 125 if named else 93
     j.at += 1

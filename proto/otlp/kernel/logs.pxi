@@ -1,4 +1,4 @@
-# One log record.
+# Decodes one log record.
 
 cdef struct LogRecord:
     Chunk trace_id

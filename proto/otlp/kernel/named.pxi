@@ -1,25 +1,25 @@
-# Which attribute keys of a project's day the roll-up names; rows of the others become one. proto/otlp/reference/named.py
-# has the rules.
+# Selects the attribute keys that the roll-up names per project and day; the rows of all other keys become one. The rules
+# are in proto/otlp/reference/named.py.
 
 cdef struct NewKey:
-    # A key that was not named before, and in how many spans of the batch a project has it.
+    # A key that is not named yet, and the number of spans of a project in the batch that have it.
     uint32_t day
-    uint32_t key            # place in the dictionary
+    uint32_t key            # index into the dictionary
     uint64_t spans
     uint64_t hashed
     Chunk text
 
 cdef struct KeySet:
-    Buf slots               # uint64 hashes, 0: free; a power of two of them
+    Buf slots               # uint64 hashes, 0: free; their number is a power of two
     uint64_t count
-    uint64_t room           # how many more the batch under way may add
+    uint64_t room           # number of keys that the current batch may still add
 
 
 cdef class DayOfKeys:
-    """The keys that are named of one project's day, by their hashes; its lock is held by who reads or adds some."""
+    """The named keys of one project and day, by their hashes; readers and writers hold the lock."""
 
     cdef KeySet keys
-    cdef uint64_t counted   # of them in NamedKeys.held
+    cdef uint64_t counted   # number of these keys that NamedKeys.held includes
     cdef object lock
 
     def __cinit__(self):
@@ -79,7 +79,7 @@ cdef int add_key(KeySet* keys, uint64_t hashed) except -1 nogil:
 
 
 cdef int compare_new_keys(const void* left, const void* right) noexcept nogil:
-    # Those of most spans first, then by text.
+    # Keys with the most spans first, then by text.
     cdef const NewKey* a = <const NewKey*> left
     cdef const NewKey* b = <const NewKey*> right
     cdef int order
@@ -126,7 +126,7 @@ cdef int count_new(Derived* derived, Dictionary* keys, KeyCell* cell) except -1 
 
 
 cdef int name_keys(Derived* derived, Dictionary* keys) except -1 nogil:
-    # Add what is new to the sets of its days, as far as there is room.
+    # Adds new keys to the sets of their days, up to the limits.
     cdef KeyCell* cells = <KeyCell*> derived.cells.data
     cdef NewKey* fresh
     cdef KeySet* named
@@ -149,7 +149,7 @@ cdef int name_keys(Derived* derived, Dictionary* keys) except -1 nogil:
 
 
 cdef int fold_cells(Derived* derived, Dictionary* keys) except -1 nogil:
-    # Rows of keys that are not named become one a bucket; returns how many there were.
+    # Merges the rows of keys that are not named into one per bucket.
     cdef KeyCell* cells
     cdef KeyCell* rest
     cdef uint32_t* rests
@@ -182,7 +182,7 @@ cdef class NamedKeys:
     cdef uint64_t per_day
     cdef uint64_t most
     cdef uint64_t held
-    cdef object days        # by project and day, the one that was not used for longest first
+    cdef object days        # by project and day, least recently used first
     cdef object lock
 
     def __init__(self, uint64_t per_batch, uint64_t per_day, uint64_t most = 1_000_000):
@@ -193,8 +193,8 @@ cdef class NamedKeys:
         self.lock = Lock()
 
     cdef int limit(self, Derived* derived, Dictionary* keys, int64_t day) except -1:
-        # What takes long, a million keys maybe, is done with the locks of its own projects alone, which everybody takes
-        # in the same order.
+        # The slow part, with up to a million keys, holds only the locks of its projects, which all threads acquire in the
+        # same order.
         cdef DayOfKeys each
         cdef size_t i
         cdef KeySet* keys_of_day
@@ -210,7 +210,7 @@ cdef class NamedKeys:
             for project in sorted(sets):
                 each = sets[project]
                 locks.enter_context(each.lock)
-            for each in sets.values():  # in the order of their numbers
+            for each in sets.values():  # in the order of `numbers`
                 self.make_room(each)
                 keys_of_day = &each.keys
                 put(&derived.days, &keys_of_day, sizeof(KeySet*))
@@ -241,7 +241,7 @@ cdef class NamedKeys:
         return 0
 
     cdef int count(self, dict sets, int64_t day) except -1:
-        # Those that were forgotten meanwhile are held by nobody.
+        # Skips sets that were evicted meanwhile.
         cdef DayOfKeys each
         for project, each in sets.items():
             if self.days.get((project, day)) is each:

@@ -1,4 +1,4 @@
-# The first reading: is the encoding sound, and how much is in it? Nothing is allocated. docs/codec.md section 1.
+# The first pass: checks that the encoding is well-formed and within limits. Allocates nothing. docs/codec.md section 1.
 
 cdef enum Kind:
     NOTHING = 0
@@ -20,7 +20,7 @@ cdef enum Kind:
     KINDS
 
 cdef enum:
-    FIELDS = 16         # every message field has a number below
+    FIELDS = 16         # all message fields have smaller numbers
 
 cdef struct Member:
     uint8_t kind
@@ -68,7 +68,7 @@ cdef void describe(Prevalidation* survey, bint traces) noexcept nogil:
 
 
 cdef inline bint is_short_attribute(Chunk message) noexcept nogil:
-    # The usual KeyValue, known to be sound at one glance: a key and a scalar, each under 128 bytes, and nothing else.
+    # Fast check of the usual KeyValue: exactly a key and a scalar, each under 128 bytes, well-formed.
     cdef size_t key_size, value_size
     cdef Bytes value
     if message.size < 6 or message.at[0] != 0x0A:
@@ -88,7 +88,7 @@ cdef inline bint is_short_attribute(Chunk message) noexcept nogil:
 
 
 cdef inline int pass_short_attributes(Prevalidation* survey, Cursor* c, uint32_t number) noexcept nogil:
-    # Attributes come in rows: those of the same field that follow and are usual.
+    # Passes the following usual attributes of the same field, because attributes are adjacent.
     cdef Chunk message
     cdef size_t left
     while True:
@@ -106,7 +106,7 @@ cdef inline int pass_short_attributes(Prevalidation* survey, Cursor* c, uint32_t
 
 
 cdef int prevalidate(Prevalidation* survey, int kind, Chunk message, int depth) noexcept nogil:
-    # 0, or why the request is refused. `depth` counts the values around this one.
+    # 0, or the reason of the refusal. `depth` is the number of enclosing values.
     cdef Cursor c = cursor(message)
     cdef Field field
     cdef Member* member

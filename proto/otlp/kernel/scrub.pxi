@@ -1,7 +1,7 @@
-# Sensitive keys and card or social security numbers in text. docs/codec.md section 4.
+# Finds sensitive keys, and card and social security numbers in text. docs/codec.md section 4.
 
 cdef struct SensitiveWords:
-    # The listed words, normalised, ordered by first byte; `first[b]` is where those that begin with b start.
+    # The listed words, normalised, ordered by first byte; `first[b]` is the index of the first word that begins with b.
     Buf text
     Buf chunks
     uint32_t first[257]
@@ -33,7 +33,7 @@ cdef int load_words(SensitiveWords* words, tuple listed) except -1:
     cdef int byte
     cdef list normal = sorted({entry.encode().lower().replace(b".", b"_").replace(b"-", b"_") for entry in listed} - {b""})
     cdef bytes word
-    # All text first: chunks point into it, so it must not move any more.
+    # All text first: chunks point into it, so it must not be reallocated later.
     for word in normal:
         put(&words.text, <const char*> word, len(word))
     start = 0
@@ -51,7 +51,7 @@ cdef int load_words(SensitiveWords* words, tuple listed) except -1:
 
 
 cdef inline bint word_at(Chunk word, Bytes at, size_t size) noexcept nogil:
-    # Whether `word` stands at `at`, ending where a piece of the key ends.
+    # Whether `word` is at `at` and ends at the end of a part of the key.
     cdef size_t i
     if word.size > size or (word.size < size and normalised(at[word.size]) != 95):
         return False
@@ -80,8 +80,8 @@ cdef inline bint is_digit(uint8_t c) noexcept nogil:
 
 
 cdef inline bint may_hold_number(Bytes at, size_t size) noexcept nogil:
-    # Whether digits with at most one space or dash between two are as many as a card number's (13), or as a social security
-    # number's (9) with its two dashes among them.
+    # Whether digits, with at most one space or dash between two of them, are as many as in a card number (13), or as in a
+    # social security number (9, with two dashes).
     cdef size_t i, digits = 0, dashes = 0
     cdef bint joined = False
     cdef uint8_t c
@@ -131,7 +131,7 @@ cdef bint luhn(const uint8_t* digit, int count) noexcept nogil:
 
 
 cdef size_t card_end(Chunk text, size_t start) noexcept nogil:
-    # Where the longest card number that begins with the group at `start` ends, or 0.
+    # The end of the longest card number that begins with the group at `start`, or 0.
     cdef uint8_t digit[20]
     cdef int count = 0
     cdef size_t at = start, end = 0
@@ -151,7 +151,7 @@ cdef size_t card_end(Chunk text, size_t start) noexcept nogil:
 
 
 cdef bint is_social_security(Chunk text, size_t start) noexcept nogil:
-    # ddd-dd-dddd as three whole groups.
+    # ddd-dd-dddd as three complete groups.
     cdef size_t i
     if start + 11 > text.size or (start + 11 < text.size and is_digit(text.at[start + 11])):
         return False
@@ -165,7 +165,7 @@ cdef bint is_social_security(Chunk text, size_t start) noexcept nogil:
 
 
 cdef bint find_number(Chunk text, size_t* start, size_t* end) noexcept nogil:
-    # The next card or social security number from `start` on.
+    # The next card or social security number at or after `start`.
     cdef size_t at = start[0]
     while at < text.size:
         if not is_digit(text.at[at]):
@@ -183,7 +183,7 @@ cdef bint find_number(Chunk text, size_t* start, size_t* end) noexcept nogil:
 
 
 cdef int put_scrubbed(Buf* out, Chunk text, size_t start, size_t end) except -1 nogil:
-    # The text with the number from `start` to `end`, its first, and all after it replaced.
+    # Writes the text with all numbers replaced; the first one is at `start` to `end`.
     cdef size_t done = 0
     while True:
         put(out, text.at + done, start - done)

@@ -1,4 +1,4 @@
-# One span.
+# Decodes one span.
 
 cdef struct Span:
     Chunk trace_id
@@ -74,7 +74,7 @@ cdef void gather_status(Chunk message, Span* span) noexcept nogil:
 
 
 cdef int span_fault(Columns* columns, Span* span) noexcept nogil:
-    # Why it is rejected, or -1.
+    # The reason of the rejection, or -1.
     if span.trace_id.size != 16 or all_zero(span.trace_id.at, 16):
         return INVALID_TRACE_ID
     if span.span_id.size != 8 or all_zero(span.span_id.at, 8):

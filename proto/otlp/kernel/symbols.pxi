@@ -1,20 +1,20 @@
-# Strings that repeat (keys, names, services) are kept once per request and known by number. Symbol 0 is "".
+# Interns repeated strings (keys, names, services): once per request, identified by number. Symbol 0 is "".
 
 cdef struct Symbols:
     Buf text
     Buf starts      # uint64, one more than there are symbols
     Buf hashes      # uint64
-    Buf slots       # uint32: symbol + 1, or 0; a power of two of them
+    Buf slots       # uint32: symbol + 1, or 0; their number is a power of two
     Buf states      # uint8, see KEY_*
 
 cdef enum:
-    KEY_KNOWN = 1       # the bits below are computed
+    KEY_KNOWN = 1       # the following bits are computed
     KEY_SENSITIVE = 2
     KEY_PREFIXED = 4    # begins with "resource." or "scope."
 
 
 cdef inline uint64_t hash_bytes(Bytes at, size_t size) noexcept nogil:
-    # Not cryptographic, but seeded: which keys collide cannot be known from outside.
+    # Not cryptographic, but seeded: clients cannot predict which keys collide.
     cdef uint64_t h = HASH_SEED ^ (size * 0x9E3779B97F4A7C15ULL)
     cdef uint64_t word = 0
     while size > 8:
@@ -95,7 +95,7 @@ cdef inline bint find_symbol(Symbols* symbols, Chunk text, uint64_t hashed, uint
 
 
 cdef inline int intern(Symbols* symbols, Chunk text, uint32_t* symbol) except -1 nogil:
-    # `text` must be well-formed UTF-8 and must not lie in the symbols themselves.
+    # `text` must be well-formed UTF-8 and must not point into the symbols.
     cdef uint64_t hashed = hash_bytes(text.at, text.size)
     if not find_symbol(symbols, text, hashed, symbol):
         symbol[0] = symbol_count(symbols)

@@ -20,8 +20,8 @@ cdef inline bint is_ascii(Bytes at, size_t size) noexcept nogil:
 
 
 cdef inline bint is_plain(Bytes at, size_t size) noexcept nogil:
-    # ASCII without a place for a card or social security number: what nearly all texts are. The shortest such number has
-    # 11 bytes of digits, spaces and dashes, which cover at least one of the aligned groups of four looked at here.
+    # Whether the text is ASCII and cannot contain a card or social security number, like nearly all texts. The shortest such
+    # number has 11 bytes of digits, spaces and dashes, which cover at least one of the aligned groups of four checked here.
     cdef uint64_t word = 0, seen = 0, numeric
     cdef size_t i = 0
     if size < 11:
@@ -39,7 +39,7 @@ cdef inline bint is_plain(Bytes at, size_t size) noexcept nogil:
 
 cdef inline uint64_t numeric_bytes(uint64_t word) noexcept nogil:
     # The high bit of each of eight ASCII bytes that is a digit, a space or a dash. A digit's sum with 0x50 reaches bit 7
-    # and its sum with 0x46 does not; a byte is equal to another where their difference plus 0x7F does not.
+    # and its sum with 0x46 does not; two bytes are equal if their XOR plus 0x7F does not.
     cdef uint64_t digit = (word + 0x5050505050505050ULL) & ~(word + 0x4646464646464646ULL)
     cdef uint64_t space = ~((word ^ 0x2020202020202020ULL) + 0x7F7F7F7F7F7F7F7FULL)
     cdef uint64_t dash = ~((word ^ 0x2D2D2D2D2D2D2D2DULL) + 0x7F7F7F7F7F7F7F7FULL)
@@ -51,7 +51,7 @@ cdef inline bint continues(Bytes at, size_t i, size_t size) noexcept nogil:
 
 
 cdef bint is_utf8(Bytes at, size_t size) noexcept nogil:
-    # Well-formed as Unicode's table 3-7 has it: no over-long forms, no surrogates, nothing beyond U+10FFFF.
+    # Well-formed by Unicode's table 3-7: no over-long forms, no surrogates, nothing beyond U+10FFFF.
     cdef size_t i = 0
     cdef uint8_t lead, second
     if is_ascii(at, size):
@@ -85,8 +85,8 @@ cdef enum:
     REPAIR_STEP = 1048576
 
 cdef int put_repaired(Buf* out, Chunk text) except -1 nogil:
-    # Rare, so CPython's own decoder does it: the same replacement characters as the reference by construction. In steps, for
-    # it takes several times as much memory as the text.
+    # Rare, so CPython's decoder does it, with the same replacement characters as the reference by construction. In steps,
+    # because it takes several times the memory of the text.
     cdef Py_ssize_t size = 0, read = 0, step
     cdef size_t at = 0
     cdef const char* repaired
@@ -105,7 +105,7 @@ cdef int put_repaired(Buf* out, Chunk text) except -1 nogil:
 
 
 cdef inline size_t character_boundary(Bytes at, size_t size, size_t limit) noexcept nogil:
-    # The longest prefix of at most `limit` bytes that cuts no character; `at` is well-formed.
+    # The longest prefix of at most `limit` bytes that splits no character; `at` is well-formed.
     if size <= limit:
         return size
     while limit > 0 and (at[limit] & 0xC0) == 0x80:
@@ -133,7 +133,7 @@ cdef inline int put_integer(Buf* out, int64_t value) except -1 nogil:
 
 cdef int put_double(Buf* out, double value, bint keep_point) except -1 nogil:
     # Python's repr: shortest digits, fixed notation for exponents -4 to 15, else at least two exponent digits.
-    # `keep_point` keeps the ".0" of whole numbers (JSON); without it they read like integers (canonical text).
+    # `keep_point` keeps the ".0" of integral values (JSON); without it they look like integers (canonical text).
     cdef char raw[40]
     cdef char digits[24]
     cdef char* end
@@ -177,7 +177,7 @@ cdef int put_double(Buf* out, double value, bint keep_point) except -1 nogil:
 
 
 cdef int put_usual_double(Buf* out, double value, bint keep_point) except -1 nogil:
-    # Up to 2^53 the fixed notation has no digits beyond the shortest ones.
+    # Up to 2^53 the fixed notation has the same digits as the shortest one.
     cdef char* first
     cdef char* end
     cdef char* at
@@ -210,7 +210,7 @@ cdef int put_scientific(Buf* out, const char* digits, int count, int exponent) e
 
 
 cdef inline const char* special_double(double value) noexcept nogil:
-    # NULL for a finite one.
+    # NULL for a finite number.
     if value != value:
         return "NaN"
     if value == INFINITY:

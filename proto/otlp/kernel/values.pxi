@@ -22,7 +22,7 @@ cdef enum AnyKind:
     ANY_BYTES
 
 cdef struct Encoded:
-    # A message as it came: nowhere (count 0), in one piece, or in several that stand in Work.arena from `first` on.
+    # An encoded message: absent (count 0), in one piece, or in several in Work.arena from `first` on.
     Chunk piece
     uint32_t first
     uint32_t count
@@ -34,16 +34,16 @@ cdef struct Entry:
 
 cdef struct AnyValue:
     AnyKind kind
-    Chunk bytes         # of ANY_STRING, ANY_BYTES
-    int64_t integer     # of ANY_INT, ANY_BOOL
-    double number       # of ANY_DOUBLE
-    Encoded body        # of ANY_ARRAY, ANY_MAP: the ArrayValue or KeyValueList
+    Chunk bytes         # for ANY_STRING, ANY_BYTES
+    int64_t integer     # for ANY_INT, ANY_BOOL
+    double number       # for ANY_DOUBLE
+    Encoded body        # for ANY_ARRAY, ANY_MAP: the ArrayValue or KeyValueList
 
 cdef struct Value:
-    # A value as it is stored; `text` is valid until the next value is read.
+    # A value in its stored form; `text` is valid until the next value is read.
     uint8_t letter
     Chunk text
-    bint finite         # letter i, or d with a finite number
+    bint finite         # type letter i, or d with a finite number
     double number
 
 cdef struct Limits:
@@ -62,34 +62,34 @@ cdef struct Limits:
     uint64_t repeated
 
 cdef struct Work:
-    # What one decoding needs besides its result. All Bufs first, so that they are released together.
+    # Working memory of one decoding. All Bufs first, so that they are released together.
     Buf arena           # Chunk: pieces of merged messages, used as a stack
-    Buf entries         # Entry: attribute lists under way, used as a stack
-    Buf marks           # uint64 per symbol: list << 32 | place, where a key stands in the list under way
-    Buf clean           # text that had to be changed
-    Buf text            # the text of a value that had to be made
-    Buf types           # attribute_types under way
-    Buf typed           # uint64: key << 8 | letter of each attribute in the list under way
-    Buf typed_before    # those of the list before, whose attribute_types is the symbol `types_before`
-    Buf json            # events, links, entity references under way
-    Buf attributes      # Chunk: fields of the item under way
+    Buf entries         # Entry: current attribute lists, used as a stack
+    Buf marks           # uint64 per symbol: list << 32 | index of the key in the current list
+    Buf clean           # text that was changed
+    Buf text            # the generated text of a value
+    Buf types           # current attribute_types
+    Buf typed           # uint64: key << 8 | type letter of each attribute in the current list
+    Buf typed_before    # those of the previous list, whose attribute_types is the symbol `types_before`
+    Buf json            # current events, links, entity references
+    Buf attributes      # Chunk: fields of the current item
     Buf events          # Chunk
     Buf links           # Chunk
     Buf resources       # Chunk
     Buf scopes          # Chunk
     Buf bodies          # Chunk
-    Buf origin_fields   # Chunk: attributes of the resource or scope under way
+    Buf origin_fields   # Chunk: attributes of the current resource or scope
     Buf origin_refs     # Chunk: its entity references
-    Buf caught_type     # exception.type, .message, .stacktrace of the event or log record under way
+    Buf caught_type     # exception.type, .message, .stacktrace of the current event or log record
     Buf caught_message
     Buf caught_stack
     Limits limits
     SensitiveWords* words
     Symbols* symbols
-    uint32_t expected[EXPECTED_KEYS]    # symbols of the keys of the list before
+    uint32_t expected[EXPECTED_KEYS]    # symbols of the keys of the previous list
     uint32_t types_before
     uint32_t lists
-    uint32_t flags      # modifications of the item, resource or scope under way
+    uint32_t flags      # modifications of the current item, resource or scope
 
 cdef enum:
     WORK_BUFS = 20
@@ -104,7 +104,7 @@ cdef inline size_t count_entries(Work* work) noexcept nogil:
 
 
 cdef inline int clean_text(Work* work, Chunk* text, bint scrub, size_t limit) except -1 nogil:
-    # Repaired, scrubbed, truncated in place: usually still the very bytes that came. Valid until the next call.
+    # Repairs, scrubs and truncates; `text` usually still points to the received bytes. Valid until the next call.
     if not is_plain(text.at, text.size):
         if not is_utf8(text.at, text.size) or (scrub and may_hold_number(text.at, text.size)):
             change_text(work, text, scrub)
@@ -124,7 +124,7 @@ cdef int change_text(Work* work, Chunk* text, bint scrub) except -1 nogil:
     if not scrub or not find_number(text[0], &first, &end):
         return 0
     start = work.clean.size
-    # What is read may stand in the buffer that is written: it must not move. A match of 11 bytes becomes 10.
+    # The input may be in the output buffer, which must not be reallocated. A match of 11 bytes becomes 10.
     reserve(&work.clean, text.size)
     if start:
         text[0] = chunk_of(&work.clean, 0)
@@ -135,7 +135,7 @@ cdef int change_text(Work* work, Chunk* text, bint scrub) except -1 nogil:
 
 
 cdef inline int intern_text(Work* work, Chunk text, size_t limit, uint32_t* symbol) except -1 nogil:
-    # A key or name; what is known already needs no second look at its bytes.
+    # Interns a key or name; a known one is not checked again.
     cdef uint64_t hashed
     if text.size <= limit:
         hashed = hash_bytes(text.at, text.size)
@@ -153,7 +153,7 @@ cdef inline bint is_sensitive_key(Work* work, uint32_t key) noexcept nogil:
 
 
 cdef int judge_key(Work* work, Chunk key, Entry* entry) except -1 nogil:
-    # By the whole key: what truncation takes away may be what gives the value away.
+    # Uses the full key: the truncated part may contain the sensitive word.
     if same(symbol_text(work.symbols, entry.key), key):
         entry.sensitive = is_sensitive_key(work, entry.key)
         return 0
@@ -166,8 +166,8 @@ cdef int judge_key(Work* work, Chunk key, Entry* entry) except -1 nogil:
 
 
 cdef int add_piece(Work* work, Encoded* message, Chunk piece) except -1 nogil:
-    # One more occurrence of a message field that is not repeated. Pieces of one message stand together in the arena:
-    # nothing else is pushed while they are gathered.
+    # Adds an occurrence of a singular message field. The pieces of one message are adjacent in the arena: nothing else is
+    # pushed while they are collected.
     if message.count == 0:
         message.piece = piece
     else:
@@ -195,7 +195,7 @@ cdef inline uint64_t* mark_of(Work* work, uint32_t symbol) except NULL nogil:
 
 
 cdef inline bint split_short(Chunk message, Chunk* key, Encoded* value) noexcept nogil:
-    # The usual KeyValue at one glance: a key and a value, both under 128 bytes, and nothing else.
+    # Fast path for the usual KeyValue: exactly a key and a value, both under 128 bytes.
     cdef size_t key_size, value_size
     if message.size < 4 or message.at[0] != 0x0A:
         return False
@@ -229,7 +229,7 @@ cdef int split_key_value(Work* work, Chunk message, Chunk* key, Encoded* value) 
 
 
 cdef inline bint is_expected(Work* work, Chunk key, size_t place, uint32_t* symbol) noexcept nogil:
-    # Lists resemble one another: the key that stood at this place last time is tried before it is looked up.
+    # Consecutive lists are similar: compares with the key at this index in the previous list before the look-up.
     if place >= EXPECTED_KEYS:
         return False
     symbol[0] = work.expected[place]
@@ -242,7 +242,7 @@ cdef inline void expect(Work* work, size_t place, uint32_t symbol) noexcept nogi
 
 
 cdef int collect(Work* work, Chunk key_value, size_t start, size_t limit, uint32_t* dropped) except -1 nogil:
-    # One KeyValue into the list that begins at entry `start`: added, put in the place of its like, or dropped.
+    # Adds one KeyValue to the list that begins at entry `start`, replaces the entry with the same key, or drops it.
     cdef Entry entry
     cdef Chunk key
     cdef uint64_t* mark
@@ -273,7 +273,7 @@ cdef int collect(Work* work, Chunk key_value, size_t start, size_t limit, uint32
 
 
 cdef int collect_all(Work* work, Buf* fields, uint32_t* dropped) except -1 nogil:
-    # An attribute list of an item, from its occurrences in `fields`, onto the empty stack of entries.
+    # Collects an attribute list of an item from its occurrences in `fields` onto the empty stack of entries.
     cdef size_t i
     work.lists += 1
     work.entries.size = 0
@@ -324,7 +324,7 @@ cdef int read_any(Work* work, Encoded* message, AnyValue* value) except -1 nogil
 
 
 cdef inline bint is_short_string(Encoded* message, Chunk* text) noexcept nogil:
-    # The usual value at one glance: a string under 128 bytes and nothing else.
+    # Fast path for the usual value: exactly a string under 128 bytes.
     if message.count != 1 or message.piece.size < 2 or message.piece.at[0] != 0x0A:
         return False
     text.at = message.piece.at + 2
@@ -333,7 +333,7 @@ cdef inline bint is_short_string(Encoded* message, Chunk* text) noexcept nogil:
 
 
 cdef inline bint is_short_scalar(Encoded* message, AnyValue* any) noexcept nogil:
-    # A bool or an integer in one byte, or a double, and nothing else.
+    # Fast path for exactly a bool or an integer in one byte, or a double.
     if message.count != 1:
         return False
     if message.piece.size == 2 and message.piece.at[1] < 128:
@@ -427,7 +427,7 @@ cdef int put_json_base64(Buf* out, Chunk encoded) except -1 nogil:
     return put_literal(out, '"}')
 
 
-# --- nested values: JSON, written up to a size. What lies beyond is still read, for its flags. ------------------------
+# --- nested values: JSON, written up to a limit; the rest is still read for its flags -----------------------------------
 
 
 cdef inline bint full(Buf* out, size_t limit) noexcept nogil:
@@ -510,7 +510,7 @@ cdef int put_json_map(Work* work, Encoded* map, Buf* out, size_t limit) except -
 
 
 cdef int put_json_entry(Work* work, Entry entry, Buf* out, size_t limit) except -1 nogil:
-    # `entry` is a copy: the stack it stood on grows below.
+    # `entry` is a copy: the stack that it came from grows below.
     cdef AnyValue any
     cdef size_t base = work.arena.size
     if not full(out, limit):

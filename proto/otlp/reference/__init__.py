@@ -1,8 +1,8 @@
-"""The decoder in Python: slow, plain, and the oracle that the kernel is held to (docs/codec.md).
+"""The decoder in Python: slow and plain, the reference that the kernel is tested against (docs/codec.md).
 
-`decode` walks a request through `survey` (is it sound, and small enough?), `schema` (protobuf, leniently), `items`
-(accept, repair, count) and `values` (types and texts); `blocks.build_blocks` makes insert blocks of what several
-requests left.
+`decode` checks a request with `prevalidate` (well-formed and within limits), parses it with the lenient protobuf
+classes of `schema`, and reads it with `items.ItemDecoder` (accepts, repairs, counts), which uses `values.ValueReader`
+for types and texts. `blocks.build_blocks` builds the insert blocks of several decoded requests.
 """
 
 from proto.otlp.policy import FieldFaults, Policy, Signal
@@ -14,14 +14,14 @@ from proto.otlp.reference.schema import schema
 
 __all__ = ["DecodedRequest", "NamedKeys", "build_blocks", "decode"]
 
-_ROW_BYTES = 4096  # an item's cells as Python objects, measured with 10 attributes; its texts are counted by the body
+_ROW_BYTES = 4096  # cells of an item as Python objects, measured with 10 attributes; its texts are counted by the body
 
 
 def decode(
     signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int, faults: FieldFaults | None = None
 ) -> DecodedRequest:
-    """One export request in OTLP's protobuf encoding; raises DecodeError when it is refused as a whole. `faults`: items
-    that are rejected already.
+    """Decode one export request in OTLP's protobuf encoding. Raises DecodeError if the request is refused. `faults`:
+    items that are rejected already.
     """
     prevalidate(signal, body, policy)
     classes = schema()

@@ -1,4 +1,4 @@
-"""A batch of decoded requests as insert blocks: items by day, and what is derived from them (docs/codec.md 5)."""
+"""Insert blocks of a batch of decoded requests: items by day, and derived rows (docs/codec.md 5)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,14 +33,13 @@ _ATTRIBUTES: Final[Mapping[Signal, int]] = {
     "logs": LOGS.column_names.index("attributes"),
 }
 
-_Counts = dict[
-    tuple[Any, int, bytes], list[int]
-]  # project, bucket, key; spans that carry it, those where it is a number
+# Project, bucket, key -> spans with the key, spans where its value is a number.
+_Counts = dict[tuple[Any, int, bytes], list[int]]
 
 
 @dataclass(frozen=True)
 class DecodedRequest:
-    """`proto.otlp.policy.Decoded`, with the rows of its accepted items."""
+    """The `proto.otlp.policy.DecodedPayload` of this decoder, with the rows of the accepted items."""
 
     signal: Signal
     project_id: int
@@ -104,14 +103,14 @@ def _item_blocks(table: Table, rows: Sequence[Row], batch_id: int) -> Iterable[B
     numbered: dict[int, list[tuple[object, ...]]] = {}
     number = 0
     for day in sorted(by_day):
-        numbered[day] = [(*cells, batch_id, number + place) for place, cells in enumerate(by_day[day])]
+        numbered[day] = [(*cells, batch_id, number + index) for index, cells in enumerate(by_day[day])]
         number += len(by_day[day])
     return _blocks(table, numbered)
 
 
 def _trace_index(spans: Sequence[Row], logs: Sequence[Row]) -> Mapping[int, list[list[object]]]:
     """By day: project, trace, signal, day, first and last time, items; in order of first appearance."""
-    found: dict[tuple[int, Any, Any, int], list[int]] = {}
+    ranges: dict[tuple[int, Any, Any, int], list[int]] = {}
     for signal, table, rows in ((SIGNAL_SPANS, SPANS, spans), (SIGNAL_LOGS, LOGS, logs)):
         trace_at = table.column_names.index("trace_id")
         for row in rows:
@@ -119,18 +118,18 @@ def _trace_index(spans: Sequence[Row], logs: Sequence[Row]) -> Mapping[int, list
             if trace_id == _NO_TRACE:
                 continue
             day = row.time_ns // NANOS_PER_DAY
-            times_and_count = found.setdefault((day, row.cells[0], trace_id, signal), [row.time_ns, row.time_ns, 0])
+            times_and_count = ranges.setdefault((day, row.cells[0], trace_id, signal), [row.time_ns, row.time_ns, 0])
             times_and_count[0] = min(times_and_count[0], row.time_ns)
             times_and_count[1] = max(times_and_count[1], row.time_ns)
             times_and_count[2] += 1
     by_day = defaultdict(list)
-    for (day, project_id, trace_id, signal), times_and_count in found.items():
+    for (day, project_id, trace_id, signal), times_and_count in ranges.items():
         by_day[day].append([project_id, trace_id, signal, day, *times_and_count])
     return by_day
 
 
 def _attribute_keys(spans: Sequence[Row], named: NamedKeys | None) -> Mapping[int, list[list[object]]]:
-    """By day: project, bucket, key, spans that carry it, spans where it is a number; sorted."""
+    """By day: project, bucket, key, spans with the key, spans where its value is a number; sorted."""
     found: _Counts = defaultdict(lambda: [0, 0])
     for row in spans:
         bucket = row.time_ns // _NANOS_PER_BUCKET * _BUCKET_S
@@ -145,7 +144,7 @@ def _attribute_keys(spans: Sequence[Row], named: NamedKeys | None) -> Mapping[in
 
 
 def _limit_keys(found: "_Counts", named: NamedKeys) -> "_Counts":
-    """Of keys that are not named one row a bucket."""
+    """`found` with one row per bucket for all keys that are not named."""
     spans: dict[tuple[int, Any], Counter[bytes]] = defaultdict(Counter)
     for (project_id, bucket, key), (carried, _) in found.items():
         spans[bucket // _SECONDS_PER_DAY, project_id][key] += carried

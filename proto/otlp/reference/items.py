@@ -1,4 +1,4 @@
-"""Spans and log records as rows: which are accepted, and what is changed in those that are (docs/codec.md 3)."""
+"""Spans and log records as rows: accepts or rejects each, and modifies accepted ones (docs/codec.md 3)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,15 +35,15 @@ _SEVERITY_ERROR: Final = 17
 
 
 class Row(NamedTuple):
-    """An accepted item: its own time, and the cells of its table but `batch_id` and `row`."""
+    """An accepted item: its time, and the cells of its table except `batch_id` and `row`."""
 
     time_ns: int
     cells: tuple[object, ...]
-    names: Mapping[bytes, bool]  # of its attributes, and whether each is a number; for spans
+    names: Mapping[bytes, bool]  # names of its attributes, and whether each value is a number; for spans only
 
 
 class ItemDecoder:
-    """Reads the items of one request, after the survey; what it finds is in its public attributes."""
+    """Reads the items of one request that passed `prevalidate`; the results are in its public attributes."""
 
     def __init__(self, project_id: int, policy: Policy, now_ns: int) -> None:
         self.rows: list[Row] = []
@@ -60,15 +60,15 @@ class ItemDecoder:
         self._values = ValueReader(policy)
 
     def read(self, signal: Signal, request: Any) -> None:
-        for sent in request.resource_spans if signal == "traces" else request.resource_logs:
-            resource = read_resource(sent.resource, sent.schema_url, self._values, self._policy)
-            for scoped in sent.scope_spans if signal == "traces" else sent.scope_logs:
-                scope = read_scope(scoped.scope, scoped.schema_url, self._values, self._policy)
+        for resource_items in request.resource_spans if signal == "traces" else request.resource_logs:
+            resource = read_resource(resource_items.resource, resource_items.schema_url, self._values, self._policy)
+            for scope_items in resource_items.scope_spans if signal == "traces" else resource_items.scope_logs:
+                scope = read_scope(scope_items.scope, scope_items.schema_url, self._values, self._policy)
                 repeated = resource_scope_bytes(resource, scope)
-                for item in scoped.spans if signal == "traces" else scoped.log_records:
+                for item in scope_items.spans if signal == "traces" else scope_items.log_records:
                     flags = resource.flags | scope.flags
-                    read = self._span if signal == "traces" else self._log
-                    row = read(item, resource, scope, flags)
+                    read_item = self._span if signal == "traces" else self._log
+                    row = read_item(item, resource, scope, flags)
                     if isinstance(row, ItemRejection):
                         self.rejected[row] += 1
                     else:
@@ -182,12 +182,12 @@ class ItemDecoder:
         return Row(time_ns, cells, {})
 
     def _add_exception(
-        self, time_ns: int, trace_id: bytes, span_id: bytes, attributes: Attributes, origin: ResourceColumns
+        self, time_ns: int, trace_id: bytes, span_id: bytes, attributes: Attributes, resource: ResourceColumns
     ) -> None:
         if len(self.exceptions) >= self._policy.max_exceptions:
             self.exceptions_over_limit += 1
             return
-        texts = (*_exception_texts(attributes), origin.service_name, origin.environment, origin.release)
+        texts = (*_exception_texts(attributes), resource.service_name, resource.environment, resource.release)
         self.exceptions.append(RaisedException(time_ns, trace_id, span_id, *(text.decode() for text in texts)))
 
 
@@ -200,7 +200,7 @@ def clamp_time(time_ns: int, flags: Flags) -> int:
 
 
 def _id_or_default(sent: bytes, none: bytes, flags: Flags, absent: bytes | None = None) -> bytes:
-    """An id of the length of `none`; else `absent`, which is `none` unless given. Empty is no fault."""
+    """`sent` if it has the length of `none`; otherwise `absent`, by default `none`. An empty id is not a fault."""
     if len(sent) == len(none):
         return sent
     if sent:
@@ -208,9 +208,9 @@ def _id_or_default(sent: bytes, none: bytes, flags: Flags, absent: bytes | None 
     return none if absent is None else absent
 
 
-def _known_enum(number: int, most: int, flags: Flags) -> int:
-    """An enum's number, 0 when it is not one of those that OTLP names."""
-    if 0 <= number <= most:
+def _known_enum(number: int, maximum: int, flags: Flags) -> int:
+    """The number of an enum; 0 if OTLP does not define it."""
+    if 0 <= number <= maximum:
         return number
     flags.add(ItemModification.REPAIRED)
     return 0
@@ -221,5 +221,5 @@ def _json_data(attributes: Attributes) -> dict[str, object]:
 
 
 def _exception_texts(attributes: Attributes) -> Sequence[bytes]:
-    """Type, message and stack trace, empty where missing."""
+    """Type, message and stack trace; empty if missing."""
     return [attributes.get(b"exception." + name, NO_VALUE).text for name in (b"type", b"message", b"stacktrace")]

@@ -1,4 +1,4 @@
-"""Which attribute keys of a project's day the roll-up names: the rules, for both decoders (docs/codec.md 5)."""
+"""The attribute keys that the roll-up names per project and day: the rules for both decoders (docs/codec.md 5)."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ MAX_REMEMBERED_KEYS: Final = 1_000_000  # keys in all
 
 
 class NamedKeys:
-    """Of every project and day at most `per_day` keys are named, and of one batch at most `per_batch` that were not
-    named before: those of most spans, then by their bytes. What is named stays named. 0: no limit.
+    """Names at most `per_day` keys per project and day, and at most `per_batch` new keys per batch: those in the most
+    spans first, then by their bytes. A named key stays named. 0: no limit.
 
-    It forgets the day that was not met for longest when it remembers more than `most` keys. Any thread may use it.
+    It evicts the least recently used day when it has more than `most` keys. Thread-safe.
     """
 
     def __init__(self, per_batch: int, per_day: int, most: int = MAX_REMEMBERED_KEYS) -> None:
@@ -24,13 +24,13 @@ class NamedKeys:
         self._lock = Lock()
 
     def select(self, project_id: int, day: int, spans: Mapping[bytes, int]) -> frozenset[bytes]:
-        """Those keys of a batch that are named; `spans` have them."""
+        """The named keys of a batch. `spans`: number of spans per key."""
         if not self._per_batch and not self._per_day:
             return frozenset(spans)
         with self._lock:
             named = self._days.get((project_id, day), set())
-            fresh = sorted((key for key in spans if key not in named), key=lambda key: (-spans[key], key))
-            added = fresh[: self._remaining(len(named))]
+            new_keys = sorted((key for key in spans if key not in named), key=lambda key: (-spans[key], key))
+            added = new_keys[: self._remaining(len(named))]
             if self._per_day:
                 named.update(added)
                 self._days[project_id, day] = named
@@ -39,12 +39,12 @@ class NamedKeys:
                 self._evict()
             return frozenset(named.intersection(spans).union(added))
 
-    def _remaining(self, held: int) -> int | None:
+    def _remaining(self, named_count: int) -> int | None:
         limits = []
         if self._per_batch:
             limits.append(self._per_batch)
         if self._per_day:
-            limits.append(max(self._per_day - held, 0))
+            limits.append(max(self._per_day - named_count, 0))
         return min(limits)
 
     def _evict(self) -> None:

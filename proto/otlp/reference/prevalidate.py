@@ -1,4 +1,4 @@
-"""The survey: one pass over the wire format that refuses a request before memory is spent on it (docs/codec.md 1)."""
+"""Pre-validation: one pass over the wire format that refuses a request before memory is allocated (docs/codec.md 1)."""
 
 from dataclasses import dataclass, field
 from typing import Final, Self
@@ -10,7 +10,7 @@ _VARINT, _FIXED64, _LENGTH, _GROUP, _GROUP_END, _FIXED32 = range(6)
 
 @dataclass
 class _MessageType:
-    """A message type, as far as the survey cares: which of its fields are messages, repeated or not."""
+    """A message type: the fields that are messages, repeated or not."""
 
     repeated: dict[int, Self] = field(default_factory=dict)
     single: dict[int, Self] = field(default_factory=dict)
@@ -37,7 +37,7 @@ _REQUESTS: Final[dict[Signal, _MessageType]] = {"traces": _request(_SPAN), "logs
 
 
 def prevalidate(signal: Signal, body: bytes, policy: Policy) -> None:
-    """Raises DecodeError for the first offence in wire order: malformed, too deep, too many items or parts."""
+    """Raises DecodeError for the first fault in wire order: malformed, too deep, too many items or parts."""
     _Prevalidator(body, policy).message(_REQUESTS[signal], 0, len(body), 0)
 
 
@@ -52,7 +52,7 @@ class _Prevalidator:
         return decode_error(reason, self.policy)
 
     def message(self, message: _MessageType, at: int, end: int, depth: int) -> None:
-        """Walks the fields of `message` in body[at:end]; `depth` is that of the innermost value around it."""
+        """Walk the fields of `message` in body[at:end]; `depth` is the depth of the innermost enclosing value."""
         seen: set[int] = set()
         while at < end:
             number, wire, at = self.tag(at, end)
@@ -100,19 +100,19 @@ class _Prevalidator:
             raise self.error(RequestRejection.MALFORMED)  # a length beyond the end of its message
         return size, after
 
-    def varint(self, at: int, end: int, longest: int) -> tuple[int, int]:
+    def varint(self, at: int, end: int, max_bytes: int) -> tuple[int, int]:
         value = 0
-        for place in range(longest):
-            if at + place >= end:
-                raise self.error(RequestRejection.MALFORMED)  # a number that does not end
-            byte = self.body[at + place]
-            value |= (byte & 0x7F) << 7 * place
+        for index in range(max_bytes):
+            if at + index >= end:
+                raise self.error(RequestRejection.MALFORMED)  # a truncated varint
+            byte = self.body[at + index]
+            value |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
-                return value, at + place + 1
-        raise self.error(RequestRejection.MALFORMED)  # too many bytes
+                return value, at + index + 1
+        raise self.error(RequestRejection.MALFORMED)  # a varint with too many bytes
 
     def skip(self, number: int, wire: int, at: int, end: int, groups: int) -> int:
-        """Where the field ends whose tag ended at `at`, inside so many groups."""
+        """The end of the field whose tag ends at `at`, inside `groups` nested groups."""
         if wire == _VARINT:
             value, after = self.varint(at, end, 10)
             if value >= 1 << 64:
@@ -124,11 +124,11 @@ class _Prevalidator:
         if wire in (_FIXED64, _FIXED32):
             at += 8 if wire == _FIXED64 else 4
             if at > end:
-                raise self.error(RequestRejection.MALFORMED)  # a fixed-width number that does not end
+                raise self.error(RequestRejection.MALFORMED)  # a truncated fixed-width number
             return at
         if wire == _GROUP:
             return self.group(number, at, end, groups + 1)
-        raise self.error(RequestRejection.MALFORMED)  # wire types 6 and 7, and the end of a group that was not begun
+        raise self.error(RequestRejection.MALFORMED)  # wire types 6 and 7, and the end of a group that is not open
 
     def group(self, number: int, at: int, end: int, groups: int) -> int:
         if groups > GROUP_DEPTH:
@@ -138,4 +138,4 @@ class _Prevalidator:
             if wire == _GROUP_END and inner == number:
                 return at
             at = self.skip(inner, wire, at, end, groups)
-        raise self.error(RequestRejection.MALFORMED)  # a group that does not end
+        raise self.error(RequestRejection.MALFORMED)  # an unterminated group

@@ -1,4 +1,4 @@
-"""Where items come from: resource and scope, and the columns that they fill in every row (docs/codec.md 3)."""
+"""Resource and scope, and the columns that they fill in every row (docs/codec.md 3)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Attributes = Mapping[bytes, Value]
 
 @dataclass(frozen=True)
 class ResourceColumns:
-    """What describes the entity that sent the items."""
+    """The columns of the resource: the entity that sent the items."""
 
     attributes: Attributes
     dropped: int
@@ -29,7 +29,7 @@ class ResourceColumns:
 
 @dataclass(frozen=True)
 class ScopeColumns:
-    """What describes the code that made the items."""
+    """The columns of the scope: the instrumentation that created the items."""
 
     name: bytes
     version: bytes
@@ -80,21 +80,21 @@ def read_scope(scope: Any, schema_url: bytes, values: ValueReader, policy: Polic
 
 
 def _limit_attributes(limit: int, attributes: Attributes, dropped: int, flags: Flags) -> tuple[Attributes, int]:
-    """The attributes that fit into a text of `limit` bytes (0: any number) in their order, and how many are dropped."""
+    """The attributes, in order, that fit into a text of `limit` bytes (0: no limit), and the number of dropped ones."""
     kept, size = {}, 0
     for key, value in attributes.items():
-        more = 3 + len(escape(key)) + len(escape(value.text))
-        if limit and size + more > limit:
+        entry_size = 3 + len(escape(key)) + len(escape(value.text))
+        if limit and size + entry_size > limit:
             continue
         kept[key] = value
-        size += more
+        size += entry_size
     if len(kept) < len(attributes):
         flags.add(ItemModification.TRUNCATED)
     return kept, dropped + len(attributes) - len(kept)
 
 
 def resource_scope_bytes(resource: ResourceColumns, scope: ScopeColumns) -> int:
-    """Bytes of the columns `resource` and `scope` of an item."""
+    """Bytes of the columns `resource` and `scope` of one item."""
     return len(encode_attributes(resource.attributes)) + len(encode_attributes(scope.attributes))
 
 
@@ -122,7 +122,7 @@ def resource_scope_cells(
 
 
 def encode_attributes(attributes: Attributes) -> bytes:
-    """A whole attribute list, with types and texts, as one text."""
+    """An attribute list with types and texts, encoded as one text."""
     return _join_entries((key, value.type_tag.encode() + escape(value.text)) for key, value in attributes.items())
 
 
@@ -132,12 +132,14 @@ def _join_entries(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def escape(text: bytes) -> bytes:
-    """`text` without the bytes that separate keys and texts of a list."""
+    """`text` with the separators of keys and texts in a list escaped."""
     return text.replace(b"\3", b"\3C").replace(b"\1", b"\3A").replace(b"\2", b"\3B")
 
 
 def numeric_names(item: Attributes, resource: ResourceColumns, scope: ScopeColumns) -> dict[bytes, bool]:
-    """Every name that the item's attributes are known by, and whether it is a finite number; the item's own first."""
+    """Every name of an attribute that applies to the item, and whether its value is a finite number. An attribute of
+    the item takes precedence over those of resource and scope.
+    """
     names = {key: value.is_finite_number for key, value in item.items()}
     for prefix, attributes in ((b"resource.", resource.attributes), (b"scope.", scope.attributes)):
         for key, value in attributes.items():
@@ -149,7 +151,7 @@ def numeric_names(item: Attributes, resource: ResourceColumns, scope: ScopeColum
 
 
 def dropped_count(sent: int, dropped_here: int) -> int:
-    """What the sender dropped and what we did, as far as UInt32 counts."""
+    """The number of attributes that the sender and this decoder dropped, at most the maximum of UInt32."""
     return min(sent + dropped_here, MAX_UINT32)
 
 

@@ -1,9 +1,9 @@
-"""OTLP's messages as protobuf classes that never refuse what the survey let through.
+"""OTLP's messages as protobuf classes that parse everything that passed `prevalidate`.
 
-The descriptors of `opentelemetry-proto` are mirrored with two changes, field numbers kept:
-- strings are bytes, so that one ill-formed string does not refuse a request;
-- a field that holds an `AnyValue` is repeated bytes, so that nesting never meets protobuf's own recursion limit, and
-  merging the occurrences of a single field is joining their bytes (`merged`).
+They mirror the descriptors of `opentelemetry-proto`, with the same field numbers and two changes:
+- strings are bytes, so that an ill-formed string does not make the request unreadable;
+- a field with an `AnyValue` is repeated bytes, so that nesting never reaches protobuf's recursion limit, and
+  occurrences of a singular field are merged by joining their bytes (`merge_occurrences`).
 """
 
 import functools
@@ -17,7 +17,7 @@ from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-_FILES: Final = (common_pb2, resource_pb2, trace_pb2, logs_pb2)  # each after what it imports
+_FILES: Final = (common_pb2, resource_pb2, trace_pb2, logs_pb2)  # each after its imports
 _ANY_VALUE: Final = ".opentelemetry.proto.common.v1.AnyValue"
 
 
@@ -62,5 +62,5 @@ def _mirror(field: FieldDescriptorProto) -> None:
 
 
 def merge_occurrences(occurrences: Any) -> bytes:
-    """The one message that these occurrences of a field stand for: reading them one after the other merges them."""
+    """The message that these occurrences of a field represent: parsing their concatenation merges them."""
     return b"".join(occurrences)

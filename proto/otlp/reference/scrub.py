@@ -1,4 +1,4 @@
-"""Scrubbing: which keys give away a secret, and which runs of digits in a text are one (docs/codec.md 4)."""
+"""Scrubbing: finds keys that indicate a secret, and card and social security numbers in texts (docs/codec.md 4)."""
 
 import itertools
 import re
@@ -11,7 +11,7 @@ _MAX_CACHED_KEYS: Final = 1024
 _GROUP: Final = re.compile(rb"[0-9]+")
 _SSN_GROUPS: Final = (3, 2, 4)
 _CARD_DIGITS: Final = range(13, 20)
-# First and last issuer prefix, and how many digits such a card number has.
+# First and last issuer prefix, and the possible numbers of digits of such a card number.
 _ISSUERS: Final = (
     ("4", "4", (13, 16, 18, 19)),
     ("51", "55", (16,)),
@@ -33,15 +33,15 @@ _ISSUERS: Final = (
 
 
 class SensitiveWords:
-    """The listed words, ready to be looked for in keys."""
+    """The listed words, prepared for matching against keys."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
         self._words = frozenset(_normalize(word.encode()) for word in words if word)
-        self._cache: dict[bytes, bool] = {}  # by key: keys come again and again; at most _MAX_KNOWN
-        self._longest = max((word.count(b"_") + 1 for word in self._words), default=0)  # in pieces
+        self._cache: dict[bytes, bool] = {}  # result per key, because keys repeat; at most _MAX_CACHED_KEYS
+        self._longest = max((word.count(b"_") + 1 for word in self._words), default=0)  # in parts
 
     def matches_key(self, key: bytes) -> bool:
-        """Whether a run of neighbouring pieces of `key` is a listed word."""
+        """Whether consecutive parts of `key` form a listed word."""
         known = self._cache.get(key)
         if known is None:
             if len(self._cache) >= _MAX_CACHED_KEYS:
@@ -49,11 +49,11 @@ class SensitiveWords:
             known = self._cache[key] = self._has_word(_normalize(key).split(b"_"))
         return known
 
-    def _has_word(self, pieces: list[bytes]) -> bool:
+    def _has_word(self, parts: list[bytes]) -> bool:
         return any(
-            b"_".join(pieces[start : start + length]) in self._words
-            for start in range(len(pieces))
-            for length in range(1, min(self._longest, len(pieces) - start) + 1)
+            b"_".join(parts[start : start + length]) in self._words
+            for start in range(len(parts))
+            for length in range(1, min(self._longest, len(parts) - start) + 1)
         )
 
 
@@ -63,25 +63,25 @@ def _normalize(name: bytes) -> bytes:
 
 def scrub(text: bytes) -> bytes:
     """`text` with `[scrubbed]` for each payment card number and US social security number."""
-    if not _NINE_DIGITS.search(text):  # the shortest of both
+    if not _NINE_DIGITS.search(text):  # neither number is shorter
         return text
     groups = [match.span() for match in _GROUP.finditer(text)]
     out: list[bytes] = []
     done = 0
     first = 0
     while first < len(groups):
-        taken = _match_card(text, groups, first) or _match_ssn(text, groups, first)
-        if taken:
+        matched = _match_card(text, groups, first) or _match_ssn(text, groups, first)
+        if matched:
             out += (text[done : groups[first][0]], SCRUBBED)
-            done = groups[first + taken - 1][1]
-        first += taken or 1
+            done = groups[first + matched - 1][1]
+        first += matched or 1
     return b"".join((*out, text[done:]))
 
 
 def _match_card(text: bytes, groups: list[tuple[int, int]], first: int) -> int:
-    """How many groups from `first` on make up the longest card number; 0 for none."""
+    """The number of groups, from `first` on, of the longest card number; 0 if there is none."""
     digits = ""
-    taken = 0
+    matched = 0
     for at in range(first, len(groups)):
         start, end = groups[at]
         if at > first and not _are_joined(text, groups[at - 1], groups[at], b" -"):
@@ -90,8 +90,8 @@ def _match_card(text: bytes, groups: list[tuple[int, int]], first: int) -> int:
             break
         digits += text[start:end].decode()
         if len(digits) in _CARD_DIGITS and _has_valid_issuer(digits) and _luhn(digits):
-            taken = at - first + 1
-    return taken
+            matched = at - first + 1
+    return matched
 
 
 def _match_ssn(text: bytes, groups: list[tuple[int, int]], first: int) -> int:
@@ -112,6 +112,6 @@ def _has_valid_issuer(digits: str) -> bool:
 
 
 def _luhn(digits: str) -> bool:
-    """ISO/IEC 7812-1 annex B."""
+    """Whether the check digit is valid (ISO/IEC 7812-1 annex B)."""
     doubled = (sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
     return (sum(map(int, digits[::-2])) + sum(doubled)) % 10 == 0

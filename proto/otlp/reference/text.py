@@ -1,4 +1,4 @@
-"""Text as it is stored: well-formed UTF-8, no longer than its limit (docs/codec.md 2)."""
+"""Text in its stored form: well-formed UTF-8 within its limit (docs/codec.md 2)."""
 
 import json
 
@@ -16,7 +16,7 @@ def repair(raw: bytes, flags: set[ItemModification]) -> bytes:
 
 
 def truncate(text: bytes, limit: int, flags: set[ItemModification]) -> bytes:
-    """The longest start of well-formed `text` that is at most `limit` bytes and ends with a whole character."""
+    """The longest prefix of well-formed `text` of at most `limit` bytes that splits no character."""
     if len(text) <= limit:
         return text
     flags.add(ItemModification.TRUNCATED)
@@ -27,10 +27,10 @@ def truncate(text: bytes, limit: int, flags: set[ItemModification]) -> bytes:
 
 
 def clean(raw: bytes, limit: int, flags: set[ItemModification]) -> bytes:
-    """Repaired, then truncated."""
+    """`raw`, repaired, then truncated to `limit` bytes."""
     return truncate(repair(raw, flags), limit, flags)
 
 
 def compact_json(data: object) -> bytes:
-    """JSON without spaces, non-ASCII characters as themselves. Non-finite numbers must be gone already."""
+    """JSON without spaces, non-ASCII characters unescaped. Raises ValueError for a non-finite number."""
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

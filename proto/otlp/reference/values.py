@@ -1,4 +1,4 @@
-"""Attribute values: what type they have, their canonical text, and what they are in JSON (docs/codec.md 2)."""
+"""Attribute values: their type, their canonical text, and their form in JSON (docs/codec.md 2)."""
 
 import base64
 import math
@@ -14,7 +14,7 @@ Flags = set[ItemModification]
 
 
 class Value(NamedTuple):
-    """A value as it is stored: its type letter, its text, and what stands for it inside JSON."""
+    """A value in its stored form: its type letter, its text, and its value inside JSON."""
 
     type_tag: str
     text: bytes
@@ -22,7 +22,7 @@ class Value(NamedTuple):
 
     @property
     def is_finite_number(self) -> bool:
-        """Whether it is a finite number."""
+        """Whether it is an integer or a finite double."""
         return self.type_tag == "i" or (self.type_tag == "d" and isinstance(self.json_value, float))
 
 
@@ -31,7 +31,7 @@ SCRUBBED_VALUE = Value("s", SCRUBBED, SCRUBBED.decode())
 
 
 class AttributeEntry(NamedTuple):
-    """What counts of an attribute's occurrences: the key before it was truncated, and the encoding of the value."""
+    """The last occurrence of an attribute: its key before truncation, and the encoding of its value."""
 
     full_key: bytes
     raw: bytes
@@ -46,12 +46,12 @@ class ValueReader:
         self._any_value = schema().any_value
 
     def attributes(self, pairs: Iterable[Any], flags: Flags) -> tuple[dict[bytes, Value], int]:
-        """An attribute list by key in stored order, and how many were dropped for being beyond the limit."""
-        chosen, dropped = self._collect_entries(pairs, self._policy.max_attributes, flags)
-        return {key: self._attribute(whole, raw, flags) for key, (whole, raw) in chosen.items()}, dropped
+        """The attributes by key in stored order, and how many were dropped because they exceed the limit."""
+        entries, dropped = self._collect_entries(pairs, self._policy.max_attributes, flags)
+        return {key: self._attribute(full_key, raw, flags) for key, (full_key, raw) in entries.items()}, dropped
 
     def read(self, raw: bytes, limit: int, flags: Flags) -> Value:
-        """The value whose protobuf encoding is `raw`, its text at most `limit` bytes (of bytes: before base64)."""
+        """The value whose protobuf encoding is `raw`, its text truncated to `limit` bytes (of bytes: before base64)."""
         value = self._any_value.FromString(raw)
         kind = value.WhichOneof("value")
         if kind == "string_value":
@@ -71,24 +71,24 @@ class ValueReader:
         return _scalar(value, kind)
 
     def _collect_entries(
-        self, pairs: Iterable[Any], most: int | None, flags: Flags
+        self, pairs: Iterable[Any], max_entries: int | None, flags: Flags
     ) -> tuple[dict[bytes, AttributeEntry], int]:
-        """Keys in order of first appearance with the whole key and the encoding of their last value."""
-        chosen: dict[bytes, AttributeEntry] = {}
+        """Keys in order of first appearance, with the full key and the encoding of their last value."""
+        entries: dict[bytes, AttributeEntry] = {}
         dropped = 0
         for pair in pairs:
             key_flags: Flags = set()
-            whole = repair(pair.key, key_flags)
-            key = truncate(whole, self._policy.max_key_bytes, key_flags)
-            if key in chosen:
+            full_key = repair(pair.key, key_flags)
+            key = truncate(full_key, self._policy.max_key_bytes, key_flags)
+            if key in entries:
                 flags.add(ItemModification.DEDUPLICATED)
-            elif most is not None and len(chosen) >= most:
+            elif max_entries is not None and len(entries) >= max_entries:
                 dropped += 1
                 continue
             else:
                 flags |= key_flags
-            chosen[key] = AttributeEntry(whole, merge_occurrences(pair.value))
-        return chosen, dropped
+            entries[key] = AttributeEntry(full_key, merge_occurrences(pair.value))
+        return entries, dropped
 
     def _attribute(self, key: bytes, raw: bytes, flags: Flags) -> Value:
         if self._words.matches_key(key):
@@ -104,11 +104,11 @@ class ValueReader:
         return scrubbed
 
     def _nested(self, value: Any, kind: str, flags: Flags) -> object:
-        """An array or map as JSON data, nothing in it truncated but keys."""
+        """An array or map as JSON data; only keys are truncated."""
         if kind == "array_value":
             return [self._element(raw, flags) for raw in value.array_value.values]
-        chosen, _ = self._collect_entries(value.kvlist_value.values, None, flags)
-        return {key.decode(): self._entry(whole, raw, flags) for key, (whole, raw) in chosen.items()}
+        entries, _ = self._collect_entries(value.kvlist_value.values, None, flags)
+        return {key.decode(): self._entry(full_key, raw, flags) for key, (full_key, raw) in entries.items()}
 
     def _entry(self, key: bytes, raw: bytes, flags: Flags) -> object:
         if self._words.matches_key(key):
@@ -140,7 +140,7 @@ def _scalar(value: Any, kind: str | None) -> Value:
         return Value("i", str(value.int_value).encode(), value.int_value)
     if kind == "double_value":
         return _double(value.double_value)
-    return NO_VALUE  # not set, or an index into a table that only profiles have
+    return NO_VALUE  # not set, or an index into a table that exists only in profiles
 
 
 def _double(number: float) -> Value:
