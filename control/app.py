@@ -17,7 +17,7 @@ from control.deliveries.deliveries import Deliveries
 from control.deliveries.wiring import build_deliveries
 from control.existence import with_existence_checks
 from control.http.context import HandlerContext
-from control.identity.routes import build_identity_routes as assemble_identity
+from control.identity.routes import build_identity_routes
 from control.policies.policies import Policies
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
@@ -45,7 +45,7 @@ def service(
     policies, audit = Policies(context), Audit(context)
     channels, deliveries = Channels(context, secret_box, settings.channel_rules), Deliveries(context)
     channel_tests = ChannelTests(channels, delivery_parts.sender)
-    routes, identity_contexts = assemble_identity(context, secret_box, chassis.data_dir)
+    routes, identity_contexts = build_identity_routes(context, secret_box, chassis.data_dir)
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*approvals.routes(), *policies.routes()]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]

@@ -398,7 +398,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         # chDB has no escape for it.
         if self.uses_embedded_clickhouse and "?" in unquote(self.effective_clickhouse_url):
             raise SettingsError(
-                "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must not have '?' in its absolute path: "
+                "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must not contain '?' in its absolute path: "
                 "the embedded ClickHouse would truncate the path there and store its data elsewhere."
             )
         if self.database_url and not self.database_url.startswith(("sqlite://", "postgresql://")):

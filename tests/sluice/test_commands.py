@@ -46,7 +46,7 @@ def test_migrate_keeps_to_a_data_directory_of_any_name(tmp_path: Path, name: str
 
 def test_a_data_directory_that_the_embedded_engine_would_cut_short_is_refused(tmp_path: Path) -> None:
     sentence = refusal(sluice("migrate", "--data", tmp_path / "a?b"), 2)
-    assert sentence.startswith("SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must have no '?'")
+    assert sentence.startswith("SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must not contain '?'")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -91,7 +91,7 @@ def test_the_variable_that_names_the_file_is_no_setting() -> None:
         ({"SLUICE_HEADER_TIMEOUT_S": "0"}, "", "Bad setting: SLUICE_HEADER_TIMEOUT_S: must be a number, 0.05 to "),
         ({"SLUICE_HEADER_TIMEOUT_S": "nan"}, "", "Bad setting: SLUICE_HEADER_TIMEOUT_S: "),
         ({"SLUICE_CLICKHOUSE_URL": "mysql://h/d"}, "", "SLUICE_CLICKHOUSE_URL must start with"),
-        ({"SLUICE_DATA": "/a?b"}, "", "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must have no '?'"),
+        ({"SLUICE_DATA": "/a?b"}, "", "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must not contain '?'"),
         ({"SLUICE_CLICKHOUSE_URL": "chdb:///a%3Fb"}, "", "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL,"),
         ({"SLUICE_DATABASE_URL": "oracle://h/d"}, "", "SLUICE_DATABASE_URL must start with"),
         ({"SLUICE_REDIS_URL": "memcached://h"}, "", "SLUICE_REDIS_URL must start with"),
