@@ -102,7 +102,9 @@ def _add_common_options(command: argparse.ArgumentParser, default: str | None) -
     command.add_argument(
         "--config", metavar="FILE", default=default, help="settings file (TOML); default: SLUICE_CONFIG"
     )
-    command.add_argument("--data", metavar="DIR", default=default, help="data directory; default: ./data")
+    command.add_argument(
+        "--data", metavar="DIR", default=default, help="data directory; default: SLUICE_DATA, else ./data"
+    )
 
 
 def _no_options(_command: argparse.ArgumentParser) -> None:
@@ -110,8 +112,10 @@ def _no_options(_command: argparse.ArgumentParser) -> None:
 
 
 def _serving(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--host", metavar="H", help="address to listen on; default: 127.0.0.1")
-    command.add_argument("--port", metavar="P", type=_port, help="port to listen on; default: 4318, 0: any free port")
+    command.add_argument("--host", metavar="H", help="address to listen on; default: SLUICE_HOST, else 127.0.0.1")
+    command.add_argument(
+        "--port", metavar="P", type=_port, help="port to listen on; default: SLUICE_PORT, else 4318; 0: any free port"
+    )
     command.add_argument(
         "--health-port",
         metavar="P",
@@ -152,7 +156,10 @@ def _limits(command: argparse.ArgumentParser) -> None:
 
 def _password(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--email", metavar="ADDRESS", required=True, help="e-mail address of the user; the password is never an option"
+        "--email",
+        metavar="ADDRESS",
+        required=True,
+        help="e-mail address of the user; the new password is prompted for, or read from standard input",
     )
     command.add_argument("--without-factor", action="store_true", help="remove the second factor as well")
 

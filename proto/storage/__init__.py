@@ -1,0 +1,1 @@
+"""The ClickHouse tables, and the migrations that make them (`sql/`)."""
