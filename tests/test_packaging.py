@@ -71,9 +71,9 @@ import proto, sys
 assert_ours = proto.__file__.startswith(sys.argv[1])
 from proto.otlp import codec
 from proto.otlp.policy import Policy
-from chassis import migrations, schema
+from chassis.clickhouse import migrations
 decoded = codec.decode("traces", b"", 1, Policy(), 10**18)
-print(assert_ours, codec.KERNEL, decoded.accepted, len(schema.migrations()) > 0)
+print(assert_ours, codec.KERNEL, decoded.accepted, len(migrations.migrations()) > 0)
 """
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],

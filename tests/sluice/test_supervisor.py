@@ -150,7 +150,7 @@ def test_a_health_port_tells_of_this_command_alone_and_of_all_its_workers(
     port = before.url.rpartition(":")[2]
     after = start("control", "--workers", "2", "--health-port", str(second), port=int(port))
     well = {"supervisor": None, "worker 0": None, "worker 1": None}
-    assert readiness(first) == readiness(second) == (200, well)
+    wait_until(lambda: readiness(first) == readiness(second) == (200, well))
     stopped = children_of(before.process.pid)[1]
     os.kill(stopped, signal.SIGSTOP)
     try:
