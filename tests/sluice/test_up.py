@@ -133,6 +133,12 @@ def test_a_second_process_on_the_same_directory_is_refused(start: Start) -> None
     assert up.get("/livez")[0] == 200
 
 
+def test_a_second_process_on_the_same_port_is_refused(start: Start, tmp_path: Path) -> None:
+    port = start().url.rpartition(":")[2]
+    sentence = refusal(sluice("up", "--data", tmp_path / "other", "--port", port), 1)
+    assert sentence.startswith(f"Port {port} on 127.0.0.1 is in use; ")
+
+
 def test_a_killed_process_leaves_the_directory_usable(start: Start) -> None:
     assert start().stop(signal.SIGKILL) == -signal.SIGKILL
     assert start().get("/readyz")[0] == 200
