@@ -18,6 +18,7 @@ from gateway.settings import GatewaySettings
 from query.settings import QuerySettings
 from sluice.cli.config import settings_classes
 from sluice.cli.doctor import run_checks
+from sluice.main import main
 from sluice.settings_sources import SettingsSources
 from tests.databases import REVISIONS
 
@@ -122,6 +123,20 @@ def test_config_prints_every_setting_and_no_secret(tmp_path: Path) -> None:
     assert rows["SLUICE_QUERY_CURSOR_KEY"]["value"] == "********"
     assert all(row["doc"] for row in rows.values())
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    "action",
+    [("signers", "show"), ("signers", "withdraw"), ("journal", "inspect"), ("journal", "requeue"), ("audit", "verify")],
+)
+def test_every_action_takes_the_common_options_itself(
+    action: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([*action, "--help"])
+    shown = capsys.readouterr().out
+    assert "--data DIR" in shown
+    assert "--config FILE" in shown
 
 
 def test_an_empty_data_directory_on_the_command_line_counts_as_unset() -> None:
