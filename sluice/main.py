@@ -192,6 +192,7 @@ def _audit(command: argparse.ArgumentParser) -> None:
         help="also check that the chain still has this event, which an earlier run printed as the last",
     )
     verify.add_argument("--json", action="store_true", help="print one JSON object per chain")
+    _add_common_options(verify, default=argparse.SUPPRESS)
 
 
 def _config(command: argparse.ArgumentParser) -> None:
