@@ -78,12 +78,12 @@ async def _measure(url: str, directory: Path, port: int, number: int) -> None:
     await database.start()
     keys = KeyFile(directory / "sealing.keys")
     keys.generate()
-    sealer = SecretBox(keys)
+    secret_box = SecretBox(keys)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        good, hanging = await fill(database, sealer, port, silent.getsockname()[1], number)
+        good, hanging = await fill(database, secret_box, port, silent.getsockname()[1], number)
         egress = Egress(EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),), allow_http=True))
         ways = Transports(egress, egress, None, "", "")
-        sender = Sender(database, sealer, ways, DeliveryMetrics(None))
+        sender = Sender(database, secret_box, ways, DeliveryMetrics(None))
         process = psutil.Process()
         memory, cpu, began = process.memory_info().rss, sum(process.cpu_times()[:2]), time.perf_counter()
         most, running, working = memory, egress.running(), Worker(sender).running()
@@ -105,7 +105,7 @@ async def _measure(url: str, directory: Path, port: int, number: int) -> None:
     )
 
 
-async def fill(database: Database, sealer: SecretBox, port: int, silent: int, number: int) -> tuple[int, str]:
+async def fill(database: Database, secret_box: SecretBox, port: int, silent: int, number: int) -> tuple[int, str]:
     """Channels and their deliveries, and as many again for the silent one as for another; its id."""
     async with database.write() as connection:
         await provision(connection, "http://127.0.0.1", "acme", "web")
@@ -117,7 +117,7 @@ async def fill(database: Database, sealer: SecretBox, port: int, silent: int, nu
             made.append(
                 await channels.create(
                     connection,
-                    sealer,
+                    secret_box,
                     org_id=org_id,
                     project_id=None,
                     name="x",
