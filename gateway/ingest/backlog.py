@@ -47,7 +47,7 @@ class LaneBacklog:
         self._reader = reader
         self._writer = writer
         self._context = context
-        self._lane = Lane(self._write, limits)
+        self._lane = Lane(writer.write, limits, self._on_written)
         self._slow = slow
         self._memory: FairShare[int] = FairShare(max_bytes)  # by project
         self._replayed: dict[int, int] = {}  # requests in memory that were read from the journal: bytes by sequence
@@ -131,19 +131,16 @@ class LaneBacklog:
             self._replayed_bytes += nbytes
         self._lane.add(request)
 
-    async def _write(self, batch: list[PendingRequest]) -> None:
-        batch.sort(key=lambda request: request.sequence)
-        try:
-            await self._writer.write(batch)
-        finally:
-            for request in batch:
-                self._in_memory.discard(request.sequence)
-                self._stored_during_read.add(request.sequence)
-                self._memory.change(request.decoded.project_id, -request.decoded.nbytes)
-                self._replayed_bytes -= self._replayed.pop(request.sequence, 0)
-            if not self._is_reading:
-                self._stored_during_read.clear()
-            self._capacity_freed.set()
+    def _on_written(self, batch: Sequence[PendingRequest]) -> None:
+        """Free the memory of a batch that is stored, or left to a retry from the journal."""
+        for request in batch:
+            self._in_memory.discard(request.sequence)
+            self._stored_during_read.add(request.sequence)
+            self._memory.change(request.decoded.project_id, -request.decoded.nbytes)
+            self._replayed_bytes -= self._replayed.pop(request.sequence, 0)
+        if not self._is_reading:
+            self._stored_during_read.clear()
+        self._capacity_freed.set()
 
     async def _replay(self) -> None:
         while True:

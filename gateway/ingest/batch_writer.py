@@ -1,22 +1,38 @@
-"""Writes batches of acknowledged requests to ClickHouse, however long that takes.
+"""Writes batches of requests to ClickHouse: the only way from a request to its rows, in every mode.
 
-    write                   records the boundaries of the batch on disk before anything is sent
-      store                 builds blocks, spans and logs first; sends each under its token until ClickHouse has it
-        JournalLike.finish  records that the requests are stored
+    write                       records the boundaries of the batch on disk before anything is sent
+      store                     what fails now is retried later, or answered 503
+        _insert                 spans and logs, then the derived rows; each under its token until ClickHouse has it
+          RetryingInserter      retries, counts what an uncertain attempt has stored
+            Inserter, client
+        JournalLike.finish      records that the requests are stored
 
 A block that ClickHouse permanently refuses is bisected: the batch is split by project, then into halves, each part with
 boundaries and tokens of its own, until the offending request is alone. That request is quarantined with the reason, and
 can be requeued. A block that fails repeatedly while other blocks succeed is bisected as well, but no request is
-quarantined for that. Work that cannot be done now, for lack of memory, descriptors or disk space, or because an insert
-may still take effect, is retried later from the journal (`DeferredRetry`), so that waiting takes no memory.
+quarantined for that.
+
+The modes differ in what they can repeat:
+
+journal   Work that cannot be done now, for lack of memory, descriptors or disk space, or because an insert may still
+          take effect, is retried later from the journal (`DeferredRetry`), so that waiting takes no memory.
+memory    Such work is retried while its batch keeps its memory and its insert slot.
+store     Requests wait for their response, with a deadline: after it they are answered 503. A refused request is
+          answered 500. Spans and logs of a batch that is partly stored by then are completed in the background.
+
+Without a journal nothing can restore derived rows that are missing after a crash, so no request waits for them: they
+are inserted together with those of the next batches (`DerivedCoalescer`). Only the trace index goes first, so that a
+trace is found as soon as it is acknowledged.
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
-from chassis.errors import ApiError
+from chassis.errors import ApiError, InternalError, ServiceUnavailable
 from gateway.ingest.journal_reader import JournalReader
 from gateway.ingest.pending_requests import PendingRequest, sequence_ranges
 from gateway.inserts.blocks import MAIN_TABLES, TableDay, bisect_batch, build_insert_blocks, is_light
@@ -27,16 +43,22 @@ from gateway.inserts.insert_retry import OutcomeUnknown, RetryingInserter
 from gateway.journal import Batch, Entry, JournalLike
 from gateway.outcomes import REFUSED
 from proto.otlp.policy import Signal
-from proto.storage.tables import INGEST_OUTCOMES, LOGS, SPANS
+from proto.storage.tables import INGEST_OUTCOMES, LOGS, SPANS, TRACE_INDEX
 
 T = TypeVar("T")
 
 RECORD_TRIES: Final = 30
 RECORD_RETRY_S: Final = 1.0
+MAX_INDEX_WAIT_S: Final = 1.0
+MAX_INDEX_DAYS: Final = 4  # as many as a batch of new items has at most
+STORE_UNAVAILABLE: Final = "The store is not available; send the request again later."
+# Retry-After of a request that waited until the deadline. Exporters limit all attempts to ten seconds and drop requests
+# whose retry would be later; of the ten seconds, two are left.
+RETRY_AFTER_S: Final = 1
 
 
 class BatchWriter:
-    """Writes the batches of one journal, several at a time. Its methods raise nothing."""
+    """Writes the batches of one journal, several at a time. Its methods raise nothing but CancelledError."""
 
     def __init__(self, journal: JournalLike, reader: JournalReader, context: InsertContext) -> None:
         self._journal = journal
@@ -51,7 +73,8 @@ class BatchWriter:
         return not self._deferred_retry.waiting
 
     async def write(self, requests: Sequence[PendingRequest]) -> None:
-        """Form a batch of requests, which are in the order of their sequences, and store it."""
+        """Form a batch of requests, and store it."""
+        requests = sorted(requests, key=lambda request: request.sequence)
         batch = self._new_batch(requests, self._context.clock() // 10**6)
         try:
             await self._record_with_retry(lambda: self._journal.begin(batch))
@@ -67,19 +90,15 @@ class BatchWriter:
 
         `again`: an earlier process may have stored a part of it.
         """
-        maybe_stored, kept = again, list(requests)
-
-        async def work(*, again: bool) -> None:
-            if again and self._journal.durable:
-                await self._store_from_journal(batch)
-                return
-            try:
-                await self._store(batch, kept, again=again or maybe_stored)
-            finally:
-                if self._journal.durable:
-                    kept.clear()  # frees their memory; a retry reads them from the journal
-
-        await self._deferred_retry.attempt(work)
+        try:
+            await self._store(batch, requests, again=again)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the requests are stored later, or answered)
+            if self._journal.durable:
+                await self._deferred_retry.defer(partial(self._store_from_journal, batch), error)
+            elif deadline_of(requests) < math.inf:
+                self._give_up(batch, requests, error)
+            else:
+                await self._deferred_retry.defer(partial(self._store, batch, requests), error)
 
     async def reinsert(
         self, batch: Batch, requests: Sequence[PendingRequest], table_days: Collection[TableDay]
@@ -126,7 +145,7 @@ class BatchWriter:
         """Cancel deferred work; the next start does it from the journal."""
         await self._deferred_retry.close()
 
-    async def _store_from_journal(self, batch: Batch) -> None:
+    async def _store_from_journal(self, batch: Batch, *, again: bool) -> None:  # noqa: ARG002 (it is always a retry)
         """Store a batch with its requests as the journal has them."""
         good, bad, _ = await self._reader.read_batch(batch)
         if bad:
@@ -143,9 +162,13 @@ class BatchWriter:
             stored = await self._find_stored(batch, requests) if again else frozenset()
             await self._bisect(batch, requests, stored, error)
             return
+        derived: Sequence[InsertBlock] = ()
+        if not self._journal.durable:
+            derived = [insert_block for insert_block in blocks if insert_block.block.table not in MAIN_TABLES]
+            blocks = blocks[: len(blocks) - len(derived)]
         while True:
             losses = self._context.availability.possible_losses
-            rows = await self._insert(batch, requests, blocks, again=again)
+            rows = await self._insert(batch, requests, blocks, derived, again=again)
             if rows is None:
                 return
             if losses == self._context.availability.possible_losses:
@@ -153,20 +176,35 @@ class BatchWriter:
             again = True  # ClickHouse may have lost blocks that it had acknowledged
         self._journal.finish(batch.batch_id, rows)
         self._context.metrics.batches.labels("stored").inc()
-        for request in requests:
-            self._context.accounting.stored(request.signal, request.items)
+        if self._journal.durable:
+            self._count_stored(requests)
+        else:
+            await self._insert_later(requests, derived)
 
     async def _insert(
-        self, batch: Batch, requests: Sequence[PendingRequest], blocks: Sequence[InsertBlock], *, again: bool
+        self,
+        batch: Batch,
+        requests: Sequence[PendingRequest],
+        blocks: Sequence[InsertBlock],
+        derived: Sequence[InsertBlock],
+        *,
+        again: bool,
     ) -> dict[TableDay, int] | None:
-        """Insert all blocks; returns the rows of each table and day, or None if the batch was bisected."""
+        """Insert `blocks`; returns the rows of each table and day, or None if the batch was bisected. A batch that is
+        partly stored at its deadline is completed in the background, with its `derived` rows.
+        """
         rows: dict[TableDay, int] = {}
-        for insert_block in blocks:
+        deadline = deadline_of(requests)
+        for at, insert_block in enumerate(blocks):
             try:
-                await self._inserter.insert(insert_block, again=again)
+                await self._inserter.insert(insert_block, again=again, deadline=deadline)
             except OutcomeUnknown:
                 raise
             except (StoreRejected, StoreUnavailable) as error:  # permanently refused, or failing repeatedly
+                if isinstance(error, StoreUnavailable) and asyncio.get_running_loop().time() >= deadline:
+                    if rows or batch.skip:
+                        self._insert_in_background([*blocks[at:], *derived])
+                    raise
                 if insert_block.block.table in MAIN_TABLES:
                     stored = await self._find_stored(batch, requests) if again else frozenset()
                     await self._bisect(batch, requests, stored.union(rows), error)
@@ -177,6 +215,55 @@ class BatchWriter:
             else:
                 rows[insert_block.block.table, insert_block.block.day] = insert_block.block.rows
         return rows
+
+    async def _insert_later(self, requests: Sequence[PendingRequest], derived: Sequence[InsertBlock]) -> None:
+        """Insert derived rows with those of other batches. The trace index is inserted at once, before the requests are
+        answered. But its failure does not fail a stored request, and a response waits for it only half of the remaining
+        time and MAX_INDEX_WAIT_S at most; an index of many days follows with the rest.
+        """
+        loop = asyncio.get_running_loop()
+        waiting = list(requests)
+
+        def answer() -> None:
+            self._count_stored(waiting)
+            waiting.clear()
+
+        max_wait_s = (min(request.deadline for request in requests) - loop.time()) / 2
+        timer = loop.call_later(max(0.0, min(max_wait_s, MAX_INDEX_WAIT_S)), answer)
+        index = [insert_block for insert_block in derived if insert_block.block.table == TRACE_INDEX.name]
+        if len(index) > MAX_INDEX_DAYS:
+            index = []
+        try:
+            await self._context.retry_queue.insert(index)
+        finally:
+            timer.cancel()
+            answer()
+            self._context.coalescer.add([insert_block for insert_block in derived if insert_block not in index])
+        await self._context.coalescer.wait_for_capacity()
+
+    def _insert_in_background(self, blocks: Sequence[InsertBlock]) -> None:
+        """Insert blocks of a batch that is partly stored and that no journal has, within a budget of memory."""
+        for insert_block in blocks:
+            self._context.retry_queue.add(insert_block)
+
+    def _count_stored(self, requests: Sequence[PendingRequest]) -> None:
+        """Answer stored requests that wait for their response, and count the others."""
+        for request in requests:
+            if request.answer is None:
+                self._context.accounting.stored(request.signal, request.items)
+            elif request.is_abandoned:  # answered 503 during the insert; its client may send it again
+                self._context.metrics.late_items.inc(request.items)
+            else:
+                request.answer.set_result(None)
+
+    def _give_up(self, batch: Batch, requests: Sequence[PendingRequest], error: Exception) -> None:
+        """Answer 503: a 500 would make exporters drop the items, and even an unexpected error may be transient."""
+        if not isinstance(error, StoreError):
+            self._context.log.error("batch failed", requests=len(requests), exc_info=error)
+        self._context.metrics.batches.labels("refused").inc()
+        self._journal.finish(batch.batch_id, {})
+        for request in requests:
+            request.fail(ServiceUnavailable(STORE_UNAVAILABLE, retry_after=RETRY_AFTER_S))
 
     async def _build_blocks(self, batch: Batch, requests: Sequence[PendingRequest]) -> list[InsertBlock]:
         loop = asyncio.get_running_loop()
@@ -216,16 +303,21 @@ class BatchWriter:
         if isinstance(error, StoreUnavailable):
             raise error  # retried later: nothing is wrong with the request
         (request,) = requests
-        self._context.metrics.batches.labels("quarantined").inc()
+        acknowledged = request.answer is None
+        self._context.metrics.batches.labels("quarantined" if acknowledged else "rejected").inc()
         self._context.log.error(
-            "request set aside",
+            "request set aside" if acknowledged else "request refused by clickhouse",
             project_id=request.decoded.project_id,
             signal=request.signal,
             items=request.items,
             error=_reason(error),
             exc_info=None if isinstance(error, StoreRejected) else error,
         )
+        request.fail(InternalError())  # a retry of it would fail again
         skip |= await self._insert_derived(batch, requests, skip)
+        if not acknowledged:
+            self._journal.finish(batch.batch_id, {})
+            return
         await self._quarantine_with_retry(batch._replace(skip=skip), error, request.signal, request.items)
 
     async def _split(self, batch: Batch, skip: frozenset[TableDay], groups: Sequence[Sequence[PendingRequest]]) -> None:
@@ -253,6 +345,9 @@ class BatchWriter:
         for insert_block in await self._build_blocks(batch._replace(skip=stored), requests):
             block = insert_block.block
             if block.table in MAIN_TABLES or block.table == INGEST_OUTCOMES.name or block.day not in days:
+                continue
+            if not self._journal.durable:
+                self._insert_in_background([insert_block])
                 continue
             try:
                 await self._inserter.insert(insert_block, again=False)
@@ -298,6 +393,11 @@ class BatchWriter:
         block = insert_block.block
         self._context.metrics.lost_rows.labels(block.table).inc(block.rows)
         self._context.log.error("rows lost", table=block.table, day=block.day, rows=block.rows, reason=_reason(error))
+
+
+def deadline_of(requests: Sequence[PendingRequest]) -> float:
+    """When the last of the requests is answered 503, by the loop's clock; infinite for acknowledged ones."""
+    return max(request.deadline for request in requests)
 
 
 def _reason(error: Exception) -> str:

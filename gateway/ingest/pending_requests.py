@@ -1,27 +1,52 @@
-"""Acknowledged requests that wait to be stored, decoded from entries of the journal."""
+"""Requests that wait to be stored: as they were received, or decoded from entries of the journal."""
 
+import asyncio
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from chassis.errors import ApiError
 from gateway.ingest.redecoding import LargeJsonBody, redecode
 from gateway.journal import Entry, Range
 from proto.otlp.policy import DecodedPayload, Signal
 
 
 class PendingRequest:
-    """An acknowledged request: its sequence in the journal, its columns, and its counts."""
+    """A request that waits to be stored: its sequence in the journal, its columns, and its counts.
 
-    __slots__ = ("decoded", "items", "received_ns", "sequence", "wire_bytes")
+    In the mode `store` it is answered once it is stored: `answer` is resolved then, or gets the error of its response.
+    In the other modes it is acknowledged already, and has no deadline.
+    """
 
-    is_abandoned = False  # an acknowledged request is always stored
+    __slots__ = ("answer", "deadline", "decoded", "items", "received_ns", "sequence", "wire_bytes")
 
-    def __init__(self, sequence: int, decoded: DecodedPayload, items: int, wire_bytes: int, received_ns: int) -> None:
+    def __init__(
+        self,
+        sequence: int,
+        decoded: DecodedPayload,
+        items: int,
+        wire_bytes: int,
+        received_ns: int,
+        answer: "asyncio.Future[None] | None" = None,
+        deadline: float = math.inf,
+    ) -> None:
         self.sequence = sequence
         self.decoded = decoded
-        self.items = items  # acknowledged ones
+        self.items = items  # accepted ones
         self.wire_bytes = wire_bytes
         self.received_ns = received_ns
+        self.answer = answer
+        self.deadline = deadline  # of the loop's clock
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it is answered already, with 503 at its deadline: its client sends it again, so it is not stored."""
+        return self.answer is not None and self.answer.done()
+
+    def fail(self, error: ApiError) -> None:
+        """Answer with `error`, unless it is answered already."""
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_exception(error)
 
     @property
     def signal(self) -> Signal:

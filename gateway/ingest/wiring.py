@@ -21,12 +21,10 @@ from gateway.inserts.derived_retry_queue import BlockRetryQueue
 from gateway.inserts.insert_block import Inserter
 from gateway.inserts.insert_context import InsertContext
 from gateway.inserts.item_accounting import ItemAccounting
-from gateway.inserts.lane_router import LaneRouter
 from gateway.inserts.outcome_flusher import OutcomeFlusher
 from gateway.inserts.part_monitor import PartMonitor
 from gateway.inserts.restart_detector import RestartDetector
 from gateway.inserts.stored_block_checker import StoredBlockChecker, TelemetryReader
-from gateway.inserts.sync_batch_writer import SyncBatchWriter
 from gateway.journal import Journal, JournalLike, JournalLimits, JournalMetrics, NullJournal
 from gateway.outcomes import Metrics, OutcomeCounters
 from gateway.settings import GatewaySettings
@@ -101,6 +99,8 @@ def build_ingest(pipeline: StoragePipeline, chassis: ChassisSettings, telemetry:
         pipeline.inserter,
         pipeline.availability,
         StoredBlockChecker(pipeline.clickhouse),
+        pipeline.retry_queue,
+        pipeline.coalescer,
         ItemAccounting(pipeline.metrics),
         pipeline.metrics,
         pipeline.log,
@@ -120,29 +120,13 @@ def build_ingest(pipeline: StoragePipeline, chassis: ChassisSettings, telemetry:
 
     orphan_recovery = OrphanRecovery(directory, journal_at, make_journaled, pipeline.log)
     if chassis.durability == "store":
-        return WithOrphanRecovery(_build_synchronous(pipeline), orphan_recovery)
+        synchronous = SynchronousIngest(context, pipeline.outcomes, pipeline.settings)
+        return WithOrphanRecovery(synchronous, orphan_recovery)
     if chassis.durability == "memory":
         pipeline.log.warning("durability is memory: what is acknowledged and not stored yet is lost with the process")
         return WithOrphanRecovery(make_journaled(NullJournal(pipeline.log)), orphan_recovery)
     journal = journal_at(directory)
     return WithOrphanRecovery(make_journaled(journal), orphan_recovery, [_journal_health(journal, pipeline.settings)])
-
-
-def _build_synchronous(pipeline: StoragePipeline) -> SynchronousIngest:
-    writer = SyncBatchWriter(
-        pipeline.inserter,
-        pipeline.availability,
-        pipeline.retry_queue,
-        pipeline.coalescer,
-        pipeline.metrics,
-        pipeline.log,
-        pipeline.threads,
-        pipeline.clock,
-        pipeline.named_keys,
-        pipeline.block_executor,
-    )
-    router = LaneRouter(writer, pipeline.settings, pipeline.metrics, pipeline.log, pipeline.clock)
-    return SynchronousIngest(pipeline.availability, router, pipeline.outcomes, pipeline.metrics)
 
 
 def _journal_limits(settings: GatewaySettings) -> JournalLimits:

@@ -36,8 +36,14 @@ class DeferredRetry:
 
     async def attempt(self, work: RetryableWork) -> None:
         """Do `work`; returns when it is done or deferred to the background. Raises nothing."""
-        if await self._succeeds(work, again=False):
-            return
+        try:
+            await work(again=False)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the work is retried)
+            await self.defer(work, error)
+
+    async def defer(self, work: RetryableWork, error: Exception) -> None:
+        """Retry `work`, which has failed; returns when it is done or deferred to the background. Raises nothing."""
+        self._log_failure(error)
         if not self._in_background:
             await self._until_done(work)
             return
@@ -54,16 +60,13 @@ class DeferredRetry:
     async def _until_done(self, work: RetryableWork) -> None:
         while True:
             await asyncio.sleep(PAUSE_S)
-            if await self._succeeds(work, again=True):
-                return
+            try:
+                return await work(again=True)
+            except Exception as error:  # noqa: BLE001 (as above)
+                self._log_failure(error)
 
-    async def _succeeds(self, work: RetryableWork, *, again: bool) -> bool:
-        try:
-            await work(again=again)
-        except StoreError as error:  # expected, so without a traceback
+    def _log_failure(self, error: Exception) -> None:
+        if isinstance(error, StoreError):  # expected, so without a traceback
             self._log.warning(DEFERRED_EVENT, pause_s=PAUSE_S, error=error.message, code=error.code)
-        except Exception:  # noqa: BLE001 (whatever it is, the work is retried)
-            self._log.exception(DEFERRED_EVENT, pause_s=PAUSE_S)
         else:
-            return True
-        return False
+            self._log.error(DEFERRED_EVENT, pause_s=PAUSE_S, exc_info=error)

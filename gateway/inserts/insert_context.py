@@ -1,4 +1,4 @@
-"""The dependencies of storing, shared by all journals of a process."""
+"""The dependencies of storing, shared by all batch writers of a process."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from gateway.inserts.clickhouse_health import Availability
+from gateway.inserts.derived_coalescer import DerivedCoalescer
+from gateway.inserts.derived_retry_queue import BlockRetryQueue
 from gateway.inserts.insert_block import Inserter
 from gateway.inserts.item_accounting import ItemAccounting
 from gateway.inserts.stored_block_checker import StoredBlockChecker
@@ -18,6 +20,7 @@ from proto.otlp.codec import NamedKeySet
 @dataclass(frozen=True, slots=True)
 class InsertContext:
     """Access to ClickHouse, with its accounting, metrics and log. `clock` gives nanoseconds since 1970.
+    `retry_queue` and `coalescer` take derived blocks that no journal can restore.
     `block_executor` builds the blocks of light batches, which so do not wait for other work of `threads`.
     `large_json_lock` is held while a LargeJsonBody is decoded again: no memory budget covers it, and unfinished
     batches, lanes and orphaned journals would each decode one at the same time.
@@ -26,6 +29,8 @@ class InsertContext:
     inserter: Inserter
     availability: Availability
     block_checker: StoredBlockChecker
+    retry_queue: BlockRetryQueue
+    coalescer: DerivedCoalescer
     accounting: ItemAccounting
     metrics: Metrics
     log: structlog.stdlib.BoundLogger

@@ -1,11 +1,13 @@
-"""Inserts one block of a batch, with retries, until ClickHouse has it.
+"""Inserts one block of a batch, with retries, until ClickHouse has it or the deadline of its requests has passed.
 
 A failed attempt may have an unknown outcome: ClickHouse did not say that it stored nothing, so the rows may be stored,
 or appear later. A retry with the same token is safe. With another token it is not: until the outcome is known, a block
-is neither split nor quarantined, but left to a later attempt (`OutcomeUnknown`).
+is neither split nor quarantined, but left to a later attempt (`OutcomeUnknown`). A batch with a deadline has no later
+attempt: its requests are answered 503 and sent again, so its delivery is at least once.
 """
 
 import asyncio
+import math
 import random
 from typing import Final
 
@@ -21,6 +23,7 @@ CONFIRM_S: Final = 3.0  # before rows are taken as gone: a replica may be behind
 MAX_FAILURES: Final = 10  # of one block
 UNKNOWN_OUTCOME_S: Final = 300.0  # after an attempt with an unknown outcome; no rows of it appear later than this
 MAX_REINSERTS: Final = 3  # tokens under which a lost block is reinserted
+PAST_DEADLINE: Final = "ClickHouse was not available before the deadline."
 MEMORY_LIMIT_EXCEEDED: Final = 241  # error code of ClickHouse; a smaller block may fit
 # Error codes that ClickHouse sends before it writes, or before it commits what it wrote: nothing of the block is
 # stored. Access rights, read-only, quota, concurrent queries, memory, disk space, parts, fewer live replicas than the
@@ -44,12 +47,13 @@ class RetryingInserter:
         self._unknown_until: dict[_BlockKey, float] = {}  # when no attempt can store it any more, by the loop's clock
         self._failed: dict[_BlockKey, StoreError] = {}  # not tried again until the outcome of the attempts is known
 
-    async def insert(self, insert_block: InsertBlock, *, again: bool) -> None:
+    async def insert(self, insert_block: InsertBlock, *, again: bool, deadline: float = math.inf) -> None:
         """Returns when the block is stored. `again`: it may be stored already, and ClickHouse may have dropped its
         token, or know the token though the rows are gone; so rows of tables with a batch id are counted.
 
         Raises StoreRejected, and StoreUnavailable for a block that fails repeatedly while others succeed: then nothing
-        of it is stored. Raises OutcomeUnknown while that is not certain.
+        of it is stored. Raises OutcomeUnknown while that is not certain. With a `deadline` (of the loop's clock), also
+        raises StoreUnavailable when it has passed; then it is not certain that nothing is stored.
         """
         key, countable = _block_key(insert_block), insert_block.block.table in TABLES_WITH_BATCH_ID
         if again:
@@ -58,10 +62,13 @@ class RetryingInserter:
             if key in self._failed:
                 raise self._failed[key]
             if not (again and countable and await self.is_stored(insert_block)):
-                await self._insert_until_done(insert_block)
+                await self._insert_until_done(insert_block, deadline)
                 if again and countable and not await self._is_stored_or_soon(insert_block):
                     await self._reinsert(insert_block)
         except StoreError as error:
+            if deadline < math.inf:
+                self._clear(key)
+                raise
             await self._resolve(insert_block, error)
         self._clear(key)
 
@@ -92,7 +99,7 @@ class RetryingInserter:
         if insert_block.block.table in TABLES_WITH_BATCH_ID and await self._is_stored_or_soon(insert_block):
             return
         if asyncio.get_running_loop().time() < until:
-            self._failed[key] = error
+            self._failed[key] = type(error)(error.message, error.code)  # without a traceback, which holds the block
             raise OutcomeUnknown(error.message, error.code) from error
         self._clear(key)
         raise error
@@ -114,39 +121,42 @@ class RetryingInserter:
         block = insert_block.block
         self._context.log.warning("a lost part is stored anew", table=block.table, day=block.day, rows=block.rows)
         for attempt in range(1, MAX_REINSERTS + 1):
-            await self._insert_until_done(insert_block.with_new_token(str(attempt)))
+            await self._insert_until_done(insert_block.with_new_token(str(attempt)), math.inf)
             if await self._is_stored_or_soon(insert_block):
                 return
         self._context.log.error("ClickHouse took rows and has none of them", table=block.table, day=block.day)
 
-    async def _insert_until_done(self, insert_block: InsertBlock) -> None:
+    async def _insert_until_done(self, insert_block: InsertBlock, deadline: float) -> None:
         """Insert, and retry with the same token after transient failures."""
         table, failures = insert_block.block.table, 0
-        before = self._context.inserter.inserted_blocks[table]
+        context, time = self._context, asyncio.get_running_loop().time
+        before = context.inserter.inserted_blocks[table]
         while True:
-            if not await self._context.availability.wait_until_up(AVAILABILITY_WAIT_S):
+            if not await context.availability.wait_until_up(max(0.0, min(AVAILABILITY_WAIT_S, deadline - time()))):
+                if time() >= deadline:
+                    raise StoreUnavailable(PAST_DEADLINE)
                 continue
             try:
-                return await self._attempt(insert_block)
+                return await context.inserter.insert(insert_block)
             except StoreBusy:
-                pass
-            except StoreUnavailable as error:
+                if time() >= deadline:
+                    raise
+            except Exception as error:
+                self._note_failure(insert_block, error)
+                if not isinstance(error, StoreUnavailable):
+                    raise
                 failures += 1
-                self._context.availability.failed(error, table)
-                alone = self._context.inserter.inserted_blocks[table] > before or error.code == MEMORY_LIMIT_EXCEEDED
-                if failures >= MAX_FAILURES and alone:
+                context.availability.failed(error, table)
+                alone = context.inserter.inserted_blocks[table] > before or error.code == MEMORY_LIMIT_EXCEEDED
+                if time() >= deadline or (failures >= MAX_FAILURES and alone):
                     raise
             await asyncio.sleep(random.uniform(0.0, MAX_BACKOFF_S))  # noqa: S311 (jitter)
 
-    async def _attempt(self, insert_block: InsertBlock) -> None:
-        try:
-            await self._context.inserter.insert(insert_block)
-        except (StoreBusy, StoreRejected):
-            raise
-        except Exception as error:
-            if not (isinstance(error, StoreUnavailable) and error.code in _NOT_WRITTEN_CODES):
-                self._unknown_until[_block_key(insert_block)] = self._unknown_deadline()
-            raise
+    def _note_failure(self, insert_block: InsertBlock, error: Exception) -> None:
+        """Note that the outcome of an attempt is unknown, unless its error says that nothing was written."""
+        not_written = isinstance(error, StoreUnavailable) and error.code in _NOT_WRITTEN_CODES
+        if not (not_written or isinstance(error, StoreRejected)):
+            self._unknown_until[_block_key(insert_block)] = self._unknown_deadline()
 
     def _unknown_deadline(self) -> float:
         return asyncio.get_running_loop().time() + UNKNOWN_OUTCOME_S

@@ -4,8 +4,9 @@ While all slots are busy the queue grows, so that a slow ClickHouse gets larger 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextvars import Context
+from functools import partial
 from typing import Final, Generic, NamedTuple
 
 from gateway.inserts.fair_queue import FairQueue, R
@@ -24,10 +25,18 @@ class LaneLimits(NamedTuple):
 
 
 class Lane(Generic[R]):
-    """Queues requests and writes them in batches, with insert slots of its own. `write` must raise nothing."""
+    """Queues requests and writes them in batches, with insert slots of its own. `write` must raise nothing; after it,
+    or when it is cancelled, `on_written` is called with the batch.
+    """
 
-    def __init__(self, write: Callable[[list[R]], Awaitable[None]], limits: LaneLimits) -> None:
+    def __init__(
+        self,
+        write: Callable[[list[R]], Coroutine[None, None, None]],
+        limits: LaneLimits,
+        on_written: Callable[[list[R]], None] = lambda _batch: None,
+    ) -> None:
         self._write = write
+        self._after_write = on_written
         self._limits = limits
         self._queue = FairQueue[R]()
         self._linger_timer: asyncio.TimerHandle | None = None
@@ -106,9 +115,9 @@ class Lane(Generic[R]):
             self._dispatched_at = loop.time()
             waiting = [request for request in batch if not request.is_abandoned]
             if waiting:
-                task = loop.create_task(self._write_timed(waiting), context=Context())  # belongs to no single request
+                task = loop.create_task(self._write(waiting), context=Context())  # belongs to no single request
                 self._writing.add(task)
-                task.add_done_callback(self._on_written)
+                task.add_done_callback(partial(self._on_written, waiting, loop.time()))
         if not self._queue:
             self._due = False  # the next request begins a new batch
             self._cancel_linger()
@@ -120,12 +129,9 @@ class Lane(Generic[R]):
             self._linger_timer.cancel()
             self._linger_timer = None
 
-    async def _write_timed(self, batch: list[R]) -> None:
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        await self._write(batch)
-        self._last_duration_s = loop.time() - started
-
-    def _on_written(self, task: "asyncio.Task[None]") -> None:
+    def _on_written(self, batch: list[R], started: float, task: "asyncio.Task[None]") -> None:
         self._writing.discard(task)
+        if not task.cancelled():
+            self._last_duration_s = asyncio.get_running_loop().time() - started
+        self._after_write(batch)
         self._dispatch()

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
-from gateway.inserts.sync_batch_writer import PendingAck
+from gateway.ingest.pending_requests import PendingRequest
 from tests.gateway.conftest import Answer, Gateway, Insert, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, exception_event, log, logs, span, traces
 
@@ -205,7 +205,7 @@ async def test_requests_that_gave_up_waiting_hold_no_memory(start_gateway: Start
             await super().insert(table, columns, pieces, token=token)
 
     def held() -> int:
-        return sum(isinstance(one, PendingAck) for one in gc.get_objects())
+        return sum(isinstance(one, PendingRequest) for one in gc.get_objects())
 
     gc.collect()
     before = held()  # by the errors that earlier tests raise again and again, for one
