@@ -1,10 +1,12 @@
 """Rules of the suite as a whole: in CI a skipped test is a failure, for what a test needs the set-up installs."""
 
+import gc
 import os
 
 import pytest
-import structlog
 from hypothesis import settings
+
+from tests.logs import log_plainly
 
 pytest_plugins = (
     "tests.control.receiver",
@@ -26,9 +28,17 @@ settings.load_profile("seeded")
 
 
 def pytest_configure() -> None:
-    """Logs as plain lines: structlog alone would paint tracebacks, which takes seconds."""
-    processors = [structlog.processors.add_log_level, structlog.processors.format_exc_info]
-    structlog.configure(processors=[*processors, structlog.processors.KeyValueRenderer()])
+    """Before any test runs."""
+    log_plainly()
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector off what the imported modules and the collected tests are made of: it would look at
+    these million objects again and again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -1,6 +1,6 @@
 """The check of a project key: from memory when possible, so that ingest survives an outage of the database.
 
-    parse           the header X-Legacy-Auth, the header Authorization: DSN, the query; several must agree  -> 400 / 401
+    parse           `chassis.auth.project_credential`                                                 -> 400 / 401
     find            in memory; else, unless its address has failed too often, one lookup             -> 429 / 401 / 503
     rate limit      in the caller's `on_authenticated`                                                -> 429
     compare         project_id and a DSN's project must be the key's                                       -> 403
@@ -13,24 +13,21 @@ unavailable, keys seen within STALE_S keep working with their last known data.
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import sqlalchemy as sa
 
 from chassis.auth.cache import CacheLimits, CacheMetrics, LookupCache
 from chassis.auth.model import ProjectIdentity
+from chassis.auth.project_credential import check_bounds, parse_credential
 from chassis.auth.tables import organizations, project_keys, projects
 from chassis.db.database import Database, UtcTime
-from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
-from proto.identity import Dsn, hash_secret, is_project_key, parse_dsn
+from chassis.errors import Forbidden, Unauthorized
+from proto.identity import hash_secret
 
 FRESH_S: Final = 5.0
 STALE_S: Final = 86_400.0
 LIMITS: Final = CacheLimits(fresh_s=FRESH_S, stale_s=STALE_S)
-MAX_CACHED_CREDENTIALS: Final = 1_024  # parsed credentials, keyed by the raw values
-MAX_KEY_LENGTH: Final = 128  # specification 4.3
-MAX_PROJECT_ID_LENGTH: Final = 64
 
 _LOOKUP: Final = (
     sa.select(
@@ -51,12 +48,6 @@ _LOOKUP: Final = (
         project_keys.c.revoked_at.is_(None) | (project_keys.c.revoked_at > sa.bindparam("now", type_=UtcTime)),
     )
 )
-
-
-class _Credential(NamedTuple):
-    key: str
-    digest: bytes  # of the key
-    project_ids: tuple[str, ...]  # that the request itself names
 
 
 class ProjectKeyGuard:
@@ -96,9 +87,9 @@ class ProjectKeyGuard:
         disabled or revoked keys; Forbidden when the request names another project than the key's; ServiceUnavailable
         when the key cannot be looked up.
         """
-        _check_bounds(legacy_key, project_id)
-        credential = _parse_credential(legacy_auth, authorization, legacy_key, project_id)
-        digest = credential.digest
+        check_bounds(legacy_key, project_id)
+        credential = parse_credential(legacy_auth, authorization, legacy_key, project_id)
+        digest = hash_secret(credential.key)
         identity = self._cache.peek(digest) or await self._look_up(digest, before_lookup)
         if identity is None:
             raise Unauthorized("The project key is not valid.")
@@ -138,60 +129,3 @@ class ProjectKeyGuard:
             return None
         project_id, project_slug, org_id, org_slug, key_id, words, monthly_items, rate = row
         return ProjectIdentity(project_id, project_slug, org_id, org_slug, key_id, tuple(words), monthly_items, rate)
-
-
-def _check_bounds(legacy_key: str | None, project_id: str | None) -> None:
-    issues = []
-    for name, value, limit in (
-        ("legacy_key", legacy_key, MAX_KEY_LENGTH),
-        ("project_id", project_id, MAX_PROJECT_ID_LENGTH),
-    ):
-        if value is not None and len(value) > limit:
-            issues.append(Issue(f"query.{name}", f"Must have at most {limit} characters.", "too_long"))
-    if issues:
-        raise BadRequest("The query is not valid.", issues)
-
-
-@lru_cache(MAX_CACHED_CREDENTIALS)
-def _parse_credential(
-    legacy_auth: str | None, authorization: str | None, legacy_key: str | None, project_id: str | None
-) -> _Credential:
-    """The one key that the request carries. Its format is checked, so that a malformed key costs no lookup. A client
-    sends the same values with each of its requests, so the latest results are cached; request memory holds the raw
-    values anyway.
-    """
-    keys = []
-    project_ids = [] if project_id is None else [project_id]
-    if legacy_auth is not None:
-        keys.append(_from_legacy_auth(legacy_auth))
-    if authorization is not None and authorization[:4].lower() == "dsn ":
-        dsn = _from_dsn(authorization[4:].strip())
-        keys.append(dsn.key)
-        project_ids.append(str(dsn.project_id))
-    if legacy_key is not None:
-        keys.append(legacy_key)
-    if not keys:
-        raise Unauthorized("A project key is required.")
-    if keys.count(keys[0]) != len(keys):
-        raise Unauthorized("The request carries different project keys.")
-    if not is_project_key(keys[0]):
-        raise Unauthorized("The project key is not valid.")
-    return _Credential(keys[0], hash_secret(keys[0]), tuple(project_ids))
-
-
-def _from_legacy_auth(header: str) -> str:
-    """The key of `Legacy legacy_key=...`; further comma-separated parameters, which SDKs send, are ignored."""
-    scheme, _, parameters = header.strip().partition(" ")
-    if scheme.lower() == "legacy":
-        pairs = [parameter.strip().partition("=") for parameter in parameters.split(",")]
-        keys = [value.strip() for name, _, value in pairs if name.strip() == "legacy_key"]
-        if len(keys) == 1:
-            return keys[0]
-    raise Unauthorized("The header X-Legacy-Auth must read: Legacy legacy_key=<key>.")
-
-
-def _from_dsn(text: str) -> Dsn:
-    try:
-        return parse_dsn(text)
-    except ValueError as error:
-        raise Unauthorized("The header Authorization must read: DSN {scheme}://{key}@{host}/{projectId}.") from error

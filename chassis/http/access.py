@@ -12,12 +12,12 @@ from functools import partial
 from typing import Final, Protocol, Self
 
 from aiohttp import web
-from multidict import MultiDict, MultiDictProxy
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import reload_authorization, reload_session_credential
 from chassis.auth.guards import AuthGuards
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext, ProjectIdentity
+from chassis.auth.project_credential import parse_query, single_value
 from chassis.errors import ApiError, CredentialExpired, Forbidden, MfaRequired, Unauthorized
 from chassis.limits.limiter import COUNTED_AS_API, LimitClass
 from chassis.limits.rate_limits import RateLimits
@@ -32,8 +32,6 @@ ALLOWS_PENDING_MFA: Final = web.RequestKey(
     "owing", bool
 )  # whether the route accepts a session whose second factor is pending
 PROJECT: Final = web.RequestKey("project", ProjectIdentity)
-
-_NO_QUERY: Final = MultiDictProxy(MultiDict[str]())
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +267,7 @@ async def _authenticate(request: web.Request, guard: BearerCheck, rate_limits: R
     it could not refresh.
     """
     try:
-        return await guard.authenticate(_single_value(request.headers.getall("Authorization", [])))
+        return await guard.authenticate(single_value(request.headers.getall("Authorization", [])))
     except CredentialExpired:
         raise
     except Unauthorized:
@@ -301,22 +299,15 @@ async def _check_project_key(request: web.Request, guard: ProjectKeyCheck, rate_
         await rate_limits.take(request, LimitClass.OTLP, found.key_id, found.rate)
 
     try:
-        query = request.query if "?" in request.raw_path else _NO_QUERY
+        named = parse_query(request.raw_path.partition("?")[2])
         await guard.check(
-            legacy_auth=_single_value(request.headers.getall("X-Legacy-Auth", [])),
-            authorization=_single_value(request.headers.getall("Authorization", [])),
-            legacy_key=_single_value(query.getall("legacy_key", [])),
-            project_id=_single_value(query.getall("project_id", [])),
+            legacy_auth=single_value(request.headers.getall("X-Legacy-Auth", [])),
+            authorization=single_value(request.headers.getall("Authorization", [])),
+            legacy_key=named.legacy_key,
+            project_id=named.project_id,
             before_lookup=partial(rate_limits.check_address, request, LimitClass.FAILED_KEY),
             on_authenticated=take_permit,
         )
     except Unauthorized:
         await rate_limits.record_address_failure(request, LimitClass.FAILED_KEY)
         raise
-
-
-def _single_value(values: list[str]) -> str | None:
-    """The value of a credential; repetitions must be equal, because choosing one of them would be a guess."""
-    if len(values) > 1 and len(set(values)) > 1:
-        raise Unauthorized("A credential is given more than once, with different values.")
-    return values[0] if values else None

@@ -25,8 +25,8 @@ from typing import Any, Final, Protocol
 
 from aiohttp import web
 
-from chassis.errors import ServiceUnavailable
-from chassis.http.client_key import extract_client_key, has_project_id
+from chassis.auth.project_credential import client_key, parse_query
+from chassis.errors import ApiError, ServiceUnavailable
 
 MAX_DISCARDED_BYTES: Final = 2**20  # of the rest of a body; reading so many takes as long as a new connection
 
@@ -68,7 +68,7 @@ class PreParseFilter(Protocol):
         """
 
     def try_acquire(self, client_key: bytes) -> Slot | None:
-        """A slot for a request of `client_key` (`chassis.http.client_key`); None when there is none."""
+        """A slot for a request of `client_key` (`chassis.auth.project_credential`); None when there is none."""
 
     def overload_response(self, preview: "RequestPreview") -> bytes:
         """The complete response for a request without a slot. It keeps the connection open."""
@@ -129,7 +129,7 @@ class RequestPreview:
         """The project key that the request names, unchecked."""
         if self._client_key is None:
             legacy_auth, authorization = self.headers.get(b"x-legacy-auth"), self.headers.get(b"authorization")
-            self._client_key = extract_client_key(
+            self._client_key = client_key(
                 _decode_header(legacy_auth), _decode_header(authorization), _decode_header(self._query) or ""
             )
         return self._client_key
@@ -137,7 +137,10 @@ class RequestPreview:
     @property
     def has_project_id(self) -> bool:
         """Whether the query names a project besides the key."""
-        return bool(self._query) and has_project_id(_decode_header(self._query) or "")
+        try:
+            return parse_query(_decode_header(self._query) or "").project_id is not None
+        except ApiError:
+            return True  # refused in any case, though not with a cached refusal
 
     @property
     def is_simple(self) -> bool:
@@ -262,7 +265,7 @@ def client_key_of(request: web.Request) -> bytes:
     """As `RequestPreview.client_key`, of a parsed request."""
     headers = request.headers
     query = request.raw_path.partition("?")[2]
-    return extract_client_key(headers.get("X-Legacy-Auth"), headers.get("Authorization"), query)
+    return client_key(headers.get("X-Legacy-Auth"), headers.get("Authorization"), query)
 
 
 def _decode_header(value: bytes | None) -> str | None:

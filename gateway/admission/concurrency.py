@@ -4,8 +4,8 @@ before they are parsed.
 Memory limits keep a process alive, but not its latency low: requests that wait in memory are answered too late. So the
 number of requests between their head and their response is limited, and the limit follows the latency (`next_limit`):
 by Little's law, slots = responses per second * latency. Clients share the slots (`FairShare`), so that one that floods
-the process leaves the others theirs. A client is identified by its key (`chassis.http.client_key`), which is not
-verified yet, because verifying alone would cost several times a refusal.
+the process leaves the others theirs. A client is identified by its key (`chassis.auth.project_credential`), which is
+not verified yet, because verifying alone would cost several times a refusal.
 
 docs/adr/011-overload.md records the alternatives and measurements.
 """

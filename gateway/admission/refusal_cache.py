@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 from aiohttp import web
 from prometheus_client import Counter
 
+from chassis.auth.project_credential import ANONYMOUS
 from chassis.errors import ApiError, ServiceUnavailable, envelope
 from chassis.http.access import PROJECT
-from chassis.http.client_key import ANONYMOUS
 from chassis.http.preparse import PreParseFilter, RequestPreview, Slot, client_key_of, date_line
 from chassis.http.request_ids import new_request_id
 from chassis.limits.gcra import SECOND_NS

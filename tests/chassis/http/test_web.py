@@ -3,12 +3,10 @@
 import asyncio
 import io
 import json
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from typing import Any
 
 import pytest
-import structlog
 from aiohttp import web
 from structlog.testing import capture_logs
 
@@ -28,10 +26,11 @@ from chassis.http.web import (
 )
 from chassis.runtime.health import REUSE_S, Health, NotReady, OptionalDependency
 from chassis.runtime.settings import ChassisSettings
-from chassis.runtime.telemetry import Telemetry, configure_logging
+from chassis.runtime.telemetry import Telemetry
 from proto.errors import STATUS, ErrorCode
 from proto.identity import Role, Scope
 from tests.chassis.conftest import Serve
+from tests.logs import captured_log
 
 REACH = AuthorizationContext("p1", "t1", "o1", "acme", Role.MEMBER, frozenset({Scope.EXPLORE_READ}), 7, "shop")
 GRANT = AuthenticatedCredential("t1", "p1", "o1", "acme", Role.MEMBER, REACH.scopes)
@@ -57,14 +56,8 @@ def refusing(error: ApiError) -> Any:
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
     """What this process logs, and the logging of the suite put back afterwards."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    stream = io.StringIO()
-    configure_logging("info", stream)
-    yield stream
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    with captured_log() as stream:
+        yield stream
 
 
 def lines(log: io.StringIO) -> list[dict[str, Any]]:

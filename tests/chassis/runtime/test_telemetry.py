@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import structlog
 
-from chassis.runtime.telemetry import MASK, Telemetry, configure_logging, redact_text
+from chassis.runtime.telemetry import MASK, Telemetry, redact_text
+from tests.logs import captured_log
 
 SECRET = "hunter2hunter2"
 
@@ -17,14 +18,8 @@ SECRET = "hunter2hunter2"
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
     """Where this process logs to, put back afterwards."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    out = io.StringIO()
-    configure_logging("info", out)
-    yield out
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    with captured_log() as stream:
+        yield stream
 
 
 def only(stream: io.StringIO) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Nothing secret is stored, logged, counted or told in clear: everything is searched for all of it."""
 
 import io
-import logging
 import re
 import time
 from collections.abc import Awaitable, Iterator
@@ -11,26 +10,19 @@ from typing import Any
 import pyotp
 import pytest
 import sqlalchemy as sa
-import structlog
 
 from chassis.db.database import migration_engine
 from chassis.errors import Unauthorized
-from chassis.runtime.telemetry import configure_logging
 from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
+from tests.logs import captured_log
 
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
     """Every line of the log, down to the most talkative."""
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
-    stream = io.StringIO()
-    configure_logging("debug", stream)
-    yield stream
-    root.handlers[:] = before[0]
-    root.setLevel(before[1])
-    structlog.reset_defaults()
+    with captured_log("debug") as stream:
+        yield stream
 
 
 @pytest.mark.both_stores

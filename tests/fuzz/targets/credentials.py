@@ -5,7 +5,7 @@ A refusal is 400 or 401 and does not repeat what was sent; what is taken has the
 
 from typing import Final
 
-from chassis.auth import bearer, project_key_guard
+from chassis.auth import bearer, project_credential
 from chassis.errors import ApiError, BadRequest, Unauthorized
 from proto.identity import (
     encode_token,
@@ -25,8 +25,8 @@ def check(data: bytes) -> None:
     lines = [line or None for line in data.decode(errors="surrogateescape").split("\n")]
     legacy_auth, authorization, legacy_key, project_id = (*lines, None, None, None, None)[:4]
     try:
-        project_key_guard._check_bounds(legacy_key, project_id)
-        found = project_key_guard._parse_credential(legacy_auth, authorization, legacy_key, project_id)
+        project_credential.check_bounds(legacy_key, project_id)
+        found = project_credential.parse_credential(legacy_auth, authorization, legacy_key, project_id)
     except (BadRequest, Unauthorized) as error:
         check_silence(error, lines)
     else:

@@ -22,6 +22,8 @@ from gateway.ingest.journal_reader import JournalReader
 from gateway.ingest.pending_requests import DecodeResult, decode_entries
 from gateway.ingest.recovery import Recovery
 from gateway.inserts.clickhouse_health import Availability
+from gateway.inserts.derived_coalescer import DerivedCoalescer
+from gateway.inserts.derived_retry_queue import BlockRetryQueue
 from gateway.inserts.insert_block import Inserter
 from gateway.inserts.insert_context import InsertContext
 from gateway.inserts.item_accounting import ItemAccounting
@@ -361,10 +363,14 @@ async def checking(store: Counting, journal: Held) -> Any:
     log, metrics = structlog.stdlib.get_logger(), Metrics(CollectorRegistry())
     availability = Availability(store, metrics, log)
     with ThreadPoolExecutor(1) as threads:
+        inserter = Inserter(store, availability, metrics)
+        retry_queue = BlockRetryQueue(inserter, availability, metrics, log, 0)
         sink = InsertContext(
-            Inserter(store, availability, metrics),
+            inserter,
             availability,
             StoredBlockChecker(store),
+            retry_queue,
+            DerivedCoalescer(retry_queue, 0.0),
             ItemAccounting(metrics),
             metrics,
             log,

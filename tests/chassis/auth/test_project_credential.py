@@ -1,13 +1,10 @@
-"""A sender is told by its key alone, which is found where authentication finds it."""
+"""A client is its key, wherever its head has it: before the parser of HTTP, and after it."""
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
-from yarl import URL
 
-from chassis.auth import project_key_guard
-from chassis.errors import ApiError
-from chassis.http.client_key import ANONYMOUS
+from chassis.auth.project_credential import ANONYMOUS
 from chassis.http.preparse import RequestPreview, client_key_of
 
 KEY, OTHER = "0123456789abcdef" * 2, "f" * 32
@@ -24,19 +21,6 @@ def seen(query: str, headers: dict[str, str]) -> RequestPreview:
 
 def parsed(query: str, headers: dict[str, str]) -> web.Request:
     return make_mocked_request("POST", f"/v1/traces{query}", headers=headers)
-
-
-def authenticated(query: str, headers: dict[str, str]) -> bytes:
-    """The key that authentication finds; NOBODY where it refuses."""
-    values = URL.build(path="/v1/traces", query_string=query[1:], encoded=True).query.getall("legacy_key", [])
-    if len(set(values)) > 1:
-        return ANONYMOUS
-    from_query = values[0] if values else None
-    try:
-        given = headers.get("X-Legacy-Auth"), headers.get("Authorization")
-        return project_key_guard._parse_credential(*given, from_query, None).key.encode()
-    except ApiError:
-        return ANONYMOUS
 
 
 SAME = [
@@ -84,13 +68,11 @@ NONE = [
 
 @pytest.mark.parametrize(("query", "headers"), SAME, ids=map(str, range(len(SAME))))
 def test_whatever_else_a_head_says_a_key_is_one_sender(query: str, headers: dict[str, str]) -> None:
-    assert authenticated(query, headers) == KEY.encode()
     assert (seen(query, headers).client_key, client_key_of(parsed(query, headers))) == (KEY.encode(),) * 2
 
 
 @pytest.mark.parametrize(("query", "headers"), NONE, ids=map(str, range(len(NONE))))
 def test_who_cannot_be_let_in_is_one_sender(query: str, headers: dict[str, str]) -> None:
-    assert authenticated(query, headers) == ANONYMOUS
     assert (seen(query, headers).client_key, client_key_of(parsed(query, headers))) == (ANONYMOUS,) * 2
 
 

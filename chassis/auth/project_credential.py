@@ -1,0 +1,123 @@
+"""The project key that a request carries: the one parser of it, for admission before authentication and for both.
+
+A request names its key in the header X-Legacy-Auth, in a DSN in the header Authorization, or in the query; several must
+agree (specification 4.3). Nothing else in a head makes another client: neither further parameters and the host of a
+DSN, which anyone can vary, nor an `Authorization` of another scheme, which a proxy may add to every request.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl
+
+from chassis.errors import BadRequest, Issue, Unauthorized
+from proto.identity import Dsn, is_project_key, parse_dsn
+
+ANONYMOUS: Final = b""
+MAX_CACHED: Final = 1_024  # credentials, keyed by the raw values
+MAX_KEY_LENGTH: Final = 128  # specification 4.3
+MAX_PROJECT_ID_LENGTH: Final = 64
+
+_LEGACY_KEY: Final = re.compile(r"(?:\A|,)\s*+legacy_key\s*+(?:=([^,]*+))?+(?=,|\Z)")
+
+
+class QueryCredential(NamedTuple):
+    """What a query says about the project."""
+
+    legacy_key: str | None = None
+    project_id: str | None = None
+
+
+class ProjectCredential(NamedTuple):
+    """A well-formed key, which may not exist, and the projects that the request itself names."""
+
+    key: str
+    project_ids: tuple[str, ...]
+
+
+def client_key(legacy_auth: str | None, authorization: str | None, query: str) -> bytes:
+    """The key that a request carries, unchecked; `query` is raw, without its question mark. Requests without a
+    well-formed key, or with several different ones, are refused in any case: they all count as one client, ANONYMOUS.
+    """
+    try:
+        named = parse_query(query)
+        return parse_credential(legacy_auth, authorization, named.legacy_key, named.project_id).key.encode()
+    except (BadRequest, Unauthorized):
+        return ANONYMOUS
+
+
+def parse_query(query: str) -> QueryCredential:
+    """Raises BadRequest for over-long values, Unauthorized for different values of one parameter."""
+    if not query:
+        return QueryCredential()
+    pairs = parse_qsl(query.partition("#")[0], keep_blank_values=True)
+    found = QueryCredential(
+        single_value([value for name, value in pairs if name == "legacy_key"]),
+        single_value([value for name, value in pairs if name == "project_id"]),
+    )
+    check_bounds(found.legacy_key, found.project_id)
+    return found
+
+
+def single_value(values: list[str]) -> str | None:
+    """The value of a credential; repetitions must be equal, because choosing one of them would be a guess."""
+    if len(values) > 1 and len(set(values)) > 1:
+        raise Unauthorized("A credential is given more than once, with different values.")
+    return values[0] if values else None
+
+
+def check_bounds(legacy_key: str | None, project_id: str | None) -> None:
+    """Raise BadRequest for over-long values of the query."""
+    issues = []
+    for name, value, limit in (
+        ("legacy_key", legacy_key, MAX_KEY_LENGTH),
+        ("project_id", project_id, MAX_PROJECT_ID_LENGTH),
+    ):
+        if value is not None and len(value) > limit:
+            issues.append(Issue(f"query.{name}", f"Must have at most {limit} characters.", "too_long"))
+    if issues:
+        raise BadRequest("The query is not valid.", issues)
+
+
+@lru_cache(MAX_CACHED)
+def parse_credential(
+    legacy_auth: str | None, authorization: str | None, legacy_key: str | None, project_id: str | None
+) -> ProjectCredential:
+    """The one key of two headers and two query parameters. Raises Unauthorized. A malformed key costs no lookup. A
+    client sends the same values with each of its requests, so the latest results are cached; request memory holds the
+    raw values anyway.
+    """
+    keys = []
+    project_ids = [] if project_id is None else [project_id]
+    if legacy_auth is not None:
+        keys.append(_from_legacy_auth(legacy_auth))
+    if authorization is not None and authorization[:4].lower() == "dsn ":
+        dsn = _from_dsn(authorization[4:].strip())
+        keys.append(dsn.key)
+        project_ids.append(str(dsn.project_id))
+    if legacy_key is not None:
+        keys.append(legacy_key)
+    if not keys:
+        raise Unauthorized("A project key is required.")
+    if keys.count(keys[0]) != len(keys):
+        raise Unauthorized("The request carries different project keys.")
+    if not is_project_key(keys[0]):
+        raise Unauthorized("The project key is not valid.")
+    return ProjectCredential(keys[0], tuple(project_ids))
+
+
+def _from_legacy_auth(header: str) -> str:
+    """The key of `Legacy legacy_key=...`; further comma-separated parameters, which SDKs send, are ignored."""
+    scheme, _, parameters = header.strip().partition(" ")
+    if scheme.lower() == "legacy":
+        values: list[str] = _LEGACY_KEY.findall(parameters)
+        if len(values) == 1:
+            return values[0].strip()
+    raise Unauthorized("The header X-Legacy-Auth must read: Legacy legacy_key=<key>.")
+
+
+def _from_dsn(text: str) -> Dsn:
+    try:
+        return parse_dsn(text)
+    except ValueError as error:
+        raise Unauthorized("The header Authorization must read: DSN {scheme}://{key}@{host}/{projectId}.") from error
