@@ -4,6 +4,7 @@ The PostgreSQL server starts with the first test that needs it. A schema is migr
 """
 
 import shutil
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -36,14 +37,9 @@ def pytest_configure() -> None:
     """Let engines of one dialect share the statements that they have compiled. SQLAlchemy keeps them by engine, and
     each test has an engine of its own: compiling took a quarter of the time of the tests of control.
     """
-    initialize = Engine.__init__
-    compiled: dict[type, LRUCache[object, object]] = {}
-
-    def initialize_sharing(self: Engine, pool: object, dialect: object, *arguments: object, **options: object) -> None:
-        initialize(self, pool, dialect, *arguments, **options)  # type: ignore[arg-type]  # as they came
-        self._compiled_cache = compiled.setdefault(type(dialect), LRUCache(2_000))  # type: ignore[assignment]
-
-    Engine.__init__ = initialize_sharing  # type: ignore[method-assign]
+    compiled: dict[type, LRUCache[object, object]] = defaultdict(lambda: LRUCache(2_000))
+    shared = property(lambda self: compiled[type(self.dialect)], lambda self, value: None)  # noqa: ARG005 (not its own)
+    Engine._compiled_cache = shared  # type: ignore[assignment]
     # The dialect is a part of the key of a compiled statement.
     DefaultDialect.__hash__ = lambda self: hash(type(self))  # type: ignore[method-assign]
     DefaultDialect.__eq__ = lambda self, other: type(self) is type(other)  # type: ignore[method-assign]

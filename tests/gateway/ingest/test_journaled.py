@@ -37,8 +37,9 @@ async def test_what_is_acknowledged_becomes_rows(start: Start, clickhouse: Click
     await eventually(lambda: stored(gateway) == 5)
     assert await rows("SELECT count(), uniq(span_id) FROM spans") == [(4, 4)]
     assert await rows("SELECT count() FROM logs") == [(1,)]
-    assert await rows("SELECT sum(items) FROM ingest_outcomes WHERE outcome = 'accepted'") == [(5,)]
     assert gateway.metric("pending_items") == 0
+    await gateway.stop()  # without a journal derived rows follow those of which they are derived
+    assert await rows("SELECT sum(items) FROM ingest_outcomes WHERE outcome = 'accepted'") == [(5,)]
 
 
 async def test_an_outage_is_nobody_s_loss(start: Start, clickhouse: ClickHouse, rows: Rows) -> None:
