@@ -281,7 +281,7 @@ def test_what_is_sent_while_clickhouse_is_away_arrives_once_and_no_client_notice
 @pytest.mark.parametrize(
     "client",
     [
-        pytest.param(client, id=name, marks=pytest.mark.long if name.startswith("javascript") else ())
+        pytest.param(client, id=name, marks=() if name.startswith("rotel") else pytest.mark.long)
         for name, client in CLIENTS.items()
     ],
 )

@@ -10,6 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tests.e2e.conftest import Deploy
 from tests.e2e.product import Sluice
 from tests.e2e.reading import arrived
+from tests.selection import scaled
 
 DEFAULT = dict[str, str]()
 STORE = {"SLUICE_DURABILITY": "store"}
@@ -26,6 +27,7 @@ def one_span() -> tuple[str, bytes]:
 
 
 # The relational store has no part in it.
+@pytest.mark.sized
 @pytest.mark.parametrize(
     "deploy", ["embedded-sqlite", pytest.param("apart-sqlite", marks=pytest.mark.long)], indirect=True
 )
@@ -35,7 +37,7 @@ def test_acknowledged_spans_are_there_once_after_a_kill(deploy: Deploy, tmp_path
     sluice = deploy(tmp_path)
     usual = sluice.writer.environment
     try:
-        for mode, next_mode in ((DEFAULT, STORE), (STORE, DEFAULT), (DEFAULT, DEFAULT)):
+        for mode, next_mode in ((DEFAULT, STORE), (STORE, DEFAULT), *scaled((), ((DEFAULT, DEFAULT),))):
             acknowledged = [exported(sluice) for _ in range(5)]
             sluice.writer.kill()
             sluice.writer.environment = {**usual, **next_mode}

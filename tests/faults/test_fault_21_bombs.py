@@ -3,18 +3,22 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+import pytest
+
 from tests.faults.bombs import BOMBS, Bomb
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Site
 from tests.faults.hostile import MIB, memory_below, post
 from tests.faults.loading import loaded, more
+from tests.selection import scaled
 
 AT_ONCE: Final = 4
-TIMES: Final = 2
+TIMES: Final = scaled(1, 2)
 MOST: Final = 500 * MIB  # of the whole process: AT_ONCE bodies of 64 MiB, and what it has in any case
 MOST_TAKEN: Final = 700 * MIB  # the same while the largest bodies are taken, which the budget of 512 MiB pays for
 
 
+@pytest.mark.sized
 def test_fault_21_bombs(make_gateway: MakeGateway, site: Site, run: str) -> None:
     gateway = make_gateway()
     gateway.start()

@@ -15,9 +15,10 @@ from tests.faults.hostile import MIB, connected, is_closed, memory_below, most_c
 from tests.faults.loading import loaded, more
 from tests.selection import scaled
 
-IDLE: Final = scaled(2_000, 10_000)
-SOME: Final = 200
-UNENDING: Final = 4_000
+IDLE: Final = scaled(1_000, 10_000)
+SOME: Final = scaled(100, 200)
+UNENDING: Final = scaled(1_500, 4_000)
+AT_THE_CAP: Final = scaled(1_000, 2_000)
 PER_CONNECTION: Final = 20 * 2**10  # bytes of the gateway's memory; measured: 6 to 11 KB
 IMPATIENT: Final = {"SLUICE_HEADER_TIMEOUT_S": "3", "SLUICE_BODY_TIMEOUT_S": "2"}  # scaled down from 10 and 15
 
@@ -35,8 +36,8 @@ def newcomer(gateway: Gateway) -> int:
 
 @pytest.mark.sized
 def test_fault_22_idle_connections(make_gateway: MakeGateway, site: Site, run: str) -> None:
-    """They stay as long as they may: six seconds, scaled down from ten. At full size some give way: it is the cap."""
-    gateway = running(make_gateway, SLUICE_HEADER_TIMEOUT_S="6")
+    """They stay as long as they may, scaled down from ten seconds. At full size some give way: it is the cap."""
+    gateway = running(make_gateway, SLUICE_HEADER_TIMEOUT_S=scaled("3", "6"))
     count = most_connections(IDLE)
     with loaded(gateway, site, run) as load:
         more(load)
@@ -52,18 +53,20 @@ def test_fault_22_idle_connections(make_gateway: MakeGateway, site: Site, run: s
     assert gateway.metric("sluice_http_refused_connections_total") == 0
 
 
+@pytest.mark.sized
 def test_fault_22_at_the_cap_those_who_wait_give_way(make_gateway: MakeGateway, site: Site, run: str) -> None:
     gateway = running(make_gateway, SLUICE_MAX_CONNECTIONS="100", SLUICE_HEADER_TIMEOUT_S="600")
     with loaded(gateway, site, run) as load:
         more(load)
-        with connected(gateway.port, 2_000, b"POST /v1/tr") as idle:
+        with connected(gateway.port, AT_THE_CAP, b"POST /v1/tr") as idle:
             assert gateway.metric("sluice_http_connections") <= 100
             assert newcomer(gateway) == 200
             more(load)
-            assert sum(map(is_closed, idle)) >= 1_900
+            assert sum(map(is_closed, idle)) >= AT_THE_CAP - 100
         assert load.count("reset") == 0
 
 
+@pytest.mark.sized
 def test_fault_22_slow_heads_and_bodies(make_gateway: MakeGateway, site: Site, run: str) -> None:
     gateway = running(make_gateway, **IMPATIENT)
     head = f"POST /v1/traces HTTP/1.1\r\nHost: a\r\nX-Legacy-Auth: Legacy legacy_key={site.key}\r\n".encode()
@@ -86,8 +89,9 @@ def test_fault_22_slow_heads_and_bodies(make_gateway: MakeGateway, site: Site, r
     assert gateway.metric("sluice_gateway_places_taken") == 0
 
 
+@pytest.mark.sized
 def test_fault_22_heads_that_never_end(make_gateway: MakeGateway, site: Site, run: str) -> None:
-    """A megabyte each of 4 000 connections, no more than one may have, and no less: what they may hold has a limit."""
+    """A megabyte each of many connections, no more than one may have, and no less: what they may hold has a limit."""
     budget = 16 * MIB
     gateway = running(make_gateway, SLUICE_HEADER_TIMEOUT_S="600", SLUICE_MAX_HEAD_BUFFER_BYTES=str(budget))
     count = most_connections(UNENDING)

@@ -180,11 +180,11 @@ def test_a_rolling_restart_under_load_fails_no_export(
     settings: dict[str, str] = {}
     gateway = make_gateway(options=("--workers", "2"), settings=settings)
     gateway.start()
-    clients = [SdkClient(gateway.url, site.key, run, number) for number in range(3)]
+    clients = [SdkClient(gateway.url, site.key, run, number) for number in range(scaled(2, 3))]
     try:
         with loaded(gateway, site, f"{run}-new", reconnect=True) as load:
             before = gateway.process
-            for turn in range(scaled(2, 3)):
+            for turn in scaled((1,), (0, 1, 2)):  # in turn 0 the next one is given up
                 settings["SLUICE_HEALTH_PORT"] = str(ports[turn % 2])
                 gateway.begin()
                 send_until(clients, partial(is_ready, f"http://127.0.0.1:{ports[turn % 2]}"))
@@ -205,7 +205,7 @@ def test_a_rolling_restart_under_load_fails_no_export(
         send_until(clients, more_answers(clients))
     finally:
         exports = [export for client in clients for export in client.finish()]
-    assert [client.failed for client in clients] == [0, 0, 0]
+    assert {client.failed for client in clients} == {0}
     records = settled(site, gateway, exports, run)
     assert (records.faults, records.unanswered) == ({}, 0), records
 
