@@ -447,6 +447,7 @@ def test_in_the_mode_store_a_clickhouse_that_hangs_is_one_that_is_away(storing: 
     assert storing.stored(trace_id) <= 1  # it may have been stored after its answer, once
 
 
+@pytest.mark.long
 def test_in_the_mode_store_services_start_before_what_they_need(storing: Apart) -> None:
     storing.sluice.stop()
     with away(storing.engine), away(storing.database):

@@ -8,12 +8,13 @@ from tests.e2e.product import eventually
 from tests.faults.clients import Load
 from tests.faults.deployment import Gateway, Site, settled
 from tests.faults.proxy import Proxy, Seen
+from tests.selection import scaled
 
 
 @contextmanager
 def sending(gateway: Gateway, site: Site, run: str, **options: float) -> Iterator[Load]:
     """Clients send while the block runs; then each has its last answer."""
-    load = Load(gateway.url, site.key, run, **{"clients": 2, "rate": 30.0, **options})  # type: ignore[arg-type]
+    load = Load(gateway.url, site.key, run, **{"clients": 2, "rate": scaled(15.0, 30.0), **options})  # type: ignore[arg-type]
     load.start()
     patience = 0.0
     try:

@@ -182,7 +182,7 @@ def test_a_rolling_restart_under_load_fails_no_export(
     gateway.start()
     clients = [SdkClient(gateway.url, site.key, run, number) for number in range(scaled(2, 3))]
     try:
-        with loaded(gateway, site, f"{run}-new", reconnect=True) as load:
+        with loaded(gateway, site, f"{run}-new", reconnect=True, rate=scaled(8.0, 30.0)) as load:
             before = gateway.process
             for turn in scaled((1,), (0, 1, 2)):  # in turn 0 the next one is given up
                 settings["SLUICE_HEALTH_PORT"] = str(ports[turn % 2])

@@ -32,6 +32,7 @@ from gateway.settings import GatewaySettings
 from tests.gateway.otlp import NOW_NS, PROTOBUF
 from tests.tables import migrated
 
+LINGER = {"linger_s": 0.0, "journal_linger_s": 0.0}
 DEADLINE_S = 20.0  # for anything that must happen; never a measure of speed
 
 
@@ -137,6 +138,10 @@ class Gateway:
         async with self.client.request(method, f"http://127.0.0.1:{self.port}{path}", **options) as answer:
             return Answer(answer.status, answer.headers, await answer.read())
 
+    async def all_stored(self) -> None:
+        """Wait until all that it has acknowledged is rows."""
+        await eventually(lambda: self.metric("pending_items") == 0)
+
     def metric(self, name: str, **labels: str) -> float:
         """A sample at /metrics, summed over the labels that are not given; 0 where there is none."""
         total = 0.0
@@ -193,7 +198,21 @@ async def projects(checks: AuthGuards) -> list[Project]:
 
 
 @pytest.fixture
-async def start_gateway(checks: AuthGuards, projects: list[Project]) -> AsyncIterator[StartGateway]:
+def durability() -> str:
+    """The mode of a gateway that is started without one: the default. Tests of another mode have this fixture anew."""
+    return "journal"
+
+
+@pytest.fixture
+def started() -> list[Gateway]:
+    """The gateways of this test."""
+    return []
+
+
+@pytest.fixture
+async def start_gateway(
+    checks: AuthGuards, projects: list[Project], durability: str, started: list[Gateway], tmp_path: Path
+) -> AsyncIterator[StartGateway]:
     """Start a gateway over a store; options are fields of its settings."""
     async with AsyncExitStack() as stack:
 
@@ -201,14 +220,14 @@ async def start_gateway(checks: AuthGuards, projects: list[Project]) -> AsyncIte
             of_chassis = {name: options.pop(name) for name in ("otlp_rate", "otlp_burst") if name in options}
             chassis = ChassisSettings(
                 body_timeout_s=options.pop("body_timeout_s", 60.0),
-                durability=options.pop("durability", "store"),
+                durability=options.pop("durability", durability),
                 **of_chassis,
             )
             redis, clock = options.pop("redis", None), options.pop("clock", lambda: NOW_NS)
             telemetry = Telemetry("test")
             made = service(
                 chassis,
-                GatewaySettings(**{"linger_s": 0.0, **options}),
+                GatewaySettings(**{**LINGER, "journal_dir": str(tmp_path / f"journal-{len(started)}"), **options}),
                 store,
                 telemetry,
                 database=checks.database,
@@ -231,16 +250,19 @@ async def start_gateway(checks: AuthGuards, projects: list[Project]) -> AsyncIte
             stack.push_async_exit(running)
             await running.enter_async_context(listening(app, listener, chassis, telemetry))
             client = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
-            return Gateway(port, client, projects, telemetry, running.aclose)
+            started.append(Gateway(port, client, projects, telemetry, running.aclose))
+            return started[-1]
 
         yield start
 
 
 @pytest.fixture
-def rows(clickhouse: ClickHouse) -> Callable[..., Awaitable[list[tuple[Any, ...]]]]:
-    """Read rows of the embedded engine."""
+def rows(clickhouse: ClickHouse, started: list[Gateway]) -> Callable[..., Awaitable[list[tuple[Any, ...]]]]:
+    """Read rows of the embedded engine, once all that the last gateway has acknowledged is stored."""
 
     async def read(sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+        for gateway in started[-1:]:
+            await gateway.all_stored()
         return await clickhouse.query(sql, parameters, limits=QueryLimits())
 
     return read

@@ -30,6 +30,12 @@ from tests.gateway.test_memory_budget import Stopped
 TARGET_S = 0.25
 
 
+@pytest.fixture
+def durability() -> str:
+    """Requests are answered when they are stored."""
+    return "store"
+
+
 def window(*times: float, refused: int = 0) -> Window:
     return Window(list(times), refused)
 

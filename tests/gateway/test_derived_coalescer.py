@@ -23,6 +23,12 @@ Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 GATHERED = ("attribute_keys", "error_occurrences", "ingest_outcomes")
 
 
+@pytest.fixture
+def durability() -> str:
+    """Requests are answered when they are stored."""
+    return "store"
+
+
 def failing(number: int) -> bytes:
     """An export with one span that has an exception."""
     one = span(number)

@@ -120,6 +120,7 @@ async def test_encodings_that_are_taken(
     body = traces(span()) if media == PROTOBUF else traces_json(span())
     answer = await gateway.post("/v1/traces", pack(body), {"Content-Type": media, "Content-Encoding": encoding})
     assert answer.status == 200
+    await gateway.all_stored()
     assert store.tables()[0] == "spans"
 
 

@@ -143,6 +143,7 @@ async def test_no_batch_of_a_collector_that_sends_json_is_lost(start_gateway: St
         assert len(body) > 16 * MIB or first > 73_000
         answer = await send(gateway, gzip.compress(body, 1), **{"Content-Encoding": "gzip"})
         assert (answer.status, answer.body) == (200, b"{}")
+    await gateway.all_stored()
     assert gateway.metric("items_total", outcome="accepted") == store.spans == 80_000
 
 
@@ -166,7 +167,7 @@ async def test_a_large_body_with_faulty_items_is_read_beside_other_requests(
     start_gateway: StartGateway, faulty: int
 ) -> None:
     store = Stopped()
-    gateway = await start_gateway(store)
+    gateway = await start_gateway(store, durability="store")
     waiting = asyncio.create_task(gateway.post("/v1/traces", traces(span()), project=1))
     await eventually(lambda: gateway.metric("inflight_items") == 1)
     body = collected(1, 28_000).replace(b'"kind":2', b'"kind":"SERVER"', faulty)
@@ -192,13 +193,14 @@ async def test_what_the_kernel_leaves_as_a_whole_is_read(start_gateway: StartGat
     store = Counting()
     gateway = await start_gateway(store)
     answer = await send(gateway, collected(1, 700)[:-2] + f",{{{faulty}}}]}}".encode())
+    await gateway.all_stored()
     assert (answer.status, answer.json["partialSuccess"]["rejectedSpans"], store.spans) == (200, 1, 700)
     assert gateway.metric("items_total", outcome="rejected", reason=reason) == 1
 
 
 async def test_without_memory_for_reading_json_it_is_503_and_alone_it_passes(start_gateway: StartGateway) -> None:
     store = Stopped()
-    gateway = await start_gateway(store, max_inflight_bytes=20 * MIB)
+    gateway = await start_gateway(store, durability="store", max_inflight_bytes=20 * MIB)
     waiting = asyncio.create_task(gateway.post("/v1/traces", traces(span()), project=1))
     await eventually(lambda: gateway.metric("inflight_items") == 1)
     held = gateway.metric("inflight_bytes")

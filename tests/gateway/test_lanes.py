@@ -14,6 +14,12 @@ OLD_NS = NOW_NS - 9 * DAY_NS
 OLD = TODAY - 9
 
 
+@pytest.fixture
+def durability() -> str:
+    """Requests are answered when they are stored."""
+    return "store"
+
+
 class Holding(RecordingStore):
     """Holds the inserts that `hold` names until they are released."""
 

@@ -3,8 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from tests.gateway.conftest import Gateway, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import span, traces
+
+
+@pytest.fixture
+def durability() -> str:
+    """Requests are answered when they are stored."""
+    return "store"
 
 
 class Stopped(RecordingStore):

@@ -2,9 +2,17 @@
 
 import asyncio
 
+import pytest
+
 from chassis.clickhouse import StoreUnavailable
 from tests.gateway.conftest import RecordingStore, StartGateway
 from tests.gateway.otlp import span, traces
+
+
+@pytest.fixture
+def durability() -> str:
+    """Requests are answered when they are stored."""
+    return "store"
 
 
 async def test_whoever_waited_in_vain_is_told_to_come_back_within_the_deadline_of_exporters(

@@ -20,6 +20,12 @@ AWAY = StoreUnavailable("connection refused")
 DERIVED = ["trace_index", "attribute_keys", "ingest_outcomes"]
 
 
+@pytest.fixture
+def durability() -> str:
+    """Requests are answered when they are stored."""
+    return "store"
+
+
 def days_of(store: RecordingStore, table: str) -> list[int]:
     return [int(insert.token.rsplit(":", 1)[1]) for insert in store.taken if insert.table == table]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import structlog
@@ -199,6 +199,9 @@ def test_workers_import_nothing_from_the_working_directory(tmp_path: Path, migra
         assert process.wait(DEADLINE_S) == 0
 
 
+PAUSE_S: Final = scaled(0.02, 0.002)
+
+
 class Caller(threading.Thread):
     """A client that asks again and again, over one connection for as long as it may or over a new one each time, and
     notes what went wrong.
@@ -223,7 +226,7 @@ class Caller(threading.Thread):
                 connection.close()
 
     def _ask(self, connection: http.client.HTTPConnection) -> None:
-        while not self.over.wait(0.002):
+        while not self.over.wait(PAUSE_S):
             connection.request("GET", "/livez", headers={} if self._keep else {"Connection": "close"})
             answer = connection.getresponse()
             answer.read()
@@ -259,7 +262,7 @@ def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path, mig
     """
     before = start("control", "--workers", "2")
     port = int(before.url.rpartition(":")[2])
-    callers = [Caller(port, keep=number % 2 == 0) for number in range(8)]
+    callers = [Caller(port, keep=number % 2 == 0) for number in range(scaled(4, 8))]
     for caller in callers:
         caller.start()
     given_up = (signal.SIGKILL, -signal.SIGKILL)

@@ -94,7 +94,7 @@ async def test_what_is_rejected_and_what_could_not_be_taken_counts_nothing(
     start_gateway: StartGateway, limit: Limit
 ) -> None:
     store = RecordingStore(away=StoreUnavailable("away"))
-    gateway = await start_gateway(store, clock=lambda: NOW_S * NANOS, ack_deadline_s=0.1)
+    gateway = await start_gateway(store, clock=lambda: NOW_S * NANOS, durability="store", ack_deadline_s=0.1)
     await limit(2)
     for _ in range(3):
         assert (await gateway.post("/v1/traces", spans(2))).status == 503
