@@ -1,13 +1,19 @@
-"""Storage after the response, in the modes `journal` and `memory`.
+"""From a decoded request to its rows, by durability mode (`wiring.build_ingest`).
+
+In the modes `journal` and `memory` a request is answered before it is stored:
 
     JournaledIngest.submit   appends the request to the journal; once it is on disk it is accepted and answered
     LaneBacklog.put          keeps its columns in bounded memory, by lane; requests without room are read again later
+    Lane                     collects them into batches (`gateway.inserts`)
     BatchWriter.write        stores a batch: boundaries on disk, then one block per table and day until all are stored
     JournalLike.finish       allows the journal to remove the requests
 
-`wiring.build_ingest` chooses between these modes and `synchronous.SynchronousIngest` (mode `store`).
+In the mode `store` it is answered afterwards:
 
-What success promises: every accepted item is on disk, and is stored once. The process may end at any point:
+    SynchronousIngest.submit puts the request into its lane, with a deadline for its answer
+    Lane, BatchWriter.write  as above, without a journal; answer the request
+
+What success promises in the mode `journal`: every accepted item is on disk, and is stored once. The process may end at any point:
 
     before `begin` is on disk    the next start reads the requests again and forms other batches
     after it                     `Recovery` builds the same blocks with the same tokens. ClickHouse recognizes stored

@@ -1,11 +1,15 @@
-"""From decoded requests to rows in ClickHouse. One request in the mode `store`:
+"""From a batch of requests to rows in ClickHouse: what `gateway.ingest.batch_writer` is made of.
 
-    LaneRouter.store         chooses the lane, by the age of its items and the number of its keys
     Lane.add                 collects requests into a batch, projects in turn (`FairQueue`)
-    SyncBatchWriter.write    builds the blocks (`build_insert_blocks`) and inserts spans and logs
-    DerivedCoalescer.add     merges the derived blocks of several batches, which no request waits for
-    BlockRetryQueue.insert   inserts them; retries blocks of acknowledged requests
+    build_insert_blocks      one block per table and day, each with its token
+    RetryingInserter         inserts a block until ClickHouse has it, and finds out what an uncertain attempt has stored
+    Inserter                 the insert itself, with its metrics
+    DeferredRetry            work of a batch that cannot be done now
 
-In the other modes `gateway.ingest` uses `Lane`, `RetryingInserter` and `DeferredRetry` instead. `Inserter` sends every
-block, and `Availability` says whether ClickHouse takes inserts now.
+Without a journal derived blocks are inserted after their batch:
+
+    DerivedCoalescer.add     merges those of several batches, which no request waits for
+    BlockRetryQueue.insert   inserts them, with retries in bounded memory
+
+`Availability` says whether ClickHouse takes inserts now.
 """

@@ -6,6 +6,7 @@ was killed.
 
 import asyncio
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,8 @@ from proto.otlp.policy import Policy
 from tests.gateway.conftest import RecordingStore, eventually
 from tests.gateway.ingest.rig import AWAY, GONE, Gate, Losing, Rows, Start, acknowledged, stored
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, log, logs, span, traces, traces_json
+
+PROJECT = str(Path(__file__).parents[3])
 
 
 @pytest.mark.parametrize("mode", ["journal", "memory"])
@@ -442,3 +445,29 @@ async def test_what_the_disk_lost_is_told_and_not_waited_for(
     await eventually(lambda: second.metric("lost_items_total", reason="damaged") == 1)
     assert second.metric("recovered_items_total") == 3
     assert second.metric("pending_items") == 0
+
+
+@pytest.mark.parametrize("mode", ["journal", "memory", "store"])
+async def test_from_a_batch_to_the_client_it_is_eight_calls_at_most(start: Start, mode: str) -> None:
+    """Whoever looks for a fault in this path reads all of it."""
+
+    class Watching(RecordingStore):
+        calls: tuple[str, ...] = ()
+
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            frame, calls = sys._getframe(), list[str]()
+            while frame.f_back is not None and frame.f_code.co_filename.startswith(PROJECT):
+                calls.append(frame.f_code.co_name)
+                frame = frame.f_back
+            self.calls = self.calls or tuple(reversed(calls))
+            await super().insert(table, columns, pieces, token=token)
+
+    store = Watching()
+    gateway = await start(store, durability=mode)
+    await acknowledged(gateway, 1)
+    await gateway.all_stored()
+    assert store.calls == (
+        *("write", "store", "_store", "_insert"),  # BatchWriter
+        *("insert", "_insert_until_done"),  # RetryingInserter
+        *("insert", "insert"),  # Inserter, client
+    )
