@@ -13,7 +13,8 @@ In the mode `store` it is answered afterwards:
     SynchronousIngest.submit puts the request into its lane, with a deadline for its answer
     Lane, BatchWriter.write  as above, without a journal; answer the request
 
-What success promises in the mode `journal`: every accepted item is on disk, and is stored once. The process may end at any point:
+What success promises in the mode `journal`: every accepted item is on disk, and is stored once. The process may end at
+any point:
 
     before `begin` is on disk    the next start reads the requests again and forms other batches
     after it                     `Recovery` builds the same blocks with the same tokens. ClickHouse recognizes stored

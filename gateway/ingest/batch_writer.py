@@ -191,7 +191,7 @@ class BatchWriter:
         again: bool,
     ) -> dict[TableDay, int] | None:
         """Insert `blocks`; returns the rows of each table and day, or None if the batch was bisected. A batch that is
-        partly stored at its deadline is completed in the background, with its `derived` rows.
+        partly stored when it is given up is completed in the background, with its `derived` rows.
         """
         rows: dict[TableDay, int] = {}
         deadline = deadline_of(requests)
@@ -201,7 +201,8 @@ class BatchWriter:
             except OutcomeUnknown:
                 raise
             except (StoreRejected, StoreUnavailable) as error:  # permanently refused, or failing repeatedly
-                if isinstance(error, StoreUnavailable) and asyncio.get_running_loop().time() >= deadline:
+                expired = asyncio.get_running_loop().time() >= deadline
+                if isinstance(error, StoreUnavailable) and (expired or (len(requests) == 1 and deadline < math.inf)):
                     if rows or batch.skip:
                         self._insert_in_background([*blocks[at:], *derived])
                     raise
