@@ -78,7 +78,7 @@ async def verify_clickhouse(clickhouse: VerifiedClickHouse) -> None:
     except StoreUnavailable as error:
         if clickhouse.embedded:
             raise
-        log.warning("clickhouse is away, starting without it", address=clickhouse.address, detail=str(error))
+        log.warning("clickhouse unavailable, starting without it", address=clickhouse.address, detail=str(error))
 
 
 def compose_app(

@@ -57,7 +57,7 @@ def _check_database(settings: ChassisSettings) -> None:
     try:
         migrations.check(settings.effective_database_url)
     except migrations.DatabaseUnreachable as error:
-        log.warning("database is away, starting without it", detail=str(error))
+        log.warning("database unavailable, starting without it", detail=str(error))
 
 
 async def _serve(

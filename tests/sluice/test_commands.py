@@ -179,7 +179,7 @@ def test_doctor_finds_a_running_sluice_well(start: Start) -> None:
         *("sluice", "packages", "decoder", "settings", "data", "database", "clickhouse", "redis", "journal", "server")
     ]
     assert findings["journal"]["detail"].startswith(f"{up.data}/journal: writable, journals: 1 (")
-    assert findings["redis"]["detail"] == "none: each process counts rates for itself"
+    assert findings["redis"]["detail"] == "not configured: each process enforces rate limits separately"
     assert findings["server"]["detail"] == f"{up.url}/readyz answers 200: ready"
     assert f"Python {sys.version.split()[0]}" in findings["sluice"]["detail"]
     assert {name for name, finding in findings.items() if not finding["ok"]} <= {"decoder"}
@@ -220,9 +220,9 @@ def test_doctor_names_a_store_that_does_not_answer(tmp_path: Path) -> None:
         (
             {"SLUICE_GATEWAY_JOURNAL_MIN_FREE_BYTES": str(2**62)},
             False,
-            "MiB free on its disk; exports get 503 below 4,398,",
+            "MiB free on its disk; exports are rejected with 503 below 4,398,",
         ),
-        ({"SLUICE_DURABILITY": "store"}, True, "none: the durability is store"),
+        ({"SLUICE_DURABILITY": "store"}, True, "not used: the durability is store"),
     ],
     ids=["default", "elsewhere", "no directory", "full", "store"],
 )
@@ -268,11 +268,11 @@ def test_send_without_credentials_or_server_is_one_sentence(tmp_path: Path) -> N
     missing = refusal(sluice("send", "--data", tmp_path), 1)
     assert missing == f"{tmp_path}/bootstrap.json does not exist; `sluice up` writes it at its first start."
     (tmp_path / "bootstrap.json").write_text("{}", encoding="utf-8")
-    assert "does not hold credentials" in refusal(sluice("send", "--data", tmp_path), 1)
+    assert "does not contain valid credentials" in refusal(sluice("send", "--data", tmp_path), 1)
     keys = ("orgSlug", "projectSlug", "projectId", "legacyKey", "dsn", "accessToken")
     known = {"baseUrl": "http://127.0.0.1:1", **dict.fromkeys(keys, "x")}
     (tmp_path / "bootstrap.json").write_text(json.dumps(known), encoding="utf-8")
-    assert refusal(sluice("send", "--data", tmp_path), 1).startswith("Nothing answers at http://127.0.0.1:1 (")
+    assert refusal(sluice("send", "--data", tmp_path), 1).startswith("No response from http://127.0.0.1:1 (")
     assert (
         refusal(sluice("send", "--data", tmp_path, "--url", "file:///etc"), 2) == "file:///etc is not an http(s) URL."
     )

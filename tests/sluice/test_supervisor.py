@@ -72,7 +72,7 @@ def test_a_worker_that_dies_ends_the_command_and_the_log_says_of_what(
     control = start("control", "--workers", "2")
     os.kill(children_of(control.process.pid)[1], signal.SIGKILL)
     assert control.process.wait(DEADLINE_S) == 1
-    assert errors(control) == ["worker 1 was killed by signal 9; ending the others"]
+    assert errors(control) == ["worker 1 was killed by signal 9; stopping the others"]
 
 
 def test_a_signal_to_all_processes_drains_them(start: Start, tmp_path: Path, migrated: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_worker_that_cannot_start_is_told_by_its_exit_code(tmp_path: Path, mig
     command = ("control", "--workers", "2", "--config", config, "--data", tmp_path / "data", "--port", "0")
     done = sluice(*command)
     assert (done.returncode, done.stdout) == (2, "")  # it never said that it listens
-    assert re.search(r'"worker [01] ended with exit code 2; ending the others"', done.stderr), done.stderr
+    assert re.search(r'"worker [01] exited with code 2; stopping the others"', done.stderr), done.stderr
 
 
 def delayed(directory: Path, seconds: float) -> str:

@@ -50,7 +50,11 @@ async def test_questions_lists_and_expiry_look_at_what_is_wanted_alone(sqlite: D
 
 
 @pytest.mark.parametrize(
-    ("of", "name"), [("a user and all that he owns", "MAX_OPEN_PER_USER"), ("an organization", "MAX_OPEN_PER_ORG")]
+    ("of", "name"),
+    [
+        ("user, with the agents and services that the user owns", "MAX_OPEN_PER_USER"),
+        ("organization", "MAX_OPEN_PER_ORG"),
+    ],
 )
 async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch, of: str, name: str) -> None:
     monkeypatch.setattr(open_limits, name, 3)
@@ -61,7 +65,7 @@ async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch,
     status, refusal, headers = await office.call("POST", REQUESTS, ASKED | {"targetId": "3"}, alice.token)
     assert (status, refusal["error"]["code"], refusal["error"]["message"]) == (
         *(429, "quota_exceeded"),
-        f"At most 3 requests of {of} wait at once. Decide or withdraw some.",
+        f"The limit of 3 open requests per {of} is reached. Decide or withdraw some.",
     )
     assert 60 < int(headers["Retry-After"]) <= 121
     assert (headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == ("3", "0")

@@ -61,7 +61,7 @@ async def test_who_acts_for_one_who_asks_withdraws_nothing(office: Office) -> No
     asked = await office.ask(alice)
     ballot = VoteRequest(reach(office, agent, alice), asked["id"], "No.", "r", office.now())
     async with office.checks.database.write() as connection:
-        with pytest.raises(Forbidden, match="only where the policy lists them"):
+        with pytest.raises(Forbidden, match="only if the policy lists it"):
             await voting.reject(connection, ballot)
     assert (await stored(office, asked)).status is Status.PENDING
 

@@ -131,4 +131,4 @@ async def test_an_agent_asks_on_behalf_of_whoever_gave_it_its_token(control: Con
     _, answer, _ = await control.call("POST", REQUESTS, ASKED | {"action": "run.it"})
     path = f"{REQUESTS}/{answer['request']['id']}/approve"
     status, refusal, _ = await control.call("POST", path, {}, minted["token"])
-    assert (status, refusal["error"]["message"]) == (403, "Nobody approves a request of his own.")
+    assert (status, refusal["error"]["message"]) == (403, "You cannot approve your own request.")

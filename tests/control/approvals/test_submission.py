@@ -25,7 +25,7 @@ async def test_what_no_rule_knows_is_asked_about(office: Office) -> None:
     assert answer == {
         "decision": "ASK",
         "riskClass": "HIGH",
-        "reason": "Since no other rule knows the action, the fallback asks for 1 approval.",
+        "reason": "No other rule matches the action: the fallback requires 1 approval.",
         "minApprovers": 1,
         "policySource": "fallback",
         "request": {
@@ -63,8 +63,8 @@ def shown(time: Any, **later: int) -> str:
 async def test_allow_and_deny_are_answers_without_a_request(office: Office) -> None:
     await office.policy(name="Freeze", actionPattern="deploy.*", effect="DENY", riskClass="CRITICAL")
     for action, decision, risk, source, reason in (
-        ("issue.resolve", "ALLOW", "LOW", "builtin", "The built-in rule for issue.resolve allows it."),
-        ("deploy.x", "DENY", "CRITICAL", "org_policy", 'The policy "Freeze" of the organization denies it.'),
+        ("issue.resolve", "ALLOW", "LOW", "builtin", "The built-in rule for issue.resolve allows the action."),
+        ("deploy.x", "DENY", "CRITICAL", "org_policy", 'The organization policy "Freeze" denies the action.'),
     ):
         status, answer, _ = await office.call("POST", REQUESTS, ASKED | {"action": action, "notify": True})
         assert (status, answer) == (

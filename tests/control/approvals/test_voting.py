@@ -132,7 +132,7 @@ async def test_nobody_approves_a_request_of_his_own(office: Office) -> None:
     status, answer = await office.vote("approve", asked, member)
     assert (status, answer["error"]["code"], answer["error"]["message"]) == (
         *(403, "forbidden"),
-        "Nobody approves a request of his own.",
+        "You cannot approve your own request.",
     )
     assert "details" not in answer["error"]
     events = await office.audit(objectId=asked["id"])
@@ -187,12 +187,12 @@ async def test_machines_decide_only_where_they_are_listed_and_not_among_themselv
             status, answer = await office.vote(verb, asked, stranger)
             assert (status, answer["error"]["message"]) == (
                 *(403,),
-                "Agents and services decide only where the policy lists them.",
+                "An agent or service can decide only if the policy lists it in machineApproverIds.",
             )
     status, answer = await office.vote("approve", asked, sibling)
     assert (status, answer["error"]["message"]) == (
         *(403,),
-        "An agent or service does not approve what those ask for to whom it belongs.",
+        "An agent or service cannot approve a request of its owner or of another principal with the same owner.",
     )
     status, answer = await office.vote("approve", asked, service)
     assert (status, standing(answer)) == (200, ("APPROVED", 1, 0, True, False))
@@ -253,7 +253,7 @@ async def test_roles_that_decide_are_the_policys(office: Office) -> None:
     asked = await office.ask(requester)
     for verb in ("approve", "reject"):
         status, answer = await office.vote(verb, asked, member)
-        assert (status, answer["error"]["message"]) == (403, "This request is decided by ADMIN or OWNER.")
+        assert (status, answer["error"]["message"]) == (403, "Deciding this request requires the role ADMIN or OWNER.")
     assert (await office.vote("approve", asked, admin))[0] == 200
 
 
@@ -273,7 +273,7 @@ async def test_one_rejection_is_final(office: Office) -> None:
         status, refusal = await office.vote(verb, asked, voter)
         assert (status, refusal["error"]["code"], refusal["error"]["message"]) == (
             *(409, "conflict"),
-            "The request is REJECTED already.",
+            "The request is already REJECTED.",
         )
 
 
@@ -315,7 +315,7 @@ async def test_time_decides_what_nobody_did(office: Office) -> None:
     assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == expired
     for verb in ("approve", "reject"):
         status, answer = await office.vote(verb, asked, voter)
-        assert (status, answer["error"]["message"]) == (409, "The request is EXPIRED already.")
+        assert (status, answer["error"]["message"]) == (409, "The request is already EXPIRED.")
 
 
 async def test_a_vote_counts_from_when_it_is_its_turn(office: Office) -> None:
@@ -326,7 +326,7 @@ async def test_a_vote_counts_from_when_it_is_its_turn(office: Office) -> None:
         await asyncio.sleep(0.2)  # whether it has come to wait by then makes no difference to what must be
         office.clock.seconds += 60
     status, answer = await late
-    assert (status, answer["error"]["message"]) == (409, "The request is EXPIRED already.")
+    assert (status, answer["error"]["message"]) == (409, "The request is already EXPIRED.")
 
 
 async def test_what_is_stated_before_what_is_owned(office: Office) -> None:

@@ -116,7 +116,7 @@ async def test_redelivery_has_its_conflicts(control: Control, receiver: Receiver
     channel_id = await channel(control, receiver)
     (waiting,) = await queue(control)
     tested = (await control.call("POST", f"{CHANNELS}/{channel_id}/test"))[1]["deliveryId"]
-    for id_, why in ((waiting, "not ended"), (tested, "was a test")):
+    for id_, why in ((waiting, "not ended"), (tested, "Run another test")):
         status, body, _ = await control.call("POST", f"{DELIVERIES}/{id_}/redeliver")
         assert (status, body["error"]["code"]) == (409, "conflict")
         assert why in body["error"]["message"]
@@ -249,7 +249,7 @@ class TestPlatforms:
         assert (result["ok"], result["kind"], result["failure"]) == (True, kind, None)
         received, *closing = receiver.received
         assert received.path == path
-        assert b"Test of the channel On call" in re.sub(rb"\\\\", b"", received.body)
+        assert b"Test message for the channel On call" in re.sub(rb"\\\\", b"", received.body)
         assert [json.loads(one.body)["event_action"] for one in closing] == (["resolve"] if kind == "pager" else [])
 
 

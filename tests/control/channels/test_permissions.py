@@ -103,7 +103,7 @@ async def test_what_tells_of_approvals_is_for_who_may_read_them(control: Control
         _, page, _ = await control.call("GET", DELIVERIES, token=token)
         shown = {one["id"]: (one["subject"], one["title"]) for one in page["data"]}
         assert shown[delivery_id] == expected
-        assert shown[tested["deliveryId"]] == (channel_id, "Test of the channel On call")
+        assert shown[tested["deliveryId"]] == (channel_id, "Test message for the channel On call")
 
 
 async def test_what_tells_of_approvals_is_sent_again_by_who_may_read_them(control: Control, receiver: Receiver) -> None:

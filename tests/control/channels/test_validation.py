@@ -17,8 +17,8 @@ INSIDE = EgressPolicy((ipaddress.ip_network("10.0.0.0/8"),), frozenset({443}))
 @pytest.mark.parametrize(
     ("policy", "url", "message"),
     [
-        (EgressPolicy(ports=frozenset({443})), "https://example.org:8443/", "Must have the port 443."),
-        (EgressPolicy(ports=frozenset({443, 8_443})), "https://example.org:22/", "Must have the port 443 or 8443."),
+        (EgressPolicy(ports=frozenset({443})), "https://example.org:8443/", "Must use port 443."),
+        (EgressPolicy(ports=frozenset({443, 8_443})), "https://example.org:22/", "Must use port 443 or 8443."),
         (EgressPolicy(ports=frozenset({443, 8_443})), "https://example.org:8443/", None),
         (INSIDE, "https://example.org:8443/", None),  # the name may lead there
         (INSIDE, "https://10.1.2.3:8443/", None),

@@ -86,14 +86,14 @@ async def test_a_password_is_given_only_over_tls(pem: Path) -> None:
     url = "smtp://sluice:pass%2Fword@127.0.0.1:{port}"
     async with serving(office := Office(), authenticator=signed_in, auth_require_tls=False) as port:
         assert await sent(port, url, trusted=pem) == operators(
-            "The mail server does not offer what it takes to sign in."
+            "The mail server lacks STARTTLS or a supported authentication method."
         )
     assert office.taken == []
     context = server_context(pem)
     async with serving(office, tls_context=context, authenticator=signed_in, auth_required=True) as port:
         assert (await sent(port, url, trusted=pem)).ok
         wrong = await sent(port, url.replace("pass", "wrong"), trusted=pem)
-    assert wrong == operators("The mail server refuses it (SMTP 535).")
+    assert wrong == operators("The mail server reported a permanent error (SMTP 535).")
 
 
 @pytest.mark.parametrize("url", ["smtp://127.0.0.1:{port}", "smtps://127.0.0.1:{port}"])
@@ -121,8 +121,8 @@ async def test_codes_of_500_are_for_good_and_codes_of_400_pass(said: str, perman
     ("ada", "bob", "ok", "permanent", "detail"),
     [
         ("550 unknown", "250 OK", True, False, "Delivered to 1 of 2 recipients."),
-        ("550 unknown", "550 unknown", False, True, "The mail server refuses every recipient (SMTP 550)."),
-        ("550 unknown", "450 busy", False, False, "The mail server refuses every recipient (SMTP 450)."),
+        ("550 unknown", "550 unknown", False, True, "The mail server rejected every recipient (SMTP 550)."),
+        ("550 unknown", "450 busy", False, False, "The mail server rejected every recipient (SMTP 450)."),
     ],
 )
 async def test_recipients_may_be_refused_one_by_one(ada: str, bob: str, ok: bool, permanent: bool, detail: str) -> None:
@@ -135,7 +135,7 @@ async def test_who_is_put_off_gets_it_later_and_who_has_it_does_not_get_it_again
     office = Office(recipients={"ada@example.org": "450 greylisted"})
     async with serving(office) as port:
         first = await sent(port)
-        detail = "Delivered to 1 of 2 recipients; the others are tried again (SMTP 450)."
+        detail = "Delivered to 1 of 2 recipients; the others are retried (SMTP 450)."
         assert (first.ok, first.permanent, first.detail) == (False, False, detail)
         assert "example" not in first.recipient_progress
         office.recipients = {"bob@example.org": "550 asked again"}
@@ -170,7 +170,7 @@ def test_what_is_remembered_fits_its_column_and_forgets_who_is_no_recipient_any_
 async def test_a_server_that_hangs_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control.deliveries.platforms.email.TOTAL_TIMEOUT_S", 0.3)
     async with serving(Office(hangs=True)) as port:
-        assert await sent(port) == operators("The mail server did not answer in time.")
+        assert await sent(port) == operators("The mail server did not respond in time.")
 
 
 async def test_a_server_that_hangs_up_may_be_there_later() -> None:
@@ -186,7 +186,7 @@ async def test_the_mail_server_is_reached_through_the_guard(unused_tcp_port: int
     async with serving(office := Office()) as port:
         outcome = await sent(port, policy=EgressPolicy(ports=frozenset({port})))
     assert (outcome.ok, outcome.service_fault, office.taken) == (False, True, [])
-    assert outcome.detail.startswith("The mail server was not reached: ")
+    assert outcome.detail.startswith("The mail server is unreachable: ")
     assert (await sent(unused_tcp_port)).service_fault
 
 

@@ -308,7 +308,7 @@ async def test_what_is_over_is_not_told_again(post: Post) -> None:
             connection, channel.org_id, ChannelIds(["chn_" + "0" * 26]), ENDED
         )  # told to nobody, and yet over
     async with post.database.write() as connection:
-        with pytest.raises(Conflict, match="is over"):
+        with pytest.raises(Conflict, match="is obsolete"):
             await views.require_redeliverable(connection, await post.one())
 
 

@@ -82,7 +82,7 @@ async def test_nothing_is_queued_when_the_transaction_does_not_commit(post: Post
 
 async def test_a_message_that_does_not_fit_is_refused(post: Post) -> None:
     for change in ({"type": "x" * 65}, {"subject": "x" * 65}):
-        with pytest.raises(ValueError, match="does not fit"):
+        with pytest.raises(ValueError, match="too long"):
             await post.queue(message=msgspec.structs.replace(MESSAGE, **change))
 
 
@@ -118,7 +118,7 @@ async def test_an_attempt_tells_of_each_channel_how_far_it_got(post: Post, recei
     queued = await post.queue(ChannelIds([off.id, refusing.id, later.id, slow.id, "x"]))
     assert await post.sender.send_now(queued, budget_s=0.5) == [
         DeliveryResult(off.id, "webhook", False, "disabled"),
-        DeliveryResult(refusing.id, "webhook", False, "The receiver refuses it (HTTP 403)."),
+        DeliveryResult(refusing.id, "webhook", False, "The receiver rejected the message (HTTP 403)."),
         DeliveryResult(later.id, "webhook", False, "queued"),
         DeliveryResult(slow.id, "webhook", False, "queued"),
         DeliveryResult("x", "unknown", False, "not_found"),

@@ -185,5 +185,5 @@ async def test_a_config_that_does_not_open_is_no_reason_to_give_up(post: Post, r
         )
     await post.sender.send_now(await post.queue(ChannelIds([first.id])))
     one = await post.one()
-    assert (one.state, one.detail) == (State.READY, "The config of the channel cannot be opened.")
+    assert (one.state, one.detail) == (State.READY, "The config of the channel cannot be decrypted.")
     assert receiver.received == []

@@ -79,7 +79,7 @@ def test_a_large_body_shows_people_less_and_has_all_for_programs(letter: str, sh
     """As large as an approval request can be."""
     summary, reason, target = letter * 2_000, letter * 4_096, letter * 500
     whole = {"request": {"targetId": target, "reason": reason, "payload": {"summary": summary}}}
-    facts = tuple(Fact("Asked by", letter * 200) for _ in range(3))
+    facts = tuple(Fact("Requested by", letter * 200) for _ in range(3))
     large = structs.replace(ASK, title=f"Approved: x on y {target}", text=reason, facts=facts, data=whole)
     body = webhook.build_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)).body
     data = json.loads(body)["data"]

@@ -82,7 +82,7 @@ async def test_a_receiver_that_hangs_costs_its_attempt_and_no_more(
     receiver.answers = [hang]
     await post.channel(receiver.url())
     await post.sender.send_now(await post.queue())
-    assert ((await post.one()).state, (await post.one()).detail) == (State.READY, "The attempt took too long.")
+    assert ((await post.one()).state, (await post.one()).detail) == (State.READY, "The attempt timed out.")
     over.set()
 
 

@@ -140,7 +140,7 @@ def test_every_question_has_an_answer_with_a_reason(policies: list[Rule], questi
     assert every[-1] is FALLBACK
     for rule in every:
         assert required_approvals(rule) == (rule.min_approvers if rule.effect is Effect.ASK else 0)
-        assert reason(rule).endswith(("it.", "approval.", "approvals."))
+        assert reason(rule).endswith(("the action.", "approval.", "approvals."))
 
 
 @pytest.mark.parametrize(
@@ -182,11 +182,14 @@ def test_reasons_say_which_rule_decided_and_what() -> None:
         risk_class=RiskClass.LOW,
         min_approvers=2,
     )
-    assert reason(policy) == 'The policy "Freeze" of the project asks for 2 approvals.'
+    assert reason(policy) == 'The project policy "Freeze" requires 2 approvals.'
     freeze = replace(policy, source=Source.ORGANIZATION, effect=Effect.DENY)
-    assert reason(freeze) == 'The policy "Freeze" of the organization denies it.'
-    assert reason(decide([], PolicyQuery("issue.resolve", "issue"))) == "The built-in rule for issue.resolve allows it."
-    assert reason(FALLBACK) == "Since no other rule knows the action, the fallback asks for 1 approval."
+    assert reason(freeze) == 'The organization policy "Freeze" denies the action.'
+    assert (
+        reason(decide([], PolicyQuery("issue.resolve", "issue")))
+        == "The built-in rule for issue.resolve allows the action."
+    )
+    assert reason(FALLBACK) == "No other rule matches the action: the fallback requires 1 approval."
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ async def test_machines_that_can_never_decide_are_not_listed(office: Office) -> 
         [
             {
                 "path": "body.approverRoles",
-                "message": "A listed agent or service could not decide; give machineApproverIds as well.",
+                "message": "An agent or service in machineApproverIds cannot decide with these roles. Change both.",
                 "code": "cannot_decide",
             }
         ],
@@ -258,7 +258,7 @@ async def test_a_dry_run_says_what_a_request_would_get_and_why(office: Office) -
         {
             "decision": "ASK",
             "riskClass": "HIGH",
-            "reason": 'The policy "Narrow" of the organization asks for 2 approvals.',
+            "reason": 'The organization policy "Narrow" requires 2 approvals.',
             "minApprovers": 2,
             "policySource": "org_policy",
             "policyId": narrow["id"],
