@@ -110,7 +110,7 @@ class RequestList(msgspec.Struct):
     data: list[ApprovalRequest]
 
 
-class ChannelTold(msgspec.Struct, frozen=True, rename="camel"):
+class ChannelNotification(msgspec.Struct, frozen=True, rename="camel"):
     """The state of the notification of one channel."""
 
     channel_id: str | None
@@ -131,7 +131,7 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
     min_approvers: Annotated[int, Meta(ge=0, description="0 unless the decision is ASK.")]
     policy_source: Source
     request: Annotated[ApprovalRequest | None, Meta(description="Null unless the decision is ASK.")]
-    deliveries: list[ChannelTold]
+    deliveries: list[ChannelNotification]
 
 
 class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
