@@ -51,7 +51,7 @@ ChannelId = Annotated[str, Meta(max_length=MAX_CHANNEL_ID_LENGTH)]
 
 
 class NewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The action to approve. `notify` is true by default when `channelIds` is given; without these it means every
+    """The action to approve. `notify` is true by default if `channelIds` is set; without `channelIds` it means every
     enabled channel of the organization, and of the project of `projectTag`.
     """
 

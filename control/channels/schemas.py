@@ -82,7 +82,7 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ChannelTest(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of a test message. `detail` is for people."""
+    """The result of a test message. `detail` is human-readable."""
 
     channel_id: ChannelId
     kind: Kind

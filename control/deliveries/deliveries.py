@@ -33,7 +33,7 @@ from proto.identity import Scope
 
 
 class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
-    """One message to one channel. `failure` is that of the last attempt; its `detail` is for people.
+    """One message to one channel. `failure` is that of the last attempt; its `detail` is human-readable.
 
     Content about approvals requires the scope that reads approvals: without it, `subject` and `title` are null.
     """
