@@ -69,7 +69,7 @@ async def verify_clickhouse(clickhouse: VerifiedClickHouse) -> None:
     """Refuse to start with tables of another release (ClickHouseSchemaError) or wrong credentials (StoreMisconfigured).
 
     An unavailable server does not prevent the start: the schema is verified when the server is available. Until then
-    the service is not ready and answers what it can. For the embedded engine raises StoreUnavailable.
+    the service is not ready and serves what it can. For the embedded engine raises StoreUnavailable.
     """
     try:
         await clickhouse.verify_schema()
@@ -78,7 +78,7 @@ async def verify_clickhouse(clickhouse: VerifiedClickHouse) -> None:
     except StoreUnavailable as error:
         if clickhouse.embedded:
             raise
-        log.warning("clickhouse is away, starting without it", address=clickhouse.address, detail=str(error))
+        log.warning("clickhouse unavailable, starting without it", address=clickhouse.address, detail=str(error))
 
 
 def compose_app(

@@ -15,7 +15,7 @@ async def record_bootstrap(connection: AsyncConnection, bootstrap: Bootstrap) ->
 
     organization = await organization_repository.find_organization(connection, bootstrap.org_slug)
     if organization is None:
-        raise LookupError(f"the organization {bootstrap.org_slug} is not in this transaction")
+        raise LookupError(f"the transaction has no organization {bootstrap.org_slug}")
     org_id = organization.id
 
     async def add_event(action: str, object_id: str, **data: object) -> None:

@@ -31,7 +31,7 @@ def write(path: Path, credentials: msgspec.Struct) -> None:
             temporary.unlink()
     except FileExistsError as error:
         raise StartupError(
-            f"{path} exists, and may hold the only copy of a secret; move the file away if nothing needs it."
+            f"{path} exists, and may hold the only copy of a secret; move it elsewhere if nothing needs it."
         ) from error
     except OSError as error:
         raise StartupError(f"{path} cannot be written: {error.strerror}.") from error
@@ -46,4 +46,4 @@ def read(path: Path) -> Bootstrap:
     except OSError as error:
         raise StartupError(f"{path} cannot be read: {error.strerror}.") from error
     except msgspec.MsgspecError as error:
-        raise StartupError(f"{path} does not hold credentials: {error}.") from error
+        raise StartupError(f"{path} does not contain valid credentials: {error}.") from error

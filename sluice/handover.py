@@ -76,7 +76,7 @@ def _request_sockets(directory: Path, bound: socket.socket, command: str) -> Han
             connection.connect(path)
             process, same_user = _peer_credentials(connection)
             if not same_user:
-                return HandoverReply([], process, f"process {process} is another user's")
+                return HandoverReply([], process, f"process {process} runs as another user")
             name, descriptors, _, _ = socket.recv_fds(connection, MAX_NAME, MAX_SOCKETS)
             sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
         except (FileNotFoundError, ConnectionRefusedError):
@@ -89,7 +89,7 @@ def _request_sockets(directory: Path, bound: socket.socket, command: str) -> Han
         for each in sockets:
             each.close()
     if others or not sockets:
-        fault = f"listens on {others[0][0]}" if others else "gave none"
+        fault = f"listens on {others[0][0]}" if others else "sent no listening sockets"
         return HandoverReply([], process, f"process {process} {fault}")
     if served_command != command:
         raise StartupError(
@@ -150,7 +150,7 @@ class _SocketOffer:
             pass  # another supervisor holds the lock: the next check decides
         except OSError as error:
             if not self._failed:
-                log.warning("the listening sockets cannot be offered to the next supervisor", detail=str(error))
+                log.warning("offering the listening sockets to the next supervisor failed", detail=str(error))
             self._failed = True
 
     def _bind_unless_served(self) -> None:
@@ -159,7 +159,7 @@ class _SocketOffer:
             return
         self._bind_path()
         if bound_before:
-            log.info("offering the listening sockets again: who did is gone")
+            log.info("offering the listening sockets again: the previous owner has exited")
 
     def _bind_path(self) -> None:
         new_path = self._path.with_name(f"{self._path.name}.new")
@@ -209,7 +209,7 @@ def _send_sockets(listener: socket.socket, sockets: Sequence[socket.socket], com
                 socket.send_fds(connection, [command.encode()], [each.fileno() for each in sockets[:MAX_SOCKETS]])
                 port = sockets[0].getsockname()[1]
                 message = f"handed the listening sockets on port {port} to process {process}"
-                message += "; send SIGTERM to this one when that is ready"
+                message += "; send SIGTERM to this process when that one is ready"
                 log.warning(message)
 
 

@@ -30,7 +30,7 @@ _COMMANDS: Final = (
     ("audit", "sluice.cli.audit", "verifies the audit hash chain of every organization"),
     ("secrets", "sluice.cli.secrets", "lists, rotates or retires the keys that encrypt stored secrets"),
     ("config", "sluice.cli.config", "prints every setting: name, unit, default, what 0 means, current value"),
-    ("doctor", "sluice.cli.doctor", "checks what is reachable, schemas, decoder, versions and settings"),
+    ("doctor", "sluice.cli.doctor", "checks connections, schemas, decoder, versions and settings"),
     ("journal", "sluice.cli.journal", "shows and verifies the journals of a gateway; requeues quarantined requests"),
     ("repair", "sluice.cli.repair", "rebuilds trace index, attribute keys and errors of some days from spans and logs"),
     ("send", "sluice.cli.send", "exports a small trace and a log record through the OpenTelemetry SDK"),

@@ -148,7 +148,7 @@ def _stop_with_parent(parent_pipe: int) -> asyncio.Event:
 
     def on_parent_exit() -> None:
         loop.remove_reader(parent_pipe)
-        log.warning("the supervisor of this worker is gone, draining")
+        log.warning("supervisor has exited, draining")
         stop.set()
 
     loop.add_reader(parent_pipe, on_parent_exit)
@@ -204,11 +204,11 @@ class Supervisor:
     name = "supervisor"
 
     async def probe(self) -> None:
-        """The supervisor's own entry in /readyz. Raises NotReady while it drains or waits for its workers."""
+        """The supervisor's own entry in /readyz. Raises NotReady while it drains or is waiting for its workers."""
         if self.draining:
             raise NotReady("is shutting down")
         if not self._accepting.is_set():
-            raise NotReady("waits for its workers")
+            raise NotReady("is waiting for its workers")
 
     async def _start(self, metrics_sockets: Sequence[socket.socket], addresses: Sequence[bytes]) -> list[Process]:
         """Start the workers, and start reading the ready pipe."""
@@ -275,7 +275,7 @@ class Supervisor:
             listener.close()  # otherwise clients would wait in its queue, which nobody accepts from
         first = [] if signalled else [number for number, end in enumerate(exits) if end.done()]
         for number in first:
-            _log_exit(number, exits[number].result(), "; ending the others")
+            _log_exit(number, exits[number].result(), "; stopping the others")
         _forward_sigterm(processes)
         codes = await asyncio.gather(*exits)
         failed = [number for number, code in enumerate(codes) if code not in _CLEAN_EXIT_CODES and number not in first]
@@ -287,7 +287,7 @@ class Supervisor:
 
 def _log_exit(number: int, code: int, suffix: str = "") -> None:
     """Log how a worker exited. A negative `code` is the negated number of the signal that killed it."""
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
     message = f"worker {number} {how}{suffix}"
     log.error(message)
 

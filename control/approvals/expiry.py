@@ -52,8 +52,10 @@ class ExpiryTask:
         self._database = database
         self._link_builder = link_builder
         self._now = now
-        self._failure_log = FailureLog(log, "expired request not noted")
-        self._periodic_task = PeriodicTask(self._poll, poll_s, log, "expired requests not noted", run_immediately=True)
+        self._failure_log = FailureLog(log, "recording an expired request failed")
+        self._periodic_task = PeriodicTask(
+            self._poll, poll_s, log, "polling for expired requests failed", run_immediately=True
+        )
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Run until shutdown."""

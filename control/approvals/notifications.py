@@ -161,7 +161,7 @@ def _describe_action(request: RequestRecord) -> str:
 def _facts(request: RequestRecord, names: Mapping[str, str], links: RequestLinks) -> list[Fact]:
     facts = [
         Fact("Risk", request.risk_class.value),
-        Fact("Asked by", names.get(request.requester_id, request.requester_id)),
+        Fact("Requested by", names.get(request.requester_id, request.requester_id)),
     ]
     if request.on_behalf_of is not None:
         facts.append(Fact("On behalf of", names.get(request.on_behalf_of, request.on_behalf_of)))
@@ -169,8 +169,8 @@ def _facts(request: RequestRecord, names: Mapping[str, str], links: RequestLinks
         facts.append(Fact("Project", request.payload["projectTag"]))
     facts += [
         Fact("Approvals needed", str(request.min_approvers)),
-        Fact("Why", request.policy_reason),
-        Fact("Until", request.expires_at.strftime("%Y-%m-%d %H:%M UTC")),
+        Fact("Reason", request.policy_reason),
+        Fact("Expires", request.expires_at.strftime("%Y-%m-%d %H:%M UTC")),
     ]
     if not links.pages_url:
         facts.append(Fact("Approve with", links.approve_command(request)))

@@ -22,7 +22,7 @@ class TooManyOpenRequests(ApiError):
     """
 
     def __init__(self, limit: int, scope: str, seconds: int, now: datetime) -> None:
-        message = f"At most {limit} requests of {scope} wait at once. Decide or withdraw some."
+        message = f"The limit of {limit} open requests per {scope} is reached. Decide or withdraw some."
         super().__init__(ErrorCode.QUOTA_EXCEEDED, message, retry_after=seconds)
         self.limit_result = LimitResult(limit, 0, int(now.timestamp()) + seconds, seconds * 1_000_000_000)
 
@@ -34,8 +34,12 @@ async def check_open_limit(connection: AsyncConnection, org_id: str, requester_i
     columns = approval_requests.c
     owning_user_id = owning_user(requester_id, await load_membership_statuses(connection, org_id, [requester_id]))
     for limit, scope, condition in (
-        (MAX_OPEN_PER_USER, "a user and all that he owns", columns.requester_id.in_(owned_principals(owning_user_id))),
-        (MAX_OPEN_PER_ORG, "an organization", sa.true()),
+        (
+            MAX_OPEN_PER_USER,
+            "user, with the agents and services that the user owns",
+            columns.requester_id.in_(owned_principals(owning_user_id)),
+        ),
+        (MAX_OPEN_PER_ORG, "organization", sa.true()),
     ):
         waiting = (columns.org_id == org_id, condition, OPEN, columns.expires_at > now)
         found = sa.select(columns.expires_at).where(*waiting).limit(limit).subquery()

@@ -50,15 +50,19 @@ _REQUEST_ID: Final = re.compile(REQUEST_ID_PATTERN[1:-1])
 _ID_PARAMETERS: Final = (Parameter("requestId", "path", Annotated[str, Meta(min_length=1)], "The request."),)
 _EXAMPLE_BODY: Final = {"action": "deploy.production", "targetType": "service", "targetId": "checkout"}
 
-TAG: Final = Tag("approval-requests", "Ask whether an action is allowed, and let people decide.")
+TAG: Final = Tag("approval-requests", "Request approval of an action; approve or reject requests.")
 LIST: Final = Operation(
     "listApprovalRequests",
     TAG,
     (ResponseSpec("Requests, newest first.", json_content(RequestList)),),
     (
-        Parameter("status", "query", Status, "Only those of this status."),
+        Parameter("status", "query", Status, "Only requests with this status."),
         Parameter(
-            "limit", "query", Annotated[int, Meta(ge=1, le=MAX_LIMIT)], "Requests at most.", default=DEFAULT_LIMIT
+            "limit",
+            "query",
+            Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
+            "Maximum number of requests.",
+            default=DEFAULT_LIMIT,
         ),
     ),
 )
@@ -66,8 +70,8 @@ CREATE: Final = Operation(
     "createApprovalRequest",
     TAG,
     (
-        ResponseSpec("It is allowed or denied, or the same request waits already.", json_content(Decision)),
-        ResponseSpec("People are asked; the request waits for them.", json_content(Decision), 201),
+        ResponseSpec("The action is allowed or denied, or the same request is already open.", json_content(Decision)),
+        ResponseSpec("The action requires approval: a request was created.", json_content(Decision), 201),
     ),
     body=Body(
         json_content(NewRequest), example=_EXAMPLE_BODY | {"summary": "Version 1.4.2, fixes the rounding of totals."}
@@ -79,7 +83,7 @@ SHOW: Final = Operation(
 APPROVE: Final = Operation(
     "approveRequest",
     TAG,
-    (ResponseSpec("The request, and how the votes stand.", json_content(VoteResult)),),
+    (ResponseSpec("The request and its vote count.", json_content(VoteResult)),),
     _ID_PARAMETERS,
     body=Body(json_content(Approval | None), example={"reason": "Reviewed the diff."}),
     error_statuses=(409,),
@@ -87,7 +91,7 @@ APPROVE: Final = Operation(
 REJECT: Final = Operation(
     "rejectRequest",
     TAG,
-    (ResponseSpec("The request, and how the votes stood.", json_content(VoteResult)),),
+    (ResponseSpec("The request and its vote count.", json_content(VoteResult)),),
     _ID_PARAMETERS,
     body=Body(json_content(Rejection), example={"reason": "Not during the freeze."}),
     error_statuses=(409,),

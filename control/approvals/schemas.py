@@ -20,6 +20,7 @@ REQUEST_ID_PATTERN: Final = "^apr_[0-9a-z]{26}$"
 MAX_SUMMARY_LENGTH: Final = 2_000
 MAX_CHANNELS: Final = 50
 MAX_CHANNEL_ID_LENGTH: Final = 200
+PROSE_RULE: Final = "Must not contain control or bidirectional formatting characters."
 _CONTROL_CHARACTERS: Final = re.compile(
     rf"(?![\t\n\r\u2028\u2029])[{UNPRINTABLE}]"
 )  # prose may have tabs and line breaks
@@ -31,40 +32,37 @@ TargetId = Annotated[
         min_length=1,
         max_length=MAX_TARGET_ID_LENGTH,
         pattern=VISIBLE_PATTERN,
-        description="Must consist of visible characters, without spaces at its ends.",
+        description="Must consist of visible characters, without leading or trailing spaces.",
     ),
 ]
 # `check_prose` validates prose, instead of a pattern: programs that generate texts from a pattern of such lengths
 # take minutes per text.
-Summary = Annotated[
-    str, Meta(max_length=MAX_SUMMARY_LENGTH, description="Text without control and direction characters.")
-]
-Reason = Annotated[
-    str, Meta(max_length=MAX_REASON_LENGTH, description="Text without control and direction characters.")
-]
+Summary = Annotated[str, Meta(max_length=MAX_SUMMARY_LENGTH, description=PROSE_RULE)]
+Reason = Annotated[str, Meta(max_length=MAX_REASON_LENGTH, description=PROSE_RULE)]
 RequiredReason = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=MAX_REASON_LENGTH,
-        description="Text without control and direction characters, of which something is seen.",
+        description=f"Must have visible text. {PROSE_RULE}",
     ),
 ]
 ChannelId = Annotated[str, Meta(max_length=MAX_CHANNEL_ID_LENGTH)]
 
 
 class NewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The action to approve. `notify` is true by default when `channelIds` is given; without these it means every
+    """The action to approve. `notify` is true by default if `channelIds` is set; without `channelIds` it means every
     enabled channel of the organization, and of the project of `projectTag`.
     """
 
     action: ActionName
     target_type: TargetType
     target_id: TargetId
-    project_tag: Annotated[Slug | None, Meta(description="Slug of a project: its policies count, too.")] = None
-    summary: Annotated[Summary | None, Meta(description="What the people who decide should know.")] = None
+    project_tag: Annotated[Slug | None, Meta(description="Slug of a project, whose policies also apply.")] = None
+    summary: Annotated[Summary | None, Meta(description="Context for the approvers.")] = None
     ttl_minutes: Annotated[
-        TtlMinutes | msgspec.UnsetType, Meta(description="Minutes until the request expires; by default the policy's.")
+        TtlMinutes | msgspec.UnsetType,
+        Meta(description="Minutes until the request expires. Default: the policy's `ttlMinutes`."),
     ] = msgspec.UNSET
     channel_ids: Annotated[list[ChannelId], Meta(max_length=MAX_CHANNELS)] | msgspec.UnsetType = msgspec.UNSET
     notify: bool | msgspec.UnsetType = msgspec.UNSET
@@ -95,14 +93,14 @@ class ApprovalRequest(msgspec.Struct, frozen=True, rename="camel"):
     target_id: TargetId
     status: Status
     min_approvers: Annotated[int, Meta(ge=1)]
-    policy_id: Annotated[str | None, Meta(description="Null: no policy decided, but a built-in rule or the fallback.")]
-    decider_principal_id: Annotated[str | None, Meta(description="Whose vote decided it.")]
+    policy_id: Annotated[str | None, Meta(description="Null if a built-in rule or the fallback applied.")]
+    decider_principal_id: Annotated[str | None, Meta(description="The principal whose vote decided the request.")]
     decided_at: Timestamp | None
-    reason: Annotated[str | None, Meta(description="What the decider said.")]
+    reason: Annotated[str | None, Meta(description="The reason that the decider gave.")]
     expires_at: Timestamp
     created_at: Timestamp
     payload: Annotated[
-        Any, Meta(description="`summary`, `projectTag`, and which policy asked: `policySource`, `policyReason`.")
+        Any, Meta(description="`summary`, `projectTag`, and the rule that applied: `policySource`, `policyReason`.")
     ]
 
 
@@ -112,15 +110,15 @@ class RequestList(msgspec.Struct):
     data: list[ApprovalRequest]
 
 
-class ChannelTold(msgspec.Struct, frozen=True, rename="camel"):
+class ChannelNotification(msgspec.Struct, frozen=True, rename="camel"):
     """The state of the notification of one channel."""
 
     channel_id: str | None
-    kind: Annotated[str, Meta(description="Of the channel; `unknown` when there is none of this id.")]
+    kind: Annotated[str, Meta(description="Kind of the channel; `unknown` if no channel has this id.")]
     delivered: bool
     error: Annotated[
         str | None,
-        Meta(description="`not_found`, `disabled`, `too_many`, `queued` when it goes on, or what stood in the way."),
+        Meta(description="`not_found`, `disabled`, `too_many`, `queued` while it is attempted, or why it failed."),
     ]
 
 
@@ -130,10 +128,10 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
     decision: Effect
     risk_class: RiskClass
     reason: str
-    min_approvers: Annotated[int, Meta(ge=0, description="0 unless somebody is asked.")]
+    min_approvers: Annotated[int, Meta(ge=0, description="0 unless the decision is ASK.")]
     policy_source: Source
     request: Annotated[ApprovalRequest | None, Meta(description="Null unless the decision is ASK.")]
-    deliveries: list[ChannelTold]
+    deliveries: list[ChannelNotification]
 
 
 class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
@@ -141,15 +139,15 @@ class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
 
     request: ApprovalRequest
     approvals: Annotated[int, Meta(ge=0)]
-    remaining: Annotated[int, Meta(ge=0, description="Approvals that are missing yet.")]
+    remaining: Annotated[int, Meta(ge=0, description="Approvals still required.")]
     has_independent_approver: bool
-    idempotent: Annotated[bool, Meta(description="Whether the vote had been there before.")]
+    idempotent: Annotated[bool, Meta(description="Whether the vote was already cast, so that nothing changed.")]
 
 
 def check_prose(path: str, text: str, issues: Issues) -> str:
     """The text without surrounding spaces; adds an issue for control characters and for bidirectional formatting."""
     if _CONTROL_CHARACTERS.search(text) is not None:
-        issues.add(path, "Must be text without control and direction characters.", "format")
+        issues.add(path, PROSE_RULE, "format")
     return text.strip()
 
 

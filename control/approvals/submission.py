@@ -15,7 +15,7 @@ from control.approvals.model import RequestRecord
 from control.approvals.notifications import RequestLinks
 from control.approvals.open_limits import check_open_limit
 from control.approvals.repository import RequestDetails
-from control.approvals.schemas import ChannelTold, Decision, NewRequest, request_body
+from control.approvals.schemas import ChannelNotification, Decision, NewRequest, request_body
 from control.audit.record import record
 from control.audit.tables import MAX_OBJECT_ID_LENGTH
 from control.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult
@@ -87,7 +87,7 @@ def decision_body(result: SubmitResult, deliveries: list[DeliveryResult], now: d
         request.min_approvers,
         request.policy_source,
         request_body(request, now),
-        [ChannelTold(one.channel_id, one.kind, one.delivered, one.error) for one in deliveries],
+        [ChannelNotification(one.channel_id, one.kind, one.delivered, one.error) for one in deliveries],
     )
 
 

@@ -114,29 +114,33 @@ async def _load(connection: AsyncConnection, vote: VoteRequest) -> tuple[Request
 def _require_open(request: RequestRecord, now: datetime) -> None:
     status = request.status_at(now)
     if status is not Status.PENDING:
-        raise Conflict(f"The request is {status.value} already.")
+        raise Conflict(f"The request is already {status.value}.")
 
 
 def _require_active_requester(request: RequestRecord) -> None:
     """A requester who has left cannot act on an approval. Should it return in time, the request is still open."""
     if not request.has_active_requester:
-        raise Conflict("Who asked, or somebody for whom he acts or to whom he belongs, has left or is disabled.")
+        raise Conflict(
+            "The requester, its owner or the principal that it acts for has left the organization or is disabled."
+        )
 
 
 def _forbid_self_approval(request: RequestRecord, voter: Participant) -> None:
     if request.is_self_vote(voter):
-        raise Forbidden("Nobody approves a request of his own.")
+        raise Forbidden("You cannot approve your own request.")
     if not Approver(voter.kind, voter.owner_group).is_eligible_for(request.circle):
-        raise Forbidden("An agent or service does not approve what those ask for to whom it belongs.")
+        raise Forbidden(
+            "An agent or service cannot approve a request of its owner or of another principal with the same owner."
+        )
 
 
 async def _require_decider(connection: AsyncConnection, request: RequestRecord, voter: Participant) -> None:
     if await repository.may_decide(connection, request, voter):
         return
     if voter.kind is not PrincipalKind.USER and voter.principal_id not in request.machine_approver_ids:
-        raise Forbidden("Agents and services decide only where the policy lists them.")
+        raise Forbidden("An agent or service can decide only if the policy lists it in machineApproverIds.")
     roles = " or ".join(sorted(request.approver_roles))
-    raise Forbidden(f"This request is decided by {roles}.")
+    raise Forbidden(f"Deciding this request requires the role {roles}.")
 
 
 async def _count_valid_votes(connection: AsyncConnection, request: RequestRecord) -> VoteCount:
@@ -169,7 +173,7 @@ async def _decide(
         "independent": vote_count.has_independent_approver,
     }
     if not await repository.decide(connection, request, values, vote.now):
-        raise Conflict("The request is decided already.")
+        raise Conflict("The request is already decided.")
     verb = {Status.APPROVED: "approve", Status.REJECTED: "reject"}[status]
     await _record_audit(connection, vote, f"approval_request.{verb}", request, vote_count)
     return await repository.get(connection, request.org_id, request.id)

@@ -34,8 +34,10 @@ from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from control.secrets.secret_box import SecretBox
 from proto.identity import Scope
 
-TAG: Final = Tag("notification-channels", "Where people and programs are told.")
-LIST: Final = Operation("listChannels", TAG, (ResponseSpec("A page.", json_content(ChannelPage)),), PAGE_PARAMETERS)
+TAG: Final = Tag("notification-channels", "Destinations of notifications: chats, webhooks, e-mail, pagers.")
+LIST: Final = Operation(
+    "listChannels", TAG, (ResponseSpec("A page of channels.", json_content(ChannelPage)),), PAGE_PARAMETERS
+)
 CREATE: Final = Operation(
     "createChannel",
     TAG,
@@ -50,11 +52,11 @@ ID: Final = Parameter("channelId", "path", Annotated[str, Meta(min_length=1)], "
 CHANGE: Final = Operation(
     "changeChannel",
     TAG,
-    (ResponseSpec("The channel as it is now.", json_content(NotificationChannel)),),
+    (ResponseSpec("The updated channel.", json_content(NotificationChannel)),),
     (ID,),
     body=Body(json_content(ChannelChange), example={"enabled": False}),
 )
-DELETE: Final = Operation("deleteChannel", TAG, (ResponseSpec("It is deleted.", status=204),), (ID,))
+DELETE: Final = Operation("deleteChannel", TAG, (ResponseSpec("The channel was deleted.", status=204),), (ID,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,5 +181,5 @@ class Channels:
 
 def _project_id(caller: AuthorizationContext) -> int:
     if caller.project_id is None:
-        raise TypeError("channels are below a project")
+        raise TypeError("the route of a channel has no project")
     return caller.project_id

@@ -19,7 +19,7 @@ from control.outbound.egress_policy import MAX_URL_LENGTH
 MAX_RECIPIENTS: Final = 20
 MAX_HEADERS: Final = 20
 SECRET_BYTES: Final = range(16, 65)  # Standard Webhooks 1.0.0 generates 24 to 64; its own examples have fewer
-SECRET_RULE: Final = "Must be whsec_ and 16 to 64 bytes in base64."  # noqa: S105 (a message)
+SECRET_RULE: Final = "Must be whsec_ followed by 16 to 64 bytes in base64."  # noqa: S105 (a message)
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the prefix of every secret is public
 
 
@@ -45,7 +45,7 @@ HeaderName = Annotated[
         min_length=1,
         max_length=64,
         pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+(?!\n)$",
-        description="Must be the name of an HTTP header.",
+        description="Must be a valid HTTP header name.",
     ),
 ]
 HeaderValue = Annotated[
@@ -53,7 +53,7 @@ HeaderValue = Annotated[
     Meta(
         max_length=1_000,
         pattern=r"^(?:[!-~](?:[ -~]*[!-~])?)?(?!\n)$",
-        description="Must consist of printable ASCII characters, without spaces at its ends.",
+        description="Must consist of printable ASCII characters, without leading or trailing spaces.",
     ),
 ]
 MailAddress = Annotated[
@@ -63,7 +63,7 @@ MailAddress = Annotated[
         max_length=254,
         pattern=r"^(?!\.)(?!.*(?:=\?|\.\.|\.@))[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
         r"(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?!\n)$",
-        description="Must be an e-mail address whose name has no =?, and no dot at its ends or beside another.",
+        description="Must be an e-mail address. Its local part must not have =?, or a leading, trailing or double dot.",
     ),
 ]
 BotToken = Annotated[
@@ -90,7 +90,7 @@ ChatChannelName = Annotated[
         min_length=1,
         max_length=100,
         pattern=r"^[^\s\x00-\x1f\x7f]+(?!\n)$",
-        description="Must be the name or id of a channel of the platform, without spaces.",
+        description="Must be the name or id of a channel on the platform, without spaces.",
     ),
 ]
 
@@ -180,7 +180,7 @@ def secret_bytes(secret: str) -> bytes:
             raise ValueError
         key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX).encode("utf-8"), validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError("a webhook secret is whsec_ and base64") from None
+        raise ValueError("a webhook secret must be whsec_ followed by base64") from None
     if len(key) not in SECRET_BYTES:
-        raise ValueError("a webhook secret has 16 to 64 bytes")
+        raise ValueError("a webhook secret must have 16 to 64 bytes")
     return key

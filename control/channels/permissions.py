@@ -16,7 +16,7 @@ _ADMINISTRATORS: Final = frozenset({Role.ADMIN, Role.OWNER})
 def require_administrator(caller: AuthorizationContext) -> None:
     """Required for channels of the whole organization. Raises Forbidden."""
     if caller.role not in _ADMINISTRATORS:
-        raise Forbidden("Channels of the whole organization are for its administrators.")
+        raise Forbidden("Channels of the whole organization require the role ADMIN or OWNER.")
 
 
 async def check_channel_rate_limit(request: web.Request, channel_id: str) -> None:

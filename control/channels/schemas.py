@@ -20,7 +20,7 @@ DeliveryId = Annotated[str, Meta(pattern=f"^{DELIVERY_ID_PATTERN}$")]
 AnyConfig = Annotated[
     Any,
     Meta(
-        description="As the kind needs it; it is never shown again. "
+        description="Depends on the kind; write-only. "
         "`chat-a`: `webhookUrl`, or `botToken` and `channel`. `chat-b`: `webhookUrl`. "
         "`webhook`: `url`, `secret` (`whsec_...`), `previousSecret`?, `headers`?. "
         "`email`: `to`, up to 20 addresses. `pager`: `routingKey`, `severity`?. `teams`: `workflowUrl`."
@@ -42,7 +42,7 @@ class NewChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Kind
     config: AnyConfig
     enabled: bool = True
-    scope: Annotated[ChannelScope, Meta(description="`org` takes an administrator.")] = ChannelScope.PROJECT
+    scope: Annotated[ChannelScope, Meta(description="`org` requires the role ADMIN or OWNER.")] = ChannelScope.PROJECT
 
 
 class ChannelChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +82,7 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ChannelTest(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of a test message. `detail` is for people."""
+    """The result of a test message. `detail` is human-readable."""
 
     channel_id: ChannelId
     kind: Kind
@@ -117,7 +117,7 @@ def read_new(raw: bytes, rules: ChannelRules) -> tuple[NewChannel, Config]:
         config = read_config(body.kind, msgspec.json.encode(body.config), rules, issues)
     issues.raise_if_any("The request body is not valid.")
     if body is None or config is None:
-        raise TypeError("a body without issues has a config")
+        raise TypeError("the body has no issues, but no config")
     return body, config
 
 
@@ -130,5 +130,5 @@ def read_change(raw: bytes, kind: Kind, rules: ChannelRules) -> tuple[ChannelCha
         config = read_config(kind, msgspec.json.encode(body.config), rules, issues)
     issues.raise_if_any("The request body is not valid.")
     if body is None:
-        raise TypeError("a body without issues is one")
+        raise TypeError("the body has no issues, but was not decoded")
     return body, config

@@ -84,7 +84,7 @@ class _ConfigInput:
         policy, port, host = self.rules.egress_policy, url.port or 0, url.host or ""
         address = parse_ip_literal(host)
         if not policy.may_permit(port):
-            return f"Must have the port {' or '.join(map(str, sorted(policy.ports)))}."
+            return f"Must use port {' or '.join(map(str, sorted(policy.ports)))}."
         if address is not None and not policy.permits(str(address), port):
             return "Must be a public address."
         if kind is not None and not _matches_any_host(
@@ -100,13 +100,13 @@ def _check_chat_a(config: _ConfigInput) -> None:
     if "webhookUrl" in config.fields or config.issues.has_issue_under("body.config.webhookUrl"):
         for name in bot_fields:
             if name in config.fields:
-                config.add_issue(name, "Must not be given beside webhookUrl.", "invalid")
+                config.add_issue(name, "Must not be combined with webhookUrl.", "invalid")
     elif any(name in config.fields or config.issues.has_issue_under(f"body.config.{name}") for name in bot_fields):
         for name in bot_fields:
             if name not in config.fields:
                 config.add_issue(name, "Is required without webhookUrl.", "missing")
     elif not config.issues.has_issue_under("body.config"):
-        config.add_issue("webhookUrl", "Is required, or botToken and channel.", "missing")
+        config.add_issue("webhookUrl", "Is required unless botToken and channel are set.", "missing")
 
 
 def _check_chat_b(config: _ConfigInput) -> None:
@@ -124,15 +124,15 @@ def _check_webhook(config: _ConfigInput) -> None:
     headers = config.fields.get("headers", {})
     for header in headers:
         if _RESERVED_HEADERS.fullmatch(header):
-            config.add_issue(f"headers.{header}", "Must not be set: it is ours or the connection's.", "not_allowed")
+            config.add_issue(f"headers.{header}", "Must not be set: the header is reserved.", "not_allowed")
     if len({header.lower() for header in headers}) < len(headers):
-        config.add_issue("headers", "Must name each header once.", "repeated")
+        config.add_issue("headers", "Must not contain duplicate headers.", "repeated")
 
 
 def _check_email(config: _ConfigInput) -> None:
     addresses = config.fields.get("to", ())
     if len({address.lower() for address in addresses}) < len(addresses):
-        config.add_issue("to", "Must name each address once.", "repeated")
+        config.add_issue("to", "Must not contain duplicate addresses.", "repeated")
 
 
 def _check_pager(_config: _ConfigInput) -> None:

@@ -23,7 +23,9 @@ from proto.identity import Scope
 TEST_MESSAGE_TYPE: Final = "channel.test"
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/notification-channels/{channelId}/test"
 
-TEST: Final = Operation("testChannel", TAG, (ResponseSpec("What came of it.", json_content(ChannelTest)),), (ID,))
+TEST: Final = Operation(
+    "testChannel", TAG, (ResponseSpec("The outcome of the test message.", json_content(ChannelTest)),), (ID,)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,9 @@ def test_message(channel: Channel, caller: AuthorizationContext) -> Message:
     return Message(
         type=TEST_MESSAGE_TYPE,
         subject=channel.id,
-        title=f"Test of the channel {channel.name}",
-        text="Sluice reaches this channel: what it has to tell will arrive here.",
-        facts=(Fact("Organization", caller.org_slug), Fact("Channel of", scope)),
+        title=f"Test message for the channel {channel.name}",
+        text="Sluice can deliver notifications to this channel.",
+        facts=(Fact("Organization", caller.org_slug), Fact("Scope", scope)),
         passing=True,
         data={"channelId": channel.id, "orgSlug": caller.org_slug, "projectSlug": caller.project_slug},
     )

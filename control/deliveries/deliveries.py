@@ -33,7 +33,7 @@ from proto.identity import Scope
 
 
 class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
-    """One message to one channel. `failure` is that of the last attempt; its `detail` is for people.
+    """One message to one channel. `failure` is that of the last attempt; its `detail` is human-readable.
 
     Content about approvals requires the scope that reads approvals: without it, `subject` and `title` are null.
     """
@@ -42,13 +42,18 @@ class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
     org_id: str
     channel_id: ChannelId
     kind: Kind
-    type: Annotated[str, Meta(description="What the message tells of: `approval.requested`, `channel.test`.")]
-    subject: Annotated[str | None, Meta(description="Id of what it tells of.")]
+    type: Annotated[str, Meta(description="Type of the message, such as `approval.requested` or `channel.test`.")]
+    subject: Annotated[str | None, Meta(description="Id of the object that the message is about.")]
     title: str | None
     state: Annotated[
-        State, Meta(description="READY and SENDING go on; DONE was delivered; DEAD and CANCELLED were not.")
+        State,
+        Meta(
+            description="READY: waits for its next attempt. SENDING: an attempt is in flight. DONE: delivered. "
+            "DEAD: failed permanently, or in the last attempt. CANCELLED: the message is obsolete, or the channel was "
+            "disabled or deleted."
+        ),
     ]
-    attempts: Annotated[int, Meta(ge=0, description="Those that came to an outcome.")]
+    attempts: Annotated[int, Meta(ge=0, description="Number of attempts with an outcome.")]
     detail: str | None
     failure: Failure | None
     created_at: Timestamp
@@ -68,20 +73,23 @@ class DeliveryPage(msgspec.Struct, rename="camel"):
 # Scopes that may read the content of messages, by the first word of their type.
 _READ_SCOPES: Final = {"approval": frozenset({Scope.APPROVALS_READ}), "channel": frozenset({Scope.CHANNELS_READ})}
 
-TAG: Final = Tag("deliveries", "Messages to channels: what became of them.")
+TAG: Final = Tag("deliveries", "Messages to channels, and the outcome of each.")
 _FILTERS: Final = (
-    Parameter("channelId", "query", Annotated[str, Meta(min_length=1)], "Those to this channel."),
-    Parameter("state", "query", State, "Those in this state."),
+    Parameter("channelId", "query", Annotated[str, Meta(min_length=1)], "Only deliveries to this channel."),
+    Parameter("state", "query", State, "Only deliveries in this state."),
 )
 LIST: Final = Operation(
-    "listDeliveries", TAG, (ResponseSpec("A page.", json_content(DeliveryPage)),), (*_FILTERS, *PAGE_PARAMETERS)
+    "listDeliveries",
+    TAG,
+    (ResponseSpec("A page of deliveries.", json_content(DeliveryPage)),),
+    (*_FILTERS, *PAGE_PARAMETERS),
 )
 _ID: Final = Parameter("deliveryId", "path", Annotated[str, Meta(min_length=1)], "The delivery.")
 SHOW: Final = Operation("showDelivery", TAG, (ResponseSpec("The delivery.", json_content(StoredDelivery)),), (_ID,))
 REDELIVER: Final = Operation(
     "redeliver",
     TAG,
-    (ResponseSpec("It waits to be sent.", json_content(StoredDelivery), 202),),
+    (ResponseSpec("The delivery is queued.", json_content(StoredDelivery), 202),),
     (_ID,),
     error_statuses=(409,),
 )
@@ -129,10 +137,10 @@ class Deliveries:
     async def redeliver(self, request: web.Request) -> web.StreamResponse:
         """Send a delivery that has ended again, under the same id and with a new set of attempts.
 
-        A receiver that stores ids recognizes it as the same message. 409 if it has not ended, is a test, is about
-        something that is over, or if its channel is disabled or deleted. A channel of the whole organization requires
-        an administrator; a message about approvals requires the scope that reads them. It counts as a test of the
-        channel.
+        A receiver that stores ids recognizes it as the same message. 409 if it has not ended, is a test or is
+        obsolete, or if its channel is disabled or deleted. A channel of the whole organization requires the role ADMIN
+        or OWNER; a message about approvals requires the scope that reads them. It counts towards the rate limit of
+        channel tests.
         """
         async with self.context.database.read() as connection:
             found = await _load_redeliverable(authorization_context(request), connection, request)
@@ -183,7 +191,7 @@ def _parse_filter(request: web.Request) -> DeliveryFilter:
     issues = Issues()
     channel_id, state = (single_value(request.query, name, issues) for name in ("channelId", "state"))
     if channel_id is not None and not is_channel_id(channel_id):
-        issues.add("query.channelId", "Must be the id of a channel.", "format")
+        issues.add("query.channelId", "Must be a channel id.", "format")
     if state is not None and state not in set(State):
         issues.add("query.state", f"Must be one of {', '.join(State)}.", "not_allowed")
     issues.raise_if_any("The query is not valid.")

@@ -21,7 +21,7 @@ from control.deliveries.schedule_sql import BY_ID, DUE
 from control.message import Message
 
 LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; the rest remains to write its outcome
-OBSOLETE: Final = "What it tells of is over."
+OBSOLETE: Final = "The message is obsolete: its subject was resolved or has expired."
 INTERRUPTED: Final = "The attempt was interrupted."
 
 _SELECT_CLAIMED: Final = (

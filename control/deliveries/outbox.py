@@ -81,7 +81,7 @@ async def enqueue(
     Raises ValueError for a message whose type or subject is longer than its column.
     """
     if len(message.type) > MAX_TYPE_LENGTH or len(message.subject) > MAX_SUBJECT_LENGTH:
-        raise ValueError(f"a message of the type {message.type[:MAX_TYPE_LENGTH]} does not fit its row")
+        raise ValueError(f"type or subject of a message is too long: {message.type[:MAX_TYPE_LENGTH]}")
     now = to_milliseconds(datetime.now(UTC))
     if message.resolved:
         await repository.resolve_subject(connection, org_id, message.subject, now)

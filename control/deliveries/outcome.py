@@ -45,13 +45,15 @@ def from_reply(reply: HttpReply, now: datetime) -> AttemptOutcome:
     if 200 <= status < 300:
         return AttemptOutcome(True, f"Delivered (HTTP {status}).")
     if 300 <= status < 400:
-        return AttemptOutcome(False, f"The receiver redirects, which is not followed (HTTP {status}).", permanent=True)
+        return AttemptOutcome(
+            False, f"The receiver responded with a redirect, which is not followed (HTTP {status}).", permanent=True
+        )
     if status in _TRANSIENT_STATUSES or status >= 500:
         wait = parse_retry_after(reply.headers.get("Retry-After"), now)
-        return AttemptOutcome(False, f"The receiver cannot take it now (HTTP {status}).", retry_after_s=wait)
+        return AttemptOutcome(False, f"The receiver is temporarily unavailable (HTTP {status}).", retry_after_s=wait)
     if status == _GONE:
-        return AttemptOutcome(False, f"The receiver is gone (HTTP {status}).", permanent=True, endpoint_gone=True)
-    return AttemptOutcome(False, f"The receiver refuses it (HTTP {status}).", permanent=True)
+        return AttemptOutcome(False, f"The endpoint is gone (HTTP {status}).", permanent=True, endpoint_gone=True)
+    return AttemptOutcome(False, f"The receiver rejected the message (HTTP {status}).", permanent=True)
 
 
 def from_failure(failure: EgressError) -> AttemptOutcome:

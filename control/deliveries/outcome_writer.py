@@ -85,7 +85,7 @@ class OutcomeWriter:
                 for entry in batch:
                     await self._write([entry])
                 return
-            log.exception("outcome of a delivery was not written", delivery_id=batch[0].claimed.id)
+            log.exception("writing the outcome of a delivery failed", delivery_id=batch[0].claimed.id)
             _set_results(batch, [LEASE_LOST])
         else:
             _set_results(batch, states)
@@ -95,7 +95,7 @@ class OutcomeWriter:
         now = asyncio.get_running_loop().time()
         late = [entry for entry in batch if entry.deadline <= now]
         if late:
-            log.warning("outcomes of deliveries were not written", deliveries=len(late))
+            log.warning("delivery outcomes lost, database unavailable", deliveries=len(late))
         _set_results(late, [LEASE_LOST] * len(late))
         self._pending[:0] = [entry for entry in batch if entry.deadline > now]
 

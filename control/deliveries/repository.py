@@ -72,11 +72,13 @@ async def insert_single(
     running_tests = sa.select(sa.func.count()).where(tests, deliveries.c.state == State.SENDING.value)
     if (await connection.scalar(running_tests) or 0) >= MAX_CONCURRENT_TESTS:
         raise RateLimited(
-            f"The organization makes {MAX_CONCURRENT_TESTS} tests already; wait for one to end.", TEST_RETRY_AFTER_S
+            f"The organization is running {MAX_CONCURRENT_TESTS} tests, the maximum. Retry when one has ended.",
+            TEST_RETRY_AFTER_S,
         )
     if not await ensure_capacity(connection, channel.org_id, 1):
         raise RateLimited(
-            f"{MAX_DELIVERIES} deliveries of the organization wait; wait for one to end.", TEST_RETRY_AFTER_S
+            f"The organization has {MAX_DELIVERIES} waiting deliveries, the maximum. Retry when one has ended.",
+            TEST_RETRY_AFTER_S,
         )
     claimed = {"state": State.SENDING.value, "lease_until": now + LEASE, "claims": 1, "max_attempts": 1}
     ids = await _insert(connection, [channel], message, now, claimed | {"attempted_at": now})

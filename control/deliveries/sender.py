@@ -42,24 +42,26 @@ class DeliveryMetrics:
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.attempts = Counter(
             "sluice_delivery_attempts",
-            "Attempts to deliver a message to a channel by how they ended: DONE, READY (again later), DEAD, CANCELLED, "
-            "lost (its lease ended before its outcome was written; it is sent again).",
+            "Delivery attempts by result: DONE, READY (retried later), DEAD, CANCELLED, lost (the lease expired before "
+            "the outcome was written; the delivery is sent again).",
             ("kind", "result"),
             registry=registry,
         )
         self.faults = Counter(
             "sluice_delivery_faults",
-            "Attempts that failed by a fault of this service or of its operator, which counts against no channel: no "
-            "mail server, one that refuses the password, a key that is gone.",
+            "Delivery attempts that failed because of this service or its configuration, not the channel: no SMTP "
+            "server, a rejected SMTP password, a missing encryption key.",
             ("kind",),
             registry=registry,
         )
         self.overdue = Gauge(
             "sluice_deliveries_overdue_seconds",
-            "For how long the delivery that waits longest could have been attempted.",
+            "Time since the oldest due delivery became due.",
             registry=registry,
         )
-        self.in_flight = Gauge("sluice_deliveries_under_way", "Attempts under way in this process.", registry=registry)
+        self.in_flight = Gauge(
+            "sluice_deliveries_under_way", "Delivery attempts in flight in this process.", registry=registry
+        )
 
 
 class Sender:
@@ -115,7 +117,7 @@ class Sender:
         organization has too many tests, ServiceUnavailable when the process has.
         """
         if len(self._tests) >= TEST_SLOTS:
-            raise ServiceUnavailable("Too many channels are being tested.")
+            raise ServiceUnavailable("Too many channel tests are running. Retry later.")
         return await repository.insert_single(connection, channel, message, self.now())
 
     async def test(self, claimed: ClaimedDelivery) -> AttemptOutcome:
@@ -187,16 +189,16 @@ class Sender:
                 return await send(claimed.kind, config, outgoing, self._transports)
         except DecryptionError as error:
             reason = str(error)
-            log.error("config of a channel cannot be opened", channel_id=claimed.channel_id, reason=reason)  # noqa: TRY400  # a traceback adds nothing
-            return AttemptOutcome(False, "The config of the channel cannot be opened.", service_fault=True)
+            log.error("channel config cannot be decrypted", channel_id=claimed.channel_id, reason=reason)  # noqa: TRY400  # a traceback adds nothing
+            return AttemptOutcome(False, "The config of the channel cannot be decrypted.", service_fault=True)
         except TimeoutError:
-            return AttemptOutcome(False, "The attempt took too long.")
+            return AttemptOutcome(False, "The attempt timed out.")
         except Exception as error:  # noqa: BLE001  # one failing delivery must not stop others
             # Without the exception's text, which may quote an address or a header.
             frame = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{frame.filename}:{frame.lineno}"
             log.error("delivery failed", delivery_id=claimed.id, error=type(error).__name__, where=where)  # noqa: TRY400
-            return AttemptOutcome(False, "The delivery could not be made.", service_fault=True)
+            return AttemptOutcome(False, "The delivery failed with an internal error.", service_fault=True)
 
 
 def _delivery_result(queued: EnqueueResult, task: asyncio.Task[AttemptOutcome] | None) -> DeliveryResult:

@@ -13,6 +13,7 @@ from chassis.errors import Conflict
 from control.channels.config import Kind
 from control.channels.delivery_tables import TERMINAL_STATES, State, deliveries, delivery_messages
 from control.channels.tables import notification_channels
+from control.deliveries.leases import OBSOLETE
 from control.message import Message
 
 _COLUMNS: Final = (
@@ -93,9 +94,9 @@ async def require_redeliverable(connection: AsyncConnection, delivery: DeliveryV
     if delivery.state not in TERMINAL_STATES:
         raise Conflict("The delivery has not ended yet.")
     if delivery.max_attempts == 1:
-        raise Conflict("The delivery was a test; make another test.")
+        raise Conflict("A test cannot be redelivered. Run another test.")
     if delivery.until is not None and delivery.until <= datetime.now(UTC):
-        raise Conflict("What the delivery tells of is over.")
+        raise Conflict(OBSOLETE)
     where = notification_channels.c.id == delivery.channel_id
     if not await connection.scalar(sa.select(notification_channels.c.enabled).where(where)):
         raise Conflict("The channel is disabled or deleted.")

@@ -37,12 +37,12 @@ class Worker:
         self._retention = timedelta(days=retention_days)
         self._poll_s = poll_s
         self._last_claim_empty = False
-        self._failure_log = FailureLog(log, "deliveries could not be looked for")
+        self._failure_log = FailureLog(log, "polling for due deliveries failed")
         self._cleanup_task = PeriodicTask(
             self.cleanup,
             CLEANUP_INTERVAL_S,
             log,
-            "deliveries that ended long ago could not be removed",
+            "deleting ended deliveries failed",
             run_immediately=True,
         )
 

@@ -13,10 +13,10 @@ _RISK: Final = {risk: rank for rank, risk in enumerate(RiskClass)}
 _SOURCE_ORDER: Final = {source: rank for rank, source in enumerate(Source)}
 _ORG_DENY_TIER: Final = -1  # an organization's DENY: neither a project nor a more specific pattern overrides it
 _SOURCE_PHRASES: Final = {
-    Source.PROJECT: 'The policy "{name}" of the project',
-    Source.ORGANIZATION: 'The policy "{name}" of the organization',
+    Source.PROJECT: 'The project policy "{name}"',
+    Source.ORGANIZATION: 'The organization policy "{name}"',
     Source.BUILTIN: "The built-in rule for {name}",
-    Source.FALLBACK: "Since no other rule knows the action, the fallback",
+    Source.FALLBACK: "No other rule matches the action: the fallback",
 }
 
 
@@ -52,7 +52,11 @@ def required_approvals(rule: Rule) -> int:
 def reason(rule: Rule) -> str:
     """A sentence for people: which rule decided, and what."""
     approvals = "1 approval" if rule.min_approvers == 1 else f"{rule.min_approvers} approvals"
-    verdict = {Effect.ALLOW: "allows it", Effect.ASK: f"asks for {approvals}", Effect.DENY: "denies it"}[rule.effect]
+    verdict = {
+        Effect.ALLOW: "allows the action",
+        Effect.ASK: f"requires {approvals}",
+        Effect.DENY: "denies the action",
+    }[rule.effect]
     return f"{_SOURCE_PHRASES[rule.source].format(name=rule.name)} {verdict}."
 
 

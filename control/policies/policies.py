@@ -43,9 +43,9 @@ _ID_PARAMETERS: Final = (Parameter("policyId", "path", Annotated[str, Meta(min_l
 
 B = TypeVar("B")
 
-TAG: Final = Tag("approval-policies", "Which actions are allowed, asked about or denied.")
+TAG: Final = Tag("approval-policies", "Policies that allow actions, deny them, or require approval.")
 LIST: Final = Operation(
-    "listApprovalPolicies", TAG, (ResponseSpec("A page.", json_content(PolicyPage)),), PAGE_PARAMETERS
+    "listApprovalPolicies", TAG, (ResponseSpec("A page of policies.", json_content(PolicyPage)),), PAGE_PARAMETERS
 )
 CREATE: Final = Operation(
     "createApprovalPolicy",
@@ -54,7 +54,7 @@ CREATE: Final = Operation(
     body=Body(
         json_content(NewPolicy),
         example={
-            "name": "Two people for production",
+            "name": "Two approvals for production",
             "actionPattern": "deploy.production",
             "effect": "ASK",
             "riskClass": "HIGH",
@@ -69,15 +69,17 @@ SHOW: Final = Operation(
 CHANGE: Final = Operation(
     "changeApprovalPolicy",
     TAG,
-    (ResponseSpec("The policy as it is now.", json_content(ApprovalPolicy)),),
+    (ResponseSpec("The updated policy.", json_content(ApprovalPolicy)),),
     _ID_PARAMETERS,
     body=Body(json_content(PolicyChange), example={"minApprovers": 3}),
 )
-DELETE: Final = Operation("deleteApprovalPolicy", TAG, (ResponseSpec("It is deleted.", status=204),), _ID_PARAMETERS)
+DELETE: Final = Operation(
+    "deleteApprovalPolicy", TAG, (ResponseSpec("The policy was deleted.", status=204),), _ID_PARAMETERS
+)
 DRY_RUN: Final = Operation(
     "tryApprovalPolicies",
     TAG,
-    (ResponseSpec("What it would get, and why.", json_content(DryRunResult)),),
+    (ResponseSpec("The decision and the rules that match.", json_content(DryRunResult)),),
     body=Body(json_content(DryRun), example={"action": "deploy.production", "targetType": "service"}),
 )
 

@@ -27,7 +27,7 @@ async def create(connection: AsyncConnection, org_id: str, project_id: int | Non
     where = approval_policies.c.org_id == org_id
     count = await connection.scalar(sa.select(sa.func.count()).select_from(approval_policies).where(where))
     if (count or 0) >= MAX_POLICIES:
-        raise Conflict(f"An organization has at most {MAX_POLICIES} policies.")
+        raise Conflict(f"The organization has {MAX_POLICIES} policies, the maximum. Delete one first.")
     now = to_milliseconds(datetime.now(UTC))
     policy_id = new_id("pol")
     row = {"id": policy_id, "org_id": org_id, "project_id": project_id, "created_at": now, "updated_at": now}

@@ -31,7 +31,7 @@ ActionName = Annotated[
     Meta(
         max_length=MAX_LENGTH,
         pattern=ACTION_NAME_PATTERN,
-        description="Must be lower-case words joined by dots, `domain.verb`: 2 to 8 of them.",
+        description="Must be 2 to 8 lower-case segments joined by dots, such as `domain.verb`.",
     ),
 ]
 ActionPattern = Annotated[
@@ -39,7 +39,7 @@ ActionPattern = Annotated[
     Meta(
         max_length=MAX_LENGTH,
         pattern=ACTION_GLOB_PATTERN,
-        description="Must be an action, with * for any one word, or ** at its end for one or more; ** is every action.",
+        description="Must be an action; * matches any one segment, a final ** one or more, ** alone every action.",
     ),
 ]
 TargetType = Annotated[
@@ -48,14 +48,14 @@ TargetType = Annotated[
         min_length=1,
         max_length=MAX_TARGET_TYPE_LENGTH,
         pattern=VISIBLE_PATTERN,
-        description="Must consist of visible characters, without spaces at its ends.",
+        description="Must consist of visible characters, without leading or trailing spaces.",
     ),
 ]
 TtlMinutes = Annotated[int, Meta(ge=1, le=MAX_TTL_MINUTES, description="Minutes until a request expires.")]
-MinApprovers = Annotated[int, Meta(ge=1, le=MAX_APPROVERS, description="Approvals that are needed. For ASK.")]
+MinApprovers = Annotated[int, Meta(ge=1, le=MAX_APPROVERS, description="Required number of approvals, for ASK.")]
 DecidingRole = Literal["MEMBER", "ADMIN", "OWNER"]  # the names of DECIDING_ROLES
 ApproverRoles = Annotated[
-    list[DecidingRole], Meta(min_length=1, max_length=3, description="Roles of those who may decide. For ASK.")
+    list[DecidingRole], Meta(min_length=1, max_length=3, description="Roles that may decide, for ASK.")
 ]
 MachineId = Annotated[
     str, Meta(min_length=1, max_length=32, pattern=r"^[0-9a-z_]+(?!\n)$", description="Must be an id.")
@@ -64,7 +64,7 @@ MachineApproverIds = Annotated[
     list[MachineId],
     Meta(
         max_length=MAX_MACHINE_APPROVERS,
-        description="Agents and services whose approvals count; others' do not. For ASK.",
+        description="Ids of the agents and services that may decide, for ASK.",
     ),
 ]
 
@@ -105,10 +105,10 @@ class ApprovalPolicy(msgspec.Struct, frozen=True, rename="camel"):
 
     id: Annotated[str, Meta(pattern=POLICY_ID_PATTERN)]
     org_id: str
-    project_slug: Annotated[str | None, Meta(description="Null: of the whole organization.")]
+    project_slug: Annotated[str | None, Meta(description="Null if it applies to the whole organization.")]
     name: Name
     action_pattern: ActionPattern
-    target_type: Annotated[TargetType | None, Meta(description="Null: for every type.")]
+    target_type: Annotated[TargetType | None, Meta(description="Null if it applies to every type.")]
     effect: Effect
     risk_class: RiskClass
     min_approvers: MinApprovers
@@ -139,7 +139,7 @@ class DryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 class MatchingRule(msgspec.Struct, frozen=True, rename="camel"):
     """A rule that matches."""
 
-    policy_id: Annotated[str | None, Meta(description="Null for what comes with the product.")]
+    policy_id: Annotated[str | None, Meta(description="Null for the built-in rules and the fallback.")]
     name: str
     policy_source: Source
     action_pattern: str

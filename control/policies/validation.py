@@ -42,7 +42,7 @@ async def check_change(
         machine_issues = Issues()
         await _check_machines(connection, org_id, policy.machine_approver_ids, roles, machine_issues)
         if machine_issues:
-            message = "A listed agent or service could not decide; give machineApproverIds as well."
+            message = "An agent or service in machineApproverIds cannot decide with these roles. Change both."
             issues.add("body.approverRoles", message, "cannot_decide")
 
 
@@ -76,7 +76,7 @@ async def _check_machines(
         elif not _can_decide(found, one, roles):
             issues.add(
                 f"{_MACHINES_PATH}[{number}]",
-                "It cannot decide: it or an owner of it is disabled, has left, or has no role that decides.",
+                "Cannot decide: it or one of its owners is disabled, has left, or has none of the approver roles.",
                 "cannot_decide",
             )
 

@@ -1,4 +1,4 @@
-"""`sluice doctor`: checks what is reachable, schemas, decoder, versions and settings. Changes nothing."""
+"""`sluice doctor`: checks connections, schemas, decoder, versions and settings. Changes nothing."""
 
 import argparse
 import importlib
@@ -32,7 +32,7 @@ _PACKAGES: Final = (
     *("clickhouse-connect", "chdb", "isal", "backports.zstd"),
 )
 _LIMITS: Final = QueryLimits(max_seconds=10)
-_ANSWER_TIMEOUT_S: Final = 5.0
+_RESPONSE_TIMEOUT_S: Final = 5.0
 
 
 class CheckResult(msgspec.Struct, frozen=True):
@@ -138,10 +138,10 @@ def _clickhouse(settings: ChassisSettings, *, running: bool) -> str:
         and not settings.clickhouse_url
     ):
         raise StartupError("the embedded store does not exist yet; `sluice up` or `sluice migrate` creates it.")
-    return process.run(_ask_clickhouse(settings))
+    return process.run(_inspect_clickhouse(settings))
 
 
-async def _ask_clickhouse(settings: ChassisSettings) -> str:
+async def _inspect_clickhouse(settings: ChassisSettings) -> str:
     clickhouse = open_clickhouse(settings)
     await clickhouse.start()
     try:
@@ -154,15 +154,15 @@ async def _ask_clickhouse(settings: ChassisSettings) -> str:
 
 def _redis(settings: ChassisSettings) -> str:
     if not settings.redis_url:
-        return "none: each process counts rates for itself"
-    return process.run(_ask_redis(settings))
+        return "not configured: each process enforces rate limits separately"
+    return process.run(_inspect_redis(settings))
 
 
-async def _ask_redis(settings: ChassisSettings) -> str:
+async def _inspect_redis(settings: ChassisSettings) -> str:
     redis = open_redis(settings.redis_url, settings.redis_timeout_s)
     try:
         version = await redis.inspect()
-        return f"{redis.address}: version {version or 'unknown'}, answers within {settings.redis_timeout_s:g} s"
+        return f"{redis.address}: version {version or 'unknown'}, responded within {settings.redis_timeout_s:g} s"
     finally:
         await redis.close()
 
@@ -170,7 +170,7 @@ async def _ask_redis(settings: ChassisSettings) -> str:
 def _journal(sources: SettingsSources, settings: ChassisSettings) -> str:
     """Where a gateway stores acknowledged requests; raises StartupError if it is not writable or the disk is full."""
     if settings.durability != "journal":
-        return f"none: the durability is {settings.durability}"
+        return f"not used: the durability is {settings.durability}"
     from gateway.settings import GatewaySettings
 
     gateway = sources.load(GatewaySettings)
@@ -184,7 +184,7 @@ def _journal(sources: SettingsSources, settings: ChassisSettings) -> str:
     free = disk.f_bavail * disk.f_frsize
     if free < gateway.journal_min_free_bytes:
         least = _mib(gateway.journal_min_free_bytes)
-        raise StartupError(f"{directory}: {_mib(free)} free on its disk; exports get 503 below {least}.")
+        raise StartupError(f"{directory}: {_mib(free)} free on its disk; exports are rejected with 503 below {least}.")
     used = sum(map(_allocated, directory.glob("[0-9]*/*")))
     waiting = sum(1 for _ in directory.glob("quarantine/*.json"))
     state = (
@@ -208,13 +208,13 @@ def _mib(size: int) -> str:
 
 
 def _server(settings: ChassisSettings) -> str:
-    """The readiness that the running process reports. Raises StartupError if it is not ready or does not answer."""
+    """The readiness that the running process reports. Raises StartupError if it is not ready or does not respond."""
     address = f"{data_dir.running_url(settings.data_dir) or settings.base_url}/readyz"
     try:
         request = urllib.request.Request(address)  # noqa: S310 - an http(s) URL of our own settings
-        with urllib.request.urlopen(request, timeout=_ANSWER_TIMEOUT_S) as response:  # noqa: S310
-            return f"{address} answers {response.status}: ready"
+        with urllib.request.urlopen(request, timeout=_RESPONSE_TIMEOUT_S) as response:  # noqa: S310
+            return f"{address} returned {response.status}: ready"
     except urllib.error.HTTPError as error:
-        raise StartupError(f"{address} answers {error.code}: {error.read(500).decode('utf-8', 'replace')}") from error
+        raise StartupError(f"{address} returned {error.code}: {error.read(500).decode('utf-8', 'replace')}") from error
     except OSError as error:
-        raise StartupError(f"{address} does not answer: {getattr(error, 'reason', error)}") from error
+        raise StartupError(f"{address} does not respond: {getattr(error, 'reason', error)}") from error

@@ -71,7 +71,7 @@ def _inspect(directory: Path, arguments: argparse.Namespace) -> int:
     _table(_JOURNAL_COLUMNS, [_journal_row(facts) for facts in found.journals])
     _table(_BATCH_COLUMNS, [row for facts in found.journals for row in _batch_rows(facts)], "Unfinished batches")
     _table(_QUARANTINE_COLUMNS, [_quarantine_row(one) for one in found.quarantine], "Quarantine")
-    _table(_DAMAGE_COLUMNS, [_damage_row(note) for note in found.damaged], "Damaged bytes that were kept")
+    _table(_DAMAGE_COLUMNS, [_damage_row(note) for note in found.damaged], "Preserved damaged bytes")
     return 0
 
 
@@ -195,7 +195,7 @@ def _batch_rows(facts: JournalFacts) -> Iterable[Sequence[object]]:
 def _quarantine_row(request: QuarantinedRequest) -> Sequence[object]:
     note = request.note
     if note is None:
-        return "-", "-", "-", "-", "-", request.name, "its note cannot be read"
+        return "-", "-", "-", "-", "-", request.name, "its metadata cannot be read"
     reason = redact_text(" ".join(note.reason.split()))
     shown = reason if len(reason) <= _REASON_CHARS else f"{reason[:_REASON_CHARS]}..."
     return note.set_aside, note.project_id, note.signal, note.items, _size(note.bytes), request.name, shown
@@ -220,7 +220,7 @@ def _faults(report: SegmentReport, facts: SegmentFacts | None) -> list[str]:
             faults.append(f"bytes {lost.start} to {lost.end} are damaged, requests {lost.first} to {lost.last}{owner}")
     if facts is not None and facts.requests is not None and facts.requests > report.requests and not faults:
         faults.append(f"{facts.requests - report.requests} requests at its end are missing")
-    return [*faults, "the disk could not read all of it"] if report.unreadable else faults
+    return [*faults, "read error: the disk did not return all of it"] if report.unreadable else faults
 
 
 def _contents(report: SegmentReport) -> str:

@@ -46,7 +46,7 @@ class OrganizationLimits(msgspec.Struct, frozen=True, rename="camel"):
 def run(arguments: argparse.Namespace) -> int:
     """Apply the options and print; the exit code. Raises StartupError for an unknown organization or key."""
     if (arguments.key is None) != (arguments.rate is None):
-        raise StartupError("--key and --rate belong together: the key, and its requests per second.", exit_code=2)
+        raise StartupError("--key and --rate must be used together.", exit_code=2)
     settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
     migrations.check(settings.effective_database_url)

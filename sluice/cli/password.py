@@ -38,11 +38,11 @@ def _password() -> str:
     if sys.stdin.isatty():
         password = getpass.getpass("New password: ")
         if getpass.getpass("Repeat the new password: ") != password:
-            raise StartupError("The two passwords differ.", exit_code=2)
+            raise StartupError("The passwords do not match.", exit_code=2)
     else:
         password = sys.stdin.readline().rstrip("\r\n")
     if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
-        raise StartupError(f"A password has {MIN_LENGTH} to {MAX_LENGTH} characters.", exit_code=2)
+        raise StartupError(f"A password must have {MIN_LENGTH} to {MAX_LENGTH} characters.", exit_code=2)
     return password
 
 

@@ -20,7 +20,7 @@ from proto.identity import PrincipalKind, Role
 from sluice import bootstrap_file, data_dir, process
 from sluice.settings_sources import SettingsSources
 
-TOKEN_NAME = "Made at the machine"  # noqa: S105 (a name)
+TOKEN_NAME = "Created by sluice owner"  # noqa: S105 (a name)
 
 
 class RecoveredToken(msgspec.Struct, frozen=True, rename="camel"):

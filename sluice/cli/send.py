@@ -24,7 +24,7 @@ from sluice.settings_sources import SettingsSources
 
 VISIBLE_WITHIN_S: Final = 20.0
 _POLL_S: Final = 0.1
-_ANSWER_TIMEOUT_S: Final = 10.0
+_RESPONSE_TIMEOUT_S: Final = 10.0
 _RETRY_STATUSES: Final = (404, 503)  # not stored yet; ClickHouse unavailable
 
 
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     url = (arguments.url or data_dir.running_url(directory) or credentials.base_url).rstrip("/")
     query_url = (arguments.query_url or url).rstrip("/")
     explore = f"{query_url}/orgs/{credentials.org_slug}/projects/{credentials.project_slug}/explore"
-    _require(url, f"{url}/v1/traces", "accepts no exports")
+    _require(url, f"{url}/v1/traces", "does not accept exports")
     _require(query_url, f"{explore}/spans", "has no explore API")
     sent = sample_trace.send(url, credentials.legacy_key)
     trace = f"{explore}/traces/{sent.trace_id}"
@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _require(url: str, path: str, lacking: str) -> None:
-    """Raises StartupError if nothing answers at `url`, or if the service there answers 404 for `path`, because it lacks
-    the API; other errors show that the path exists.
+    """Raises StartupError if nothing responds at `url`, or if the service there returns 404 for `path`, because it
+    lacks the API; other errors show that the path exists.
     """
     if not url.startswith(("http://", "https://")):
         raise StartupError(f"{url} is not an http(s) URL.", exit_code=2)
@@ -66,7 +66,7 @@ def _require(url: str, path: str, lacking: str) -> None:
             ) from error
     except OSError as error:
         reason = getattr(error, "reason", error)
-        raise StartupError(f"Nothing answers at {url} ({reason}); is `sluice up` running there?") from error
+        raise StartupError(f"No response from {url} ({reason}). Is `sluice up` running there?") from error
 
 
 def _wait_for(
@@ -100,8 +100,8 @@ def _fetch_json(address: str, credentials: Bootstrap) -> dict[str, Any] | None:
         if error.code == HTTPStatus.TOO_MANY_REQUESTS:
             from sluice.sample_trace import retry_hint
 
-            raise StartupError(f"{address} answers 429: {retry_hint(error.headers.get('Retry-After'))}") from error
-        raise StartupError(f"{address} answers {error.code} {error.reason}.") from error
+            raise StartupError(f"{address} returned 429: {retry_hint(error.headers.get('Retry-After'))}") from error
+        raise StartupError(f"{address} returned {error.code} {error.reason}.") from error
     except OSError as error:
         raise StartupError(f"{address} cannot be read: {error}.") from error
     return document
@@ -110,7 +110,7 @@ def _fetch_json(address: str, credentials: Bootstrap) -> dict[str, Any] | None:
 def _get(address: str, token: str | None) -> bytes:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     request = urllib.request.Request(address, headers=headers)  # noqa: S310 - http(s) is checked above
-    with urllib.request.urlopen(request, timeout=_ANSWER_TIMEOUT_S) as response:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=_RESPONSE_TIMEOUT_S) as response:  # noqa: S310
         body: bytes = response.read()
     return body
 

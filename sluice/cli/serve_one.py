@@ -52,12 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_database(settings: ChassisSettings) -> None:
     """Refuse to start with a relational schema of another release or with rejected credentials. An unavailable database
-    does not prevent the start: the service is not ready until it is available, and answers what it can.
+    does not prevent the start: the service is not ready until it is available, and serves what it can.
     """
     try:
         migrations.check(settings.effective_database_url)
     except migrations.DatabaseUnreachable as error:
-        log.warning("database is away, starting without it", detail=str(error))
+        log.warning("database unavailable, starting without it", detail=str(error))
 
 
 async def _serve(

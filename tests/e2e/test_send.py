@@ -44,7 +44,7 @@ def test_one_address_is_enough_where_it_has_both_and_asks_for_the_other_where_no
         " If the services run separately, pass the URL of the gateway in --url and that of the query service in"
         " --query-url.\n"
     )
-    for url, lacking in ((sluice.gateway_url, "has no explore API."), (sluice.query_url, "accepts no exports.")):
+    for url, lacking in ((sluice.gateway_url, "has no explore API."), (sluice.query_url, "does not accept exports.")):
         done = send(sluice, tmp_path, "--url", url)
         if sluice.gateway_url == sluice.query_url:
             assert (done.returncode, done.stderr) == (0, "")

@@ -35,7 +35,7 @@ async def fill(url: str, events: int) -> list[bytes]:
         await database.close()
 
 
-def test_chains_that_hold_and_one_that_does_not(database_url: str, tmp_path: Path) -> None:
+def test_intact_chains_and_a_broken_one(database_url: str, tmp_path: Path) -> None:
     migrate(database_url)
     lines = asyncio.run(fill(database_url, 3))
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
@@ -95,6 +95,6 @@ def test_what_is_not_there_is_named(tmp_path: Path, migrated_file: Path) -> None
 
 
 @pytest.mark.parametrize("noted", ["1", "0:" + "0" * 64, "1:" + "0" * 63, "x:" + "0" * 64, "1:" + "G" * 64])
-def test_a_note_that_is_none_is_usage_and_2(noted: str) -> None:
+def test_an_invalid_noted_event_is_usage_and_2(noted: str) -> None:
     done = sluice("audit", "verify", "--noted", noted)
     assert (done.returncode, done.stderr.startswith("usage: sluice audit")) == (2, True)

@@ -25,7 +25,7 @@ from tests.databases import REVISIONS
 from .conftest import DEADLINE_S, ROOT, Start, clean_environment, command, refusal, secrets_of, sluice
 
 
-def test_migrate_brings_both_schemas_up_and_then_finds_nothing_to_do(tmp_path: Path) -> None:
+def test_migrate_is_idempotent_on_both_schemas(tmp_path: Path) -> None:
     first = sluice("migrate", "--data", tmp_path / "data")
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout.startswith("relational: applied 0001")
@@ -51,14 +51,14 @@ def test_a_data_directory_that_the_embedded_engine_would_cut_short_is_refused(tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_up_after_migrate_starts_from_what_is_there(start: Start) -> None:
+def test_up_after_migrate_uses_the_existing_schemas(start: Start) -> None:
     up = start()
     assert up.stop() == 0
     done = sluice("migrate", "--data", up.data)
     assert (done.returncode, done.stdout) == (0, "relational: nothing to do\nClickHouse: nothing to do\n")
 
 
-def test_init_makes_what_it_says_and_hides_the_secrets_in_a_file(start: Start) -> None:
+def test_init_creates_everything_and_writes_the_secrets_to_a_file(start: Start) -> None:
     up = start()
     done = sluice("init", "--data", up.data, "--org", "acme", "--project", "shop", "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -77,7 +77,7 @@ def test_init_makes_what_it_says_and_hides_the_secrets_in_a_file(start: Start) -
     assert sluice("send", "--data", up.data, "--file", file).returncode == 0
 
 
-def test_init_refuses_what_exists_and_what_is_no_slug(tmp_path: Path) -> None:
+def test_init_rejects_existing_names_and_invalid_slugs(tmp_path: Path) -> None:
     data = tmp_path / "data"
     assert "sluice migrate" in refusal(sluice("init", "--data", data), 1)
     assert sluice("migrate", "--data", data).returncode == 0
@@ -89,7 +89,7 @@ def test_init_refuses_what_exists_and_what_is_no_slug(tmp_path: Path) -> None:
     assert refusal(sluice("init", "--data", data, "--org", "Not A Slug"), 2).startswith("--org must be lower-case")
 
 
-def test_a_file_that_cannot_be_written_makes_no_organization(tmp_path: Path) -> None:
+def test_an_unwritable_file_creates_no_organization(tmp_path: Path) -> None:
     data = tmp_path / "data"
     assert sluice("migrate", "--data", data).returncode == 0
     assert "cannot be written" in refusal(sluice("init", "--data", data, "--out", "/proc/x/credentials.json"), 1)
@@ -163,7 +163,7 @@ def test_every_number_says_its_unit_and_what_zero_means_where_zero_is_allowed() 
             assert row.zero or row.default not in {"", "0", "0.0"}, row.name
 
 
-def test_doctor_says_what_is_missing_before_the_first_start(tmp_path: Path) -> None:
+def test_doctor_reports_what_is_missing_before_the_first_start(tmp_path: Path) -> None:
     done = sluice("doctor", "--json", "--data", tmp_path / "data")
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
     assert done.returncode == 1
@@ -171,7 +171,7 @@ def test_doctor_says_what_is_missing_before_the_first_start(tmp_path: Path) -> N
     assert not (tmp_path / "data").exists()
 
 
-def test_doctor_finds_a_running_sluice_well(start: Start) -> None:
+def test_doctor_reports_a_running_sluice_as_ready(start: Start) -> None:
     up = start()
     done = sluice("doctor", "--json", "--data", up.data)
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
@@ -179,8 +179,8 @@ def test_doctor_finds_a_running_sluice_well(start: Start) -> None:
         *("sluice", "packages", "decoder", "settings", "data", "database", "clickhouse", "redis", "journal", "server")
     ]
     assert findings["journal"]["detail"].startswith(f"{up.data}/journal: writable, journals: 1 (")
-    assert findings["redis"]["detail"] == "none: each process counts rates for itself"
-    assert findings["server"]["detail"] == f"{up.url}/readyz answers 200: ready"
+    assert findings["redis"]["detail"] == "not configured: each process enforces rate limits separately"
+    assert findings["server"]["detail"] == f"{up.url}/readyz returned 200: ready"
     assert f"Python {sys.version.split()[0]}" in findings["sluice"]["detail"]
     assert {name for name, finding in findings.items() if not finding["ok"]} <= {"decoder"}
 
@@ -195,7 +195,7 @@ def test_doctor_opens_the_embedded_store_of_a_stopped_sluice(start: Start) -> No
     assert f"schema {REVISIONS[-1]}" in next(line for line in done.stdout.splitlines() if " database " in line)
 
 
-def test_doctor_names_a_store_that_does_not_answer(tmp_path: Path) -> None:
+def test_doctor_names_a_store_that_does_not_respond(tmp_path: Path) -> None:
     done = sluice("doctor", "--data", tmp_path, SLUICE_CLICKHOUSE_URL="http://127.0.0.1:1")
     line = next(line for line in done.stdout.splitlines() if " clickhouse " in line)
     assert done.returncode == 1
@@ -220,13 +220,13 @@ def test_doctor_names_a_store_that_does_not_answer(tmp_path: Path) -> None:
         (
             {"SLUICE_GATEWAY_JOURNAL_MIN_FREE_BYTES": str(2**62)},
             False,
-            "MiB free on its disk; exports get 503 below 4,398,",
+            "MiB free on its disk; exports are rejected with 503 below 4,398,",
         ),
-        ({"SLUICE_DURABILITY": "store"}, True, "none: the durability is store"),
+        ({"SLUICE_DURABILITY": "store"}, True, "not used: the durability is store"),
     ],
     ids=["default", "elsewhere", "no directory", "full", "store"],
 )
-def test_doctor_tells_whether_there_is_a_journal_and_whether_it_can_be_written(
+def test_doctor_reports_whether_the_journal_exists_and_is_writable(
     tmp_path: Path, settings: dict[str, str], ok: bool, detail: str
 ) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
@@ -240,7 +240,7 @@ def test_doctor_tells_whether_there_is_a_journal_and_whether_it_can_be_written(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_doctor_tells_what_is_wrong_with_the_settings_of_every_service(tmp_path: Path) -> None:
+def test_doctor_reports_invalid_settings_of_every_service(tmp_path: Path) -> None:
     settings = {"SLUICE_GATEWAY_MAX_ITEMS": "many", "SLUICE_QUERY_HANDLES": "many", "SLUICE_CONTROL_SMTP_URL": "none"}
     done = sluice("doctor", "--json", "--data", tmp_path, **settings)
     assert done.returncode == 1
@@ -249,7 +249,7 @@ def test_doctor_tells_what_is_wrong_with_the_settings_of_every_service(tmp_path:
 
 
 @pytest.mark.parametrize("arguments", [("config",), ("config", "--json")])
-def test_a_command_whose_reader_has_gone_ends_without_a_word(arguments: tuple[str, ...]) -> None:
+def test_a_command_exits_silently_on_a_broken_pipe(arguments: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -268,17 +268,17 @@ def test_send_without_credentials_or_server_is_one_sentence(tmp_path: Path) -> N
     missing = refusal(sluice("send", "--data", tmp_path), 1)
     assert missing == f"{tmp_path}/bootstrap.json does not exist; `sluice up` writes it at its first start."
     (tmp_path / "bootstrap.json").write_text("{}", encoding="utf-8")
-    assert "does not hold credentials" in refusal(sluice("send", "--data", tmp_path), 1)
+    assert "does not contain valid credentials" in refusal(sluice("send", "--data", tmp_path), 1)
     keys = ("orgSlug", "projectSlug", "projectId", "legacyKey", "dsn", "accessToken")
     known = {"baseUrl": "http://127.0.0.1:1", **dict.fromkeys(keys, "x")}
     (tmp_path / "bootstrap.json").write_text(json.dumps(known), encoding="utf-8")
-    assert refusal(sluice("send", "--data", tmp_path), 1).startswith("Nothing answers at http://127.0.0.1:1 (")
+    assert refusal(sluice("send", "--data", tmp_path), 1).startswith("No response from http://127.0.0.1:1 (")
     assert (
         refusal(sluice("send", "--data", tmp_path, "--url", "file:///etc"), 2) == "file:///etc is not an http(s) URL."
     )
 
 
-def test_send_with_a_wrong_key_or_token_says_that_it_was_refused(start: Start, tmp_path: Path) -> None:
+def test_send_with_a_wrong_key_or_token_reports_the_rejection(start: Start, tmp_path: Path) -> None:
     up = start()
     made = up.credentials()
     for name, value in (("legacyKey", "0" * 32), ("accessToken", "pat_wrong")):

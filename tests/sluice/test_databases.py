@@ -67,7 +67,7 @@ def test_several_processes_may_migrate_and_then_init_at_once(database_url: str, 
     assert {one.stderr for one in made if one.returncode} == {"sluice: The slug acme is already taken.\n"}
 
 
-def test_up_serves_over_either_and_a_second_start_makes_nothing_new(database_url: str, start: Start) -> None:
+def test_up_serves_over_either_and_a_second_start_creates_nothing(database_url: str, start: Start) -> None:
     up = start(SLUICE_DATABASE_URL=database_url)
     first = up.credentials()
     assert up.get("/orgs/default/projects", first["accessToken"])[0] == 200
@@ -80,7 +80,7 @@ def test_up_serves_over_either_and_a_second_start_makes_nothing_new(database_url
 
 
 @pytest.mark.parametrize("name", ["up", "doctor"])
-def test_a_server_that_is_away_or_refuses_is_one_sentence_without_the_password(
+def test_an_unavailable_or_rejecting_server_is_one_sentence_without_the_password(
     postgresql: PostgreSQL, tmp_path: Path, name: str
 ) -> None:
     data = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_PORT": "0"}

@@ -86,7 +86,7 @@ def test_sockets_are_offered_again_when_the_path_is_lost(
     assert list(tmp_path.glob("listeners-*")) == []
 
 
-def test_who_lives_keeps_the_path_and_it_goes_back_at_his_end(
+def test_a_running_supervisor_keeps_the_path_until_it_exits(
     listener: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = path_of(tmp_path, listener)
@@ -121,7 +121,7 @@ def test_who_lives_keeps_the_path_and_it_goes_back_at_his_end(
     asyncio.run(run())
 
 
-def test_one_who_does_not_get_the_path_goes_on_and_has_it_later(listener: socket.socket, tmp_path: Path) -> None:
+def test_a_supervisor_without_the_path_continues_and_binds_it_later(listener: socket.socket, tmp_path: Path) -> None:
     path = path_of(tmp_path, listener)
     path.mkdir()
 
@@ -133,13 +133,13 @@ def test_one_who_does_not_get_the_path_goes_on_and_has_it_later(listener: socket
     asyncio.run(run())
 
 
-def test_nobody_is_waited_for_where_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_takeover_does_not_wait_on_an_unused_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handover, "TAKEOVER_WAIT_S", float("inf"))
     with bind("127.0.0.1", 0, reuse_port=True) as bound:
         assert handover.take_over_sockets(tmp_path, bound, "control") == []
 
 
-def test_sockets_of_another_command_are_not_taken(listener: socket.socket, tmp_path: Path) -> None:
+def test_sockets_of_another_command_are_not_taken_over(listener: socket.socket, tmp_path: Path) -> None:
     """Its clients would get the answers of a service that they do not mean: an exporter drops what is answered 404."""
 
     async def run() -> None:

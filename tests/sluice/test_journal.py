@@ -89,7 +89,7 @@ def inspected(command: Command) -> dict[str, Any]:
     return found
 
 
-def test_inspect_shows_journals_batches_and_what_was_set_aside(command: Command) -> None:
+def test_inspect_shows_journals_batches_and_quarantine(command: Command) -> None:
     text = shown(command("inspect"))
     lines = [line.split() for line in text.splitlines()]
     (closed,) = [line for line in lines if line[:2] == ["0", "closed"]]
@@ -103,7 +103,7 @@ def test_inspect_shows_journals_batches_and_what_was_set_aside(command: Command)
     assert "Damaged" not in text
 
 
-def test_what_inspect_tells_programs_is_all_of_it(command: Command, data: Path) -> None:
+def test_inspect_json_has_everything(command: Command, data: Path) -> None:
     found = inspected(command)
     assert found["directory"] == str(data / "journal")
     closed, used = found["journals"]
@@ -140,7 +140,7 @@ def test_verify_reads_everything_and_names_what_is_damaged(command: Command, dat
     assert bad[1].endswith(f"quarantine/{aside.name}  cannot be read")
 
 
-def test_verify_misses_requests_at_the_end_that_the_ledger_knows_of(command: Command, data: Path) -> None:
+def test_verify_reports_missing_requests_that_the_ledger_records(command: Command, data: Path) -> None:
     (segment,) = (data / "journal" / "0").glob("*.segment")
     content = segment.read_bytes()
     segment.write_bytes(content[: content.rindex(BODY)])
@@ -149,7 +149,7 @@ def test_verify_misses_requests_at_the_end_that_the_ledger_knows_of(command: Com
     assert "1 requests at its end are missing" in done.out
 
 
-def test_verify_says_of_a_newer_format_that_it_did_not_read_it(command: Command, data: Path) -> None:
+def test_verify_reports_a_newer_format_as_not_read(command: Command, data: Path) -> None:
     (segment,) = (data / "journal" / "0").glob("*.segment")
     content = bytearray(segment.read_bytes())
     content[8:10] = struct.pack("<H", VERSION + 1)
@@ -160,7 +160,7 @@ def test_verify_says_of_a_newer_format_that_it_did_not_read_it(command: Command,
     assert f"written by a newer release (format version {VERSION + 1})" in done.out
 
 
-async def test_what_is_put_back_is_a_journal_that_the_next_process_takes(command: Command, data: Path) -> None:
+async def test_requeued_requests_are_a_journal_that_the_next_process_takes_over(command: Command, data: Path) -> None:
     name = inspected(command)["quarantine"][0]["name"]
     assert "requeued as journal 2" in shown(command("requeue", name))
     found = inspected(command)
@@ -176,7 +176,7 @@ async def test_what_is_put_back_is_a_journal_that_the_next_process_takes(command
     assert (batch.batch_id, taken) == (12, request(3))
 
 
-def test_what_cannot_be_done_is_one_sentence(command: Command, tmp_path: Path) -> None:
+def test_a_failure_is_one_sentence(command: Command, tmp_path: Path) -> None:
     def refused(code: int, *arguments: str, **options: Path) -> str:
         done = command(*arguments, **options)
         assert (done.code, done.out, done.err.count("\n")) == (code, "", 1)
@@ -213,7 +213,7 @@ class Vanishing(RealFiles):
         return super().open(path, write=write)
 
 
-async def test_what_a_running_gateway_removes_meanwhile_is_passed_over(data: Path) -> None:
+async def test_files_that_a_running_gateway_removes_are_skipped(data: Path) -> None:
     root, files = data / "journal", Vanishing()
     assert [facts.segments for facts in inspection.inspect(root, files)] == [[], []]
     assert list(inspection.verify(root, files)) == []

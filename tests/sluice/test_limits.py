@@ -27,7 +27,7 @@ SPAN = {
 }
 
 
-def test_a_quota_is_made_shown_and_set(database_url: str, tmp_path: Path) -> None:
+def test_a_quota_is_created_shown_and_set(database_url: str, tmp_path: Path) -> None:
     migrate(database_url)
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
     made = sluice("init", "--org", "acme", "--quota", "1000", **settings)
@@ -71,7 +71,7 @@ def told(url: str) -> list[tuple[str, dict[str, Any]]]:
 def test_what_is_not_there_is_named(tmp_path: Path, migrated_file: Path) -> None:
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": f"sqlite:///{migrated_file}"}
     assert refusal(sluice("limits", "--org", "globex", **settings), 1) == "There is no organization globex."
-    assert refusal(sluice("limits", "--rate", "5", **settings), 2).startswith("--key and --rate belong together")
+    assert refusal(sluice("limits", "--rate", "5", **settings), 2).startswith("--key and --rate must be used together")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_is_not_there_is_named(tmp_path: Path, migrated_file: Path) -> None
         (("up", "--port", "http"), "argument --port: must be a whole number, 0 to 65535"),
     ],
 )
-def test_a_number_that_is_none_is_usage_and_2(
+def test_an_invalid_number_is_usage_and_2(
     arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -120,11 +120,11 @@ def export(up: Up, key: str, spans: int) -> tuple[int, Any, str | None]:
         *((odd, "later") for odd in (None, "", "0", "-1", "Fri, 31 Dec 1999 23:59:59 GMT", "9" * 5000)),
     ],
 )
-def test_when_to_come_back_is_said_in_a_unit_that_can_be_read(header: str | None, sentence: str) -> None:
+def test_the_retry_hint_has_a_readable_unit(header: str | None, sentence: str) -> None:
     assert retry_hint(header) == f"Try again {sentence}."
 
 
-def test_a_running_gateway_goes_by_what_is_set(start: Start) -> None:
+def test_a_running_gateway_applies_changed_limits(start: Start) -> None:
     wait_until(lambda: datetime.now(UTC).month == (datetime.now(UTC) + timedelta(seconds=40)).month)  # it has to last
     up = start(SLUICE_GATEWAY_QUOTA_SYNC_S="0.1")
     made = up.credentials()

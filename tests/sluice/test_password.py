@@ -87,7 +87,7 @@ def test_a_new_password_ends_sessions_and_on_demand_the_factor(
         (PASSWORD, "bob@example.org", 1, "no user with the e-mail address bob@example.org"),
     ],
 )
-def test_what_will_not_do_is_said_and_nothing_is_changed(
+def test_an_invalid_password_is_reported_and_nothing_is_changed(
     migrated_url: str, tmp_path: Path, given: str, email: str, code: int, said: str
 ) -> None:
     asyncio.run(ada(migrated_url))

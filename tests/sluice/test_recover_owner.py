@@ -46,7 +46,7 @@ async def kept(url: str) -> tuple[list[tuple[str, bytes]], list[tuple[str, str]]
 
 
 @pytest.mark.parametrize("disabled", [False, True])
-def test_the_first_owner_who_may_gets_a_fresh_token(migrated_url: str, tmp_path: Path, disabled: bool) -> None:
+def test_the_first_active_owner_gets_a_new_token(migrated_url: str, tmp_path: Path, disabled: bool) -> None:
     owner_id = asyncio.run(founded(migrated_url, disabled=disabled))
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": migrated_url}
     done = sluice("owner", "--org", "acme", **settings)
@@ -63,6 +63,6 @@ def test_the_first_owner_who_may_gets_a_fresh_token(migrated_url: str, tmp_path:
     assert asyncio.run(kept(migrated_url)) == (tokens, events), "and nothing was made"
 
 
-def test_an_organization_that_is_none_is_named(migrated_file: Path, tmp_path: Path) -> None:
+def test_an_unknown_organization_is_named(migrated_file: Path, tmp_path: Path) -> None:
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": f"sqlite:///{migrated_file}"}
     assert refusal(sluice("owner", "--org", "acme", **settings), 1) == "There is no organization acme."

@@ -23,7 +23,9 @@ def export(up: Up, key: str) -> tuple[int, str | None]:
         return error.code, error.headers["x-ratelimit-remaining"]
 
 
-def test_processes_share_their_rates_and_go_on_without_it(start: Start, own_redis: RedisServer, tmp_path: Path) -> None:
+def test_processes_share_their_rates_and_continue_without_redis(
+    start: Start, own_redis: RedisServer, tmp_path: Path
+) -> None:
     rate = {"SLUICE_OTLP_RATE": "1", "SLUICE_OTLP_BURST": "3600", "SLUICE_API_RATE": "1", "SLUICE_API_BURST": "100"}
     settings = {**rate, "SLUICE_REDIS_URL": own_redis.url, "SLUICE_REDIS_TIMEOUT_S": "5"}
     database = {"SLUICE_DATABASE_URL": f"sqlite:///{tmp_path / 'shared.db'}"}
@@ -59,14 +61,14 @@ def _seen(up: Up) -> dict[str, object]:
     return seen
 
 
-def test_doctor_tells_which_redis_it_is_and_that_it_is_of_use(redis_server: RedisServer, tmp_path: Path) -> None:
+def test_doctor_reports_the_redis_version_and_that_it_responds(redis_server: RedisServer, tmp_path: Path) -> None:
     settings = {"SLUICE_DATA": str(tmp_path), "SLUICE_REDIS_TIMEOUT_S": "5"}
     line = _line(sluice("doctor", SLUICE_REDIS_URL=redis_server.url, **settings).stdout)
     assert line["ok"]
     assert str(line["detail"]).startswith(f"redis://127.0.0.1:{redis_server.port}/0: version ")
 
 
-def test_doctor_says_what_is_wrong_with_it(redis_server: RedisServer, tmp_path: Path) -> None:
+def test_doctor_reports_what_is_wrong_with_it(redis_server: RedisServer, tmp_path: Path) -> None:
     url = redis_server.url_at(redis_server.port, "wr:o@ng")
     done = sluice("doctor", SLUICE_DATA=str(tmp_path), SLUICE_REDIS_URL=url)
     line = _line(done.stdout)
@@ -87,7 +89,7 @@ def test_config_knows_it_and_hides_its_password(redis_server: RedisServer) -> No
     assert not any(secret in done.stdout for secret in SECRETS)
 
 
-def test_a_url_that_will_not_do_is_one_sentence(tmp_path: Path) -> None:
+def test_an_invalid_url_is_one_sentence(tmp_path: Path) -> None:
     url = "redis://:hu#sh@host:6379"
     assert refusal(sluice("up", "--data", tmp_path / "data", "--port", "0", SLUICE_REDIS_URL=url), 2) == (
         "SLUICE_REDIS_URL must read redis://user:password@host:port/0, its password percent-encoded."

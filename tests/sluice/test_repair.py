@@ -36,7 +36,7 @@ def repaired(*arguments: Any, **settings: str) -> list[list[str]]:
     return [line.split()[1:] for line in done.stdout.splitlines() if re.search(f"  ({'|'.join(TABLES)})  ", line)]
 
 
-def test_what_a_batch_brought_is_made_again_on_the_embedded_engine(start: Start) -> None:
+def test_derived_rows_are_rebuilt_on_the_embedded_engine(start: Start) -> None:
     up = start()
     assert sluice("send", "--data", up.data).returncode == 0
     sentence = refusal(sluice("repair", "--data", up.data, "--from", days()[0], "--to", days()[2]), 1)
@@ -50,9 +50,7 @@ def test_what_a_batch_brought_is_made_again_on_the_embedded_engine(start: Start)
     assert [line[3:] for line in repaired("--data", up.data)] == [line[3:] for line in made]
 
 
-def test_days_that_are_none_and_tables_that_are_not_there_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_days_and_missing_tables_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("repair", "--data", str(tmp_path / "data"))
     first, _, last = days()
     assert main([*arguments, "--from", last, "--to", first]) == 2
@@ -95,7 +93,7 @@ sys.exit(code)
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["for_real", "dry_run"])
-def test_distributed_tables_are_refused_before_anything_is_made(tmp_path: Path, more: list[str]) -> None:
+def test_distributed_tables_are_rejected_before_any_change(tmp_path: Path, more: list[str]) -> None:
     first, _, last = days()
     done = subprocess.run(
         [sys.executable, "-c", DISTRIBUTED, str(tmp_path / "data"), "--from", first, "--to", last, *more],
@@ -113,7 +111,7 @@ def test_distributed_tables_are_refused_before_anything_is_made(tmp_path: Path, 
     )
 
 
-async def test_a_journal_with_half_a_batch_is_to_be_stored_first(tmp_path: Path) -> None:
+async def test_a_journal_with_a_partial_batch_must_be_stored_first(tmp_path: Path) -> None:
     left = Journal(
         tmp_path / "data" / "journal",
         JournalLimits(min_free_bytes=0),
@@ -129,7 +127,7 @@ async def test_a_journal_with_half_a_batch_is_to_be_stored_first(tmp_path: Path)
     assert "partially stored batches: start the gateway" in refusal(sluice(*arguments), 1)
 
 
-def test_it_works_on_a_server_whose_days_are_empty(engine: Engine, tmp_path: Path) -> None:
+def test_it_works_on_a_server_without_rows(engine: Engine, tmp_path: Path) -> None:
     settings = {"SLUICE_CLICKHOUSE_URL": f"{engine.url}/repaired", "SLUICE_DATA": str(tmp_path / "data")}
     assert sluice("migrate", **settings).returncode == 0
     first, _, last = days()

@@ -64,7 +64,7 @@ async def open_all(url: str, sealer: SecretBox) -> set[str]:
 
 
 @pytest.mark.both_stores
-def test_secrets_are_brought_to_a_new_key_and_the_old_one_goes(migrated_url: str, tmp_path: Path) -> None:
+def test_secrets_are_reencrypted_and_the_old_key_is_retired(migrated_url: str, tmp_path: Path) -> None:
     ring = tmp_path / "sealing.keys"
     old = KeyFile(ring).generate().current_key_id
     sealer = SecretBox(KeyFile(ring))
@@ -86,7 +86,7 @@ def test_secrets_are_brought_to_a_new_key_and_the_old_one_goes(migrated_url: str
 
 
 @pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)
-def test_a_ring_that_is_gone_is_told_of_and_not_made_anew(migrated_url: str, tmp_path: Path) -> None:
+def test_a_missing_key_ring_is_reported_and_not_created(migrated_url: str, tmp_path: Path) -> None:
     ring = KeyFile(tmp_path / "sealing.keys")
     old = ring.generate().current_key_id
     asyncio.run(fill(migrated_url, SecretBox(ring)))
@@ -101,7 +101,7 @@ def test_a_ring_that_is_gone_is_told_of_and_not_made_anew(migrated_url: str, tmp
 
 
 @pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)
-def test_a_secret_that_does_not_open_stops_the_rotation(migrated_url: str, tmp_path: Path) -> None:
+def test_a_secret_that_cannot_be_decrypted_stops_the_rotation(migrated_url: str, tmp_path: Path) -> None:
     ring = KeyFile(tmp_path / "sealing.keys")
     ring.generate()
     asyncio.run(fill(migrated_url, SecretBox(ring)))
@@ -114,7 +114,7 @@ def test_a_secret_that_does_not_open_stops_the_rotation(migrated_url: str, tmp_p
 
 
 @pytest.mark.parametrize("change", [_rotate, _retire])
-def test_the_ring_is_changed_by_one_at_a_time(
+def test_rotations_of_the_key_ring_are_serialized(
     migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Database, KeyFile], Any]
 ) -> None:
     """Whoever reads and replaces it has the store's turn to write: of two rotations neither loses the other's key."""

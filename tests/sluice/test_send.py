@@ -46,7 +46,7 @@ def answering(*replies: Reply) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_what_the_sdk_sends_again_and_is_taken_then_is_sent(status: int) -> None:
+def test_an_export_that_the_sdk_retries_successfully_counts_as_sent(status: int) -> None:
     with answering((status, {"Retry-After": "1"}, b""), TAKEN) as url:
         assert send(url, "key").spans == SPANS
 
@@ -66,7 +66,7 @@ def test_what_the_sdk_sends_again_and_is_taken_then_is_sent(status: int) -> None
     ],
     ids=["rate", "somebody else's", "key"],
 )
-def test_why_it_was_not_taken_is_said(reply: Reply, sentence: str) -> None:
+def test_the_rejection_reason_is_reported(reply: Reply, sentence: str) -> None:
     with answering(reply) as url, pytest.raises(StartupError) as caught:
         send(url, "key")
     assert str(caught.value).startswith(f"{url} did not accept the trace: {sentence}")

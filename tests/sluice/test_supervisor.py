@@ -43,9 +43,7 @@ def test_several_workers_need_a_server(tmp_path: Path) -> None:
     assert sentence.startswith("--workers above 1 needs a ClickHouse server")
 
 
-def test_workers_share_a_port_tell_the_metrics_of_all_and_end_together(
-    start: Start, tmp_path: Path, migrated: Path
-) -> None:
+def test_workers_share_a_port_aggregate_metrics_and_stop_together(start: Start, tmp_path: Path, migrated: Path) -> None:
     control = start("control", "--workers", "2")
     children = children_of(control.process.pid)
     assert len(children) == 2
@@ -66,13 +64,11 @@ def metrics(up: Up) -> str:
         return str(answer.read(), "utf-8")
 
 
-def test_a_worker_that_dies_ends_the_command_and_the_log_says_of_what(
-    start: Start, tmp_path: Path, migrated: Path
-) -> None:
+def test_an_exited_worker_stops_the_command_and_is_logged(start: Start, tmp_path: Path, migrated: Path) -> None:
     control = start("control", "--workers", "2")
     os.kill(children_of(control.process.pid)[1], signal.SIGKILL)
     assert control.process.wait(DEADLINE_S) == 1
-    assert errors(control) == ["worker 1 was killed by signal 9; ending the others"]
+    assert errors(control) == ["worker 1 was killed by signal 9; stopping the others"]
 
 
 def test_a_signal_to_all_processes_drains_them(start: Start, tmp_path: Path, migrated: Path) -> None:
@@ -84,13 +80,13 @@ def test_a_signal_to_all_processes_drains_them(start: Start, tmp_path: Path, mig
     assert control.log.read_text(encoding="utf-8").count('"stopped"') == 2
 
 
-def test_a_worker_that_cannot_start_is_told_by_its_exit_code(tmp_path: Path, migrated: Path) -> None:
+def test_a_worker_that_cannot_start_sets_the_exit_code(tmp_path: Path, migrated: Path) -> None:
     config = tmp_path / "sluice.toml"
     config.write_text("[control]\nmax_body_bytes = 1\n", encoding="utf-8")  # which only the workers look at
     command = ("control", "--workers", "2", "--config", config, "--data", tmp_path / "data", "--port", "0")
     done = sluice(*command)
     assert (done.returncode, done.stdout) == (2, "")  # it never said that it listens
-    assert re.search(r'"worker [01] ended with exit code 2; ending the others"', done.stderr), done.stderr
+    assert re.search(r'"worker [01] exited with code 2; stopping the others"', done.stderr), done.stderr
 
 
 def delayed(directory: Path, seconds: float) -> str:
@@ -105,7 +101,7 @@ def delayed(directory: Path, seconds: float) -> str:
     return f"{directory}:{ROOT}"
 
 
-def test_it_says_that_it_listens_when_every_worker_accepts(start: Start, tmp_path: Path, migrated: Path) -> None:
+def test_it_announces_its_address_when_every_worker_accepts(start: Start, tmp_path: Path, migrated: Path) -> None:
     health = free_port()
     control = start(
         *("control", "--workers", "2", "--health-port", str(health)), PYTHONPATH=delayed(tmp_path / "late", 1.5)
@@ -115,7 +111,7 @@ def test_it_says_that_it_listens_when_every_worker_accepts(start: Start, tmp_pat
     assert readiness(health)[0] == 200
 
 
-def test_one_that_is_still_starting_ends_at_once_when_it_is_told_to(tmp_path: Path, migrated: Path) -> None:
+def test_a_starting_worker_exits_at_once_on_a_signal(tmp_path: Path, migrated: Path) -> None:
     options = ("--data", tmp_path / "data", "--port", "0", "--workers", "2")
     environment = clean_environment(PYTHONPATH=delayed(tmp_path / "late", 600))
     with subprocess.Popen(command("control", *options), env=environment, stdout=subprocess.PIPE) as process:
@@ -142,9 +138,7 @@ def says_ready(port: int) -> bool:
     return readiness(port)[0] == 200
 
 
-def test_a_health_port_tells_of_this_command_alone_and_of_all_its_workers(
-    start: Start, tmp_path: Path, migrated: Path
-) -> None:
+def test_a_health_port_covers_all_workers_of_this_command_only(start: Start, tmp_path: Path, migrated: Path) -> None:
     first, second = free_port(), free_port()
     before = start("control", "--workers", "2", "--health-port", str(first))
     port = before.url.rpartition(":")[2]
@@ -293,9 +287,7 @@ def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path, mig
     assert list((tmp_path / "data").glob("listeners-*")) == []
 
 
-def test_who_takes_no_sockets_over_says_why_where_somebody_is_there(
-    start: Start, tmp_path: Path, migrated: Path
-) -> None:
+def test_a_failed_takeover_logs_the_reason(start: Start, tmp_path: Path, migrated: Path) -> None:
     before = start("control", "--workers", "2")
     port = int(before.url.rpartition(":")[2])
     said = {"event": "no listening sockets taken over; opened new ones"}

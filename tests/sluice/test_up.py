@@ -195,7 +195,7 @@ def test_control_refuses_another_schema(tmp_path: Path, change: str, sentence: s
     assert sentence in refusal(sluice("control", "--data", tmp_path / "data", "--port", "0"), 1)
 
 
-def test_up_refuses_a_newer_clickhouse_schema_and_says_so(start: Start, tmp_path: Path) -> None:
+def test_up_rejects_a_newer_clickhouse_schema(start: Start, tmp_path: Path) -> None:
     assert start().stop() == 0
     change = "INSERT INTO sluice_schema (version, name) VALUES (9999, 'later')"
     code = """

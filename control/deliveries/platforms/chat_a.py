@@ -39,14 +39,14 @@ _TRANSIENT_ERRORS: Final = frozenset(
 )
 _ERROR_DETAILS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "channel_not_found": "The platform knows no such channel, or the bot is not in it.",
-        "not_in_channel": "The bot is not in the channel.",
+        "channel_not_found": "The channel does not exist, or the bot is not a member of it.",
+        "not_in_channel": "The bot is not a member of the channel.",
         "is_archived": "The channel is archived.",
-        "invalid_auth": "The platform does not accept the token.",
-        "account_inactive": "The platform does not accept the token.",
-        "token_revoked": "The platform does not accept the token.",
-        "token_expired": "The platform does not accept the token.",
-        "missing_scope": "The token may not write there.",
+        "invalid_auth": "The platform rejected the token.",
+        "account_inactive": "The platform rejected the token.",
+        "token_revoked": "The platform rejected the token.",
+        "token_expired": "The platform rejected the token.",
+        "missing_scope": "The token lacks the scope to post messages.",
     }
 )
 
@@ -75,12 +75,14 @@ def interpret_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> Att
     try:
         response = msgspec.json.decode(reply.body, type=_BotResponse)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return AttemptOutcome(False, "The platform's answer cannot be understood.")
+        return AttemptOutcome(False, "The platform's response is not valid.")
     if response.ok:
         return outcome
     if response.error in _TRANSIENT_ERRORS:
-        return AttemptOutcome(False, "The platform cannot take it now.")
-    return AttemptOutcome(False, _ERROR_DETAILS.get(response.error, "The platform refuses it."), permanent=True)
+        return AttemptOutcome(False, "The platform is temporarily unavailable.")
+    return AttemptOutcome(
+        False, _ERROR_DETAILS.get(response.error, "The platform rejected the message."), permanent=True
+    )
 
 
 def card(message: Message) -> dict[str, Any]:

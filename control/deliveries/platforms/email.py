@@ -49,11 +49,11 @@ async def send(
     try:
         mail = to_bytes(compose(config, outgoing, server.sender))
     except ValueError:
-        return AttemptOutcome(False, "No mail can be made of the message.", permanent=True)
+        return AttemptOutcome(False, "The message cannot be encoded as e-mail.", permanent=True)
     try:
         refused = await _send(mail, recipients.pending, egress, server)
     except EgressError as failure:
-        return _service_fault(f"The mail server was not reached: {failure.detail}")
+        return _service_fault(f"The mail server is unreachable: {failure.detail}")
     except (aiosmtplib.SMTPException, OSError) as error:  # OSError includes TimeoutError
         return _failure_outcome(error)
     return recipients.with_results(refused).outcome()
@@ -87,9 +87,9 @@ def to_bytes(mail: EmailMessage) -> bytes:
     try:
         raw = mail.as_bytes()
     except MessageError as error:  # some versions of the standard library check headers themselves
-        raise ValueError("a header cannot be written") from error
+        raise ValueError("a header cannot be encoded") from error
     if sorted(message_from_bytes(raw).keys()) != _EXPECTED_HEADERS:
-        raise ValueError("there are headers that are not ours")
+        raise ValueError("the e-mail has unexpected headers")
     return raw
 
 
@@ -178,7 +178,7 @@ def _failure_outcome(error: Exception) -> AttemptOutcome:
     """Shows SMTP codes, but no text of the server."""
     if isinstance(error, aiosmtplib.SMTPResponseException) and error.code > 0:
         permanent = error.code >= MIN_PERMANENT_CODE
-        detail = f"The mail server {'refuses it' if permanent else 'cannot take it now'} (SMTP {error.code})."
+        detail = f"The mail server reported a {'permanent' if permanent else 'temporary'} error (SMTP {error.code})."
         if isinstance(error, aiosmtplib.SMTPDataError):
             return AttemptOutcome(False, detail, permanent=permanent)
         return _service_fault(detail)  # the connection, the password, the sender
@@ -188,9 +188,9 @@ def _failure_outcome(error: Exception) -> AttemptOutcome:
         aiosmtplib.SMTPException,
         aiosmtplib.SMTPNotSupported,
     ):  # no STARTTLS, or no AUTH method that we support
-        return _service_fault("The mail server does not offer what it takes to sign in.")
+        return _service_fault("The mail server lacks STARTTLS or a supported authentication method.")
     if isinstance(error, TimeoutError):
-        return _service_fault("The mail server did not answer in time.")
+        return _service_fault("The mail server did not respond in time.")
     return _service_fault("The connection to the mail server was lost.")
 
 

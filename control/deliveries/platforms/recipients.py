@@ -48,14 +48,14 @@ class Recipients:
         code = f" (SMTP {min(self.codes)})" if self.codes else ""
         some = f"Delivered to {len(self.delivered)} of {len(self.addresses)} recipients"
         if self.pending:
-            detail = f"{some}; the others are tried again{code}." if self.delivered else self._refusal_detail(code)
+            detail = f"{some}; the others are retried{code}." if self.delivered else self._refusal_detail(code)
             return AttemptOutcome(False, detail, recipient_progress=self._marks())
         if not self.delivered:
             return AttemptOutcome(False, self._refusal_detail(code), permanent=True, recipient_progress=self._marks())
         return AttemptOutcome(True, "Delivered." if not self.refused else f"{some}.", recipient_progress=self._marks())
 
     def _refusal_detail(self, code: str) -> str:
-        return f"The mail server refuses every recipient{code}."
+        return f"The mail server rejected every recipient{code}."
 
     def _marks(self) -> str:
         signs = {one: "+" if one in self.delivered else "-" for one in self.delivered | self.refused}

@@ -11,7 +11,7 @@ circles = st.lists(st.frozensets(st.integers(0, 7).map(str), min_size=1, max_siz
 
 
 @given(circles)
-def test_it_is_the_most_of_which_no_two_meet(found: list[frozenset[str]]) -> None:
+def test_it_is_the_maximum_number_of_disjoint_groups(found: list[frozenset[str]]) -> None:
     every = set(found)
     most = next(
         number
@@ -23,11 +23,11 @@ def test_it_is_the_most_of_which_no_two_meet(found: list[frozenset[str]]) -> Non
 
 
 @given(circles, circles)
-def test_a_further_vote_never_takes_one_away(found: list[frozenset[str]], more: list[frozenset[str]]) -> None:
+def test_a_further_vote_never_lowers_the_count(found: list[frozenset[str]], more: list[frozenset[str]]) -> None:
     assert max_disjoint(found) <= max_disjoint([*found, *more])
 
 
-def test_as_many_as_there_can_be_are_counted() -> None:
+def test_the_largest_possible_number_of_groups_is_counted() -> None:
     """Everybody of a large organization, and a policy's full list of machines that overlap in a ring: trying every
     combination of these would not end.
     """

@@ -45,7 +45,7 @@ def expiring(office: Office) -> ExpiryTask:
     )
 
 
-async def test_a_message_says_what_is_asked_by_whom_how_risky_and_until_when(office: Office) -> None:
+async def test_a_message_has_action_requester_risk_and_expiry(office: Office) -> None:
     alice = await office.member()
     agent = await office.machine(alice)
     await office.policy(name="Two", riskClass="CRITICAL", minApprovers=2)
@@ -60,11 +60,11 @@ async def test_a_message_says_what_is_asked_by_whom_how_risky_and_until_when(off
         "text": "Version 1.4.2.",
         "facts": [
             {"name": "Risk", "value": "CRITICAL"},
-            {"name": "Asked by", "value": "Bot"},
+            {"name": "Requested by", "value": "Bot"},
             {"name": "Project", "value": "web"},
             {"name": "Approvals needed", "value": "2"},
-            {"name": "Why", "value": 'The policy "Two" of the organization asks for 2 approvals.'},
-            {"name": "Until", "value": asked["expiresAt"][:16].replace("T", " ") + " UTC"},
+            {"name": "Reason", "value": 'The organization policy "Two" requires 2 approvals.'},
+            {"name": "Expires", "value": asked["expiresAt"][:16].replace("T", " ") + " UTC"},
         ],
         "severity": "critical",
         "resolved": False,
@@ -75,7 +75,7 @@ async def test_a_message_says_what_is_asked_by_whom_how_risky_and_until_when(off
     }
 
 
-async def test_where_there_is_no_page_a_message_says_how_to_approve_and_links_to_nothing(
+async def test_without_a_page_a_message_has_the_approve_command_and_no_link(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What this service shows at its own address is for programs: a browser is answered 401."""
@@ -96,7 +96,7 @@ async def test_where_there_is_no_page_a_message_says_how_to_approve_and_links_to
 
 
 @pytest.mark.both_stores
-async def test_what_is_not_told_yet_is_not_told_after_the_end(office: Office) -> None:
+async def test_unsent_announcements_are_not_sent_after_the_outcome(office: Office) -> None:
     """A pager that was away would open an incident that nobody closes."""
     bob = await office.member()
     await new_channel(office.checks.database, office.acme)
@@ -114,7 +114,7 @@ async def test_what_is_not_told_yet_is_not_told_after_the_end(office: Office) ->
     assert [row.until is None for row in rows] == [False, True]
 
 
-async def test_who_was_told_of_a_request_is_told_how_it_ended(office: Office) -> None:
+async def test_notified_channels_are_notified_of_the_outcome(office: Office) -> None:
     bob = await office.member()
     channel = await new_channel(office.checks.database, office.acme)
     quiet = await office.ask(targetId="quiet")
@@ -133,7 +133,7 @@ async def test_who_was_told_of_a_request_is_told_how_it_ended(office: Office) ->
     assert len(await messages(office)) == before, "nobody was told of this one"
 
 
-async def test_a_vote_that_decides_nothing_tells_nobody(office: Office) -> None:
+async def test_a_vote_that_decides_nothing_sends_no_notification(office: Office) -> None:
     await office.policy(minApprovers=2)
     await new_channel(office.checks.database, office.acme)
     asked = await office.ask(notify=True)
@@ -141,7 +141,7 @@ async def test_a_vote_that_decides_nothing_tells_nobody(office: Office) -> None:
     assert len(await messages(office)) == 1
 
 
-async def test_what_expires_is_noted_once_and_told(office: Office) -> None:
+async def test_an_expiry_is_recorded_once_and_notified(office: Office) -> None:
     channel = await new_channel(office.checks.database, office.acme)
     soon = await office.ask(targetId="soon", ttlMinutes=1, channelIds=[channel])
     decided = await office.ask(targetId="decided", ttlMinutes=1, channelIds=[channel])
@@ -168,7 +168,7 @@ async def test_what_expires_is_noted_once_and_told(office: Office) -> None:
 
 
 @pytest.mark.both_stores
-async def test_what_is_noted_as_expired_is_so_by_every_clock(office: Office) -> None:
+async def test_a_recorded_expiry_holds_for_every_clock(office: Office) -> None:
     """Of another process, whose clock is behind, too."""
     asked, bob = await office.ask(ttlMinutes=1), await office.member()
     office.clock.seconds += 60
@@ -187,7 +187,7 @@ async def noted(office: Office) -> list[str]:
     return [one["objectId"] for one in await office.audit() if one["action"] == "approval_request.expire"]
 
 
-async def test_many_that_expire_are_noted_page_by_page(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_expired_requests_are_recorded_page_by_page(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "PAGE_SIZE", 3)
     made = [(await office.ask(targetId=str(number), ttlMinutes=1))["id"] for number in range(7)]
     office.clock.seconds += 60
@@ -201,7 +201,9 @@ async def test_many_that_expire_are_noted_page_by_page(office: Office, monkeypat
 
 
 @pytest.mark.both_stores
-async def test_one_that_cannot_be_noted_keeps_no_other_from_it(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_cannot_be_recorded_does_not_block_others(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A page full of them does not either; each is said once, and noted when it can be."""
     monkeypatch.setattr(expiry, "PAGE_SIZE", 2)
     made = [(await office.ask(targetId=str(number), ttlMinutes=1))["id"] for number in range(5)]
@@ -226,9 +228,7 @@ async def set_roles(office: Office, ids: list[str], roles: list[str]) -> None:
         await connection.execute(approval_requests.update().where(of_these).values(approver_roles=roles))
 
 
-async def test_others_have_their_turn_between_two_that_are_noted(
-    office: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_other_writers_run_between_two_recorded_expiries(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         await office.ask(targetId=str(number), ttlMinutes=1)
     office.clock.seconds += 60
@@ -245,7 +245,7 @@ async def test_others_have_their_turn_between_two_that_are_noted(
     assert len(turns) == 3
 
 
-async def test_expiry_outlives_a_store_that_is_away(office: Office) -> None:
+async def test_expiry_survives_a_database_outage(office: Office) -> None:
     await office.ask(ttlMinutes=1)
     office.clock.seconds += 60
     away = Database("sqlite:////nowhere/at/all.db", max_wait_s=0.1)
@@ -272,7 +272,7 @@ async def test_names_of_people(office: Office) -> None:
         assert await principal_names(connection, [alice.id, "prn_none"]) == {alice.id: "Member"}
 
 
-async def test_one_message_goes_to_so_many_channels(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_channels_of_one_message_are_limited(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is asked and how it ends is written in one turn each, which others wait for."""
     monkeypatch.setattr(outbox, "MAX_CHANNELS", 2)
     channels = [await new_channel(office.checks.database, office.acme) for _ in range(4)]
@@ -285,7 +285,7 @@ async def test_one_message_goes_to_so_many_channels(office: Office, monkeypatch:
     assert sorted(told for told, _ in await messages(office)) == sorted(channels[:2] * 2)
 
 
-async def test_asking_again_tells_those_that_were_not_told(office: Office) -> None:
+async def test_submitting_again_notifies_the_channels_not_notified_yet(office: Office) -> None:
     database = office.checks.database
     first, second = [await new_channel(database, office.acme) for _ in range(2)]
     disabled = await new_channel(database, office.acme, enabled=False)
@@ -311,7 +311,7 @@ async def test_asking_again_tells_those_that_were_not_told(office: Office) -> No
 
 
 @pytest.mark.both_stores
-async def test_a_request_is_told_to_so_many_channels_however_often_it_is_asked(
+async def test_the_channel_limit_of_a_request_spans_repeated_submissions(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "MAX_CHANNELS", 2)

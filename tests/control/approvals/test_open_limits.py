@@ -24,7 +24,7 @@ from tests.control.plans import Plans
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
-async def test_questions_lists_and_expiry_look_at_what_is_wanted_alone(sqlite: Database) -> None:
+async def test_queries_lists_and_expiry_use_their_indexes(sqlite: Database) -> None:
     acme = await new_tenant(sqlite, "acme")
     org = acme.organization
     caller = AuthorizationContext(acme.owner_id, "tok", org.id, org.slug, Role.OWNER, ROLE_SCOPES[Role.OWNER])  # an id
@@ -50,9 +50,15 @@ async def test_questions_lists_and_expiry_look_at_what_is_wanted_alone(sqlite: D
 
 
 @pytest.mark.parametrize(
-    ("of", "name"), [("a user and all that he owns", "MAX_OPEN_PER_USER"), ("an organization", "MAX_OPEN_PER_ORG")]
+    ("of", "name"),
+    [
+        ("user, with the agents and services that the user owns", "MAX_OPEN_PER_USER"),
+        ("organization", "MAX_OPEN_PER_ORG"),
+    ],
 )
-async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch, of: str, name: str) -> None:
+async def test_the_number_of_open_requests_is_limited(
+    office: Office, monkeypatch: pytest.MonkeyPatch, of: str, name: str
+) -> None:
     monkeypatch.setattr(open_limits, name, 3)
     alice, bob = await office.member(), await office.member()
     first = await office.ask(alice, targetId="0", ttlMinutes=2)
@@ -61,7 +67,7 @@ async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch,
     status, refusal, headers = await office.call("POST", REQUESTS, ASKED | {"targetId": "3"}, alice.token)
     assert (status, refusal["error"]["code"], refusal["error"]["message"]) == (
         *(429, "quota_exceeded"),
-        f"At most 3 requests of {of} wait at once. Decide or withdraw some.",
+        f"The limit of 3 open requests per {of} is reached. Decide or withdraw some.",
     )
     assert 60 < int(headers["Retry-After"]) <= 121
     assert (headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == ("3", "0")
@@ -78,7 +84,7 @@ async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch,
     await office.ask(alice, targetId="4")
 
 
-async def test_what_agents_ask_for_counts_as_their_users(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_of_agents_count_for_their_user(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """He may make as many as it takes, and so may they; a retired one still counts."""
     monkeypatch.setattr(open_limits, "MAX_OPEN_PER_USER", 3)
     alice, bob = await office.member(), await office.member()
@@ -94,7 +100,7 @@ async def test_what_agents_ask_for_counts_as_their_users(office: Office, monkeyp
     await office.ask(await office.machine(bob), targetId="3")
 
 
-async def test_agents_ask_as_often_as_their_user_may(migrated_url: str, tmp_path: Path) -> None:
+async def test_agents_share_the_open_request_limit_of_their_user(migrated_url: str, tmp_path: Path) -> None:
     async with serving(migrated_url, tmp_path, ControlSettings(), approval_rate=1, approval_burst=3) as control:
         database, acme = control.checks.database, control.acme
         alice, bob = await new_member(database, acme), await new_member(database, acme)

@@ -40,7 +40,7 @@ async def stored(office: Office, asked: dict[str, Any]) -> RequestRecord:
         return await repository.get(connection, office.acme.organization.id, asked["id"])
 
 
-async def test_the_same_question_through_others_is_another_one(office: Office) -> None:
+async def test_the_same_submission_through_other_principals_is_a_new_request(office: Office) -> None:
     alice = await office.member()
     agent, further = await office.machine(alice), await office.machine(alice)
     caller, now = reach(office, agent, alice), office.now()
@@ -55,18 +55,18 @@ async def test_the_same_question_through_others_is_another_one(office: Office) -
         assert await repository.find_open(connection, caller.org_id, through, asked, now) is None
 
 
-async def test_who_acts_for_one_who_asks_withdraws_nothing(office: Office) -> None:
+async def test_a_principal_acting_for_the_requester_cannot_withdraw(office: Office) -> None:
     alice = await office.member()
     agent = await office.machine(alice)
     asked = await office.ask(alice)
     ballot = VoteRequest(reach(office, agent, alice), asked["id"], "No.", "r", office.now())
     async with office.checks.database.write() as connection:
-        with pytest.raises(Forbidden, match="only where the policy lists them"):
+        with pytest.raises(Forbidden, match="only if the policy lists it"):
             await voting.reject(connection, ballot)
     assert (await stored(office, asked)).status is Status.PENDING
 
 
-async def test_nothing_decides_what_is_decided_or_over(office: Office) -> None:
+async def test_closed_requests_accept_no_votes(office: Office) -> None:
     voter = await office.member()
     asked, late = await office.ask(), await office.ask(targetId="late", ttlMinutes=1)
     await office.vote("reject", asked, voter)

@@ -29,9 +29,7 @@ async def test_requests_of_others(office: Office, scope: Scope, read: int, ask: 
 
 
 @pytest.mark.parametrize("more", [None, WRITE, DECIDE])
-async def test_ones_own_is_withdrawn_with_the_scope_of_who_asks_or_of_who_decides(
-    office: Office, more: Scope | None
-) -> None:
+async def test_withdrawing_requires_the_scope_to_request_or_to_decide(office: Office, more: Scope | None) -> None:
     """With another token of the same member than the one that asked; to read is not enough."""
     asking = await office.member(Role.MEMBER, frozenset({WRITE}))
     asked = await office.ask(asking)

@@ -29,7 +29,7 @@ async def opened(receiver: Receiver, number: int) -> list[dict[str, Any]]:
     return [Webhook(SECRET).verify(one.body, one.headers) for one in await receiver.until(number, DEADLINE_S)]
 
 
-async def test_a_receiver_hears_that_somebody_is_asked_and_how_it_ended(control: Control, receiver: Receiver) -> None:
+async def test_a_receiver_is_notified_of_a_request_and_its_outcome(control: Control, receiver: Receiver) -> None:
     body = {"name": "desk", "kind": "webhook", "config": {"url": receiver.url(), "secret": SECRET}}
     status, channel, _ = await control.call("POST", CHANNELS, body)
     assert status == 201, channel
@@ -49,7 +49,7 @@ async def test_a_receiver_hears_that_somebody_is_asked_and_how_it_ended(control:
     assert [one["data"]["message"]["link"] for one in (asked, ended)] == [link, link]
 
 
-async def test_a_receiver_that_is_away_leaves_the_request_as_it_is(control: Control) -> None:
+async def test_an_unavailable_receiver_does_not_affect_the_request(control: Control) -> None:
     body = {"name": "desk", "kind": "webhook", "config": {"url": "http://127.0.0.1:9/", "secret": SECRET}}
     _, channel, _ = await control.call("POST", CHANNELS, body)
     status, answer, _ = await control.call("POST", REQUESTS, ASKED | {"channelIds": [channel["id"]]})
@@ -59,7 +59,7 @@ async def test_a_receiver_that_is_away_leaves_the_request_as_it_is(control: Cont
     assert "127.0.0.1" not in msgspec.json.encode(answer).decode()
 
 
-async def test_asking_has_a_limit_of_its_own(control: Control) -> None:
+async def test_submissions_have_their_own_rate_limit(control: Control) -> None:
     settings, refused = ChassisSettings(), 0
     for number in range(settings.approval_burst + 20):
         body = ASKED | {"action": "issue.resolve", "targetId": str(number)}
@@ -79,7 +79,7 @@ ODD = ("\x00", "\ud800", "\udcff", "\u202e", "%00", "'; DROP TABLE approval_requ
 
 
 @pytest.mark.parametrize("text", ODD, ids=ascii)
-async def test_odd_text_is_refused_or_comes_back_and_is_never_a_500(control: Control, text: str) -> None:
+async def test_odd_text_is_rejected_or_returned_and_is_never_a_500(control: Control, text: str) -> None:
     quoted = "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
     for method, path in (
         ("GET", f"{REQUESTS}/{quoted}"),
@@ -109,7 +109,7 @@ async def test_odd_text_is_refused_or_comes_back_and_is_never_a_500(control: Con
             assert text in (shown["targetType"], shown["targetId"], shown["summary"])
 
 
-async def test_an_agent_asks_on_behalf_of_whoever_gave_it_its_token(control: Control) -> None:
+async def test_an_agent_requests_on_behalf_of_the_creator_of_its_token(control: Control) -> None:
     """That is who answers for it: he is named, his approval is not enough, and in his name nobody approves his own."""
     principals = "/orgs/acme/principals"
     _, agent, _ = await control.call("POST", principals, {"kind": "agent", "name": "Bot", "role": "MEMBER"})
@@ -131,4 +131,4 @@ async def test_an_agent_asks_on_behalf_of_whoever_gave_it_its_token(control: Con
     _, answer, _ = await control.call("POST", REQUESTS, ASKED | {"action": "run.it"})
     path = f"{REQUESTS}/{answer['request']['id']}/approve"
     status, refusal, _ = await control.call("POST", path, {}, minted["token"])
-    assert (status, refusal["error"]["message"]) == (403, "Nobody approves a request of his own.")
+    assert (status, refusal["error"]["message"]) == (403, "You cannot approve your own request.")

@@ -16,7 +16,7 @@ KEYS = [
 ]
 
 
-async def test_what_no_rule_knows_is_asked_about(office: Office) -> None:
+async def test_unmatched_actions_require_approval(office: Office) -> None:
     status, answer, _ = await office.call("POST", REQUESTS, ASKED)
     assert status == 201
     asked = answer["request"]
@@ -25,7 +25,7 @@ async def test_what_no_rule_knows_is_asked_about(office: Office) -> None:
     assert answer == {
         "decision": "ASK",
         "riskClass": "HIGH",
-        "reason": "Since no other rule knows the action, the fallback asks for 1 approval.",
+        "reason": "No other rule matches the action: the fallback requires 1 approval.",
         "minApprovers": 1,
         "policySource": "fallback",
         "request": {
@@ -60,11 +60,11 @@ def shown(time: Any, **later: int) -> str:
     return format_time(time + timedelta(**later))
 
 
-async def test_allow_and_deny_are_answers_without_a_request(office: Office) -> None:
+async def test_allow_and_deny_create_no_request(office: Office) -> None:
     await office.policy(name="Freeze", actionPattern="deploy.*", effect="DENY", riskClass="CRITICAL")
     for action, decision, risk, source, reason in (
-        ("issue.resolve", "ALLOW", "LOW", "builtin", "The built-in rule for issue.resolve allows it."),
-        ("deploy.x", "DENY", "CRITICAL", "org_policy", 'The policy "Freeze" of the organization denies it.'),
+        ("issue.resolve", "ALLOW", "LOW", "builtin", "The built-in rule for issue.resolve allows the action."),
+        ("deploy.x", "DENY", "CRITICAL", "org_policy", 'The organization policy "Freeze" denies the action.'),
     ):
         status, answer, _ = await office.call("POST", REQUESTS, ASKED | {"action": action, "notify": True})
         assert (status, answer) == (
@@ -83,7 +83,7 @@ async def test_allow_and_deny_are_answers_without_a_request(office: Office) -> N
     assert office.attempts.seen == []
 
 
-async def test_the_same_question_finds_the_request_that_waits(office: Office) -> None:
+async def test_the_same_submission_finds_the_open_request(office: Office) -> None:
     body = ASKED | {"projectTag": "web", "summary": "first"}
     status, first, _ = await office.call("POST", REQUESTS, body)
     assert status == 201
@@ -100,7 +100,7 @@ async def test_the_same_question_finds_the_request_that_waits(office: Office) ->
     assert (status, answer["request"]["requesterPrincipalId"]) == (201, colleague.id)
 
 
-async def test_a_request_that_is_over_is_asked_anew(office: Office) -> None:
+async def test_a_closed_request_can_be_submitted_again(office: Office) -> None:
     colleague = await office.member()
     first = await office.ask(ttlMinutes=1)
     office.clock.seconds += 60
@@ -126,7 +126,7 @@ async def test_the_policy_says_how_many_how_risky_and_how_long(office: Office) -
     assert asked["expiresAt"] == shown(office.clock.now(), days=30)
 
 
-async def test_policies_of_the_project_count_for_its_tag_alone(office: Office) -> None:
+async def test_project_policies_apply_to_their_project_tag_only(office: Office) -> None:
     await office.policy(projectSlug="web", actionPattern="deploy.**", effect="ALLOW", riskClass="LOW")
     _, within, _ = await office.call("POST", REQUESTS, ASKED | {"projectTag": "web"})
     _, without, _ = await office.call("POST", REQUESTS, ASKED)
@@ -137,7 +137,7 @@ async def test_policies_of_the_project_count_for_its_tag_alone(office: Office) -
 
 
 @pytest.mark.both_stores
-async def test_lists_hold_what_was_asked_for_newest_first(office: Office) -> None:
+async def test_lists_are_filtered_and_newest_first(office: Office) -> None:
     colleague = await office.member()
     asked = [await office.ask(targetId=str(number), ttlMinutes=60 if number % 4 else 1) for number in range(8)]
     await office.vote("approve", asked[1], colleague)
@@ -263,7 +263,7 @@ async def test_every_bound_from_outside(office: Office, body: dict[str, Any], is
 
 
 @pytest.mark.parametrize("name", ["action", "targetType", "targetId"])
-async def test_what_is_required(office: Office, name: str) -> None:
+async def test_required_fields(office: Office, name: str) -> None:
     body = {key: value for key, value in ASKED.items() if key != name}
     status, answer, _ = await office.call("POST", REQUESTS, body)
     assert (status, answer["error"]["details"]) == (
@@ -272,7 +272,7 @@ async def test_what_is_required(office: Office, name: str) -> None:
     )
 
 
-async def test_channels_are_told_as_the_body_says(office: Office) -> None:
+async def test_notify_and_channel_ids_select_the_channels(office: Office) -> None:
     database, acme = office.checks.database, office.acme
     of_org = await new_channel(database, acme)
     of_project = await new_channel(database, acme, acme.project.id)
@@ -309,7 +309,7 @@ async def test_channels_are_told_as_the_body_says(office: Office) -> None:
         assert (status, answer["deliveries"]) == (201, expected), body
 
 
-async def test_who_may_ask_and_look(office: Office) -> None:
+async def test_scopes_to_request_and_read(office: Office) -> None:
     asked = await office.ask()
     for role, read, write in (
         (Role.VIEWER, 200, 403),

@@ -24,7 +24,7 @@ def standing(answer: Any) -> tuple[str, int, int, bool, bool]:
     )
 
 
-async def test_one_approval_decides_where_one_is_asked_for(office: Office) -> None:
+async def test_one_approval_decides_when_one_is_required(office: Office) -> None:
     asked, approver = await office.ask(), await office.member()
     office.clock.seconds += 5
     status, answer = await office.vote("approve", asked, approver, reason="  Read the diff. ")
@@ -47,7 +47,7 @@ async def test_one_approval_decides_where_one_is_asked_for(office: Office) -> No
 
 
 @pytest.mark.parametrize("body", [b"null", b"{}", b' {"reason": "x"} '])
-async def test_an_approval_says_nothing_or_why(office: Office, body: bytes) -> None:
+async def test_the_reason_of_an_approval_is_optional(office: Office, body: bytes) -> None:
     asked, approver = await office.ask(), await office.member()
     path, headers = f"{REQUESTS}/{asked['id']}/approve", {"Content-Type": "application/json"}
     status, answer, _ = await office.call("POST", path, token=approver.token, data=body, headers=headers)
@@ -104,7 +104,7 @@ async def test_a_body_is_required(office: Office, verb: str, raw: bytes) -> None
     assert (status, answer["error"]["code"]) == (400, "bad_request")
 
 
-async def test_a_reason_of_which_nothing_is_seen_is_none(office: Office) -> None:
+async def test_a_reason_without_visible_text_counts_as_none(office: Office) -> None:
     asked, voter = await office.ask(), await office.member()
     for text in ("\u200b", "\u3164 \u2060", "\U000e0041"):
         status, answer = await office.vote("reject", asked, voter, reason=text)
@@ -113,7 +113,7 @@ async def test_a_reason_of_which_nothing_is_seen_is_none(office: Office) -> None
     assert answer["request"]["reason"] is None
 
 
-async def test_as_many_as_the_policy_asks_for(office: Office) -> None:
+async def test_the_policy_sets_the_number_of_approvals(office: Office) -> None:
     await office.policy(minApprovers=3)
     asked = await office.ask()
     voters = [await office.member() for _ in range(4)]
@@ -126,13 +126,13 @@ async def test_as_many_as_the_policy_asks_for(office: Office) -> None:
     assert (await office.vote("approve", asked, voters[3]))[0] == 409
 
 
-async def test_nobody_approves_a_request_of_his_own(office: Office) -> None:
+async def test_requesters_cannot_approve_their_own_requests(office: Office) -> None:
     member = await office.member()
     asked = await office.ask(member)
     status, answer = await office.vote("approve", asked, member)
     assert (status, answer["error"]["code"], answer["error"]["message"]) == (
         *(403, "forbidden"),
-        "Nobody approves a request of his own.",
+        "You cannot approve your own request.",
     )
     assert "details" not in answer["error"]
     events = await office.audit(objectId=asked["id"])
@@ -187,12 +187,12 @@ async def test_machines_decide_only_where_they_are_listed_and_not_among_themselv
             status, answer = await office.vote(verb, asked, stranger)
             assert (status, answer["error"]["message"]) == (
                 *(403,),
-                "Agents and services decide only where the policy lists them.",
+                "An agent or service can decide only if the policy lists it in machineApproverIds.",
             )
     status, answer = await office.vote("approve", asked, sibling)
     assert (status, answer["error"]["message"]) == (
         *(403,),
-        "An agent or service does not approve what those ask for to whom it belongs.",
+        "An agent or service cannot approve a request of its owner or of another principal with the same owner.",
     )
     status, answer = await office.vote("approve", asked, service)
     assert (status, standing(answer)) == (200, ("APPROVED", 1, 0, True, False))
@@ -200,7 +200,7 @@ async def test_machines_decide_only_where_they_are_listed_and_not_among_themselv
     assert (await office.vote("reject", asked, sibling))[0] == 200
 
 
-async def test_nobody_is_two_people_by_what_he_owns(office: Office) -> None:
+async def test_a_user_and_the_machines_they_own_are_one_approver(office: Office) -> None:
     alice, bob = await office.member(), await office.member()
     first, second = await office.machine(bob), await office.machine(bob, PrincipalKind.SERVICE)
     others = await office.machine(await office.member())
@@ -215,7 +215,7 @@ async def test_nobody_is_two_people_by_what_he_owns(office: Office) -> None:
 
 
 @pytest.mark.both_stores
-async def test_an_agent_that_comes_to_those_who_ask_counts_no_more(office: Office) -> None:
+async def test_an_agent_handed_to_the_requester_no_longer_counts(office: Office) -> None:
     """It may have approved before it was handed over."""
     alice, bob, carol = [await office.member() for _ in range(3)]
     machine = await office.machine(bob)
@@ -228,7 +228,7 @@ async def test_an_agent_that_comes_to_those_who_ask_counts_no_more(office: Offic
     assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, False))
 
 
-async def test_a_vote_that_counts_no_more_is_cast_anew(office: Office) -> None:
+async def test_a_vote_that_no_longer_counts_is_cast_again(office: Office) -> None:
     """A machine approved while it belonged to somebody to whom then what asks was handed."""
     alice, bob, carol, dave = [await office.member() for _ in range(4)]
     asking, machine = await office.machine(alice), await office.machine(bob)
@@ -253,7 +253,7 @@ async def test_roles_that_decide_are_the_policys(office: Office) -> None:
     asked = await office.ask(requester)
     for verb in ("approve", "reject"):
         status, answer = await office.vote(verb, asked, member)
-        assert (status, answer["error"]["message"]) == (403, "This request is decided by ADMIN or OWNER.")
+        assert (status, answer["error"]["message"]) == (403, "Deciding this request requires the role ADMIN or OWNER.")
     assert (await office.vote("approve", asked, admin))[0] == 200
 
 
@@ -273,7 +273,7 @@ async def test_one_rejection_is_final(office: Office) -> None:
         status, refusal = await office.vote(verb, asked, voter)
         assert (status, refusal["error"]["code"], refusal["error"]["message"]) == (
             *(409, "conflict"),
-            "The request is REJECTED already.",
+            "The request is already REJECTED.",
         )
 
 
@@ -306,7 +306,7 @@ async def test_the_requester_withdraws(office: Office) -> None:
         assert (await office.vote("reject", asked, withdrawing))[0] == 200
 
 
-async def test_time_decides_what_nobody_did(office: Office) -> None:
+async def test_undecided_requests_expire(office: Office) -> None:
     asked, voter = await office.ask(ttlMinutes=1), await office.member()
     office.clock.seconds += 59.999
     assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1]["status"] == "PENDING"
@@ -315,10 +315,10 @@ async def test_time_decides_what_nobody_did(office: Office) -> None:
     assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == expired
     for verb in ("approve", "reject"):
         status, answer = await office.vote(verb, asked, voter)
-        assert (status, answer["error"]["message"]) == (409, "The request is EXPIRED already.")
+        assert (status, answer["error"]["message"]) == (409, "The request is already EXPIRED.")
 
 
-async def test_a_vote_counts_from_when_it_is_its_turn(office: Office) -> None:
+async def test_the_time_of_a_vote_is_read_after_the_wait_for_its_transaction(office: Office) -> None:
     asked, voter = await office.ask(ttlMinutes=1), await office.member()
     assert (await office.call("GET", REQUESTS, token=voter.token))[0] == 200
     async with office.checks.database.write():
@@ -326,7 +326,7 @@ async def test_a_vote_counts_from_when_it_is_its_turn(office: Office) -> None:
         await asyncio.sleep(0.2)  # whether it has come to wait by then makes no difference to what must be
         office.clock.seconds += 60
     status, answer = await late
-    assert (status, answer["error"]["message"]) == (409, "The request is EXPIRED already.")
+    assert (status, answer["error"]["message"]) == (409, "The request is already EXPIRED.")
 
 
 async def test_what_is_stated_before_what_is_owned(office: Office) -> None:
@@ -356,7 +356,7 @@ async def test_votes_of_those_who_left_do_not_count(office: Office) -> None:
     assert (status, standing(answer)) == (200, ("APPROVED", 2, 0, True, False)), "his vote is there, and now enough"
 
 
-async def test_what_somebody_asked_who_is_gone_is_not_approved(office: Office) -> None:
+async def test_requests_of_a_departed_requester_cannot_be_approved(office: Office) -> None:
     """Nor while the owner of an agent is: nobody could act on it."""
     voter, org_id = await office.member(), office.acme.organization.id
     requests: list[dict[str, Any]] = []
@@ -419,7 +419,7 @@ async def test_a_scope_that_is_lost_elsewhere_withdraws_nothing(office: Office) 
 
 
 @pytest.mark.both_stores
-async def test_a_policy_that_changes_changes_nothing_about_what_was_asked(office: Office) -> None:
+async def test_a_changed_policy_does_not_affect_existing_requests(office: Office) -> None:
     policy = await office.policy(minApprovers=2)
     path = f"/orgs/acme/approval-policies/{policy['id']}"
     asked, voters = await office.ask(), [await office.member() for _ in range(2)]
@@ -449,7 +449,7 @@ async def test_sixty_voters_at_once_make_one_transition(office: Office) -> None:
     assert actions.count("approval_request.vote") == 5
 
 
-async def test_approvals_and_rejections_at_once_make_one_transition(office: Office) -> None:
+async def test_concurrent_approvals_and_rejections_make_one_transition(office: Office) -> None:
     await office.policy(minApprovers=3)
     for number in range(3):
         asked = await office.ask(targetId=str(number))

@@ -66,7 +66,7 @@ async def test_a_channel_of_every_kind_is_created_and_listed_without_its_config(
     assert {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"} <= set(map(str.lower, headers))
 
 
-async def test_what_is_optional_may_be_given(control: Control) -> None:
+async def test_optional_fields_are_accepted(control: Control) -> None:
     made = await create(control, enabled=False, scope="org")
     assert (made["enabled"], made["projectId"]) == (False, None)
     made = await create(control, enabled=True, scope="project")
@@ -198,7 +198,7 @@ LONG = "https://example.org/"
          [("workflowUrl", "missing"), ("webhookUrl", "unknown_field")]),
     ],
 )  # fmt: skip
-async def test_configs_are_held_to_their_kind(
+async def test_configs_are_validated_by_kind(
     control: Control, kind: str, config: dict[str, object], issues: list[tuple[str, str]] | None
 ) -> None:
     body = {"name": "x", "kind": kind, "config": config}
@@ -293,7 +293,7 @@ async def test_every_offending_field_of_a_change_is_named(
     assert await issues_of(control, change, f"{CHANNELS}/{made['id']}", "PATCH") == issues
 
 
-async def test_a_deleted_channel_is_gone(control: Control) -> None:
+async def test_a_deleted_channel_is_not_found(control: Control) -> None:
     made = await create(control)
     path = f"{CHANNELS}/{made['id']}"
     status, body, _ = await control.call("DELETE", path)
@@ -304,7 +304,7 @@ async def test_a_deleted_channel_is_gone(control: Control) -> None:
 
 
 @pytest.mark.parametrize("bad", ["x", MISSING, "chn_" + "0" * 25, "chn_" + "0" * 27, "%00", "chn_" + "A" * 26])
-async def test_ids_that_are_none_are_404(control: Control, bad: str) -> None:
+async def test_malformed_ids_are_404(control: Control, bad: str) -> None:
     answers = []
     for method, path in (("PATCH", bad), ("DELETE", bad), ("POST", f"{bad}/test")):
         status, body, _ = await control.call(method, f"{CHANNELS}/{path}", {} if method == "PATCH" else None)
@@ -351,7 +351,7 @@ async def test_scopes_of_the_token_count(control: Control) -> None:
         assert (status, answer["error"]["code"]) == (403, "forbidden")
 
 
-async def test_channels_of_the_organization_are_for_administrators(control: Control) -> None:
+async def test_organization_channels_require_an_administrator(control: Control) -> None:
     shared = await create(control, scope="org")
     _, member = await new_member_token(control.checks.database, control.acme, Role.MEMBER)
     _, admin = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
@@ -379,7 +379,7 @@ async def test_no_token_is_401_on_every_path(control: Control) -> None:
             assert answer.status == 401
 
 
-async def test_bodies_too_large_or_of_another_kind_are_refused(control: Control) -> None:
+async def test_too_large_and_non_json_bodies_are_rejected(control: Control) -> None:
     big = b'{"name":"' + b"x" * 20_000 + b'"}'
     json = {"Content-Type": "application/json"}
     assert (await control.call("POST", CHANNELS, headers=json, data=big))[0] == 413

@@ -55,7 +55,7 @@ async def until(control: Control, delivery_id: str, *states: str) -> dict[str, A
     return one
 
 
-async def test_what_is_queued_is_sent_by_the_process_and_shown(control: Control, receiver: Receiver) -> None:
+async def test_queued_deliveries_are_sent_by_the_process_and_shown(control: Control, receiver: Receiver) -> None:
     channel_id = await channel(control, receiver)
     (id_,) = await queue(control)
     waiting = await shown(control, id_)
@@ -83,7 +83,7 @@ async def test_what_is_queued_is_sent_by_the_process_and_shown(control: Control,
     assert (await control.call("GET", DELIVERIES))[1] == {"data": [done], "nextCursor": None, "hasMore": False}
 
 
-async def test_a_failed_delivery_says_why_and_when_again(control: Control, receiver: Receiver) -> None:
+async def test_a_failed_delivery_shows_its_failure_and_next_attempt(control: Control, receiver: Receiver) -> None:
     receiver.says(503, headers={"Retry-After": "77"})
     await channel(control, receiver)
     (id_,) = await queue(control)
@@ -116,7 +116,7 @@ async def test_redelivery_has_its_conflicts(control: Control, receiver: Receiver
     channel_id = await channel(control, receiver)
     (waiting,) = await queue(control)
     tested = (await control.call("POST", f"{CHANNELS}/{channel_id}/test"))[1]["deliveryId"]
-    for id_, why in ((waiting, "not ended"), (tested, "was a test")):
+    for id_, why in ((waiting, "not ended"), (tested, "Run another test")):
         status, body, _ = await control.call("POST", f"{DELIVERIES}/{id_}/redeliver")
         assert (status, body["error"]["code"]) == (409, "conflict")
         assert why in body["error"]["message"]
@@ -249,7 +249,7 @@ class TestPlatforms:
         assert (result["ok"], result["kind"], result["failure"]) == (True, kind, None)
         received, *closing = receiver.received
         assert received.path == path
-        assert b"Test of the channel On call" in re.sub(rb"\\\\", b"", received.body)
+        assert b"Test message for the channel On call" in re.sub(rb"\\\\", b"", received.body)
         assert [json.loads(one.body)["event_action"] for one in closing] == (["resolve"] if kind == "pager" else [])
 
 
@@ -258,7 +258,7 @@ def contents(directory: Path) -> list[bytes]:
 
 
 @pytest.mark.both_stores
-async def test_configs_are_nowhere_in_clear(
+async def test_configs_are_stored_nowhere_in_plain_text(
     control: Control, receiver: Receiver, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Not in tables or files of the database, answers, logs or metrics; a used one neither."""

@@ -29,7 +29,7 @@ async def told(control: Control, channel_id: str) -> str:
     return str(queued.delivery_id)
 
 
-async def test_a_channel_of_the_organization_is_tested_and_repeated_by_administrators(
+async def test_only_administrators_test_and_redeliver_organization_channels(
     control: Control, receiver: Receiver
 ) -> None:
     shared, own = await channel(control, receiver), await channel(control, receiver, "project")
@@ -52,9 +52,7 @@ async def test_a_channel_of_the_organization_is_tested_and_repeated_by_administr
     assert len(receiver.received) == before + 6
 
 
-async def test_who_is_no_administrator_any_more_changes_no_channel_of_the_organization(
-    control: Control, receiver: Receiver
-) -> None:
+async def test_a_former_administrator_cannot_change_organization_channels(control: Control, receiver: Receiver) -> None:
     path = f"{CHANNELS}/{await channel(control, receiver)}"
     holder, token = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
 
@@ -68,9 +66,7 @@ async def test_who_is_no_administrator_any_more_changes_no_channel_of_the_organi
         assert (await control.call(*change, token=token))[0] == 403
 
 
-async def test_a_channel_has_a_limit_whoever_tests_it_or_repeats_what_it_got(
-    control: Control, receiver: Receiver
-) -> None:
+async def test_tests_and_redeliveries_of_a_channel_share_a_rate_limit(control: Control, receiver: Receiver) -> None:
     tested, other = await channel(control, receiver), await channel(control, receiver)
     repeated = f"{DELIVERIES}/{await told(control, tested)}/redeliver"
     tokens = [(await new_member_token(control.checks.database, control.acme, Role.ADMIN))[1] for _ in range(2)]
@@ -89,7 +85,7 @@ async def test_a_channel_has_a_limit_whoever_tests_it_or_repeats_what_it_got(
     assert int(headers["x-ratelimit-remaining"]) > 0  # of the bucket of who asks
 
 
-async def test_what_tells_of_approvals_is_for_who_may_read_them(control: Control, receiver: Receiver) -> None:
+async def test_approval_messages_are_shown_only_with_the_read_scope(control: Control, receiver: Receiver) -> None:
     """A token for channels alone sees that something was told, and not what."""
     channel_id = await channel(control, receiver, "project")
     delivery_id = await told(control, channel_id)
@@ -103,10 +99,10 @@ async def test_what_tells_of_approvals_is_for_who_may_read_them(control: Control
         _, page, _ = await control.call("GET", DELIVERIES, token=token)
         shown = {one["id"]: (one["subject"], one["title"]) for one in page["data"]}
         assert shown[delivery_id] == expected
-        assert shown[tested["deliveryId"]] == (channel_id, "Test of the channel On call")
+        assert shown[tested["deliveryId"]] == (channel_id, "Test message for the channel On call")
 
 
-async def test_what_tells_of_approvals_is_sent_again_by_who_may_read_them(control: Control, receiver: Receiver) -> None:
+async def test_approval_messages_are_redelivered_only_with_the_read_scope(control: Control, receiver: Receiver) -> None:
     """A token for channels alone leads the channel to a receiver of its own, and is sent nothing of before."""
     channel_id = await channel(control, receiver, "project")
     path = f"{DELIVERIES}/{await told(control, channel_id)}/redeliver"
@@ -130,5 +126,5 @@ async def test_an_empty_cursor_is_the_first_page(control: Control) -> None:
         assert (status, [one["id"] for one in page["data"]]) == (200, [made["id"]] if path == CHANNELS else [])
 
 
-def test_one_organization_does_not_take_all_tests_of_a_process() -> None:
+def test_one_organization_cannot_use_all_test_slots() -> None:
     assert MAX_CONCURRENT_TESTS < TEST_SLOTS

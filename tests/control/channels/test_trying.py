@@ -70,7 +70,7 @@ async def test_a_disabled_channel_can_be_tested(control: Control, receiver: Rece
         (404, {"Retry-After": "7"}, True, None),
     ],
 )
-async def test_statuses_are_for_good_or_pass(
+async def test_statuses_are_permanent_or_transient(
     control: Control, receiver: Receiver, status: int, headers: dict[str, str], permanent: bool, wait: int | None
 ) -> None:
     receiver.says(status, headers=headers, body=b"" if status == 304 else b"secret of the inner network")
@@ -88,7 +88,7 @@ async def test_redirects_are_not_followed(control: Control, receiver: Receiver) 
 
 
 @pytest.mark.parametrize("name", ["localhost", "localhost.", "nobody.invalid", "private.test"])
-async def test_a_name_that_leads_nowhere_or_inside_may_lead_elsewhere_later(
+async def test_unresolved_and_private_hosts_are_retried(
     control: Control, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both are told alike: a test is no way to learn which names there are inside."""
@@ -103,13 +103,13 @@ async def test_a_name_that_leads_nowhere_or_inside_may_lead_elsewhere_later(
     assert result["detail"] == "The name leads to no address that is allowed."
 
 
-async def test_a_refused_connection_may_pass(control: Control, unused_tcp_port: int) -> None:
+async def test_a_refused_connection_is_retried(control: Control, unused_tcp_port: int) -> None:
     result = await tried(control, await channel_to(control, f"http://127.0.0.1:{unused_tcp_port}/x"))
     assert result["failure"] == {"permanent": False, "retryAfterSeconds": None}
     assert result["detail"] == "No connection could be made."
 
 
-async def test_tests_have_a_limit_of_their_own(control: Control, receiver: Receiver) -> None:
+async def test_tests_have_their_own_rate_limit(control: Control, receiver: Receiver) -> None:
     channel_id = await channel_to(control, receiver.url())
     for _ in range(20):
         assert (await tried(control, channel_id))["ok"]
@@ -139,7 +139,7 @@ async def trickling(request: web.Request) -> web.StreamResponse:
 
 
 @pytest.mark.parametrize("answering", [endless, trickling])
-async def test_an_answer_without_end_is_read_so_far(
+async def test_an_endless_response_is_read_up_to_its_limit(
     control: Control, receiver: Receiver, answering: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("control.outbound.egress.BODY_S", 0.5)

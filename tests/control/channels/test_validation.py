@@ -17,8 +17,8 @@ INSIDE = EgressPolicy((ipaddress.ip_network("10.0.0.0/8"),), frozenset({443}))
 @pytest.mark.parametrize(
     ("policy", "url", "message"),
     [
-        (EgressPolicy(ports=frozenset({443})), "https://example.org:8443/", "Must have the port 443."),
-        (EgressPolicy(ports=frozenset({443, 8_443})), "https://example.org:22/", "Must have the port 443 or 8443."),
+        (EgressPolicy(ports=frozenset({443})), "https://example.org:8443/", "Must use port 443."),
+        (EgressPolicy(ports=frozenset({443, 8_443})), "https://example.org:22/", "Must use port 443 or 8443."),
         (EgressPolicy(ports=frozenset({443, 8_443})), "https://example.org:8443/", None),
         (INSIDE, "https://example.org:8443/", None),  # the name may lead there
         (INSIDE, "https://10.1.2.3:8443/", None),
@@ -26,7 +26,7 @@ INSIDE = EgressPolicy((ipaddress.ip_network("10.0.0.0/8"),), frozenset({443}))
         (INSIDE, "https://172.16.0.1/", "Must be a public address."),
     ],
 )
-def test_urls_that_nothing_can_be_sent_to_are_refused(policy: EgressPolicy, url: str, message: str | None) -> None:
+def test_urls_that_the_egress_policy_forbids_are_rejected(policy: EgressPolicy, url: str, message: str | None) -> None:
     issues = Issues()
     config = read_config(
         Kind.WEBHOOK, msgspec.json.encode({"url": url, "secret": SECRET}), ChannelRules(policy), issues

@@ -38,7 +38,7 @@ async def end_all(post: Post, outcome: AttemptOutcome) -> list[str]:
 
 
 @pytest.mark.both_stores
-async def test_channels_get_no_more_while_so_many_wait(post: Post) -> None:
+async def test_channels_get_too_many_at_the_delivery_limit(post: Post) -> None:
     made = await three_channels(post)
     await post.queue()
     await post.channel("http://127.0.0.1:9")
@@ -49,7 +49,7 @@ async def test_channels_get_no_more_while_so_many_wait(post: Post) -> None:
     assert len(await post.listed()) == 6
 
 
-async def test_what_ended_longest_ago_makes_room(post: Post) -> None:
+async def test_the_oldest_ended_deliveries_are_deleted_at_the_limit(post: Post) -> None:
     await three_channels(post)
     await post.queue()
     first = await end_all(post, REFUSED)
@@ -61,7 +61,7 @@ async def test_what_ended_longest_ago_makes_room(post: Post) -> None:
     assert {one.id for one in await post.listed()} == {*second, *third}
 
 
-async def test_who_was_told_of_a_beginning_is_told_of_the_end_where_no_more_may_wait(post: Post) -> None:
+async def test_notified_channels_get_the_outcome_beyond_the_delivery_limit(post: Post) -> None:
     told = await post.channel("http://127.0.0.1:9")
     await post.queue(ChannelIds([told.id]))
     await end_all(post, OK)
@@ -74,7 +74,7 @@ async def test_who_was_told_of_a_beginning_is_told_of_the_end_where_no_more_may_
     assert {one.error for one in await post.queue(message=OTHER)} == {"too_many"}
 
 
-async def test_what_waits_is_not_forgotten(post: Post) -> None:
+async def test_waiting_deliveries_are_never_deleted(post: Post) -> None:
     await three_channels(post)
     waiting = [one.delivery_id for one in await post.queue()]
     later = [one.delivery_id for one in await post.queue()]
@@ -82,7 +82,7 @@ async def test_what_waits_is_not_forgotten(post: Post) -> None:
     assert {one.id for one in await post.listed()} == {*waiting, *later}
 
 
-async def test_a_test_takes_room_too(post: Post) -> None:
+async def test_a_test_counts_towards_the_delivery_limit(post: Post) -> None:
     channel = await post.channel("http://127.0.0.1:9")
     for _ in range(6):
         await post.queue()
@@ -136,12 +136,12 @@ async def test_a_message_is_stored_once_and_as_long_as_a_delivery_names_it(post:
     assert (await post.one()).title == MESSAGE.title
 
 
-async def test_a_message_to_nobody_is_not_stored(post: Post) -> None:
+async def test_a_message_without_channels_is_not_stored(post: Post) -> None:
     await post.queue()
     assert await stored(post) == []
 
 
-async def test_messages_go_with_the_history(post: Post) -> None:
+async def test_messages_are_deleted_with_their_deliveries(post: Post) -> None:
     await three_channels(post)
     await post.queue()
     await end_all(post, OK)

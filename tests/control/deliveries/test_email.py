@@ -55,7 +55,7 @@ async def sent(
     return await send(CONFIG, replace(TOLD, recipient_progress=taken), Egress(policy, tls=tls), server)
 
 
-async def test_mail_arrives_with_all_that_was_told() -> None:
+async def test_mail_has_the_whole_message() -> None:
     async with serving(office := Office()) as port:
         outcome = await sent(port)
     assert (outcome.ok, outcome.detail) == (True, "Delivered.")
@@ -82,22 +82,22 @@ async def test_tls_from_the_start(pem: Path) -> None:
     assert office.encrypted == [True]
 
 
-async def test_a_password_is_given_only_over_tls(pem: Path) -> None:
+async def test_a_password_is_sent_only_over_tls(pem: Path) -> None:
     url = "smtp://sluice:pass%2Fword@127.0.0.1:{port}"
     async with serving(office := Office(), authenticator=signed_in, auth_require_tls=False) as port:
         assert await sent(port, url, trusted=pem) == operators(
-            "The mail server does not offer what it takes to sign in."
+            "The mail server lacks STARTTLS or a supported authentication method."
         )
     assert office.taken == []
     context = server_context(pem)
     async with serving(office, tls_context=context, authenticator=signed_in, auth_required=True) as port:
         assert (await sent(port, url, trusted=pem)).ok
         wrong = await sent(port, url.replace("pass", "wrong"), trusted=pem)
-    assert wrong == operators("The mail server refuses it (SMTP 535).")
+    assert wrong == operators("The mail server reported a permanent error (SMTP 535).")
 
 
 @pytest.mark.parametrize("url", ["smtp://127.0.0.1:{port}", "smtps://127.0.0.1:{port}"])
-async def test_a_certificate_that_nobody_vouches_for_is_refused(pem: Path, url: str) -> None:
+async def test_an_untrusted_certificate_is_rejected(pem: Path, url: str) -> None:
     context = server_context(pem)
     how: dict[str, Any] = {"implicit": context} if url.startswith("smtps") else {"tls_context": context}
     async with serving(office := Office(), **how) as port:
@@ -109,7 +109,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(pem: Path, url: 
     ("said", "permanent"),
     [("550 no secret", True), ("554 no secret", True), ("451 later secret", False), ("452 full", False)],
 )
-async def test_codes_of_500_are_for_good_and_codes_of_400_pass(said: str, permanent: bool) -> None:
+async def test_smtp_5yz_is_permanent_and_4yz_is_retried(said: str, permanent: bool) -> None:
     async with serving(Office(data=said)) as port:
         outcome = await sent(port)
     assert (outcome.ok, outcome.permanent, outcome.service_fault) == (False, permanent, False)
@@ -121,21 +121,21 @@ async def test_codes_of_500_are_for_good_and_codes_of_400_pass(said: str, perman
     ("ada", "bob", "ok", "permanent", "detail"),
     [
         ("550 unknown", "250 OK", True, False, "Delivered to 1 of 2 recipients."),
-        ("550 unknown", "550 unknown", False, True, "The mail server refuses every recipient (SMTP 550)."),
-        ("550 unknown", "450 busy", False, False, "The mail server refuses every recipient (SMTP 450)."),
+        ("550 unknown", "550 unknown", False, True, "The mail server rejected every recipient (SMTP 550)."),
+        ("550 unknown", "450 busy", False, False, "The mail server rejected every recipient (SMTP 450)."),
     ],
 )
-async def test_recipients_may_be_refused_one_by_one(ada: str, bob: str, ok: bool, permanent: bool, detail: str) -> None:
+async def test_single_recipients_may_be_rejected(ada: str, bob: str, ok: bool, permanent: bool, detail: str) -> None:
     async with serving(Office(recipients={"ada@example.org": ada, "bob@example.org": bob})) as port:
         outcome = await sent(port)
     assert (outcome.ok, outcome.permanent, outcome.service_fault, outcome.detail) == (ok, permanent, False, detail)
 
 
-async def test_who_is_put_off_gets_it_later_and_who_has_it_does_not_get_it_again() -> None:
+async def test_only_deferred_recipients_are_retried() -> None:
     office = Office(recipients={"ada@example.org": "450 greylisted"})
     async with serving(office) as port:
         first = await sent(port)
-        detail = "Delivered to 1 of 2 recipients; the others are tried again (SMTP 450)."
+        detail = "Delivered to 1 of 2 recipients; the others are retried (SMTP 450)."
         assert (first.ok, first.permanent, first.detail) == (False, False, detail)
         assert "example" not in first.recipient_progress
         office.recipients = {"bob@example.org": "550 asked again"}
@@ -145,7 +145,7 @@ async def test_who_is_put_off_gets_it_later_and_who_has_it_does_not_get_it_again
     assert [envelope.rcpt_tos for envelope in office.taken] == [["bob@example.org"], ["ada@example.org"]]
 
 
-async def test_who_is_refused_for_good_is_not_asked_for_again() -> None:
+async def test_permanently_rejected_recipients_are_not_retried() -> None:
     office = Office(recipients={"ada@example.org": "450 greylisted", "bob@example.org": "550 unknown"})
     async with serving(office) as port:
         first = await sent(port)
@@ -156,7 +156,7 @@ async def test_who_is_refused_for_good_is_not_asked_for_again() -> None:
     assert [envelope.rcpt_tos for envelope in office.taken] == [["ada@example.org"]]
 
 
-def test_what_is_remembered_fits_its_column_and_forgets_who_is_no_recipient_any_more() -> None:
+def test_recipient_marks_fit_their_column_and_drop_former_recipients() -> None:
     addresses = [f"{number}@example.org" for number in range(MAX_RECIPIENTS)]
     outcome = Recipients("dlv_1", addresses).with_results(dict.fromkeys(addresses[1:], 550)).outcome()
     assert len(outcome.recipient_progress) <= MAX_TAKEN_LENGTH
@@ -167,13 +167,13 @@ def test_what_is_remembered_fits_its_column_and_forgets_who_is_no_recipient_any_
     assert len(other.with_results({}).outcome().recipient_progress.split()) == 2
 
 
-async def test_a_server_that_hangs_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hanging_mail_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control.deliveries.platforms.email.TOTAL_TIMEOUT_S", 0.3)
     async with serving(Office(hangs=True)) as port:
-        assert await sent(port) == operators("The mail server did not answer in time.")
+        assert await sent(port) == operators("The mail server did not respond in time.")
 
 
-async def test_a_server_that_hangs_up_may_be_there_later() -> None:
+async def test_a_closed_smtp_connection_is_retried() -> None:
     async def hang_up(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         pass
 
@@ -182,11 +182,11 @@ async def test_a_server_that_hangs_up_may_be_there_later() -> None:
     assert outcome == operators("The connection to the mail server was lost.")
 
 
-async def test_the_mail_server_is_reached_through_the_guard(unused_tcp_port: int) -> None:
+async def test_the_mail_server_is_reached_through_the_egress_guard(unused_tcp_port: int) -> None:
     async with serving(office := Office()) as port:
         outcome = await sent(port, policy=EgressPolicy(ports=frozenset({port})))
     assert (outcome.ok, outcome.service_fault, office.taken) == (False, True, [])
-    assert outcome.detail.startswith("The mail server was not reached: ")
+    assert outcome.detail.startswith("The mail server is unreachable: ")
     assert (await sent(unused_tcp_port)).service_fault
 
 

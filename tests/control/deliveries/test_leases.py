@@ -74,7 +74,7 @@ async def by_id(post: Post) -> dict[str, views.DeliveryView]:
     return {one.id: one for one in await post.listed()}
 
 
-async def test_a_lease_that_ends_gives_the_delivery_to_others_under_its_id(post: Post) -> None:
+async def test_a_delivery_with_an_expired_lease_is_sent_again_under_its_id(post: Post) -> None:
     await post.channel(URL)
     await queued(post)
     (lost,) = await claim(post)
@@ -122,7 +122,7 @@ async def test_an_interrupted_attempt_waits_as_long_as_the_one_before_it(post: P
     assert (one.next_at - post.clock()).total_seconds() == RETRY_DELAYS_S[max(attempts - 1, 0)]
 
 
-async def test_an_outcome_of_before_a_redelivery_counts_for_nothing(post: Post) -> None:
+async def test_an_outcome_from_before_a_redelivery_is_ignored(post: Post) -> None:
     await post.channel(URL)
     await queued(post)
     (early,) = await claim(post)
@@ -140,7 +140,7 @@ async def test_an_outcome_of_before_a_redelivery_counts_for_nothing(post: Post) 
     assert await settle(post, again, OK) == OutcomeResult(State.DONE)
 
 
-async def test_who_has_it_is_remembered_and_is_a_sign_of_life(post: Post) -> None:
+async def test_delivered_recipients_are_stored_and_reset_the_failing_period(post: Post) -> None:
     channel = await post.channel(URL)
     await queued(post)
     since = []
@@ -184,7 +184,7 @@ async def test_an_interrupted_test_is_dead(post: Post) -> None:
     assert ((await post.one()).state, (await post.one()).attempts) == (State.DEAD, 0)
 
 
-async def test_an_organization_makes_so_many_tests_at_once(post: Post) -> None:
+async def test_concurrent_tests_of_an_organization_are_limited(post: Post) -> None:
     channel = await post.channel(URL)
     other = await foreign(post)
     async with post.database.write() as connection:
@@ -196,7 +196,7 @@ async def test_an_organization_makes_so_many_tests_at_once(post: Post) -> None:
     assert refused.value.retry_after == TEST_RETRY_AFTER_S
 
 
-async def test_one_organization_takes_its_places_and_no_more_whatever_it_has(post: Post) -> None:
+async def test_deliveries_in_flight_are_limited_per_organization(post: Post) -> None:
     for _ in range(40):
         await post.channel(URL)
     other = await foreign(post)
@@ -224,7 +224,7 @@ async def test_organizations_take_turns(post: Post) -> None:
     assert [one.org_id == other.org_id for one in claimed] == [False, True, False, True]
 
 
-async def test_what_is_sent_at_once_keeps_to_the_places_too(post: Post) -> None:
+async def test_immediate_sending_respects_the_concurrency_limits(post: Post) -> None:
     well, failing = await post.channel(URL), await post.channel(URL)
     async with post.database.write() as connection:
         where = notification_channels.c.id == failing.id
@@ -236,7 +236,7 @@ async def test_what_is_sent_at_once_keeps_to_the_places_too(post: Post) -> None:
         assert await claim_by_id(connection, ids, post.clock(), concurrency=places) == []
 
 
-async def test_the_end_takes_back_what_has_not_told_of_the_beginning(post: Post) -> None:
+async def test_an_outcome_cancels_announcements_not_sent_yet(post: Post) -> None:
     """A pager that was away when somebody was asked is not to open an incident after the answer."""
     await post.channel(URL)
     asked = await queued(post, until_s=3_600)
@@ -250,7 +250,7 @@ async def test_the_end_takes_back_what_has_not_told_of_the_beginning(post: Post)
 
 
 @pytest.mark.parametrize("outcome", [FAILED, OK, None])
-async def test_the_end_waits_for_what_is_under_way(post: Post, outcome: AttemptOutcome | None) -> None:
+async def test_an_outcome_waits_for_announcements_in_flight(post: Post, outcome: AttemptOutcome | None) -> None:
     await post.channel(URL)
     other = await post.channel(URL)
     await queued(post, until_s=3_600)
@@ -267,7 +267,7 @@ async def test_the_end_waits_for_what_is_under_way(post: Post, outcome: AttemptO
     assert [(one.channel_id, one.message.resolved) for one in await claim(post)] == [(asked.channel_id, True)]
 
 
-async def test_what_is_sent_at_once_waits_for_what_is_under_way_too(post: Post) -> None:
+async def test_immediate_sending_waits_for_deliveries_in_flight(post: Post) -> None:
     channel = await post.channel(URL)
     await queued(post, until_s=3_600)
     await claim(post)
@@ -278,7 +278,7 @@ async def test_what_is_sent_at_once_waits_for_what_is_under_way_too(post: Post) 
         )
 
 
-async def test_nothing_is_told_when_its_time_is_over(post: Post) -> None:
+async def test_expired_messages_are_not_sent(post: Post) -> None:
     await post.channel(URL)
     asked = await queued(post, until_s=10)
     post.clock.pass_by(9.999)
@@ -289,7 +289,7 @@ async def test_nothing_is_told_when_its_time_is_over(post: Post) -> None:
     assert ((await by_id(post))[asked].state, (await post.one()).detail) == (State.CANCELLED, OBSOLETE)
 
 
-async def test_an_attempt_that_fails_after_its_time_is_the_last(post: Post) -> None:
+async def test_an_attempt_that_fails_after_the_expiry_is_the_last(post: Post) -> None:
     await post.channel(URL)
     await queued(post, until_s=10)
     (claimed,) = await claim(post)
@@ -297,7 +297,7 @@ async def test_an_attempt_that_fails_after_its_time_is_the_last(post: Post) -> N
     assert await settle(post, claimed, FAILED) == OutcomeResult(State.CANCELLED)
 
 
-async def test_what_is_over_is_not_told_again(post: Post) -> None:
+async def test_obsolete_messages_are_not_redelivered(post: Post) -> None:
     channel = await post.channel(URL)
     await queued(post, until_s=3_600)
     (claimed,) = await claim(post)
@@ -308,11 +308,11 @@ async def test_what_is_over_is_not_told_again(post: Post) -> None:
             connection, channel.org_id, ChannelIds(["chn_" + "0" * 26]), ENDED
         )  # told to nobody, and yet over
     async with post.database.write() as connection:
-        with pytest.raises(Conflict, match="is over"):
+        with pytest.raises(Conflict, match="is obsolete"):
             await views.require_redeliverable(connection, await post.one())
 
 
-async def test_other_subjects_and_other_organizations_go_on(post: Post) -> None:
+async def test_other_subjects_and_organizations_are_not_affected(post: Post) -> None:
     await post.channel(URL)
     await queued(post, Message(type=MESSAGE.type, subject="apr_2", title="?"), until_s=3_600)
     other = await foreign(post)
@@ -331,13 +331,13 @@ async def test_other_subjects_and_other_organizations_go_on(post: Post) -> None:
      "message_id"),
     ("DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE ended_at < 'x' LIMIT 1000)", "ended_at"),
 ])  # fmt: skip
-def test_what_is_asked_of_deliveries_has_its_index(migrated_file: Path, sql: str, index: str) -> None:
+def test_queries_of_deliveries_use_indexes(migrated_file: Path, sql: str, index: str) -> None:
     plan = planned(migrated_file, sql)
     assert any(f"INDEX ix_deliveries_{index} " in step for step in plan), plan
     assert not any("TEMP B-TREE" in step for step in plan), plan
 
 
-def test_deleted_channels_cost_nothing(migrated_file: Path) -> None:
+def test_deleted_channels_do_not_count_towards_the_limit(migrated_file: Path) -> None:
     """Neither who counts and lists those that are there, nor who looks for those that may go."""
     live = planned(
         migrated_file, "SELECT count(*) FROM notification_channels WHERE org_id = 'x' AND deleted_at IS NULL"

@@ -56,7 +56,7 @@ def test_mail_is_well_formed_whatever_people_typed(message: Message) -> None:
 
 
 @pytest.mark.parametrize("mark", ["=?", "==??", "=\0?", "=\r\n?"])
-def test_a_subject_has_no_encoded_words_but_ours(mark: str) -> None:
+def test_encoded_words_in_a_subject_are_broken(mark: str) -> None:
     words = encoded_word("\r\nBcc: eve@example.com\r\n\r\n<h1>").replace("=?", mark)
     made = email.compose(MAIL, told(structs.replace(ASK, title=words)), "sluice@example.org")
     assert "=?" not in made["Subject"]
@@ -65,14 +65,14 @@ def test_a_subject_has_no_encoded_words_but_ours(mark: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Bcc", "X-A", "Auto-Submitted"])
-def test_mail_with_headers_that_are_not_ours_is_not_sent(name: str) -> None:
+def test_mail_with_unexpected_headers_is_not_sent(name: str) -> None:
     made = email.compose(MAIL, told(ASK), "sluice@example.org")
     made[name] = "eve@example.com"
     with pytest.raises(ValueError, match="headers"):
         email.to_bytes(made)
 
 
-def test_mail_says_what_is_asked() -> None:
+def test_mail_shows_the_request() -> None:
     plain, _ = parsed(ASK).iter_parts()
     assert plain.get_content().replace("\r\n", "\n") == (
         "Approve release.rollback of checkout?\n\n"
@@ -110,7 +110,7 @@ def test_a_mail_server_is_a_url(url: str, server: tuple[Any, ...]) -> None:
         "smtp://u:secret#x@h",
     ],
 )
-def test_what_is_no_mail_server_is_not_quoted(url: str) -> None:
+def test_an_invalid_smtp_url_is_not_quoted(url: str) -> None:
     with pytest.raises(ValueError, match="must be smtp://") as raised:
         MailServer.parse(url, "sluice@example.org")
     assert "secret" not in str(raised.value)

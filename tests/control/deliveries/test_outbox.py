@@ -49,7 +49,7 @@ async def test_a_message_goes_to_everyone_who_is_enabled(post: Post) -> None:
     assert len(await post.listed()) == 3
 
 
-async def test_named_channels_are_answered_in_order_whatever_they_are(post: Post) -> None:
+async def test_results_of_named_channels_are_in_order(post: Post) -> None:
     on, off = await post.channel("http://127.0.0.1:9"), await post.channel("http://127.0.0.1:9", enabled=False)
     missing = "chn_" + "0" * 26
     queued = await post.queue(ChannelIds([missing, off.id, "\0", on.id, on.id]))
@@ -80,9 +80,9 @@ async def test_nothing_is_queued_when_the_transaction_does_not_commit(post: Post
     assert await post.listed() == []
 
 
-async def test_a_message_that_does_not_fit_is_refused(post: Post) -> None:
+async def test_a_message_with_a_too_long_type_or_subject_is_rejected(post: Post) -> None:
     for change in ({"type": "x" * 65}, {"subject": "x" * 65}):
-        with pytest.raises(ValueError, match="does not fit"):
+        with pytest.raises(ValueError, match="too long"):
             await post.queue(message=msgspec.structs.replace(MESSAGE, **change))
 
 
@@ -95,7 +95,7 @@ async def test_a_delivery_is_attempted_at_once_after_the_commit(post: Post, rece
     assert receiver.received[0].headers["webhook-id"] == one.id == queued[0].delivery_id
 
 
-async def test_an_attempt_tells_of_each_channel_how_far_it_got(post: Post, receiver: Receiver) -> None:
+async def test_send_now_reports_the_state_of_each_channel(post: Post, receiver: Receiver) -> None:
     hanging = asyncio.Event()
 
     async def hang(_request: web.Request) -> web.StreamResponse:
@@ -118,7 +118,7 @@ async def test_an_attempt_tells_of_each_channel_how_far_it_got(post: Post, recei
     queued = await post.queue(ChannelIds([off.id, refusing.id, later.id, slow.id, "x"]))
     assert await post.sender.send_now(queued, budget_s=0.5) == [
         DeliveryResult(off.id, "webhook", False, "disabled"),
-        DeliveryResult(refusing.id, "webhook", False, "The receiver refuses it (HTTP 403)."),
+        DeliveryResult(refusing.id, "webhook", False, "The receiver rejected the message (HTTP 403)."),
         DeliveryResult(later.id, "webhook", False, "queued"),
         DeliveryResult(slow.id, "webhook", False, "queued"),
         DeliveryResult("x", "unknown", False, "not_found"),
@@ -149,7 +149,7 @@ async def test_attempts_follow_the_schedule_and_end(post: Post) -> None:
     assert (one.state, one.attempts, one.next_at, one.ended_at) == (State.DEAD, 10, None, post.clock())
 
 
-async def test_a_receiver_that_asks_to_wait_is_waited_for(post: Post) -> None:
+async def test_retry_after_of_a_receiver_is_respected(post: Post) -> None:
     await post.channel("http://127.0.0.1:9")
     await post.queue()
     past_head_start(post)
@@ -160,7 +160,7 @@ async def test_a_receiver_that_asks_to_wait_is_waited_for(post: Post) -> None:
     assert ((one.next_at - post.clock()).total_seconds(), one.retry_after_s) == (600, 600)
 
 
-async def test_what_fails_for_good_is_dead_at_once(post: Post) -> None:
+async def test_a_permanent_failure_is_dead_at_once(post: Post) -> None:
     await post.channel("http://127.0.0.1:9")
     await post.queue()
     past_head_start(post)
@@ -170,7 +170,7 @@ async def test_what_fails_for_good_is_dead_at_once(post: Post) -> None:
     assert (one.state, one.attempts, one.permanent) == (State.DEAD, 1, True)
 
 
-async def test_of_one_channel_only_so_many_are_under_way(post: Post) -> None:
+async def test_deliveries_in_flight_are_limited_per_channel(post: Post) -> None:
     many, few = await post.channel("http://127.0.0.1:9"), await post.channel("http://127.0.0.1:9")
     for _ in range(20):
         await post.queue(ChannelIds([many.id]))
@@ -183,7 +183,7 @@ async def test_of_one_channel_only_so_many_are_under_way(post: Post) -> None:
     assert [one.channel_id for one in await claim(post, places=ConcurrencyLimits(channel=4))] == [many.id]
 
 
-async def test_of_a_failing_channel_one_is_under_way(post: Post) -> None:
+async def test_a_failing_channel_has_one_delivery_in_flight(post: Post) -> None:
     await post.channel("http://127.0.0.1:9")
     for _ in range(3):
         await post.queue()

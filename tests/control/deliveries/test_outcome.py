@@ -35,7 +35,7 @@ def test_the_schedule_is_that_of_standard_webhooks() -> None:
 
 
 @given(st.integers(1, 20), st.none() | st.integers(1, 86_400), st.floats(0, 1))
-def test_pauses_grow_jitter_and_respect_the_receiver(attempts: int, wanted: int | None, draw: float) -> None:
+def test_backoff_grows_with_jitter_and_respects_retry_after(attempts: int, wanted: int | None, draw: float) -> None:
     planned = RETRY_DELAYS_S[min(attempts, 9) - 1]
     found = backoff(attempts, wanted, draw).total_seconds()
     assert found >= (wanted or 0)
@@ -44,7 +44,7 @@ def test_pauses_grow_jitter_and_respect_the_receiver(attempts: int, wanted: int 
 
 
 @pytest.mark.parametrize("status", range(100, 600))
-def test_every_status_is_a_yes_a_no_or_a_not_now(status: int) -> None:
+def test_every_status_is_success_permanent_or_transient(status: int) -> None:
     outcome = from_reply(reply(status), NOW)
     passing = status in {408, 409, 425, 429} or status >= 500
     assert outcome.ok is (200 <= status < 300)
@@ -82,7 +82,7 @@ def test_waits_are_rounded_up_and_bounded(asked: float, whole: int) -> None:
     assert clamp_wait(asked) == whole
 
 
-def test_a_failure_without_an_answer_keeps_its_words() -> None:
+def test_a_failure_without_a_response_keeps_its_detail() -> None:
     assert from_failure(EgressError("There was no answer in time.")) == AttemptOutcome(
         False, "There was no answer in time."
     )

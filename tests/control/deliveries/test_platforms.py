@@ -98,7 +98,7 @@ def test_the_text_beside_the_blocks_mentions_nobody_and_links_nowhere(typed: str
 
 
 @given(messages)
-def test_cards_of_chat_a_have_nothing_live_in_their_text(message: Message) -> None:
+def test_cards_of_chat_a_have_no_links_or_mentions_in_their_text(message: Message) -> None:
     assert not re.search(r"[@~#]\w|\][(\[:]|://|www\.", chat_a.card(message)["text"], re.IGNORECASE)
 
 
@@ -129,7 +129,7 @@ def test_a_bot_writes_to_its_channel() -> None:
         (403, b"", False, True),
     ],
 )
-def test_answers_to_a_bot(status: int, body: bytes, ok: bool, permanent: bool) -> None:
+def test_responses_to_a_bot(status: int, body: bytes, ok: bool, permanent: bool) -> None:
     outcome = chat_a.interpret_reply(BOT, HttpReply(status, NOTHING, body), NOW)
     assert (outcome.ok, outcome.permanent) == (ok, permanent)
     assert "something new" not in outcome.detail
@@ -147,7 +147,7 @@ def test_answers_to_a_bot(status: int, body: bytes, ok: bool, permanent: bool) -
         (500, False, False),
     ],
 )
-def test_answers_to_an_incoming_webhook(status: int, ok: bool, permanent: bool) -> None:
+def test_responses_to_an_incoming_webhook(status: int, ok: bool, permanent: bool) -> None:
     outcome = chat_a.interpret_reply(CHAT_A, HttpReply(status, NOTHING, b"invalid_payload"), NOW)
     assert (outcome.ok, outcome.permanent) == (ok, permanent)
     assert "invalid_payload" not in outcome.detail
@@ -179,7 +179,7 @@ def test_embeds_of_chat_b_keep_the_limits_and_mention_nobody(message: Message) -
         (NESTED, 9),
     ],
 )  # fmt: skip
-def test_chat_b_tells_the_wait_in_its_body(body: bytes, seconds: int) -> None:
+def test_chat_b_has_the_retry_delay_in_its_body(body: bytes, seconds: int) -> None:
     headers = CIMultiDictProxy(CIMultiDict({"Retry-After": "9"}))
     outcome = chat_b.interpret_reply(CHAT_B, HttpReply(429, headers, body), NOW)
     assert (outcome.ok, outcome.permanent, outcome.retry_after_s) == (False, False, seconds)
@@ -196,7 +196,7 @@ def test_chat_b_tells_the_wait_in_its_body(body: bytes, seconds: int) -> None:
         (502, False, False),
     ],
 )
-def test_answers_of_chat_b(status: int, ok: bool, permanent: bool) -> None:
+def test_responses_of_chat_b(status: int, ok: bool, permanent: bool) -> None:
     outcome = chat_b.interpret_reply(CHAT_B, HttpReply(status, NOTHING, b""), NOW)
     assert (outcome.ok, outcome.permanent) == (ok, permanent)
 
@@ -261,7 +261,7 @@ def test_a_card_of_teams_shows_what_is_asked() -> None:
 
 
 @given(st.text(max_size=50), st.integers(1, 60))
-def test_texts_are_cut_and_kept_on_one_line(text: str, length: int) -> None:
+def test_texts_are_truncated_to_one_line(text: str, length: int) -> None:
     assert len(truncate(text, length)) <= length
     assert truncate(text, 60) == text
     line = one_line(text)

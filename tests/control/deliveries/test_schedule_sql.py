@@ -84,7 +84,7 @@ def expected(post: Post, channels: list[dict[str, Any]], rows: list[dict[str, An
 
 
 @pytest.mark.both_stores
-async def test_what_is_next_is_what_the_rules_say(post: Post) -> None:
+async def test_claims_follow_the_scheduling_rules(post: Post) -> None:
     drawn = random.Random(8)
     channels = await new_channels(post, drawn)
     found = []
@@ -103,7 +103,7 @@ async def test_what_is_next_is_what_the_rules_say(post: Post) -> None:
     assert {len(one) for one in found} >= {0, 1, LIMIT}
 
 
-async def test_the_end_that_has_to_wait_keeps_no_other_channel_back(post: Post) -> None:
+async def test_an_outcome_that_waits_does_not_block_other_channels(post: Post) -> None:
     first, second = [await post.channel("http://127.0.0.1:9") for _ in range(2)]
     places, end = ConcurrencyLimits(organization=2), msgspec.structs.replace(MESSAGE, resolved=True)
     async with post.database.write() as connection:
@@ -117,7 +117,7 @@ async def test_the_end_that_has_to_wait_keeps_no_other_channel_back(post: Post) 
     assert [one.channel_id for one in claimed] == [second.id]
 
 
-async def test_a_lease_that_ended_is_something_to_do(post: Post) -> None:
+async def test_an_expired_lease_counts_as_work(post: Post) -> None:
     await post.channel("http://127.0.0.1:9")
     queued = await post.queue()
     async with post.database.write() as connection:
@@ -126,7 +126,7 @@ async def test_a_lease_that_ended_is_something_to_do(post: Post) -> None:
         assert await has_work(connection, post.clock() + LEASE + timedelta(seconds=1), concurrency=PLACES)
 
 
-async def test_nothing_is_written_while_no_place_is_free(
+async def test_nothing_is_written_while_no_slot_is_free(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered = asyncio.Event()

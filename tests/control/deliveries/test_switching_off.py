@@ -27,7 +27,7 @@ async def attempted(post: Post, channel: Channel, days: float, outcome: AttemptO
 
 
 @pytest.mark.parametrize("how", ["disabled", "deleted"])
-async def test_what_waits_for_a_channel_that_is_switched_off_is_cancelled(post: Post, how: str) -> None:
+async def test_disabling_a_channel_cancels_its_waiting_deliveries(post: Post, how: str) -> None:
     channel = await post.channel("http://127.0.0.1:9")
     await post.queue()
     past_head_start(post)
@@ -53,7 +53,7 @@ async def test_a_deleted_channel_keeps_no_config(post: Post) -> None:
     assert (row.config, row.enabled) == (None, False)
 
 
-async def test_a_deleted_channel_that_no_delivery_names_is_gone(post: Post) -> None:
+async def test_a_deleted_channel_without_deliveries_is_removed(post: Post) -> None:
     channel, other = await post.channel("http://127.0.0.1:9"), await post.channel("http://127.0.0.1:9")
     await post.queue(ChannelIds([other.id]))
     async with post.database.write() as connection:
@@ -80,7 +80,7 @@ async def test_another_config_is_another_receiver(post: Post) -> None:
 @pytest.mark.parametrize(
     "first", [AttemptOutcome(False, "Ours.", service_fault=True), AttemptOutcome(False, "Theirs.")]
 )
-async def test_a_fault_of_ours_is_none_of_the_channel(post: Post, first: AttemptOutcome) -> None:
+async def test_a_service_fault_does_not_count_against_the_channel(post: Post, first: AttemptOutcome) -> None:
     """Nothing comes through for five days; whose fault the first of them was decides whether that switches it off."""
     channel = await post.channel("http://127.0.0.1:9")
     for days, outcome, enabled in (
@@ -94,7 +94,7 @@ async def test_a_fault_of_ours_is_none_of_the_channel(post: Post, first: Attempt
         assert (await post.found(channel)).enabled is enabled
 
 
-async def test_failures_with_a_long_silence_between_them_say_nothing_of_it(post: Post) -> None:
+async def test_a_long_gap_between_failures_restarts_the_failing_period(post: Post) -> None:
     channel = await post.channel("http://127.0.0.1:9")
     for days in (0, 6, 6, 2.1, 2, 2):
         await attempted(post, channel, days, FAILED)
@@ -104,7 +104,7 @@ async def test_failures_with_a_long_silence_between_them_say_nothing_of_it(post:
 
 
 @pytest.mark.parametrize("outcome", [OK, FAILED])
-async def test_a_test_that_comes_through_is_a_sign_of_life(post: Post, outcome: AttemptOutcome) -> None:
+async def test_a_successful_test_resets_the_failing_period(post: Post, outcome: AttemptOutcome) -> None:
     """One that does not says nothing: there may be nothing to tell but tests."""
     channel = await post.channel("http://127.0.0.1:9")
     for days in (0, 2, 2):
@@ -116,7 +116,7 @@ async def test_a_test_that_comes_through_is_a_sign_of_life(post: Post, outcome: 
     assert (await post.found(channel)).enabled is outcome.ok
 
 
-async def test_tests_that_fail_switch_nothing_off(post: Post) -> None:
+async def test_failed_tests_do_not_disable_a_channel(post: Post) -> None:
     channel = await post.channel("http://127.0.0.1:9")
     for _ in range(6):
         post.clock.pass_by(86_400)
@@ -128,7 +128,7 @@ async def test_tests_that_fail_switch_nothing_off(post: Post) -> None:
 
 
 @pytest.mark.both_stores
-async def test_a_receiver_that_is_gone_switches_its_channel_off(post: Post, receiver: Receiver) -> None:
+async def test_a_410_disables_the_channel(post: Post, receiver: Receiver) -> None:
     receiver.says(410)
     channel = await post.channel(receiver.url())
     await post.sender.send_now(await post.queue())
@@ -141,7 +141,7 @@ async def test_a_receiver_that_is_gone_switches_its_channel_off(post: Post, rece
 
 
 @pytest.mark.both_stores
-async def test_five_days_of_failures_switch_a_channel_off_and_one_success_in_between_does_not(post: Post) -> None:
+async def test_five_days_of_failures_without_a_success_disable_a_channel(post: Post) -> None:
     channel = await post.channel("http://127.0.0.1:9/")
     for days, outcome, enabled in (
         (0, FAILED, True),
@@ -161,7 +161,7 @@ async def test_five_days_of_failures_switch_a_channel_off_and_one_success_in_bet
 
 
 @pytest.mark.both_stores
-async def test_enabling_a_channel_again_starts_anew(post: Post) -> None:
+async def test_enabling_a_channel_resets_its_failing_period(post: Post) -> None:
     channel = await post.channel("http://127.0.0.1:9")
     async with post.database.write() as connection:
         await connection.execute(
@@ -173,7 +173,7 @@ async def test_enabling_a_channel_again_starts_anew(post: Post) -> None:
 
 
 @pytest.mark.both_stores
-async def test_a_config_that_does_not_open_is_no_reason_to_give_up(post: Post, receiver: Receiver) -> None:
+async def test_a_config_that_cannot_be_decrypted_is_retried(post: Post, receiver: Receiver) -> None:
     """An operator can bring the key back."""
     first, second = await post.channel(receiver.url()), await post.channel(receiver.url())
     async with post.database.write() as connection:  # moved from row to row, as only an attacker would
@@ -185,5 +185,5 @@ async def test_a_config_that_does_not_open_is_no_reason_to_give_up(post: Post, r
         )
     await post.sender.send_now(await post.queue(ChannelIds([first.id])))
     one = await post.one()
-    assert (one.state, one.detail) == (State.READY, "The config of the channel cannot be opened.")
+    assert (one.state, one.detail) == (State.READY, "The config of the channel cannot be decrypted.")
     assert receiver.received == []

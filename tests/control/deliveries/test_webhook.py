@@ -17,7 +17,7 @@ from tests.control.deliveries.samples import ASK, NOW, messages, told
 from tests.control.receiver import SECRET
 
 
-def test_our_signature_is_that_of_the_standard() -> None:
+def test_the_signature_follows_standard_webhooks() -> None:
     """The vector of Standard Webhooks."""
     config = WebhookConfig(url="https://example.org", secret="whsec_plJ3nmyCDGBKInavdOK15jsl")
     at = datetime.fromtimestamp(1_731_705_121, UTC)
@@ -42,7 +42,7 @@ def test_signed_bodies_are_verified_by_the_package_of_the_standard(message: Mess
     assert (made.headers["X-Team"], made.headers["webhook-id"]) == ("ops", "dlv_1")
 
 
-def test_while_a_secret_changes_both_sign() -> None:
+def test_during_a_secret_change_both_secrets_sign() -> None:
     new = "whsec_" + base64.b64encode(b"n" * 32).decode()
     config = WebhookConfig(url="https://example.org", secret=new, previous_secret=SECRET)
     made = webhook.build_request(config, OutgoingMessage("dlv_1", ASK, NOW, datetime.now(UTC)))
@@ -75,11 +75,11 @@ def test_a_signed_body_holds_the_message_and_the_data() -> None:
 @pytest.mark.parametrize(
     ("letter", "shown", "most"), [("a", 4_096, 20_000), ('"', 500, 20_000), ("é", 500, 20_000), ("😀", 50, 32_768)]
 )
-def test_a_large_body_shows_people_less_and_has_all_for_programs(letter: str, shown: int, most: int) -> None:
+def test_a_large_body_truncates_texts_but_not_data(letter: str, shown: int, most: int) -> None:
     """As large as an approval request can be."""
     summary, reason, target = letter * 2_000, letter * 4_096, letter * 500
     whole = {"request": {"targetId": target, "reason": reason, "payload": {"summary": summary}}}
-    facts = tuple(Fact("Asked by", letter * 200) for _ in range(3))
+    facts = tuple(Fact("Requested by", letter * 200) for _ in range(3))
     large = structs.replace(ASK, title=f"Approved: x on y {target}", text=reason, facts=facts, data=whole)
     body = webhook.build_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)).body
     data = json.loads(body)["data"]

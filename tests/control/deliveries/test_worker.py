@@ -25,7 +25,7 @@ from tests.control.deliveries.test_outbox import claim, past_head_start
 from tests.control.receiver import Receiver
 
 
-async def test_what_is_queued_has_a_head_start_over_workers(post: Post) -> None:
+async def test_the_inserting_process_claims_before_workers(post: Post) -> None:
     await post.channel("http://127.0.0.1:9")
     await post.queue()
     assert await claim(post) == []
@@ -34,7 +34,7 @@ async def test_what_is_queued_has_a_head_start_over_workers(post: Post) -> None:
     assert await claim(post) == []
 
 
-async def test_what_an_operator_has_to_see_to_is_counted(post: Post) -> None:
+async def test_service_faults_are_counted(post: Post) -> None:
     """No mail server is configured here."""
     async with post.database.write() as connection:
         await channels.create(
@@ -53,7 +53,7 @@ async def test_what_an_operator_has_to_see_to_is_counted(post: Post) -> None:
     assert post.sender.metrics.overdue._value.get() == 0
 
 
-async def test_tests_have_places_of_their_own_and_so_many(
+async def test_tests_have_their_own_limited_slots(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     channel = await post.channel(receiver.url())
@@ -82,11 +82,11 @@ async def test_a_receiver_that_hangs_costs_its_attempt_and_no_more(
     receiver.answers = [hang]
     await post.channel(receiver.url())
     await post.sender.send_now(await post.queue())
-    assert ((await post.one()).state, (await post.one()).detail) == (State.READY, "The attempt took too long.")
+    assert ((await post.one()).state, (await post.one()).detail) == (State.READY, "The attempt timed out.")
     over.set()
 
 
-async def test_a_backlog_of_one_channel_is_not_sent_by_the_second(post: Post, receiver: Receiver) -> None:
+async def test_a_backlog_of_one_channel_is_sent_without_waiting_for_polls(post: Post, receiver: Receiver) -> None:
     """As soon as one place is free it is taken, not at the next look."""
 
     async def slowly(_request: web.Request) -> web.StreamResponse:
@@ -103,7 +103,7 @@ async def test_a_backlog_of_one_channel_is_not_sent_by_the_second(post: Post, re
     await anext(running, None)
 
 
-async def test_deliveries_are_made_while_the_database_comes_and_goes(
+async def test_deliveries_continue_through_database_outages(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("control.deliveries.outcome_writer.RETRY_S", 0.01)
@@ -121,7 +121,7 @@ async def test_deliveries_are_made_while_the_database_comes_and_goes(
     assert len(receiver.received) == 1
 
 
-async def test_an_outcome_that_is_not_written_in_time_is_lost_and_the_delivery_made_again(
+async def test_a_delivery_is_sent_again_if_its_outcome_is_not_written_in_time(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_args: object) -> None:
@@ -144,7 +144,7 @@ async def test_an_outcome_that_is_not_written_in_time_is_lost_and_the_delivery_m
     assert len({one.headers["webhook-id"] for one in await receiver.until(2)}) == 1
 
 
-async def test_one_outcome_that_cannot_be_written_costs_no_other(
+async def test_an_outcome_that_cannot_be_written_does_not_affect_others(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     odd = await post.channel(receiver.url())
@@ -196,7 +196,9 @@ async def test_several_workers_send_each_delivery_once(post: Post, receiver: Rec
     assert (len(ids), len(set(ids))) == (100, 100)
 
 
-async def test_a_worker_goes_on_after_a_fault(post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_continues_after_an_error(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("control.deliveries.worker.RETRY_S", 0.01)
     worker, faults = Worker(post.sender, poll_s=0.01), iter([ValueError("odd"), None])
     real = worker.poll_once
@@ -217,7 +219,9 @@ async def test_a_worker_goes_on_after_a_fault(post: Post, receiver: Receiver, mo
     await anext(running, None)
 
 
-async def test_tidying_goes_on_after_a_fault(post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cleanup_continues_after_an_error(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("control.deliveries.worker.CLEANUP_INTERVAL_S", 0.01)
     faults, real = iter([ValueError("odd"), None]), repository.purge_ended
 
@@ -239,7 +243,7 @@ async def test_tidying_goes_on_after_a_fault(post: Post, receiver: Receiver, mon
     await anext(running, None)
 
 
-async def test_a_hanging_receiver_holds_nobody_up(
+async def test_a_hanging_receiver_does_not_delay_others(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many deliveries to many channels, and as many to one that never answers: the former are all made meanwhile."""
@@ -262,7 +266,7 @@ async def test_a_hanging_receiver_holds_nobody_up(
 
 
 @pytest.mark.both_stores
-async def test_what_ended_long_ago_is_dropped(post: Post, receiver: Receiver) -> None:
+async def test_old_ended_deliveries_are_deleted(post: Post, receiver: Receiver) -> None:
     gone, kept = await post.channel(receiver.url()), await post.channel(receiver.url())
     await post.sender.send_now(await post.queue())
     async with post.database.write() as connection:

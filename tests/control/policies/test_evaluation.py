@@ -122,7 +122,7 @@ def test_the_order_of_policies_in_the_store_does_not_matter(
 
 
 @given(st.lists(rules, max_size=8), questions)
-def test_an_organization_that_denies_is_never_overruled(policies: list[Rule], question: PolicyQuery) -> None:
+def test_a_deny_of_the_organization_is_never_overridden(policies: list[Rule], question: PolicyQuery) -> None:
     deny = Rule(
         name="floor",
         source=Source.ORGANIZATION,
@@ -135,12 +135,12 @@ def test_an_organization_that_denies_is_never_overruled(policies: list[Rule], qu
 
 
 @given(st.lists(rules, max_size=8), questions)
-def test_every_question_has_an_answer_with_a_reason(policies: list[Rule], question: PolicyQuery) -> None:
+def test_every_query_has_a_decision_with_a_reason(policies: list[Rule], question: PolicyQuery) -> None:
     every = rank_rules(policies, question)
     assert every[-1] is FALLBACK
     for rule in every:
         assert required_approvals(rule) == (rule.min_approvers if rule.effect is Effect.ASK else 0)
-        assert reason(rule).endswith(("it.", "approval.", "approvals."))
+        assert reason(rule).endswith(("the action.", "approval.", "approvals."))
 
 
 @pytest.mark.parametrize(
@@ -162,14 +162,14 @@ def test_every_question_has_an_answer_with_a_reason(policies: list[Rule], questi
         ("no.such.thing", Effect.ASK, RiskClass.HIGH, 1),
     ],
 )
-def test_what_comes_with_the_product(action: str, effect: Effect, risk: RiskClass, approvers: int) -> None:
+def test_builtin_rules(action: str, effect: Effect, risk: RiskClass, approvers: int) -> None:
     rule = decide([], PolicyQuery(action, "anything"))
     assert (rule.effect, rule.risk_class, required_approvals(rule)) == (effect, risk, approvers)
     assert rule.approver_roles == DECIDING_ROLES == (Role.MEMBER, Role.ADMIN, Role.OWNER)
     assert rule.machine_approver_ids == ()
 
 
-def test_the_roles_that_bodies_take_are_those_that_decide() -> None:
+def test_bodies_accept_the_deciding_roles() -> None:
     assert get_args(DecidingRole) == tuple(map(str, DECIDING_ROLES))
 
 
@@ -182,25 +182,28 @@ def test_reasons_say_which_rule_decided_and_what() -> None:
         risk_class=RiskClass.LOW,
         min_approvers=2,
     )
-    assert reason(policy) == 'The policy "Freeze" of the project asks for 2 approvals.'
+    assert reason(policy) == 'The project policy "Freeze" requires 2 approvals.'
     freeze = replace(policy, source=Source.ORGANIZATION, effect=Effect.DENY)
-    assert reason(freeze) == 'The policy "Freeze" of the organization denies it.'
-    assert reason(decide([], PolicyQuery("issue.resolve", "issue"))) == "The built-in rule for issue.resolve allows it."
-    assert reason(FALLBACK) == "Since no other rule knows the action, the fallback asks for 1 approval."
+    assert reason(freeze) == 'The organization policy "Freeze" denies the action.'
+    assert (
+        reason(decide([], PolicyQuery("issue.resolve", "issue")))
+        == "The built-in rule for issue.resolve allows the action."
+    )
+    assert reason(FALLBACK) == "No other rule matches the action: the fallback requires 1 approval."
 
 
 @pytest.mark.parametrize(
     "text",
     ["deploy", "*", "**.a", "a.**.b", "a..b", ".a", "a.", "A.b", "a.b*", "a.***", "a b.c", "a.b\n", "", "a." * 8 + "a"],
 )
-def test_what_is_no_pattern(text: str) -> None:
+def test_invalid_patterns(text: str) -> None:
     assert re.search(ACTION_GLOB_PATTERN, text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["deploy", "A.b", "a.B", "1a.b", "a.*", "a.b\n", "a..b", "", ".", "a.b.", "ä.b", "a.1", "a." * 8 + "a"]
 )
-def test_what_is_no_action(text: str) -> None:
+def test_invalid_actions(text: str) -> None:
     assert (re.search(ACTION_NAME_PATTERN, text) is None) == (text != "a.1")
 
 

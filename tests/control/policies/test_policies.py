@@ -17,7 +17,7 @@ KEYS = [
 
 
 @pytest.mark.both_stores
-async def test_a_policy_is_made_shown_changed_and_deleted(office: Office) -> None:
+async def test_a_policy_is_created_shown_changed_and_deleted(office: Office) -> None:
     status, made, _ = await office.call("POST", POLICIES, NEW)
     assert status == 201
     assert list(made) == KEYS
@@ -153,7 +153,7 @@ async def test_every_bound_from_outside(office: Office, body: dict[str, Any], is
 
 
 @pytest.mark.parametrize("name", NEW)
-async def test_what_is_required_and_what_stays(office: Office, name: str) -> None:
+async def test_required_and_immutable_fields(office: Office, name: str) -> None:
     _, answer, _ = await office.call("POST", POLICIES, {key: value for key, value in NEW.items() if key != name})
     assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == [(f"body.{name}", "missing")]
     made = await office.policy()
@@ -161,7 +161,7 @@ async def test_what_is_required_and_what_stays(office: Office, name: str) -> Non
     assert (status, answer["error"]["details"][0]["path"]) == (400, "body.projectSlug")
 
 
-async def test_a_project_that_is_none_and_machines_that_are_none(office: Office) -> None:
+async def test_unknown_projects_and_machines_are_400(office: Office) -> None:
     person = await office.member()
     service = await office.machine(person, PrincipalKind.SERVICE)
     _, answer, _ = await office.call("POST", POLICIES, NEW | {"projectSlug": "none"})
@@ -174,7 +174,7 @@ async def test_a_project_that_is_none_and_machines_that_are_none(office: Office)
     ]
 
 
-async def test_everything_that_is_wrong_is_told_at_once(office: Office) -> None:
+async def test_all_issues_are_reported_together(office: Office) -> None:
     wrong = {"projectSlug": "none", "machineApproverIds": ["prn_none"]}
     _, answer, _ = await office.call("POST", POLICIES, NEW | wrong)
     both = [("body.machineApproverIds[0]", "unknown"), ("body.projectSlug", "unknown")]
@@ -212,7 +212,7 @@ async def test_machines_that_can_never_decide_are_not_listed(office: Office) -> 
         [
             {
                 "path": "body.approverRoles",
-                "message": "A listed agent or service could not decide; give machineApproverIds as well.",
+                "message": "An agent or service in machineApproverIds cannot decide with these roles. Change both.",
                 "code": "cannot_decide",
             }
         ],
@@ -222,7 +222,7 @@ async def test_machines_that_can_never_decide_are_not_listed(office: Office) -> 
     assert (await office.call("PATCH", path, {"name": "x"}))[0] == 200
 
 
-async def test_there_are_at_most_so_many(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_policies_is_limited(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repository, "MAX_POLICIES", 2)
     for _ in range(2):
         await office.policy()
@@ -258,7 +258,7 @@ async def test_a_dry_run_says_what_a_request_would_get_and_why(office: Office) -
         {
             "decision": "ASK",
             "riskClass": "HIGH",
-            "reason": 'The policy "Narrow" of the organization asks for 2 approvals.',
+            "reason": 'The organization policy "Narrow" requires 2 approvals.',
             "minApprovers": 2,
             "policySource": "org_policy",
             "policyId": narrow["id"],
@@ -300,7 +300,7 @@ async def test_a_dry_run_and_a_request_agree(office: Office) -> None:
         assert {name: tried[name] for name in same} == {name: asked[name] for name in same}
 
 
-async def test_policies_are_for_administrators(office: Office) -> None:
+async def test_policies_and_audit_require_an_administrator(office: Office) -> None:
     made = await office.policy()
     for role in (Role.VIEWER, Role.BILLING, Role.MEMBER):
         token = (await office.member(role)).token
