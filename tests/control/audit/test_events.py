@@ -209,10 +209,10 @@ async def test_what_is_no_export(office: Office) -> None:
     more = msgspec.json.encode(json.loads(first) | {"more": 1})
     for lines, complaint in (
         ([], "empty"),
-        ([b"{}\n"], "line 1 is no audit event"),
-        ([first, b"\xff\n"], "line 2 is no audit event"),
-        ([first, other], "line 2 is of another organization"),
-        ([more], "line 1 has what no audit event has: more"),
+        ([b"{}\n"], "line 1 is not an audit event"),
+        ([first, b"\xff\n"], "line 2 is not an audit event"),
+        ([first, other], "line 2 belongs to another organization"),
+        ([more], "line 1 has unknown fields: more"),
     ):
         with pytest.raises(ValueError, match=complaint):
             verify_export(lines, {})
@@ -353,7 +353,7 @@ async def test_an_export_that_begins_behind_what_was_noted_does_not_hold(office:
     hashes = {n: bytes.fromhex(json.loads(line)["hash"]) for n, line in enumerate(lines, 1)}
     assert verify_export(lines[2:], {2: hashes[2]}).first_break is None
     assert verify_export(lines[2:], {2: hashes[1]}).first_break == (3, "unlinked")
-    with pytest.raises(ValueError, match="it begins at event 3, behind the noted one"):
+    with pytest.raises(ValueError, match="it starts at event 3, after the noted event"):
         verify_export(lines[2:], {1: hashes[1]})
 
 

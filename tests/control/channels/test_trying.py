@@ -100,13 +100,13 @@ async def test_a_name_that_leads_nowhere_or_inside_may_lead_elsewhere_later(
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     result = await tried(control, await channel_to(control, f"http://{name}/x"))
     assert result["failure"] == {"permanent": False, "retryAfterSeconds": None}
-    assert result["detail"] == "The name leads to no address that is allowed."
+    assert result["detail"] == "The host name does not resolve to an allowed address."
 
 
 async def test_a_refused_connection_may_pass(control: Control, unused_tcp_port: int) -> None:
     result = await tried(control, await channel_to(control, f"http://127.0.0.1:{unused_tcp_port}/x"))
     assert result["failure"] == {"permanent": False, "retryAfterSeconds": None}
-    assert result["detail"] == "No connection could be made."
+    assert result["detail"] == "The connection failed."
 
 
 async def test_tests_have_a_limit_of_their_own(control: Control, receiver: Receiver) -> None:

@@ -133,7 +133,7 @@ async def test_nor_does_a_session_go_on_and_its_token_is_not_spent(
     async with control.checks.database.write() as connection:
         await connection.execute(signing_keys.update().values(withdrawn_at=datetime.now(UTC)))
     status, answer, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
-    assert (status, answer["error"]["message"]) == (503, "The key that sessions are signed with was withdrawn.")
+    assert (status, answer["error"]["message"]) == (503, "Sessions cannot be issued: the signing key was withdrawn.")
     assert (await ada.login())[0] == 503
     assert (await control.call("GET", "/auth/keys"))[:2] == (200, {"keys": []})
     async with control.checks.database.read() as connection:
@@ -230,7 +230,7 @@ async def test_who_is_in_several_organizations_says_which(control: Control, pers
     assert body["error"]["details"] == [
         {
             "path": "body.orgSlug",
-            "message": "Must name one of your organizations: acme, globex.",
+            "message": "Must be the slug of one of your organizations: acme, globex.",
             "code": "missing",
         }
     ]
@@ -246,7 +246,7 @@ async def test_organizations_are_named_to_who_has_shown_everything(control: Cont
     await person(org="globex", role="VIEWER")
     app, codes = await enrol(ada)
     status, body, _ = await ada.login()
-    assert (status, body["error"]["details"][0]["message"]) == (400, "Must name one of your organizations.")
+    assert (status, body["error"]["details"][0]["message"]) == (400, "Must be the slug of one of your organizations.")
     assert (await ada.login(totp="123456"))[0] == 401
     for code in (app.now(), codes[0]):
         for _ in range(2):

@@ -98,7 +98,7 @@ async def test_people_are_invited_by_people(control: Control, person: NewPerson,
     token = await worker_token(boss, kind)
     for body in ({"email": "eve@example.org", "role": "MEMBER"}, {}):
         status, answer, _ = await control.call("POST", INVITATIONS, body, token)
-        assert (status, answer["error"]["message"].partition(":")[0]) == (403, "People are invited by people")
+        assert (status, answer["error"]["message"].partition(":")[0]) == (403, "Only users can invite members")
     assert len((await control.call("GET", INVITATIONS, token=token))[1]["data"]) == 1, "that of who owns it"
     _, made, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
     [worker] = (await boss.call("GET", "/orgs/acme/principals"))[1]["data"]
@@ -109,7 +109,7 @@ async def test_people_are_invited_by_people(control: Control, person: NewPerson,
 
 def test_on_behalf_of_another_nobody_is_invited() -> None:
     acting = AuthorizationContext("prn_1", "tok_1", "org_1", "acme", Role.OWNER, frozenset(Scope), on_behalf_of="prn_2")
-    with pytest.raises(Forbidden, match="nobody on behalf of another"):
+    with pytest.raises(Forbidden, match="act on behalf of another principal"):
         require_can_invite(acting)
 
 
