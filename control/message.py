@@ -26,18 +26,16 @@ class Fact(msgspec.Struct, frozen=True):
 class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The notification of one event. Texts may hold anything that people typed; the platform adapters escape them."""
 
-    type: Annotated[str, Meta(description="`approval.requested`, `channel.test`: dotted, lower case.")]
-    subject: Annotated[str, Meta(description="What it is about, `apr_...`: later messages about it belong to it.")]
-    title: Annotated[str, Meta(description="One line that says it all.")]
-    text: Annotated[str, Meta(description="The rest, in sentences; may be empty.")] = ""
+    type: Annotated[str, Meta(description="Event type, such as `approval.requested` or `channel.test`.")]
+    subject: Annotated[str, Meta(description="Id of the resource, such as `apr_...`; groups the messages about it.")]
+    title: Annotated[str, Meta(description="One-line summary.")]
+    text: Annotated[str, Meta(description="Details; may be empty.")] = ""
     facts: tuple[Fact, ...] = ()
     severity: Severity = Severity.INFO
-    resolved: Annotated[bool, Meta(description="Whether it ends what earlier messages of the subject began.")] = False
-    passing: Annotated[bool, Meta(description="Whether it is over when it is told: pagers close what it opens.")] = (
-        False
-    )
-    link: Annotated[str | None, Meta(description="Where a person goes from here.")] = None
+    resolved: Annotated[bool, Meta(description="Whether it resolves earlier messages of the subject.")] = False
+    passing: Annotated[bool, Meta(description="Whether pager channels resolve at once what it triggers.")] = False
+    link: Annotated[str | None, Meta(description="URL to open for details.")] = None
     link_label: str = "Open in Sluice"
-    data: Annotated[dict[str, Any], Meta(description="For programs: `data` of a signed body. No secrets.")] = (
+    data: Annotated[dict[str, Any], Meta(description="`data` of the signed webhook body. Never contains secrets.")] = (
         msgspec.field(default_factory=dict)
     )

@@ -121,7 +121,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
             for network in networks:
                 _require_network(f"{self.prefix}{name}", network)
         if any(not 1 <= port <= 65_535 for port in self.egress_ports):
-            raise SettingsError(f"{self.prefix}EGRESS_PORTS: ports are from 1 to 65535.")
+            raise SettingsError(f"{self.prefix}EGRESS_PORTS: ports must be from 1 to 65535.")
         if self.page_url:
             try:
                 parse_url(self.page_url, allow_http=True)

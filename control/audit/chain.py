@@ -19,24 +19,26 @@ HASH_BYTES: Final = 32
 GENESIS_HASH: Final = bytes(HASH_BYTES)
 HASH_PATTERN: Final = r"^[0-9a-f]{64}$"
 
-Hash = Annotated[str, Meta(pattern=HASH_PATTERN, description="SHA-256 in hexadecimal digits.")]
+Hash = Annotated[str, Meta(pattern=HASH_PATTERN, description="SHA-256, in hexadecimal.")]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One change, as it is listed, exported and hashed."""
 
     org_id: str
-    seq: Annotated[int, Meta(ge=1, description="1, 2, 3 and so on in each organization, without gaps.")]
+    seq: Annotated[int, Meta(ge=1, description="Sequence number in the organization, from 1, without gaps.")]
     at: Timestamp
-    actor_principal_id: Annotated[str | None, Meta(description="Null: the system itself, or somebody not signed in.")]
+    actor_principal_id: Annotated[str | None, Meta(description="Null: the system, or an unauthenticated caller.")]
     actor_kind: PrincipalKind | None
     on_behalf_of_principal_id: str | None
-    act_chain: Annotated[list[str], Meta(description="Principals that acted for one another, innermost last.")]
+    act_chain: Annotated[list[str], Meta(description="Delegation chain (RFC 8693), the acting principal first.")]
     token_id: str | None
-    action: Annotated[str, Meta(description="What was done: `noun.verb`.")]
-    object_id: Annotated[str, Meta(description="To what.")]
-    data: Annotated[dict[str, Any], Meta(description="What more there is to tell, by action. Never a secret.")]
-    request_id: Annotated[str, Meta(description="Of the request that did it.")]
+    action: Annotated[str, Meta(description="`noun.verb`, such as `key.create`.")]
+    object_id: Annotated[str, Meta(description="Id of the changed resource.")]
+    data: Annotated[dict[str, Any], Meta(description="Details, depending on the action. Never contains secrets.")]
+    request_id: Annotated[
+        str, Meta(description="Id of the request that made the change; `(command)` for a CLI command.")
+    ]
     prev_hash: Hash
     hash: Hash
 
@@ -121,7 +123,7 @@ def _has_valid_hash(event: Event) -> bool:
 
 def _reject_floats(value: Any) -> None:
     if isinstance(value, float):
-        raise TypeError("an audit event holds no fractions")
+        raise TypeError("audit events cannot contain floating-point numbers")
     if isinstance(value, Mapping):
         for each in value.values():
             _reject_floats(each)

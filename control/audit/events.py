@@ -48,24 +48,27 @@ def _text_parameter(name: str, hi: int, description: str, example: str | None = 
     return Parameter(name, "query", Annotated[str, Meta(min_length=1, max_length=hi)], description, example=example)
 
 
-TAG: Final = Tag("audit", "Who changed what, as one hash chain per organization.")
+TAG: Final = Tag("audit", "Audit log: who changed what, as one hash chain per organization.")
 WINDOW_PARAMETERS: Final = (
-    _text_parameter("from", MAX_TIME_LENGTH, "Events at this time or later: RFC 3339.", "2026-11-20T00:00:00Z"),
-    _text_parameter("to", MAX_TIME_LENGTH, "Events before this time: RFC 3339."),
+    _text_parameter("from", MAX_TIME_LENGTH, "Start of the time range, inclusive (RFC 3339).", "2026-11-20T00:00:00Z"),
+    _text_parameter("to", MAX_TIME_LENGTH, "End of the time range, exclusive (RFC 3339)."),
 )
 FILTER_PARAMETERS: Final = (
-    _text_parameter("actorPrincipalId", MAX_ID_LENGTH, "What this principal did."),
+    _text_parameter("actorPrincipalId", MAX_ID_LENGTH, "Only events of this actor."),
     _text_parameter(
-        "action", MAX_ACTION_LENGTH, "This action; with a dot at its end, all that begin so.", "approval_request."
+        "action",
+        MAX_ACTION_LENGTH,
+        "Only events with this action; with a trailing dot, every action with this prefix.",
+        "approval_request.",
     ),
-    _text_parameter("objectId", MAX_OBJECT_ID_LENGTH, "What was done to this."),
+    _text_parameter("objectId", MAX_OBJECT_ID_LENGTH, "Only events about this resource."),
     *WINDOW_PARAMETERS,
 )
 AFTER_SEQ: Final = Parameter(
     "afterSeq",
     "query",
     Annotated[int, Meta(ge=0, le=MAX_SEQ)],
-    "Events behind this number: the last one that an earlier export held.",
+    "Only events with a higher `seq`, such as that of the last event of an earlier export.",
     default=0,
 )
 LIST: Final = Operation(
@@ -74,7 +77,7 @@ LIST: Final = Operation(
 EXPORT: Final = Operation(
     "exportAuditEvents",
     TAG,
-    (ResponseSpec("One event a line, oldest first.", {NDJSON: Event}),),
+    (ResponseSpec("One event per line, oldest first.", {NDJSON: Event}),),
     (AFTER_SEQ, *WINDOW_PARAMETERS),
 )
 
@@ -154,7 +157,7 @@ def _parse_text(request: web.Request, name: str, hi: int, pattern: re.Pattern[st
     text = bounded_text(request.query, name, 1, hi, issues)
     if text is None or pattern.fullmatch(text) is not None:
         return text
-    issues.add(f"query.{name}", "Is none that there can be.", "format")
+    issues.add(f"query.{name}", "Has an invalid format.", "format")
     return None
 
 
@@ -174,5 +177,5 @@ def _parse_time(request: web.Request, name: str, issues: Issues) -> datetime | N
             return datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    issues.add(f"query.{name}", "Must be a time with its zone: 2026-11-20T15:17:03Z.", "format")
+    issues.add(f"query.{name}", "Must be an RFC 3339 time with a time zone, such as 2026-11-20T15:17:03Z.", "format")
     return None

@@ -22,7 +22,7 @@ COMMAND_REQUEST_ID: Final = "(command)"
 MAX_CLOCK_SKEW: Final = timedelta(seconds=60)
 
 _CLOCK_SKEW_LOG: Final = FailureLog(
-    structlog.get_logger(__name__), "clocks differ: audit events have the time of a later one"
+    structlog.get_logger(__name__), "clock skew: audit events get the time of the previous event"
 )
 
 
@@ -31,7 +31,7 @@ class ClockSkew(Exception):
 
     def __init__(self, org_id: str, last: datetime, now: datetime) -> None:
         self.code = org_id
-        self.message = f"the last event is {(last - now).total_seconds():.0f} s ahead of this machine's clock"
+        self.message = f"the last event is {(last - now).total_seconds():.0f} s ahead of this host's clock"
         super().__init__(self.message)
 
 
@@ -78,7 +78,9 @@ async def record(
     text, TypeError for other data.
     """
     if len(action) > MAX_ACTION_LENGTH or len(object_id) > MAX_OBJECT_ID_LENGTH:
-        raise ValueError(f"an audit event of {len(action)} and {len(object_id)} characters")
+        raise ValueError(
+            f"audit action ({len(action)} characters) or object id ({len(object_id)} characters) is too long"
+        )
     actor = Actor.of(by) if isinstance(by, AuthorizationContext) else by
     seq, digest, last = await _read_head(connection, actor.org_id)
     now = to_milliseconds(datetime.now(UTC))

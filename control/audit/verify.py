@@ -80,13 +80,13 @@ def verify_export(lines: Iterable[bytes], known_hashes: Mapping[int, bytes]) -> 
         if verifier is None:
             before = event.seq - 1
             if min(known_hashes, default=before) < before:
-                raise ValueError(f"it begins at event {event.seq}, behind the noted one")
+                raise ValueError(f"it starts at event {event.seq}, after the noted event")
             verifier = ChainVerifier(
                 known_hashes, seq=before, start=known_hashes.get(before, bytes.fromhex(event.prev_hash))
             )
             org = event.org_id
         if event.org_id != org:
-            raise ValueError(f"line {number} is of another organization")
+            raise ValueError(f"line {number} belongs to another organization")
         verifier.add(event)
         events += 1
     if verifier is None:
@@ -123,9 +123,9 @@ def _decode_line(line: bytes, number: int) -> Event:
         event = msgspec.json.decode(line, type=Event)
         unknown = set(_decode_object(line)) - {field.encode_name for field in msgspec.structs.fields(Event)}
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ValueError(f"line {number} is no audit event: {error}") from error
+        raise ValueError(f"line {number} is not an audit event: {error}") from error
     if unknown:
-        raise ValueError(f"line {number} has what no audit event has: {', '.join(sorted(unknown))}")
+        raise ValueError(f"line {number} has unknown fields: {', '.join(sorted(unknown))}")
     return event
 
 

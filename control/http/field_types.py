@@ -12,7 +12,7 @@ Slug = Annotated[
         min_length=1,
         max_length=MAX_SLUG_LENGTH,
         pattern=SLUG_PATTERN,
-        description="Must consist of lower-case letters, digits and inner dashes.",
+        description="Must consist of lowercase letters, digits and inner hyphens.",
     ),
 ]
 Name = Annotated[
@@ -21,14 +21,14 @@ Name = Annotated[
         min_length=1,
         max_length=MAX_NAME_LENGTH,
         pattern=NAME_PATTERN,
-        description="Must consist of printable characters, without spaces at its ends.",
+        description="Must consist of printable characters, without leading or trailing spaces.",
     ),
 ]
 Timestamp = Annotated[
     str,
     msgspec.Meta(
         pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
-        description="A time in UTC, to the millisecond.",
+        description="RFC 3339 time in UTC, with milliseconds.",
         extra_json_schema={"format": "date-time"},
     ),
 ]
@@ -38,6 +38,6 @@ SensitiveWord = Annotated[
         min_length=1,
         max_length=64,
         pattern=SENSITIVE_WORD_PATTERN,
-        description="Must be a word of lower-case letters, digits and inner dots, dashes and underscores.",
+        description="Must consist of lowercase letters, digits and inner dots, hyphens and underscores.",
     ),
 ]

@@ -14,15 +14,21 @@ DEFAULT_LIMIT: Final = 25
 MAX_LIMIT: Final = 100
 
 PAGE_PARAMETERS: Final = (
-    Parameter("limit", "query", Annotated[int, Meta(ge=1, le=MAX_LIMIT)], "Items of a page.", default=DEFAULT_LIMIT),
+    Parameter(
+        "limit",
+        "query",
+        Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
+        "Maximum number of items per page.",
+        default=DEFAULT_LIMIT,
+    ),
     Parameter(
         "cursor",
         "query",
         Annotated[str, Meta(max_length=MAX_CURSOR_LENGTH)],
-        "`nextCursor` of the page before, of the same list; empty: the first page.",
+        "`nextCursor` of the previous page of the same list. Empty: the first page.",
     ),
 )
-NextCursor = Annotated[str | None, Meta(description="Ask with it as `cursor` for the next page. Null: there is none.")]
+NextCursor = Annotated[str | None, Meta(description="`cursor` of the next page. Null: this is the last page.")]
 
 T = TypeVar("T")
 

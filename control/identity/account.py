@@ -60,14 +60,17 @@ SHOW: Final = Operation("showUser", TAG, (ResponseSpec("The account.", json_cont
 CHANGE: Final = Operation(
     "changeUser",
     TAG,
-    (ResponseSpec("The account as it is now.", json_content(SessionUser)),),
+    (ResponseSpec("The updated account.", json_content(SessionUser)),),
     body=Body(json_content(UserChange), example={"theme": "dark"}),
 )
 LIST_ORGANIZATIONS: Final = Operation(
     "listOwnOrganizations", TAG, (ResponseSpec("The organizations.", json_content(OwnOrganizations)),)
 )
 CHANGE_PASSWORD: Final = Operation(
-    "changePassword", TAG, (ResponseSpec("It is changed.", status=204),), body=Body(json_content(PasswordChange))
+    "changePassword",
+    TAG,
+    (ResponseSpec("The password was changed.", status=204),),
+    body=Body(json_content(PasswordChange)),
 )
 
 
@@ -97,10 +100,10 @@ class Accounts:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change the account."""
         body = await self.context.read_body(request, UserChange)
-        given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
+        changes = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
         async with self.context.session_transaction(request) as (connection, caller):
             await user_repository.change_user(
-                connection, caller.principal_id, name=given.pop("name", None), values=given
+                connection, caller.principal_id, name=changes.pop("name", None), values=changes
             )
             user = await user_repository.get_user(connection, caller.principal_id)
             data = {"name": user.name, "locale": user.locale, "theme": user.theme}

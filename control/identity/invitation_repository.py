@@ -59,7 +59,9 @@ def require_can_invite(by: AuthorizationContext) -> None:
     approves the agent's own requests.
     """
     if by.kind is not PrincipalKind.USER or by.on_behalf_of is not None:
-        raise Forbidden("People are invited by people: no agent or service invites, and nobody on behalf of another.")
+        raise Forbidden(
+            "Only users can invite members: not agents, services, or tokens that act on behalf of another principal."
+        )
 
 
 async def invite(connection: AsyncConnection, by: AuthorizationContext, email: str, role: Role) -> IssuedInvitation:

@@ -49,7 +49,9 @@ class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     name: Name
     password: Annotated[
         PasswordInput,
-        Meta(description=f"A new one, of at least {MIN_LENGTH} characters; of who is a user already, the one he has."),
+        Meta(
+            description=f"An existing user's password; for a new user, a password of at least {MIN_LENGTH} characters."
+        ),
     ]
 
 
@@ -68,7 +70,9 @@ class Invitation(msgspec.Struct, frozen=True, rename="camel"):
 class MadeInvitation(Invitation, frozen=True, rename="camel"):
     """A new invitation; the only response that holds its secret."""
 
-    invite_token: Annotated[str, Meta(description="What it is accepted with. It is shown this once.")]
+    invite_token: Annotated[
+        str, Meta(description="The secret that accepts the invitation. Returned only in this response.")
+    ]
 
 
 class InvitationPage(msgspec.Struct, rename="camel"):
@@ -79,7 +83,7 @@ class InvitationPage(msgspec.Struct, rename="camel"):
     has_more: bool
 
 
-TAG: Final = Tag("members", "Who is in an organization, and who is invited.")
+TAG: Final = Tag("members", "Members of an organization, and invitations.")
 LIST: Final = Operation(
     "listInvitations", TAG, (ResponseSpec("A page.", json_content(InvitationPage)),), PAGE_PARAMETERS
 )
@@ -91,11 +95,11 @@ CREATE: Final = Operation(
     error_statuses=(409,),
 )
 _ID: Final = Parameter("invitationId", "path", Annotated[str, Meta(min_length=1)], "The invitation.")
-REVOKE: Final = Operation("revokeInvitation", TAG, (ResponseSpec("It can be accepted no more.", status=204),), (_ID,))
+REVOKE: Final = Operation("revokeInvitation", TAG, (ResponseSpec("The invitation was revoked.", status=204),), (_ID,))
 ACCEPT: Final = Operation(
     "acceptInvitation",
     AUTH,
-    (ResponseSpec("A session of the new member.", json_content(SessionMaterial), 201),),
+    (ResponseSpec("A session for the new member.", json_content(SessionMaterial), 201),),
     body=Body(json_content(Acceptance)),
     error_statuses=(401, 409),
 )
@@ -143,7 +147,7 @@ class Invitations:
             store.require_can_invite(caller)
             member_repository.require_grantable(caller, body.role)
             if await store.is_member(connection, caller.org_id, body.email):
-                raise Conflict("The organization has a member with this e-mail address.")
+                raise Conflict("The organization already has a member with this e-mail address.")
             issued = await store.invite(connection, caller, body.email, body.role)
             for replaced in issued.replaced:
                 revoked_data = {"replacedBy": issued.invitation.id}

@@ -66,7 +66,7 @@ class KeySet(msgspec.Struct, frozen=True):
     keys: Annotated[list[Jwk], Meta(max_length=100)]
 
 
-TAG: Final = Tag("auth", "Sessions of people: log in, second factor, account.")
+TAG: Final = Tag("auth", "User sessions: login, second factor, account.")
 _SESSION_CONTENT: Final = json_content(SessionMaterial)
 LOGIN: Final = Operation(
     "login",
@@ -78,14 +78,14 @@ LOGIN: Final = Operation(
 REFRESH: Final = Operation(
     "refreshSession",
     TAG,
-    (ResponseSpec("The session goes on.", _SESSION_CONTENT),),
+    (ResponseSpec("The refreshed session.", _SESSION_CONTENT),),
     body=Body(json_content(Refresh)),
     error_statuses=(401,),
 )
 LOGOUT: Final = Operation(
-    "logout", TAG, (ResponseSpec("The session is over.", status=204),), body=Body(json_content(Refresh))
+    "logout", TAG, (ResponseSpec("The session has ended.", status=204),), body=Body(json_content(Refresh))
 )
-LIST_KEYS: Final = Operation("listSigningKeys", TAG, (ResponseSpec("The keys.", json_content(KeySet)),))
+LIST_KEYS: Final = Operation("listSigningKeys", TAG, (ResponseSpec("The public keys.", json_content(KeySet)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +249,13 @@ async def _select_organization(connection: AsyncConnection, user: User, org_slug
     slugs = {organization.slug: organization.id for organization, _ in found}
     if org_slug is None and len(slugs) > 1:
         named = f": {', '.join(list(slugs)[:MAX_NAMED_ORGANIZATIONS])}" if naming else ""
-        issue = Issue("body.orgSlug", f"Must name one of your organizations{named}.", "missing")
-        raise BadRequest("You are in several organizations.", [issue])
+        issue = Issue("body.orgSlug", f"Must be the slug of one of your organizations{named}.", "missing")
+        raise BadRequest("You are a member of several organizations. Select one with orgSlug.", [issue])
     org_id = next(iter(slugs.values()), None) if org_slug is None else slugs.get(org_slug)
     if org_id is None:
-        raise Forbidden("You are not a member of that organization." if org_slug else "You are in no organization.")
+        raise Forbidden(
+            "You are not a member of that organization." if org_slug else "You are not a member of any organization."
+        )
     return org_id
 
 

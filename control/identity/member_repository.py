@@ -105,15 +105,15 @@ def require_grantable(by: AuthorizationContext, role: Role) -> None:
     lacks.
     """
     if role is Role.OWNER and by.role is not Role.OWNER:
-        raise Forbidden("Only an owner makes somebody an owner.")
+        raise Forbidden("Only owners can grant the role OWNER.")
     if not ROLE_SCOPES[role] <= by.scopes:
-        raise Forbidden(f"The role {role} reaches further than this access token does.")
+        raise Forbidden(f"The role {role} has scopes that your credential lacks.")
 
 
 def require_changeable(by: AuthorizationContext, member: StoredMember) -> None:
     """Raises Forbidden for an owner unless `by` is an owner."""
     if member.role is Role.OWNER and by.role is not Role.OWNER:
-        raise Forbidden("Only an owner changes or removes an owner.")
+        raise Forbidden("Only owners can change or remove an owner.")
 
 
 async def change_role(connection: AsyncConnection, by: AuthorizationContext, member: StoredMember, role: Role) -> None:
@@ -154,9 +154,9 @@ async def create_machine(
     owners = await load_membership_statuses(connection, by.org_id, [by.principal_id])
     await _check_machine_limit(connection, by.org_id, owning_user(by.principal_id, owners), 1)
     if await _count_machines(connection, by.org_id) >= MAX_MACHINES:
-        raise Conflict(f"An organization has at most {MAX_MACHINES} agents and services.")
+        raise Conflict(f"An organization can have at most {MAX_MACHINES} agents and services.")
     if len(owners) >= MAX_ACT_CHAIN:
-        raise Conflict(f"At most {MAX_ACT_CHAIN} principals own each other in a row.")
+        raise Conflict(f"A chain of owners can have at most {MAX_ACT_CHAIN} principals.")
     machine = await organization_repository.create_principal(connection, kind, name, by.principal_id)
     await organization_repository.add_membership(connection, by.org_id, machine.id, role)
     return await get_member(connection, by.org_id, machine)
@@ -218,7 +218,7 @@ async def _check_machine_limit(connection: AsyncConnection, org_id: str, owning_
     machines count as well, since each of them could own as many again.
     """
     if await _count_machines(connection, org_id, owned_principals(owning_user_id)) + more > MAX_OWNED:
-        raise Conflict(f"A user owns at most {MAX_OWNED} agents and services, with all that these own.")
+        raise Conflict(f"A user can own at most {MAX_OWNED} agents and services, directly or indirectly.")
 
 
 async def _count_machines(

@@ -58,13 +58,13 @@ SHOW: Final = Operation("showMember", TAG, (ResponseSpec("The member.", json_con
 CHANGE: Final = Operation(
     "changeMember",
     TAG,
-    (ResponseSpec("The member as it is now.", json_content(Member)),),
+    (ResponseSpec("The updated member.", json_content(Member)),),
     (_ID,),
     body=Body(json_content(RoleChange), example={"role": "ADMIN"}),
     error_statuses=(409,),
 )
 REMOVE: Final = Operation(
-    "removeMember", TAG, (ResponseSpec("No member any more.", status=204),), (_ID,), error_statuses=(409,)
+    "removeMember", TAG, (ResponseSpec("The member was removed.", status=204),), (_ID,), error_statuses=(409,)
 )
 
 

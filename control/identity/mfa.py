@@ -53,8 +53,8 @@ class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Proposal(msgspec.Struct, frozen=True):
     """The secret for an authenticator app."""
 
-    secret: Annotated[str, Meta(description="In base 32, to be typed.")]
-    uri: Annotated[str, Meta(description="The same as `otpauth:`, to be shown as a QR code.")]
+    secret: Annotated[str, Meta(description="Base32, for manual entry.")]
+    uri: Annotated[str, Meta(description="The same secret as an `otpauth:` URI, for a QR code.")]
 
 
 class RecoveryCodes(msgspec.Struct, frozen=True, rename="camel"):
@@ -66,28 +66,32 @@ class RecoveryCodes(msgspec.Struct, frozen=True, rename="camel"):
 PROPOSE: Final = Operation(
     "proposeTotp",
     TAG,
-    (ResponseSpec("A secret, which is not asked for before it is confirmed.", json_content(Proposal), 201),),
+    (
+        ResponseSpec(
+            "The proposed secret. Codes are required only after `/auth/totp/confirm`.", json_content(Proposal), 201
+        ),
+    ),
     body=Body(json_content(Confirmation)),
     error_statuses=(409,),
 )
 CONFIRM: Final = Operation(
     "confirmTotp",
     TAG,
-    (ResponseSpec("It is asked for from now on.", json_content(RecoveryCodes)),),
+    (ResponseSpec("The second factor is enabled.", json_content(RecoveryCodes)),),
     body=Body(json_content(Code), example={"code": "123456"}),
     error_statuses=(409,),
 )
 VERIFY: Final = Operation(
     "verifyTotp",
     TAG,
-    (ResponseSpec("The session owes nothing any more.", json_content(SessionMaterial)),),
+    (ResponseSpec("The verified session, with new tokens.", json_content(SessionMaterial)),),
     body=Body(json_content(Code), example={"code": "123456"}),
     error_statuses=(409,),
 )
 DISABLE: Final = Operation(
     "disableTotp",
     TAG,
-    (ResponseSpec("It is asked for no more.", status=204),),
+    (ResponseSpec("The second factor was disabled.", status=204),),
     body=Body(json_content(Removal)),
     error_statuses=(409,),
 )
@@ -119,7 +123,7 @@ class Mfa:
         """
         body = await self.context.read_body(request, Confirmation)
         user = await self._load_user(authenticated_credential(request))
-        _require(not user.has_factor, "The account has a second factor already.")
+        _require(not user.has_factor, "The account already has a second factor.")
         async with self.throttle.attempt(request, user.email):
             await self._require_password(user, body.password)
         secret = self.mfa_secrets.new_secret()
@@ -127,7 +131,7 @@ class Mfa:
             proposed = await user_repository.enroll_factor(
                 connection, user.id, self.mfa_secrets.encrypt_secret(user.id, secret)
             )
-            _require(proposed, "The account has a second factor already.")
+            _require(proposed, "The account already has a second factor.")
             await _record_audit(connection, request, caller, "second_factor.propose")
         return json_response(Proposal(base32(secret), otpauth_uri(secret, ISSUER, user.email)), status=201)
 
@@ -144,8 +148,8 @@ class Mfa:
             self.context.session_transaction(request) as (connection, caller),
         ):
             user = await user_repository.get_user(connection, caller.principal_id)
-            _require(not user.has_factor, "The account has a second factor already.")
-            _require(user.totp_secret is not None, "No second factor was proposed.")
+            _require(not user.has_factor, "The account already has a second factor.")
+            _require(user.totp_secret is not None, "No second factor is proposed. Call POST /auth/totp first.")
             now = datetime.now(UTC)
             step = self.mfa_secrets.matching_step(user, body.code, now)
             if step is None:
@@ -164,7 +168,7 @@ class Mfa:
         """
         body = await self.context.read_body(request, Code)
         caller = authenticated_credential(request)
-        _require(caller.mfa_pending, "The session owes no second factor.")
+        _require(caller.mfa_pending, "The session does not need a second factor.")
         await self.issuer.ensure_key_published()
         email = (await self._load_user(caller)).email
         async with (

@@ -274,21 +274,25 @@ def _project(row: sa.RowMapping) -> StoredProject:
 
 def _validate_slug(text: str) -> str:
     if not is_slug(text):
-        raise ValueError(f"a slug has 1 to {MAX_SLUG_LENGTH} lower-case letters, digits and inner dashes: {text!r}")
+        raise ValueError(
+            f"a slug must have 1 to {MAX_SLUG_LENGTH} lowercase letters, digits and inner hyphens: {text!r}"
+        )
     return text
 
 
 def validate_name(text: str) -> str:
     """The text, if it is a valid name; else ValueError."""
     if not 1 <= len(text) <= MAX_NAME_LENGTH or _NAME.search(text) is None:
-        raise ValueError(f"a name has 1 to {MAX_NAME_LENGTH} printable characters and no spaces around it: {text!r}")
+        raise ValueError(
+            f"a name must have 1 to {MAX_NAME_LENGTH} printable characters, without outer spaces: {text!r}"
+        )
     return text
 
 
 def bounded_int(limit: int, number: int) -> int:
     """The number, if it is from 0 to `limit`; else ValueError."""
     if not 0 <= number <= limit:
-        raise ValueError(f"a number from 0 to {limit}: {number}")
+        raise ValueError(f"must be from 0 to {limit}: {number}")
     return number
 
 
@@ -296,7 +300,10 @@ def _validate_sensitive_words(words: Sequence[str]) -> tuple[str, ...]:
     """The words without duplicates, in order. Raises ValueError."""
     bad = [word for word in words if _SENSITIVE_WORD.search(word) is None]
     if bad or len(words) > MAX_SENSITIVE_WORDS:
-        raise ValueError(f"at most {MAX_SENSITIVE_WORDS} words of lower-case letters, digits, dots and dashes: {bad}")
+        raise ValueError(
+            f"must be at most {MAX_SENSITIVE_WORDS} words of lowercase letters, digits, dots, hyphens and underscores: "
+            f"{bad}"
+        )
     return tuple(dict.fromkeys(words))
 
 

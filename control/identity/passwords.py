@@ -34,7 +34,7 @@ class Passwords:
     async def matches(self, stored: str | None, password: str) -> bool:
         """Whether the password is right. Without a stored hash it never is, and the check takes as long."""
         if not self._dummy_hash:
-            self._dummy_hash = await self._run_limited("nobody's password")
+            self._dummy_hash = await self._run_limited("dummy password")
         found = await self._run_limited(_normalize(password), stored or self._dummy_hash)
         return stored is not None and found == stored
 
@@ -47,7 +47,7 @@ class Passwords:
         string.
         """
         if self._waiting >= MAX_WAITING:
-            raise ServiceUnavailable("Too many passwords are being compared.")
+            raise ServiceUnavailable("Too many password checks are in progress. Retry later.")
         self._waiting += 1
         try:
             async with self._semaphore:

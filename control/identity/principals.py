@@ -28,10 +28,10 @@ from proto.identity import PrincipalKind, Role, Scope
 class NewPrincipal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The agent or service to create."""
 
-    kind: Annotated[Literal["agent", "service"], Meta(description="Users are invited instead.")]
+    kind: Annotated[Literal["agent", "service"], Meta(description="Users join by invitation.")]
     name: Name
     role: Annotated[
-        Literal["VIEWER", "BILLING", "MEMBER", "ADMIN"], Meta(description="Reaches no further than its owner's.")
+        Literal["VIEWER", "BILLING", "MEMBER", "ADMIN"], Meta(description="Its scopes never exceed those of its owner.")
     ] = "MEMBER"
 
 
@@ -42,7 +42,7 @@ class PrincipalChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     owner_principal_id: PrincipalId | msgspec.UnsetType = msgspec.UNSET
 
 
-TAG: Final = Tag("principals", "Agents and services, and the tokens of every principal.")
+TAG: Final = Tag("principals", "Agents and services, and the access tokens of principals.")
 _ID: Final = Parameter("principalId", "path", Annotated[str, Meta(min_length=1)], "The agent or service.")
 LIST: Final = Operation("listPrincipals", TAG, (ResponseSpec("A page.", json_content(MemberPage)),), PAGE_PARAMETERS)
 CREATE: Final = Operation(
@@ -56,12 +56,14 @@ SHOW: Final = Operation("showPrincipal", TAG, (ResponseSpec("The agent or servic
 CHANGE: Final = Operation(
     "changePrincipal",
     TAG,
-    (ResponseSpec("The agent or service as it is now.", json_content(Member)),),
+    (ResponseSpec("The updated agent or service.", json_content(Member)),),
     (_ID,),
-    body=Body(json_content(PrincipalChange), example={"name": "Release bot of Europe"}),
+    body=Body(json_content(PrincipalChange), example={"name": "EU release bot"}),
     error_statuses=(409,),
 )
-RETIRE: Final = Operation("retirePrincipal", TAG, (ResponseSpec("It works no more.", status=204),), (_ID,))
+RETIRE: Final = Operation(
+    "retirePrincipal", TAG, (ResponseSpec("The agent or service was retired.", status=204),), (_ID,)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,9 @@ async def get_visible_machine(
 
 def _require_manager(caller: AuthorizationContext, machine: StoredMember) -> None:
     if machine.owner_id != caller.principal_id and Scope.MEMBERS_WRITE not in caller.scopes:
-        raise Forbidden(f"This is for its owner, and for who has the scope {Scope.MEMBERS_WRITE}.")
+        raise Forbidden(
+            f"Only the owner or a caller with the scope {Scope.MEMBERS_WRITE} can change or retire this principal."
+        )
 
 
 async def _apply_change(
@@ -193,7 +197,7 @@ async def _apply_change(
 async def _find_new_owner(connection: AsyncConnection, caller: AuthorizationContext, owner_id: str) -> StoredMember:
     """Raises Forbidden, and BadRequest for an owner who is not a user of the organization."""
     if Scope.MEMBERS_WRITE not in caller.scopes:
-        raise Forbidden(f"Another owner is given with the scope {Scope.MEMBERS_WRITE}.")
+        raise Forbidden(f"Changing the owner requires the scope {Scope.MEMBERS_WRITE}.")
     owner = await store.find_member(connection, caller.org_id, owner_id)
     if owner is None or owner.kind is not PrincipalKind.USER:
         issue = Issue("body.ownerPrincipalId", "Must be a user who is a member of the organization.", "unknown")

@@ -130,7 +130,7 @@ async def check_key_limit(connection: AsyncConnection, project_id: int, max_keys
     """Raises Conflict when the project has `max_keys` active keys."""
     found = sa.select(sa.func.count()).where(project_keys.c.project_id == project_id, active_at(now()))
     if (await connection.scalar(found) or 0) >= max_keys:
-        raise Conflict(f"At most {max_keys} keys of a project work. Revoke some.")
+        raise Conflict(f"A project can have at most {max_keys} active keys. Revoke some first.")
 
 
 async def list_keys_with_rate(connection: AsyncConnection, org_id: str, limit: int) -> list[StoredProjectKey]:

@@ -18,7 +18,7 @@ Locale = Annotated[
         min_length=2,
         max_length=MAX_LOCALE_LENGTH,
         pattern=LOCALE_PATTERN,
-        description="Must be a language tag, like en or pt-BR.",
+        description="Must be a language tag, such as en or pt-BR.",
     ),
 ]
 AvatarUrl = Annotated[
@@ -26,7 +26,7 @@ AvatarUrl = Annotated[
     Meta(
         max_length=MAX_URL_LENGTH,
         pattern=r"^https://[!-~]+(?!\n)$",
-        description="Must be an address that begins with https://, without spaces.",
+        description="Must be an https:// URL without spaces.",
     ),
 ]
 ThemeName = Literal["system", "light", "dark"]
@@ -35,7 +35,7 @@ PasswordInput = Annotated[
     str, Meta(min_length=1, max_length=MAX_LENGTH)
 ]  # any length: it may predate the current minimum
 MfaCodeInput = Annotated[
-    str, Meta(min_length=6, max_length=17, description="Six digits of an authenticator app, or a recovery code.")
+    str, Meta(min_length=6, max_length=17, description="A six-digit code of an authenticator app, or a recovery code.")
 ]
 SecretInput = Annotated[str, Meta(min_length=1, max_length=128)]
 

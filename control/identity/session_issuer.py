@@ -30,7 +30,7 @@ class Tokens(msgspec.Struct, frozen=True, rename="camel"):
     """Credentials of a session."""
 
     access_token: Annotated[str, Meta(description="A JWT, for `Authorization: Bearer`.")]
-    refresh_token: Annotated[str, Meta(description="Good once: `/auth/refresh` answers with the next one.")]
+    refresh_token: Annotated[str, Meta(description="Can be used once: `/auth/refresh` returns the next one.")]
     expires_in: Annotated[int, Meta(description="Seconds until the access token expires.")]
     token_type: Literal["Bearer"] = "Bearer"  # noqa: S105  # the name of a scheme
 
@@ -60,7 +60,7 @@ class KeyWithdrawn(ServiceUnavailable):
     """The signing key of this process was withdrawn: it needs another key in its file, and a restart."""
 
     def __init__(self) -> None:
-        super().__init__("The key that sessions are signed with was withdrawn.")
+        super().__init__("Sessions cannot be issued: the signing key was withdrawn.")
 
 
 @dataclass(slots=True)

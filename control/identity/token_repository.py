@@ -98,7 +98,7 @@ async def issue_token(
 def require_can_issue(by: AuthorizationContext, holder: StoredMember) -> None:
     """Raises Forbidden unless the holder is `by` or is owned by it."""
     if by.principal_id not in (holder.id, holder.owner_id):
-        raise Forbidden("Tokens are minted for oneself, or for an agent or service that one owns.")
+        raise Forbidden("You can create tokens only for yourself and for agents and services that you own.")
 
 
 def delegation_for(by: AuthorizationContext, holder: StoredMember) -> Delegation | None:
@@ -106,7 +106,7 @@ def delegation_for(by: AuthorizationContext, holder: StoredMember) -> Delegation
     if by.on_behalf_of is not None:
         chain = by.act_chain if holder.id == by.principal_id else (holder.id, *by.act_chain)
         if len(chain) > MAX_ACT_CHAIN:
-            raise Conflict(f"At most {MAX_ACT_CHAIN} act for each other in a row.")
+            raise Conflict(f"A delegation chain can have at most {MAX_ACT_CHAIN} principals.")
         return Delegation(by.on_behalf_of, chain)
     if holder.kind is PrincipalKind.AGENT and holder.id != by.principal_id:
         return Delegation(by.principal_id, (holder.id,))
@@ -141,7 +141,7 @@ def _granted_scopes(
     requested = frozenset(scopes)
     missing = sorted(requested - by.scopes)
     if missing:
-        raise Forbidden(f"A token reaches no further than the one it is minted with, which lacks {', '.join(missing)}.")
+        raise Forbidden(f"A token cannot have scopes that your credential lacks: {', '.join(missing)}.")
     return requested
 
 
@@ -152,7 +152,7 @@ async def _check_token_limit(connection: AsyncConnection, org_id: str, principal
     )
     of_principal = (access_tokens.c.org_id == org_id) & (access_tokens.c.principal_id == principal_id)
     if (await connection.scalar(sa.select(sa.func.count()).where(of_principal, valid)) or 0) >= MAX_TOKENS:
-        raise Conflict(f"A principal has at most {MAX_TOKENS} tokens that work.")
+        raise Conflict(f"A principal can have at most {MAX_TOKENS} valid tokens. Revoke some first.")
 
 
 def _token(row: sa.RowMapping) -> StoredToken:

@@ -45,18 +45,20 @@ class Token(msgspec.Struct, frozen=True, rename="camel"):
     name: Name
     hint: Annotated[str, Meta(description="The last four characters of the secret.")]
     scopes: list[str] | None
-    on_behalf_of_principal_id: Annotated[str | None, Meta(description="For whom whoever holds it acts (RFC 8693).")]
-    act_chain: Annotated[list[str], Meta(description="Who acts for him, the holder first.")]
+    on_behalf_of_principal_id: Annotated[
+        str | None, Meta(description="The principal on whose behalf the holder acts (RFC 8693).")
+    ]
+    act_chain: Annotated[list[str], Meta(description="Delegation chain (RFC 8693), the holder first.")]
     created_at: Timestamp
     expires_at: Timestamp | None
-    last_used_at: Annotated[Timestamp | None, Meta(description="To the minute.")]
+    last_used_at: Annotated[Timestamp | None, Meta(description="Updated at most once per minute.")]
     revoked_at: Timestamp | None
 
 
 class MadeToken(Token, frozen=True, rename="camel"):
     """A new token; the only response that holds its secret."""
 
-    token: Annotated[str, Meta(description="The secret, for `Authorization: Bearer`. It is shown this once.")]
+    token: Annotated[str, Meta(description="The secret, for `Authorization: Bearer`. Returned only in this response.")]
 
 
 class TokenPage(msgspec.Struct, rename="camel"):
@@ -71,7 +73,7 @@ _HOLDER: Final = Parameter("principalId", "path", Annotated[str, Meta(min_length
 _ID: Final = Parameter("tokenId", "path", Annotated[str, Meta(min_length=1)], "The token.")
 _PAGE_RESPONSE: Final = (ResponseSpec("A page.", json_content(TokenPage)),)
 _CREATED_RESPONSE: Final = (ResponseSpec("The token, with its secret.", json_content(MadeToken), 201),)
-_REVOKED_RESPONSE: Final = (ResponseSpec("It is revoked.", status=204),)
+_REVOKED_RESPONSE: Final = (ResponseSpec("The token was revoked.", status=204),)
 _BODY: Final = Body(
     json_content(NewToken),
     example={"name": "CI", "scopes": ["approvals:read", "approvals:write"], "expiresInDays": 90},
@@ -173,7 +175,7 @@ class AccessTokens:
             issued = await store.issue_token(connection, caller, holder, body.name, body.scopes, expires_at)
             found = await store.find_token(connection, caller.org_id, holder.id, issued.id)
             if found is None:
-                raise LookupError(f"{issued.id} was made a moment ago")
+                raise LookupError(f"the new token {issued.id} was not found")
             token = token_body(found)
             data = {
                 "holder": holder.id,
@@ -223,9 +225,9 @@ def _require_revoker(caller: AuthorizationContext, holder: StoredMember) -> None
     if caller.principal_id in (holder.id, holder.owner_id):
         return
     if holder.role is Role.OWNER and caller.role is not Role.OWNER:
-        raise Forbidden("Tokens of an owner are revoked by owners.")
+        raise Forbidden("Only owners can revoke tokens of an owner.")
     if Scope.MEMBERS_WRITE not in caller.scopes:
-        raise Forbidden(f"Tokens of others are revoked with the scope {Scope.MEMBERS_WRITE}.")
+        raise Forbidden(f"Revoking tokens of other principals requires the scope {Scope.MEMBERS_WRITE}.")
 
 
 def _revoked_counts(revoked: RevokedCounts | None) -> dict[str, int]:

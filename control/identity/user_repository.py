@@ -28,7 +28,7 @@ class EmailTaken(Conflict):
     """A user with this address exists."""
 
     def __init__(self) -> None:
-        super().__init__("There is a user with this e-mail address.")
+        super().__init__("A user with this e-mail address already exists.")
 
 
 @dataclass(frozen=True, slots=True)

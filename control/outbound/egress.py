@@ -64,7 +64,7 @@ class NameNotResolved(EgressError):
     """The name has no address, or one that tenants may not reach. The error does not say which; the log does."""
 
     def __init__(self) -> None:
-        super().__init__("The name leads to no address that is allowed.")
+        super().__init__("The host name does not resolve to an allowed address.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +210,11 @@ class _Resolver(AbstractResolver):
         try:
             found = await self._run_lookup(lookup)
         except (OSError, UnicodeError) as error:
-            log.info("a name was not reached", reason="it does not resolve", error=str(error))
+            log.info("host name refused", reason="does not resolve", error=str(error))
             raise NameNotResolved from error
         for each in found:
             if not self._policy.permits(str(each[4][0]), port):
-                log.info("a name was not reached", reason="its address is not allowed", address=each[4][0], port=port)
+                log.info("host name refused", reason="address not allowed", address=each[4][0], port=port)
                 raise NameNotResolved
         return found[:_MAX_ADDRESSES]
 
@@ -264,13 +264,13 @@ async def _read_limited_body(response: aiohttp.ClientResponse) -> bytes:
 _FAILURES: Final[tuple[tuple[tuple[type[Exception], ...], str, bool], ...]] = (
     (
         (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError),
-        "The certificate of the other end is not valid.",
+        "The certificate of the server is not valid.",
         True,
     ),
-    ((aiohttp.ClientSSLError, ssl.SSLError), "No TLS connection could be made.", False),
-    ((TimeoutError,), "There was no answer in time.", False),
-    ((aiohttp.ClientConnectorError, ConnectionRefusedError), "No connection could be made.", False),
-    ((aiohttp.ClientResponseError,), "The answer was not valid HTTP.", False),
+    ((aiohttp.ClientSSLError, ssl.SSLError), "The TLS connection failed.", False),
+    ((TimeoutError,), "The server did not respond in time.", False),
+    ((aiohttp.ClientConnectorError, ConnectionRefusedError), "The connection failed.", False),
+    ((aiohttp.ClientResponseError,), "The response was not valid HTTP.", False),
     ((aiohttp.InvalidURL,), "The URL is not valid.", True),
     ((OSError, aiohttp.ClientError), "The connection was lost.", False),
 )
@@ -280,7 +280,7 @@ def _to_egress_error(error: Exception) -> EgressError:
     for kinds, detail, permanent in _FAILURES:
         if isinstance(error, kinds):
             return EgressError(detail, permanent=permanent)
-    return EgressError("The request could not be made.", permanent=True)
+    return EgressError("The request failed.", permanent=True)
 
 
 @lru_cache(maxsize=1)

@@ -96,11 +96,11 @@ def parse_url(text: str, *, allow_http: bool) -> URL:
     if url.scheme not in (("http", "https") if allow_http else ("https",)) or not host:
         raise ValueError(f"Must be a URL that starts with {scheme} and a host.")
     if parse_ip_literal(host) is None and not _is_hostname(url.raw_host or ""):
-        raise ValueError("Must have the name of a host, or an address.")
+        raise ValueError("Must have a valid host name or IP address.")
     if url.user is not None or url.password is not None:
-        raise ValueError("Must have no user name or password in it.")
+        raise ValueError("Must not contain a user name or password.")
     if not port:
-        raise ValueError("Must have a port from 1 to 65535, or none.")
+        raise ValueError("Must have a port from 1 to 65535, or no port.")
     return url.with_fragment(None)
 
 

@@ -28,7 +28,7 @@ class KeyringWatcher:
         self._keys = keys
         self._database = database
         self._metadata = metadata
-        self._periodic_check = PeriodicTask(self.check, CHECK_INTERVAL_S, log, "the key ring is not as it should be")
+        self._periodic_check = PeriodicTask(self.check, CHECK_INTERVAL_S, log, "key ring check failed")
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Raises KeyRingUnusable at the start. An unavailable database does not prevent the start: if the ring has to
@@ -37,7 +37,7 @@ class KeyringWatcher:
         try:
             await self.check()
         except DatabaseUnavailable:
-            log.warning("database is away, the key ring is drawn when it is back", path=str(self._keys.path))
+            log.warning("database unavailable, key ring is created later", path=str(self._keys.path))
         self._periodic_check.start()
         yield
         await self._periodic_check.close()
@@ -56,8 +56,8 @@ class KeyringWatcher:
         async with self._database.write() as connection:
             if await has_encrypted_values(connection, self._metadata) and not self._keys.path.exists():
                 raise KeyRingMissing(
-                    f"The key ring {self._keys.path} does not exist, but the database has secrets that were encrypted "
-                    "with one: put it back from the backup, or share that of the other machine in "
-                    "SLUICE_CONTROL_SEALING_KEYS. docs/channels.md says what to do when it is lost."
+                    f"The key ring {self._keys.path} does not exist, but the database has encrypted secrets. Restore "
+                    "the file from a backup, or set SLUICE_CONTROL_SEALING_KEYS to the key ring of the other hosts. "
+                    "If the key ring is lost, see docs/channels.md."
                 )
             self._keys.generate()

@@ -50,7 +50,7 @@ class EncryptionUnavailable(ServiceUnavailable):
     """There is no usable ring at the moment; the cause says why."""
 
     def __init__(self) -> None:
-        super().__init__("Secrets cannot be stored or read at the moment.")
+        super().__init__("Secret storage is temporarily unavailable.")
 
 
 class DecryptionError(Exception):
@@ -71,7 +71,9 @@ class KeyRing:
     def with_new_key(self) -> "KeyRing":
         """The ring with a new key in front. Raises KeyRingUnusable when there are MAX_KEYS."""
         if len(self.keys) >= MAX_KEYS:
-            raise KeyRingUnusable(f"The key ring holds {MAX_KEYS} keys; `sluice secrets retire` takes unused ones out.")
+            raise KeyRingUnusable(
+                f"The key ring has {MAX_KEYS} keys, the maximum. Remove unused keys with `sluice secrets retire`."
+            )
         kid, key = generate_key()
         return KeyRing({kid: key, **self.keys})
 
@@ -135,7 +137,7 @@ class KeyFile:
         except FileNotFoundError as error:
             raise KeyRingMissing(f"The key ring {self.path} does not exist.") from error
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise KeyRingUnusable(f"The key ring {self.path} cannot be used: {reason}.") from error
         return self._ring
 
@@ -144,7 +146,7 @@ class KeyFile:
         try:
             create_private(self.path, format_ring(KeyRing(dict([generate_key()]))))
         except OSError as error:
-            raise KeyRingUnusable(f"The key ring {self.path} cannot be made: {error.strerror}.") from error
+            raise KeyRingUnusable(f"The key ring {self.path} cannot be created: {error.strerror}.") from error
         return self.read()
 
     def replace(self, ring: KeyRing) -> None:
@@ -178,14 +180,14 @@ class SecretBox:
         kid = key_id_of(ciphertext)
         key = self._ring().keys.get(kid)
         if key is None:
-            raise DecryptionError(f"the value is sealed with the key {kid}, which is not in the ring")
+            raise DecryptionError(f"the value is encrypted with the key {kid}, which is not in the key ring")
         rest = ciphertext[2 + len(kid) :]
         try:
             return AESGCM(key).decrypt(
                 rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _associated_data(kid.encode("ascii"), table, row, org, column)
             )
         except InvalidTag as error:
-            raise DecryptionError(f"the value in {table}.{column} does not open in its place") from error
+            raise DecryptionError(f"the value in {table}.{column} was altered or moved from another row") from error
 
     @property
     def current_key_id(self) -> str:
@@ -206,9 +208,9 @@ def key_id_of(ciphertext: bytes) -> str:
     length = ciphertext[1] if len(ciphertext) > 1 else 0
     kid = ciphertext[2 : 2 + length].decode("ascii", "replace")
     if ciphertext[:1] != bytes((_VERSION,)) or not _KID.fullmatch(kid):
-        raise DecryptionError("the value is not sealed, or by a later release")
+        raise DecryptionError("the value is not encrypted, or was encrypted by a later release")
     if len(ciphertext) < 2 + length + _NONCE_BYTES + _TAG_BYTES:
-        raise DecryptionError("the value is cut off")
+        raise DecryptionError("the value is truncated")
     return kid
 
 
@@ -232,12 +234,11 @@ def parse_ring(text: str, name: str) -> KeyRing:
         key = _decode_key(encoded)
         if not _KID.fullmatch(kid) or key is None or kid in keys:
             raise KeyRingUnusable(
-                f"{name} is not usable: item {number} must be an id of its own, a colon and {KEY_BYTES} bytes "
-                "in base64."
+                f"{name} is not valid: item {number} must be a unique key id, a colon and {KEY_BYTES} bytes in base64."
             )
         keys[kid] = key
     if len(keys) > MAX_KEYS:
-        raise KeyRingUnusable(f"{name} is not usable: it holds more than {MAX_KEYS} keys.")
+        raise KeyRingUnusable(f"{name} is not valid: it has more than {MAX_KEYS} keys.")
     return KeyRing(keys)
 
 

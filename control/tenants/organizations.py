@@ -35,18 +35,18 @@ class Organization(msgspec.Struct, frozen=True, rename="camel"):
     slug: Slug
     name: Name
     monthly_items: Annotated[
-        int, Meta(description="Spans and log records that its projects may send in a month (UTC). 0: any number.")
+        int, Meta(description="Monthly quota of spans and log records (calendar month, UTC). 0: unlimited.")
     ]
-    used_items: Annotated[int, Meta(description="Of this month, as gateways have told so far.")]
+    used_items: Annotated[int, Meta(description="Usage of this month, as gateways have reported so far.")]
     created_at: Timestamp
 
 
-TAG: Final = Tag("organizations", "The organization itself.")
+TAG: Final = Tag("organizations", "The organization, its quota and usage.")
 SHOW: Final = Operation("showOrganization", TAG, (ResponseSpec("The organization.", json_content(Organization)),))
 CHANGE: Final = Operation(
     "changeOrganization",
     TAG,
-    (ResponseSpec("The organization as it is now.", json_content(Organization)),),
+    (ResponseSpec("The updated organization.", json_content(Organization)),),
     body=Body(json_content(OrganizationChange), example={"name": "Acme"}),
 )
 

@@ -29,7 +29,9 @@ MAX_GRACE_MINUTES: Final = 30 * DAY_MINUTES
 MAX_KEYS: Final = 100  # active ones per project; rotation may double them, since old keys stay active for a while
 Rate = Annotated[
     int,
-    Meta(ge=0, le=MAX_KEY_RATE, description="Requests per second: 1 to what keys have by the settings, or what it is."),
+    Meta(
+        ge=0, le=MAX_KEY_RATE, description="Requests per second, from 1 to the configured default, or the current rate."
+    ),
 ]
 
 _KEY_ID: Final = re.compile(r"key_[0-9a-z]{26}")
@@ -42,7 +44,7 @@ class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes to a key; omitted fields stay as they are. `rate` null: that of the settings."""
+    """Changes to a key; omitted fields stay as they are. `rate` null: the configured default."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     enabled: bool | msgspec.UnsetType = msgspec.UNSET
@@ -64,16 +66,18 @@ class ProjectKey(msgspec.Struct, frozen=True, rename="camel"):
     enabled: bool
     rate: Annotated[
         int | None,
-        Meta(description="Requests per second. Null: that of the settings, 0: no limit, which the operator gives."),
+        Meta(description="Requests per second. Null: the configured default. 0: unlimited; only the operator sets it."),
     ]
     created_at: Timestamp
-    revoked_at: Annotated[Timestamp | None, Meta(description="It works until then, which may be a time to come.")]
+    revoked_at: Annotated[
+        Timestamp | None, Meta(description="The key works until this time, which may be in the future.")
+    ]
 
 
 class MadeKey(ProjectKey, frozen=True, rename="camel"):
     """A new key; the only response that holds its secret, alone and inside a DSN."""
 
-    key: Annotated[str, Meta(description="The secret. It is shown this once.")]
+    key: Annotated[str, Meta(description="The secret. Returned only in this response.")]
     dsn: Annotated[str, Meta(description="The secret in the form `{scheme}://{key}@{host}/{projectId}`.")]
 
 
@@ -85,7 +89,7 @@ class KeyPage(msgspec.Struct, rename="camel"):
     has_more: bool
 
 
-TAG: Final = Tag("keys", "Keys that programs send telemetry with.")
+TAG: Final = Tag("keys", "Project keys, which authenticate telemetry exports.")
 LIST: Final = Operation("listKeys", TAG, (ResponseSpec("A page.", json_content(KeyPage)),), PAGE_PARAMETERS)
 CREATE: Final = Operation(
     "createKey",
@@ -98,19 +102,19 @@ _ID: Final = Parameter("keyId", "path", Annotated[str, Meta(min_length=1)], "The
 CHANGE: Final = Operation(
     "changeKey",
     TAG,
-    (ResponseSpec("The key as it is now.", json_content(ProjectKey)),),
+    (ResponseSpec("The updated key.", json_content(ProjectKey)),),
     (_ID,),
     body=Body(json_content(KeyChange), example={"enabled": False}),
 )
 ROTATE: Final = Operation(
     "rotateKey",
     TAG,
-    (ResponseSpec("The key that takes its place, with its secret.", json_content(MadeKey), 201),),
+    (ResponseSpec("The new key, with its secret.", json_content(MadeKey), 201),),
     (_ID,),
     body=Body(json_content(Rotation), example={"graceMinutes": 60}),
     error_statuses=(409,),
 )
-REVOKE: Final = Operation("revokeKey", TAG, (ResponseSpec("It is revoked.", status=204),), (_ID,))
+REVOKE: Final = Operation("revokeKey", TAG, (ResponseSpec("The key was revoked.", status=204),), (_ID,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +168,7 @@ class Keys:
         """Change a key.
 
         Disabling it or changing its rate takes effect in this process at once, in others within five seconds. Only the
-        operator sets a rate above that of the settings.
+        operator sets a rate above the configured default.
         """
         body = await self._read_change(request, (await self._load_key(request)).rate)
         async with self.context.write_transaction(request) as (connection, caller):
@@ -188,7 +192,7 @@ class Keys:
         async with self.context.write_transaction(request) as (connection, caller):
             key = await _get_key(connection, request)
             if key.revoked_at is not None:
-                raise Conflict("The key is revoked, or rotated already.")
+                raise Conflict("The key is already revoked or rotated.")
             if body.grace_minutes:
                 await project_key_repository.check_key_limit(connection, key.project_id, 2 * MAX_KEYS)
             ends_at = now + timedelta(minutes=body.grace_minutes)
@@ -232,12 +236,10 @@ class Keys:
             if not body.rate:
                 issues.add("body.rate", "Must be at least 1.", "too_small")
             if 0 < self.default_rate < body.rate:
-                issues.add(
-                    "body.rate", f"Must be at most {self.default_rate}, as keys have by the settings.", "too_large"
-                )
+                issues.add("body.rate", f"Must be at most {self.default_rate}, the configured default.", "too_large")
         issues.raise_if_any("The request body is not valid.")
         if body is None:
-            raise TypeError("a body that is none has issues")
+            raise TypeError("a missing body must have issues")
         return body
 
     def _created_response(self, issued: project_key_repository.IssuedProjectKey) -> web.Response:
@@ -297,5 +299,5 @@ def _audit_data(key: project_key_repository.StoredProjectKey) -> dict[str, objec
 
 def _project_id(caller: AuthorizationContext) -> int:
     if caller.project_id is None:
-        raise TypeError("keys are below a project")
+        raise TypeError("the path has no project")
     return caller.project_id

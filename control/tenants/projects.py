@@ -45,7 +45,10 @@ class Project(msgspec.Struct, frozen=True, rename="camel"):
     name: Name
     sensitive_words: Annotated[
         tuple[SensitiveWord, ...],
-        Meta(description="Parts of attribute keys whose values are scrubbed, besides those that always are."),
+        Meta(
+            description="Values of attributes whose keys contain one of these words are scrubbed, as are those of "
+            "built-in words."
+        ),
     ]
     created_at: Timestamp
 
@@ -71,7 +74,7 @@ SHOW: Final = Operation("showProject", TAG, (ResponseSpec("The project.", json_c
 CHANGE: Final = Operation(
     "changeProject",
     TAG,
-    (ResponseSpec("The project as it is now.", json_content(Project)),),
+    (ResponseSpec("The updated project.", json_content(Project)),),
     body=Body(json_content(ProjectChange), example={"sensitiveWords": ["iban"]}),
 )
 

@@ -104,7 +104,7 @@ async def answered(control: Control, method: str, path: str, body: object, token
 
 @pytest.mark.parametrize("role", list(Role))
 @pytest.mark.parametrize("body", [None, {"name": "x"}], ids=str)
-async def test_foreign_and_missing_are_the_same(control: Control, role: Role, body: object) -> None:
+async def test_foreign_and_missing_resources_get_the_same_response(control: Control, role: Role, body: object) -> None:
     theirs = await everything_of(control, control.globex)
     _, token = await new_member_token(control.checks.database, control.acme, role)
     for method, path in routes(control):
@@ -120,7 +120,7 @@ async def test_foreign_and_missing_are_the_same(control: Control, role: Role, bo
             ), path
 
 
-async def test_who_may_not_read_requests_does_not_learn_by_rejecting_whether_there_is_one(control: Control) -> None:
+async def test_reject_without_read_scope_does_not_reveal_existence(control: Control) -> None:
     ours = await everything_of(control, control.acme)
     scopes = frozenset({Scope.APPROVALS_WRITE})
     _, token = await new_member_token(control.checks.database, control.acme, Role.MEMBER, scopes)
@@ -213,7 +213,7 @@ MISSING = st.fixed_dictionaries({name: st.just(known) | SEGMENTS for name, known
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(caller=CALLERS, body=st.sampled_from(BODIES), missing=MISSING, place=SEGMENTS, pick=st.integers(0, 10**6))
-def test_whoever_asks_for_whatever(
+def test_foreign_and_missing_match_for_every_caller_and_route(
     served: Served, caller: Caller, body: object, missing: dict[str, str], place: str, pick: int
 ) -> None:
     every = routes(served.control)
@@ -234,7 +234,7 @@ def test_whoever_asks_for_whatever(
 
 
 @pytest.mark.both_stores
-async def test_what_is_not_there_is_told_before_what_is_not_allowed(control: Control) -> None:
+async def test_not_found_precedes_forbidden(control: Control) -> None:
     """To who may read; who may not is told of his scope, whether it is there or not."""
     ours = await everything_of(control, control.acme)
     _, reader = await new_member_token(
@@ -251,7 +251,7 @@ async def test_what_is_not_there_is_told_before_what_is_not_allowed(control: Con
         assert statuses == [403, 403], (method, path)
 
 
-async def test_projects_are_not_probed_by_who_may_not_read_them(control: Control) -> None:
+async def test_projects_are_not_revealed_without_the_read_scope(control: Control) -> None:
     """He is told of the scope that he lacks, whether there is such a project or not; who may read them, of that."""
     acme, database = control.acme, control.checks.database
     _, blind = await new_member_token(database, acme, Role.OWNER, frozenset({Scope.APPROVALS_READ}))

@@ -24,7 +24,7 @@ BODY = {"POST", "PATCH", "PUT"}
 BURST = str(ChassisSettings().api_burst)
 
 
-async def test_every_answer_to_a_good_token_tells_how_its_limit_stands(control: Control) -> None:
+async def test_responses_have_rate_limit_headers(control: Control) -> None:
     _, viewer = await new_member_token(control.checks.database, control.acme, Role.VIEWER)
     for left, (status, method, path, body) in enumerate(
         [
@@ -46,7 +46,7 @@ async def test_every_answer_to_a_good_token_tells_how_its_limit_stands(control: 
     )
 
 
-async def test_an_address_is_refused_after_as_many_failures_as_the_settings_say(control: Control) -> None:
+async def test_address_is_limited_after_the_configured_failures(control: Control) -> None:
     failures = 0
     while (answer := await control.call("GET", "/orgs/acme/projects", token="pat_no"))[0] == 401:
         failures += 1
@@ -57,9 +57,7 @@ async def test_an_address_is_refused_after_as_many_failures_as_the_settings_say(
 
 
 @pytest.mark.parametrize("over", ["expired", "ended"])
-async def test_a_session_that_is_over_does_not_close_the_address(
-    control: Control, person: NewPerson, over: str
-) -> None:
+async def test_ended_session_does_not_limit_the_address(control: Control, person: NewPerson, over: str) -> None:
     """A page that is left open asks with it again and again."""
     ada, bob = await person(), await person("bob@example.org")
     assert (await ada.call("GET", "/auth/user"))[0] == 200
@@ -75,7 +73,7 @@ async def test_a_session_that_is_over_does_not_close_the_address(
     assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200
 
 
-async def test_nor_does_an_access_token_that_has_expired(control: Control) -> None:
+async def test_expired_access_token_does_not_limit_the_address(control: Control) -> None:
     async with control.checks.database.write() as connection:
         expired = await organization_repository.create_token(
             *(connection, control.acme.organization.id, control.acme.owner_id, "old"), expires_at=datetime.now(UTC)
@@ -101,9 +99,7 @@ def bearer_of(token: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("token", ["session", "token", "blind"])
-async def test_every_route_tells_everybody_with_a_good_credential(
-    control: Control, person: NewPerson, token: str
-) -> None:
+async def test_every_route_has_rate_limit_headers(control: Control, person: NewPerson, token: str) -> None:
     """And those without one where they come to get one. Whatever the answer is; and to bad bodies, too."""
     if token == "session":
         used = (await person(role="OWNER")).access
@@ -122,7 +118,7 @@ async def test_every_route_tells_everybody_with_a_good_credential(
     assert statuses >= ({400, 403} if token == "blind" else {200, 400, 404})
 
 
-async def test_so_does_a_session_that_owes_its_second_factor(control: Control, person: NewPerson) -> None:
+async def test_pending_mfa_responses_have_rate_limit_headers(control: Control, person: NewPerson) -> None:
     ada = await person()
     await enrol(ada)
     access = (await ada.login())[1]["tokens"]["accessToken"]
@@ -132,7 +128,7 @@ async def test_so_does_a_session_that_owes_its_second_factor(control: Control, p
         assert ALL <= {name.lower() for name in headers}
 
 
-async def test_a_session_goes_on_so_often_as_the_settings_say_and_no_more(control: Control, person: NewPerson) -> None:
+async def test_refreshes_are_limited_as_configured(control: Control, person: NewPerson) -> None:
     ada = await person()
     token, passed = ada.refresh, 0
     while (answer := await control.call("POST", "/auth/refresh", {"refreshToken": token}))[0] == 200:
@@ -146,7 +142,7 @@ async def test_a_session_goes_on_so_often_as_the_settings_say_and_no_more(contro
     assert grace[0] == 200, "others have a bucket of their own"
 
 
-async def test_a_body_is_not_read_for_who_comes_too_often(control: Control) -> None:
+async def test_body_of_a_rate_limited_request_is_not_read(control: Control) -> None:
     rate = ChassisSettings().visitor_rate
     while (answer := await control.call("POST", "/auth/logout", []))[0] == 400:
         pass

@@ -16,7 +16,7 @@ ODD = (
 
 
 @pytest.mark.parametrize("text", ODD, ids=ascii)
-async def test_odd_text_in_a_path_is_not_found(control: Control, text: str) -> None:
+async def test_invalid_text_in_a_path_is_404(control: Control, text: str) -> None:
     quoted = "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
     for method, path in (
         ("GET", f"/orgs/{quoted}/projects"),
@@ -37,7 +37,7 @@ async def test_odd_text_in_a_path_is_not_found(control: Control, text: str) -> N
 
 
 @pytest.mark.parametrize("text", [*ODD[:4], "x" * 201, ""], ids=ascii)
-async def test_odd_text_in_a_body_is_400(control: Control, text: str) -> None:
+async def test_invalid_text_in_a_body_is_400(control: Control, text: str) -> None:
     escaped = '"' + "".join(f"\\u{ord(letter):04x}" for letter in text) + '"'
     project = f'{{"slug": {escaped}, "name": "x"}}', f'{{"slug": "x", "name": {escaped}}}'
     sent: list[tuple[str, str, str]] = [
@@ -57,7 +57,7 @@ async def test_odd_text_in_a_body_is_400(control: Control, text: str) -> None:
         assert (answer[0], answer[1]["error"]["code"]) == (400, "bad_request"), (method, path, body)
 
 
-async def test_names_of_any_script_come_back_as_they_went_in(control: Control) -> None:
+async def test_names_in_any_script_are_stored_unchanged(control: Control) -> None:
     names = ["Ünïcödé", "日本語", "مرحبا", "\U0001d518\U0001d52b\U0001d526", "a'b\"c\\d%s;--", "🦊" * 200]
     for number, name in enumerate(names):
         assert (await control.call("POST", "/orgs/acme/projects", {"slug": f"p{number}", "name": name}))[0] == 201
@@ -65,7 +65,7 @@ async def test_names_of_any_script_come_back_as_they_went_in(control: Control) -
     assert [one["name"] for one in page["data"]] == [*names, "Web"]
 
 
-async def test_pages_are_in_the_order_of_code_points(control: Control) -> None:
+async def test_pages_are_sorted_by_code_point(control: Control) -> None:
     """Collations of a language skip dashes and put digits elsewhere; a cursor must mean the same place everywhere."""
     slugs = ["a-b", "ab", "a-c", "a1", "a-1", "aa", "b", "a", "0", "10", "2", "a--b"]
     for slug in slugs:

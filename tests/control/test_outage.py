@@ -28,9 +28,7 @@ def migrated_url(fragile: PostgreSQL) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("silent", [False, True])
-async def test_requests_end_with_503_and_work_again_afterwards(
-    fragile: PostgreSQL, control: Control, silent: bool
-) -> None:
+async def test_requests_get_503_and_succeed_after_recovery(fragile: PostgreSQL, control: Control, silent: bool) -> None:
     assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200
     (fragile.pause if silent else fragile.kill)()
     try:

@@ -58,7 +58,7 @@ BY_THEMSELVES: Final = {
 }
 
 
-def test_every_other_change_is_made_by_the_context() -> None:
+def test_every_change_uses_the_handler_context() -> None:
     root = Path(control.__file__).parent
     found = {str(path.relative_to(root)) for path in root.rglob("*.py") if "atabase.write()" in path.read_text()}
     assert found == BY_THEMSELVES
@@ -90,13 +90,13 @@ async def nothing() -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_a_slow_body_is_no_fault(control: Control, name: str) -> None:
+async def test_slow_body_is_accepted(control: Control, name: str) -> None:
     _, token = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
     assert await sent_slowly(control, token, CHANGES[name], nothing) in {200, 201}
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_a_token_that_is_revoked_meanwhile_changes_nothing(control: Control, name: str) -> None:
+async def test_token_revoked_during_the_request_changes_nothing(control: Control, name: str) -> None:
     """By another process, of which this one has not heard."""
     holder, token = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
 
@@ -109,7 +109,7 @@ async def test_a_token_that_is_revoked_meanwhile_changes_nothing(control: Contro
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_nor_does_one_whose_holder_has_lost_the_right(control: Control, name: str) -> None:
+async def test_token_of_a_demoted_holder_changes_nothing(control: Control, name: str) -> None:
     holder, token = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
 
     async def demote() -> None:
@@ -120,7 +120,7 @@ async def test_nor_does_one_whose_holder_has_lost_the_right(control: Control, na
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_nor_one_whose_holder_has_left(control: Control, name: str) -> None:
+async def test_token_of_a_removed_member_changes_nothing(control: Control, name: str) -> None:
     holder, token = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
 
     async def remove() -> None:

@@ -91,4 +91,4 @@ async def test_fault_28_a_name_that_turns_inwards(
             inner.accept()
     assert (before["ok"], after["ok"], len(receiver.received)) == (True, False, 1)
     assert after["failure"] == {"permanent": False, "retryAfterSeconds": None}
-    assert after["detail"] == "The name leads to no address that is allowed."
+    assert after["detail"] == "The host name does not resolve to an allowed address."

@@ -33,11 +33,11 @@ async def test_an_organization_is_made_with_a_quota_and_may_be_given_another(dat
 @pytest.mark.parametrize("number", [-1, 10**15 + 1])
 async def test_what_is_no_quota_and_no_rate_is_refused(database: Database, acme: Tenant, number: int) -> None:
     async with database.write() as connection:
-        with pytest.raises(ValueError, match="a number from 0 to"):
+        with pytest.raises(ValueError, match="must be from 0 to"):
             await organization_repository.create_organization(connection, "limited", "Limited", number)
-        with pytest.raises(ValueError, match="a number from 0 to"):
+        with pytest.raises(ValueError, match="must be from 0 to"):
             await organization_repository.set_quota(connection, acme.organization.id, number)
-        with pytest.raises(ValueError, match="a number from 0 to"):
+        with pytest.raises(ValueError, match="must be from 0 to"):
             await project_key_repository.set_key_rate(connection, acme.organization.id, acme.key.key.id, number)
 
 

@@ -55,7 +55,7 @@ def broken(events: list[Event], noted: dict[int, bytes] | None = None) -> ChainB
 
 
 @given(datas)
-def test_the_hash_is_that_of_sorted_json_without_spaces_as_any_tool_writes_it(data: dict[str, Any]) -> None:
+def test_hash_is_that_of_canonical_json(data: dict[str, Any]) -> None:
     [event] = chain(1, **data)
     line = json.loads(msgspec.json.encode(event))
     digest = line.pop("hash")
@@ -64,14 +64,14 @@ def test_the_hash_is_that_of_sorted_json_without_spaces_as_any_tool_writes_it(da
 
 
 @given(st.integers(1, 8))
-def test_a_chain_as_it_was_written_holds(length: int) -> None:
+def test_unaltered_chain_is_intact(length: int) -> None:
     events = chain(length)
     assert broken(events) is None
     assert broken(events, {event.seq: bytes.fromhex(event.hash) for event in events}) is None
 
 
 @given(st.data())
-def test_every_change_of_any_field_shows_where_it_is(data: st.DataObject) -> None:
+def test_change_of_any_field_is_located(data: st.DataObject) -> None:
     events = chain(5)
     at = data.draw(st.integers(0, 4))
     field = data.draw(st.sampled_from([one.name for one in msgspec.structs.fields(Event)]))
@@ -84,7 +84,7 @@ def test_every_change_of_any_field_shows_where_it_is(data: st.DataObject) -> Non
 
 
 @given(st.data())
-def test_what_is_taken_out_put_in_or_swapped_shows(data: st.DataObject) -> None:
+def test_removed_inserted_and_swapped_events_are_detected(data: st.DataObject) -> None:
     events = chain(5)
     at = data.draw(st.integers(0, 3))
     assert broken(events[:at] + events[at + 1 :]) == ChainBreak(at + 2, "missing")
@@ -93,12 +93,12 @@ def test_what_is_taken_out_put_in_or_swapped_shows(data: st.DataObject) -> None:
     assert broken(swapped) == ChainBreak(at + 2, "missing")
 
 
-def test_an_event_of_another_chain_does_not_follow() -> None:
+def test_event_of_another_chain_is_detected() -> None:
     events, others = chain(3), chain(3, more=1)
     assert broken([events[0], others[1], others[2]]) == ChainBreak(2, "unlinked")
 
 
-def test_an_end_that_is_cut_off_and_a_chain_that_is_written_anew_show_against_what_was_noted() -> None:
+def test_truncated_and_rewritten_chains_are_detected_by_a_noted_hash() -> None:
     events = chain(5)
     noted = {5: bytes.fromhex(events[4].hash)}
     assert broken(events[:3]) is None
@@ -108,6 +108,6 @@ def test_an_end_that_is_cut_off_and_a_chain_that_is_written_anew_show_against_wh
 
 
 @pytest.mark.parametrize("value", [0.5, {"a": 0.5}, [{"a": [1.0]}]])
-def test_fractions_are_refused(value: object) -> None:
+def test_floating_point_numbers_are_rejected(value: object) -> None:
     with pytest.raises(TypeError):
         canonical_json(value)

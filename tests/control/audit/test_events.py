@@ -43,7 +43,7 @@ async def exported_lines(office: Office, **query: str) -> list[bytes]:
         return (await answer.read()).splitlines(keepends=True)
 
 
-async def test_what_is_done_is_told_with_who_and_in_whose_name(office: Office) -> None:
+async def test_events_record_actor_and_delegation(office: Office) -> None:
     alice = await office.member()
     agent = await office.machine(alice)
     headers = {"X-Request-Id": "from-the-client"}
@@ -77,14 +77,14 @@ async def test_what_is_done_is_told_with_who_and_in_whose_name(office: Office) -
     assert agent.token not in msgspec.json.encode(page).decode()
 
 
-async def test_answers_without_a_request_are_told_too(office: Office) -> None:
+async def test_immediately_allowed_actions_are_recorded_too(office: Office) -> None:
     await office.call("POST", REQUESTS, ASKED | {"action": "issue.resolve", "targetId": "x" * 500})
     [event] = await office.audit()
     assert (event["action"], event["objectId"]) == ("approval_request.allow", ("service:" + "x" * 500)[:200])
     assert event["data"]["targetId"] == "x" * 500
 
 
-async def test_pages_hold_every_event_once_newest_first(office: Office) -> None:
+async def test_pages_list_every_event_once_newest_first(office: Office) -> None:
     await fill(office, 7)
     seen: list[int] = []
     cursor: dict[str, str] = {}
@@ -103,7 +103,7 @@ async def test_pages_hold_every_event_once_newest_first(office: Office) -> None:
 
 
 @pytest.mark.both_stores
-async def test_lists_can_be_narrowed(office: Office) -> None:
+async def test_lists_can_be_filtered(office: Office) -> None:
     alice = await office.member()
     await fill(office, 2)
     await office.ask(alice)
@@ -150,7 +150,7 @@ async def test_lists_can_be_narrowed(office: Office) -> None:
         ({"from": "2026-11-20T00:00:00Z", "to": "2026-11-20T00:00:00Z"}, [("query.from", "range")]),
     ],
 )
-async def test_a_bad_query_is_400(office: Office, query: dict[str, str], issues: list[tuple[str, str]]) -> None:
+async def test_invalid_query_is_400(office: Office, query: dict[str, str], issues: list[tuple[str, str]]) -> None:
     status, answer, _ = await office.call("GET", AUDIT, params=query)
     assert (status, [(one["path"], one["code"]) for one in answer["error"]["details"]]) == (400, issues)
     if set(query) <= {"from", "to"}:
@@ -158,12 +158,12 @@ async def test_a_bad_query_is_400(office: Office, query: dict[str, str], issues:
 
 
 @pytest.mark.parametrize("after", ["-1", "x", "9007199254740992"])
-async def test_an_export_begins_behind_a_number(office: Office, after: str) -> None:
+async def test_export_starts_after_a_sequence_number(office: Office, after: str) -> None:
     status, answer, _ = await office.call("GET", f"{AUDIT}/export", params={"afterSeq": after})
     assert (status, answer["error"]["details"][0]["path"]) == (400, "query.afterSeq")
 
 
-async def test_an_export_is_the_whole_chain_and_holds(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_export_is_the_complete_and_valid_chain(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repository, "CHUNK_SIZE", 4)
     assert await exported_lines(office) == []
     await office.policy(name='Ünïcödé 🦊 " \\ / %')
@@ -183,7 +183,7 @@ async def test_an_export_is_the_whole_chain_and_holds(office: Office, monkeypatc
         assert hashlib.sha256(again).hexdigest() == digest
 
 
-async def test_an_export_that_breaks_off_does_not_look_whole(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_interrupted_export_is_detectable(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(office, 5)
     monkeypatch.setattr(repository, "CHUNK_SIZE", 2)
     chunk, calls = repository._read_chunk, 0
@@ -202,23 +202,23 @@ async def test_an_export_that_breaks_off_does_not_look_whole(office: Office, mon
     assert (await office.call("GET", f"{AUDIT}/export"))[0] == 503, "nothing had been sent yet"
 
 
-async def test_what_is_no_export(office: Office) -> None:
+async def test_invalid_exports_are_rejected(office: Office) -> None:
     await fill(office, 2)
     first, second = await exported_lines(office)
     other = msgspec.json.encode(json.loads(second) | {"orgId": "org_other"})
     more = msgspec.json.encode(json.loads(first) | {"more": 1})
     for lines, complaint in (
         ([], "empty"),
-        ([b"{}\n"], "line 1 is no audit event"),
-        ([first, b"\xff\n"], "line 2 is no audit event"),
-        ([first, other], "line 2 is of another organization"),
-        ([more], "line 1 has what no audit event has: more"),
+        ([b"{}\n"], "line 1 is not an audit event"),
+        ([first, b"\xff\n"], "line 2 is not an audit event"),
+        ([first, other], "line 2 belongs to another organization"),
+        ([more], "line 1 has unknown fields: more"),
     ):
         with pytest.raises(ValueError, match=complaint):
             verify_export(lines, {})
 
 
-async def test_an_event_is_there_if_and_only_if_its_change_is(office: Office) -> None:
+async def test_event_is_stored_if_and_only_if_its_change_is(office: Office) -> None:
     async def undone() -> None:
         async with office.checks.database.write() as connection:
             await record(connection, Actor(office.acme.organization.id), "test.it", "x", {}, "r")
@@ -232,7 +232,7 @@ async def test_an_event_is_there_if_and_only_if_its_change_is(office: Office) ->
 
 
 @pytest.mark.both_stores
-async def test_events_are_only_added(office: Office) -> None:
+async def test_events_are_append_only(office: Office) -> None:
     """By us and by anybody with a connection, as long as he leaves the triggers alone."""
     await fill(office, 2)
     refused = (exc.DBAPIError, DatabaseUnavailable)
@@ -249,7 +249,7 @@ async def test_events_are_only_added(office: Office) -> None:
 
 
 @pytest.mark.both_stores
-async def test_no_event_takes_the_place_of_another(office: Office) -> None:
+async def test_events_cannot_be_replaced(office: Office) -> None:
     """SQLite's OR REPLACE deletes without the trigger for deleting, also by the number that a row has for itself."""
     await fill(office, 2)
     columns = ", ".join(column.name for column in audit_events.c)
@@ -312,7 +312,7 @@ TAMPERING: list[tuple[Any, tuple[int, str]]] = [
 
 @pytest.mark.parametrize(("statement", "found"), TAMPERING, ids=[f"{n}" for n in range(len(TAMPERING))])
 @pytest.mark.both_stores
-async def test_tampering_shows(office: Office, statement: Any, found: tuple[int, str]) -> None:
+async def test_tampering_is_detected(office: Office, statement: Any, found: tuple[int, str]) -> None:
     await fill(office, 5)
     await drop_triggers(office)
     try:
@@ -332,7 +332,7 @@ async def test_tampering_shows(office: Office, statement: Any, found: tuple[int,
 
 @pytest.mark.parametrize("column", [column.name for column in audit_events.c if column.name not in ("org_id", "seq")])
 @pytest.mark.parametrize("value", ["'text'", "7", "1e20", "x'ff'", "CAST(x'ff' AS TEXT)", "9223372036854775807"])
-async def test_what_no_column_should_hold_is_found_where_it_is(sqlite: Database, column: str, value: str) -> None:
+async def test_values_of_invalid_types_are_located(sqlite: Database, column: str, value: str) -> None:
     """SQLite keeps anything in any column."""
     acme = (await new_tenant(sqlite, "acme")).organization
     async with sqlite.write() as connection:
@@ -346,21 +346,19 @@ async def test_what_no_column_should_hold_is_found_where_it_is(sqlite: Database,
     assert (await verify_stored(sqlite, acme.id, "acme", {})).first_break == (3, "altered")
 
 
-async def test_an_export_that_begins_behind_what_was_noted_does_not_hold(office: Office) -> None:
+async def test_export_starting_after_the_noted_event_is_rejected(office: Office) -> None:
     """It would hold whatever became of what was noted."""
     await fill(office, 5)
     lines = await exported_lines(office)
     hashes = {n: bytes.fromhex(json.loads(line)["hash"]) for n, line in enumerate(lines, 1)}
     assert verify_export(lines[2:], {2: hashes[2]}).first_break is None
     assert verify_export(lines[2:], {2: hashes[1]}).first_break == (3, "unlinked")
-    with pytest.raises(ValueError, match="it begins at event 3, behind the noted one"):
+    with pytest.raises(ValueError, match="it starts at event 3, after the noted event"):
         verify_export(lines[2:], {1: hashes[1]})
 
 
 @pytest.mark.both_stores
-async def test_a_window_is_a_piece_of_the_chain_though_clocks_differ(
-    office: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_time_window_is_contiguous_despite_clock_skew(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """An event of a process whose clock is behind has the time of the one before it."""
     times = [datetime(2026, 11, 20, 12, 0, second, tzinfo=UTC) for second in (1, 5, 3, 5, 4, 9, 8)]
 
@@ -395,7 +393,7 @@ WANTED: list[tuple[Wanted, str]] = [
 ]
 
 
-async def test_lists_read_what_is_wanted_alone(sqlite: Database) -> None:
+async def test_lists_use_an_index(sqlite: Database) -> None:
     """However long the chain is (SQLite's plans)."""
     acme = (await new_tenant(sqlite, "acme")).organization
     async with sqlite.write() as connection:
@@ -410,7 +408,7 @@ async def test_lists_read_what_is_wanted_alone(sqlite: Database) -> None:
 
 
 @pytest.mark.both_stores
-async def test_one_who_cuts_off_the_end_together_with_its_head_shows_against_a_note(office: Office) -> None:
+async def test_truncation_with_head_is_detected_by_a_noted_hash(office: Office) -> None:
     await fill(office, 5)
     [*_, last] = await office.audit()
     await drop_triggers(office)
@@ -438,7 +436,7 @@ async def test_one_who_cuts_off_the_end_together_with_its_head_shows_against_a_n
         ("x", "y", {"half": 0.5}, TypeError),
     ],
 )
-async def test_what_an_event_holds(
+async def test_event_data_types_and_lengths_are_checked(
     office: Office, action: str, object_id: str, data: dict[str, Any], fault: type[Exception] | None
 ) -> None:
     async with office.checks.database.write() as connection:

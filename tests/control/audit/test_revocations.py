@@ -34,7 +34,7 @@ async def test_a_token_a_key_and_an_invitation_are_revoked_once(control: Control
         assert await told(control, made) == [f"{noun}.revoke", f"{noun}.create"]
 
 
-async def test_a_key_that_was_rotated_and_works_yet_is_revoked_once(control: Control) -> None:
+async def test_rotated_key_in_grace_is_revoked_once(control: Control) -> None:
     _, made, _ = await control.call("POST", KEYS, {"name": "x"})
     await control.call("POST", f"{KEYS}/{made['id']}/rotate", {})
     await revoke_twice(control, f"{KEYS}/{made['id']}")

@@ -100,13 +100,13 @@ async def test_unresolved_and_private_hosts_are_retried(
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     result = await tried(control, await channel_to(control, f"http://{name}/x"))
     assert result["failure"] == {"permanent": False, "retryAfterSeconds": None}
-    assert result["detail"] == "The name leads to no address that is allowed."
+    assert result["detail"] == "The host name does not resolve to an allowed address."
 
 
 async def test_a_refused_connection_is_retried(control: Control, unused_tcp_port: int) -> None:
     result = await tried(control, await channel_to(control, f"http://127.0.0.1:{unused_tcp_port}/x"))
     assert result["failure"] == {"permanent": False, "retryAfterSeconds": None}
-    assert result["detail"] == "No connection could be made."
+    assert result["detail"] == "The connection failed."
 
 
 async def test_tests_have_their_own_rate_limit(control: Control, receiver: Receiver) -> None:

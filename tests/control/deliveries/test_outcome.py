@@ -83,8 +83,8 @@ def test_waits_are_rounded_up_and_bounded(asked: float, whole: int) -> None:
 
 
 def test_a_failure_without_a_response_keeps_its_detail() -> None:
-    assert from_failure(EgressError("There was no answer in time.")) == AttemptOutcome(
-        False, "There was no answer in time."
+    assert from_failure(EgressError("The server did not respond in time.")) == AttemptOutcome(
+        False, "The server did not respond in time."
     )
     assert from_failure(AddressBlocked()).permanent is True
 

@@ -7,7 +7,7 @@ from tests.control.identity.conftest import PASSWORD, NewPerson
 
 
 @pytest.mark.both_stores
-async def test_an_account_is_shown_and_changed(control: Control, person: NewPerson) -> None:
+async def test_account_can_be_read_and_changed(control: Control, person: NewPerson) -> None:
     ada = await person()
     status, shown, _ = await ada.call("GET", "/auth/user")
     assert (status, shown["name"], shown["avatarUrl"]) == (200, "Ada", None)
@@ -36,7 +36,7 @@ async def test_an_account_is_shown_and_changed(control: Control, person: NewPers
         ({"name": None, "theme": None}, [("body.name", "type"), ("body.theme", "type")]),
     ],
 )
-async def test_a_bad_change_names_its_fields(
+async def test_invalid_changes_name_every_field(
     control: Control, person: NewPerson, body: object, issues: list[tuple[str, str]]
 ) -> None:
     ada = await person()
@@ -62,7 +62,7 @@ async def test_bounds_are_inclusive(control: Control, person: NewPerson, body: d
     assert (status, answer | body) == (200, answer)
 
 
-async def test_a_new_password_ends_every_other_session(control: Control, person: NewPerson) -> None:
+async def test_changing_the_password_ends_all_other_sessions(control: Control, person: NewPerson) -> None:
     ada = await person()
     other = (await ada.login())[1]["tokens"]["accessToken"]
     body = {"current": PASSWORD, "password": "another horse battery"}
@@ -88,7 +88,7 @@ async def test_passwords_have_12_to_200_characters(
         assert status == (200 if len(composed) <= 200 else 401)
 
 
-async def test_ones_organizations_are_listed(control: Control, person: NewPerson) -> None:
+async def test_own_organizations_are_listed(control: Control, person: NewPerson) -> None:
     ada = await person()
     await person(org="globex", role="VIEWER")
     acme, globex = control.acme.organization, control.globex.organization

@@ -30,7 +30,7 @@ from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 
 
-async def test_a_login_answers_with_what_the_specification_shows(control: Control, person: NewPerson) -> None:
+async def test_login_response_has_the_specified_shape(control: Control, person: NewPerson) -> None:
     ada = await person()
     status, body, headers = await ada.login()
     assert (status, headers["Content-Type"]) == (200, "application/json")
@@ -51,7 +51,7 @@ async def test_a_login_answers_with_what_the_specification_shows(control: Contro
     }
 
 
-async def test_an_access_token_is_a_jwt_that_anybody_can_verify(control: Control, person: NewPerson) -> None:
+async def test_access_token_is_a_jwt_verifiable_with_public_keys(control: Control, person: NewPerson) -> None:
     ada = await person()
     status, keys, headers = await control.call("GET", "/auth/keys")
     assert (status, headers["Cache-Control"]) == (200, "public, max-age=300")
@@ -67,7 +67,7 @@ async def test_an_access_token_is_a_jwt_that_anybody_can_verify(control: Control
 
 
 @pytest.mark.both_stores
-async def test_the_keys_are_read_once_in_five_seconds_however_often_they_are_asked_for(control: Control) -> None:
+async def test_key_set_is_cached_for_five_seconds(control: Control) -> None:
     now = 100.0
     issuer = SessionIssuer(JwtSigner.from_seed(bytes(32)), control.checks.database, lambda: now)
     await issuer.ensure_key_published()
@@ -81,7 +81,7 @@ async def test_the_keys_are_read_once_in_five_seconds_however_often_they_are_ask
 
 
 @pytest.mark.both_stores
-async def test_the_key_is_published_before_anybody_logs_in(control: Control) -> None:
+async def test_signing_key_is_published_before_the_first_login(control: Control) -> None:
     async with asyncio.timeout(10):
         while True:
             async with control.checks.database.read() as connection:
@@ -90,7 +90,7 @@ async def test_the_key_is_published_before_anybody_logs_in(control: Control) -> 
             await asyncio.sleep(0.01)
 
 
-async def test_a_process_whose_key_was_withdrawn_starts_no_session(control: Control, person: NewPerson) -> None:
+async def test_withdrawn_key_starts_no_session(control: Control, person: NewPerson) -> None:
     ada = await person()
     issuer = SessionIssuer(JwtSigner.from_seed(bytes(32)), control.checks.database)
     await issuer.ensure_key_published()
@@ -105,7 +105,7 @@ async def test_a_process_whose_key_was_withdrawn_starts_no_session(control: Cont
     assert (await ada.call("GET", "/auth/user"))[0] == 401
 
 
-async def test_a_process_notices_within_five_seconds_that_its_key_was_withdrawn(control: Control) -> None:
+async def test_withdrawn_key_is_noticed_within_five_seconds(control: Control) -> None:
     """And not within an hour, when it says again that the key is in use."""
     now = 100.0
     issuer = SessionIssuer(JwtSigner.from_seed(bytes(32)), control.checks.database, lambda: now)
@@ -126,21 +126,21 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.both_stores
-async def test_nor_does_a_session_go_on_and_its_token_is_not_spent(
+async def test_withdrawn_key_refreshes_no_session_and_consumes_no_token(
     impatient: None, control: Control, person: NewPerson
 ) -> None:
     ada = await person()
     async with control.checks.database.write() as connection:
         await connection.execute(signing_keys.update().values(withdrawn_at=datetime.now(UTC)))
     status, answer, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
-    assert (status, answer["error"]["message"]) == (503, "The key that sessions are signed with was withdrawn.")
+    assert (status, answer["error"]["message"]) == (503, "Sessions cannot be issued: the signing key was withdrawn.")
     assert (await ada.login())[0] == 503
     assert (await control.call("GET", "/auth/keys"))[:2] == (200, {"keys": []})
     async with control.checks.database.read() as connection:
         assert (await connection.execute(sa.select(refresh_tokens.c.used_at))).scalars().all() == [None]
 
 
-async def test_a_session_reaches_what_its_users_role_has(control: Control, person: NewPerson) -> None:
+async def test_session_has_the_scopes_of_its_users_role(control: Control, person: NewPerson) -> None:
     ada = await person(role="VIEWER")
     assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
     assert (await ada.call("POST", "/orgs/acme/projects", {"slug": "x", "name": "x"}))[0] == 403
@@ -154,7 +154,9 @@ async def test_a_session_reaches_what_its_users_role_has(control: Control, perso
 @pytest.mark.parametrize(
     "change", [{"password": "wrong horse battery"}, {"email": "eve@example.org"}, {"password": PASSWORD + " "}]
 )
-async def test_wrong_and_unknown_look_the_same(control: Control, person: NewPerson, change: dict[str, str]) -> None:
+async def test_wrong_password_and_unknown_account_get_the_same_response(
+    control: Control, person: NewPerson, change: dict[str, str]
+) -> None:
     await person()
     body = {"email": "ada@example.org", "password": PASSWORD} | change
     status, answer, headers = await control.call("POST", "/auth/login", body)
@@ -166,7 +168,7 @@ async def test_wrong_and_unknown_look_the_same(control: Control, person: NewPers
     }
 
 
-async def test_an_address_is_the_same_in_whatever_case(control: Control, person: NewPerson) -> None:
+async def test_email_address_is_case_insensitive(control: Control, person: NewPerson) -> None:
     await person("Ada@Example.org")
     status, body, _ = await control.call("POST", "/auth/login", {"email": "aDA@example.ORG", "password": PASSWORD})
     assert (status, body["user"]["email"]) == (200, "ada@example.org")
@@ -188,15 +190,13 @@ async def test_an_address_is_the_same_in_whatever_case(control: Control, person:
         ([], [("body", "type")]),
     ],
 )
-async def test_a_bad_body_names_its_fields(control: Control, body: Any, issues: Any) -> None:
+async def test_invalid_bodies_name_every_field(control: Control, body: Any, issues: Any) -> None:
     status, answer, _ = await control.call("POST", "/auth/login", body)
     assert status == 400
     assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
 
 
-async def test_five_failures_close_an_account_also_to_who_knows_the_password(
-    control: Control, person: NewPerson
-) -> None:
+async def test_five_failures_lock_the_account_for_the_right_password_too(control: Control, person: NewPerson) -> None:
     ada = await person()
     await person("bob@example.org")
     for _ in range(4):
@@ -210,19 +210,19 @@ async def test_five_failures_close_an_account_also_to_who_knows_the_password(
     assert (await control.call("POST", "/auth/login", {"email": "bob@example.org", "password": PASSWORD}))[0] == 200
 
 
-async def test_an_unknown_account_is_closed_like_any_other(control: Control) -> None:
+async def test_unknown_account_is_locked_like_any_other(control: Control) -> None:
     body = {"email": "nobody@example.org", "password": "wrong"}
     answers = [(await control.call("POST", "/auth/login", body))[0] for _ in range(7)]
     assert answers == [401] * 5 + [429] * 2
 
 
-async def test_nobody_gets_more_guesses_by_making_them_at_once(control: Control, person: NewPerson) -> None:
+async def test_parallel_attempts_get_no_additional_guesses(control: Control, person: NewPerson) -> None:
     ada = await person()
     answers = await asyncio.gather(*(ada.login(password="wrong") for _ in range(12)))
     assert sorted(status for status, _, _ in answers) == [401] * 5 + [429] * 7
 
 
-async def test_who_is_in_several_organizations_says_which(control: Control, person: NewPerson) -> None:
+async def test_user_of_several_organizations_selects_one(control: Control, person: NewPerson) -> None:
     ada = await person()
     await person(org="globex", role="VIEWER")
     status, body, _ = await ada.login()
@@ -230,7 +230,7 @@ async def test_who_is_in_several_organizations_says_which(control: Control, pers
     assert body["error"]["details"] == [
         {
             "path": "body.orgSlug",
-            "message": "Must name one of your organizations: acme, globex.",
+            "message": "Must be the slug of one of your organizations: acme, globex.",
             "code": "missing",
         }
     ]
@@ -241,12 +241,12 @@ async def test_who_is_in_several_organizations_says_which(control: Control, pers
     assert (await ada.login(orgSlug="initech"))[0] == 403
 
 
-async def test_organizations_are_named_to_who_has_shown_everything(control: Control, person: NewPerson) -> None:
+async def test_organizations_are_listed_only_after_full_authentication(control: Control, person: NewPerson) -> None:
     ada = await person()
     await person(org="globex", role="VIEWER")
     app, codes = await enrol(ada)
     status, body, _ = await ada.login()
-    assert (status, body["error"]["details"][0]["message"]) == (400, "Must name one of your organizations.")
+    assert (status, body["error"]["details"][0]["message"]) == (400, "Must be the slug of one of your organizations.")
     assert (await ada.login(totp="123456"))[0] == 401
     for code in (app.now(), codes[0]):
         for _ in range(2):
@@ -258,7 +258,7 @@ async def test_organizations_are_named_to_who_has_shown_everything(control: Cont
 
 
 @pytest.mark.both_stores
-async def test_a_login_with_a_password_that_is_changed_meanwhile_starts_nothing(
+async def test_password_changed_during_login_starts_no_session(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = await person()
@@ -269,7 +269,7 @@ async def test_a_login_with_a_password_that_is_changed_meanwhile_starts_nothing(
         assert await connection.scalar(live) == 0
 
 
-async def test_nor_does_a_renewed_hash_bring_the_old_password_back(
+async def test_rehash_does_not_restore_an_old_password(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = await person()
@@ -281,7 +281,7 @@ async def test_nor_does_a_renewed_hash_bring_the_old_password_back(
     assert (await ada.login(password="another horse battery"))[0] == 200
 
 
-async def test_nor_is_an_invitation_accepted_with_it(
+async def test_password_changed_during_acceptance_accepts_no_invitation(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = await person()
@@ -292,7 +292,7 @@ async def test_nor_is_an_invitation_accepted_with_it(
     assert (await control.call("POST", "/auth/invitations/accept", body))[0] == 401
 
 
-async def test_nor_is_another_password_set_with_it(
+async def test_password_changed_during_a_password_change_sets_no_password(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = await person()
@@ -302,7 +302,7 @@ async def test_nor_is_another_password_set_with_it(
     assert (await ada.login(password="another horse battery"))[0] == 200
 
 
-async def test_who_is_in_no_organization_is_refused(control: Control, person: NewPerson) -> None:
+async def test_user_without_an_organization_is_rejected(control: Control, person: NewPerson) -> None:
     ada = await person()
     assert (await control.call("DELETE", f"/orgs/acme/members/{ada.id}"))[0] == 204
     assert (await ada.login())[0] == 403
@@ -311,7 +311,7 @@ async def test_who_is_in_no_organization_is_refused(control: Control, person: Ne
 
 
 @pytest.mark.both_stores
-async def test_a_refresh_token_is_good_once(control: Control, person: NewPerson) -> None:
+async def test_refresh_token_can_be_used_once(control: Control, person: NewPerson) -> None:
     ada = await person()
     status, first, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
     assert (status, list(first), first["user"]["id"]) == (200, ["tokens", "user"], ada.id)
@@ -330,7 +330,7 @@ async def test_a_refresh_token_is_good_once(control: Control, person: NewPerson)
     assert "session.end" in await actions(control)
 
 
-async def test_within_ten_seconds_a_refresh_token_passes_again(control: Control, person: NewPerson) -> None:
+async def test_refresh_token_is_accepted_again_within_ten_seconds(control: Control, person: NewPerson) -> None:
     ada = await person()
     answers = [await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}) for _ in range(2)]
     await age(control, timedelta(seconds=9))
@@ -344,7 +344,7 @@ async def test_within_ten_seconds_a_refresh_token_passes_again(control: Control,
 @pytest.mark.parametrize(("left", "expected"), [(timedelta(minutes=1), 200), (timedelta(minutes=-1), 401)])
 @pytest.mark.parametrize(("table", "days"), [(refresh_tokens, 14), (sessions, 90)])
 @pytest.mark.both_stores
-async def test_what_is_not_used_for_long_is_over(
+async def test_idle_and_old_sessions_expire(
     control: Control, person: NewPerson, table: sa.Table, days: int, left: timedelta, expected: int
 ) -> None:
     ada = await person()
@@ -356,7 +356,7 @@ async def test_what_is_not_used_for_long_is_over(
 
 
 @pytest.mark.parametrize("token", ["", "x", "x" * 129, "ref_" + "0" * 49, "PAT", "ACCESS", "\x00", "ref_é"])
-async def test_what_is_no_refresh_token_is_refused(control: Control, person: NewPerson, token: str) -> None:
+async def test_invalid_refresh_tokens_are_rejected(control: Control, person: NewPerson, token: str) -> None:
     ada = await person()
     token = token.replace("PAT", control.acme.token.secret)
     status, _, _ = await control.call(
@@ -379,7 +379,7 @@ async def test_a_logout_ends_the_session_at_once(control: Control, person: NewPe
     assert (await actions(control)).count("session.end") == 1
 
 
-async def test_tokens_that_somebody_else_made_or_altered_are_401(control: Control, person: NewPerson) -> None:
+async def test_forged_and_altered_tokens_are_401(control: Control, person: NewPerson) -> None:
     ada = await person()
     head, body, signature = ada.access.split(".")
     none = encoded({"alg": "none", "typ": "at+jwt", "kid": decoded(head)["kid"]})
@@ -403,7 +403,7 @@ async def test_tokens_that_somebody_else_made_or_altered_are_401(control: Contro
 
 
 @pytest.mark.both_stores
-async def test_a_dated_hash_is_renewed_at_the_next_login(control: Control, person: NewPerson) -> None:
+async def test_outdated_hash_is_replaced_at_the_next_login(control: Control, person: NewPerson) -> None:
     ada = await person()
     dated = PasswordHasher(time_cost=2, memory_cost=16, parallelism=1).hash(PASSWORD)
     async with control.checks.database.write() as connection:
@@ -458,7 +458,7 @@ async def actions(control: Control) -> list[str]:
         return list((await connection.scalars(found.order_by(audit_events.c.seq))).all())
 
 
-async def test_while_the_shared_limits_are_away_nobody_logs_in(
+async def test_login_is_unavailable_without_shared_rate_limits(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each process counting for itself would give a guesser so many times more."""

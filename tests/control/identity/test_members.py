@@ -27,7 +27,7 @@ def acceptance(token: str, **more: str) -> dict[str, str]:
     return {"inviteToken": token, "name": "Ada", "password": PASSWORD} | more
 
 
-async def test_an_invitation_is_shown_once_and_accepted_once(control: Control) -> None:
+async def test_invitation_secret_is_returned_once_and_accepted_once(control: Control) -> None:
     status, made, _ = await control.call("POST", INVITATIONS, {"email": "Ada@example.org", "role": "MEMBER"})
     assert status == 201
     assert list(made) == [
@@ -53,7 +53,7 @@ async def test_an_invitation_is_shown_once_and_accepted_once(control: Control) -
     ]  # fmt: skip
 
 
-async def test_of_many_who_accept_at_once_one_does(control: Control) -> None:
+async def test_only_one_of_several_concurrent_acceptances_succeeds(control: Control) -> None:
     _, made, _ = await control.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"})
     body = acceptance(made["inviteToken"])
     answers = await asyncio.gather(*(control.call("POST", ACCEPT, body) for _ in range(8)))
@@ -64,7 +64,7 @@ async def test_of_many_who_accept_at_once_one_does(control: Control) -> None:
 
 
 @pytest.mark.both_stores
-async def test_an_invitation_that_was_revoked_replaced_or_not_accepted_in_time_is_void(control: Control) -> None:
+async def test_revoked_replaced_and_expired_invitations_are_void(control: Control) -> None:
     made = [
         (await control.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"}))[1] for _ in range(2)
     ]
@@ -81,7 +81,7 @@ async def test_an_invitation_that_was_revoked_replaced_or_not_accepted_in_time_i
     assert [one["state"] for one in page["data"]] == ["EXPIRED", "REVOKED", "REVOKED"]
 
 
-async def test_an_invitation_is_worth_what_its_maker_may_still_give(control: Control, person: NewPerson) -> None:
+async def test_invitation_is_void_when_the_inviter_lacks_the_role(control: Control, person: NewPerson) -> None:
     boss = await person("boss@example.org", "ADMIN")
     _, made, _ = await boss.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "ADMIN"})
     assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "MEMBER"}))[0] == 200
@@ -92,13 +92,13 @@ async def test_an_invitation_is_worth_what_its_maker_may_still_give(control: Con
 
 @pytest.mark.parametrize("kind", ["agent", "service"])
 @pytest.mark.both_stores
-async def test_people_are_invited_by_people(control: Control, person: NewPerson, kind: str) -> None:
+async def test_only_users_can_invite(control: Control, person: NewPerson, kind: str) -> None:
     """Else an agent makes itself a person, who approves what it asks for."""
     boss = await person("boss@example.org", "ADMIN")
     token = await worker_token(boss, kind)
     for body in ({"email": "eve@example.org", "role": "MEMBER"}, {}):
         status, answer, _ = await control.call("POST", INVITATIONS, body, token)
-        assert (status, answer["error"]["message"].partition(":")[0]) == (403, "People are invited by people")
+        assert (status, answer["error"]["message"].partition(":")[0]) == (403, "Only users can invite members")
     assert len((await control.call("GET", INVITATIONS, token=token))[1]["data"]) == 1, "that of who owns it"
     _, made, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
     [worker] = (await boss.call("GET", "/orgs/acme/principals"))[1]["data"]
@@ -107,13 +107,13 @@ async def test_people_are_invited_by_people(control: Control, person: NewPerson,
     assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
 
 
-def test_on_behalf_of_another_nobody_is_invited() -> None:
+def test_delegated_tokens_cannot_invite() -> None:
     acting = AuthorizationContext("prn_1", "tok_1", "org_1", "acme", Role.OWNER, frozenset(Scope), on_behalf_of="prn_2")
-    with pytest.raises(Forbidden, match="nobody on behalf of another"):
+    with pytest.raises(Forbidden, match="act on behalf of another principal"):
         require_can_invite(acting)
 
 
-async def test_a_right_that_is_lost_while_a_password_is_hashed_is_lost(
+async def test_inviter_demoted_during_password_hashing_voids_the_invitation(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boss = await person("boss@example.org", "ADMIN")
@@ -130,7 +130,7 @@ async def test_a_right_that_is_lost_while_a_password_is_hashed_is_lost(
     assert len((await control.call("GET", MEMBERS))[1]["data"]) == 2
 
 
-async def test_whoever_is_removed_has_invited_nobody(control: Control, person: NewPerson) -> None:
+async def test_invitations_of_a_removed_inviter_are_void(control: Control, person: NewPerson) -> None:
     boss = await person("boss@example.org", "ADMIN")
     _, own, _ = await boss.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"})
     _, other, _ = await control.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
@@ -141,7 +141,7 @@ async def test_whoever_is_removed_has_invited_nobody(control: Control, person: N
 
 
 @pytest.mark.both_stores
-async def test_an_agent_that_is_removed_is_retired(control: Control, person: NewPerson) -> None:
+async def test_removing_an_agent_retires_it(control: Control, person: NewPerson) -> None:
     boss = await person("boss@example.org", "ADMIN")
     token = await worker_token(boss)
     [agent] = (await boss.call("GET", "/orgs/acme/principals"))[1]["data"]
@@ -152,7 +152,7 @@ async def test_an_agent_that_is_removed_is_retired(control: Control, person: New
         assert await connection.scalar(found) is not None
 
 
-async def test_a_user_who_is_there_already_proves_it_with_his_password(control: Control, person: NewPerson) -> None:
+async def test_existing_user_accepts_with_the_own_password(control: Control, person: NewPerson) -> None:
     ada = await person(org="globex")
     _, made, _ = await control.call("POST", INVITATIONS, {"email": ada.email, "role": "VIEWER"})
     for _ in range(2):
@@ -165,7 +165,7 @@ async def test_a_user_who_is_there_already_proves_it_with_his_password(control: 
 
 
 @pytest.mark.parametrize("role", list(Role))
-async def test_nobody_gives_more_than_he_has(control: Control, role: Role) -> None:
+async def test_role_beyond_own_scopes_cannot_be_granted(control: Control, role: Role) -> None:
     database = control.checks.database
     _, admin = await new_member_token(database, control.acme, Role.ADMIN)
     _, narrow = await new_member_token(database, control.acme, Role.OWNER, frozenset({Scope.MEMBERS_WRITE}))
@@ -180,7 +180,7 @@ async def test_nobody_gives_more_than_he_has(control: Control, role: Role) -> No
         assert answer[0] == (200 if status == 201 else status)
 
 
-async def test_owners_are_changed_and_removed_by_owners(control: Control) -> None:
+async def test_only_owners_change_and_remove_owners(control: Control) -> None:
     _, admin = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
     second, _ = await new_member_token(control.checks.database, control.acme, Role.OWNER)
     assert (await control.call("PATCH", f"{MEMBERS}/{second}", {"role": "VIEWER"}, admin))[0] == 403
@@ -190,7 +190,7 @@ async def test_owners_are_changed_and_removed_by_owners(control: Control) -> Non
 
 
 @pytest.mark.both_stores
-async def test_the_last_owner_stays(control: Control) -> None:
+async def test_last_owner_cannot_be_removed_or_demoted(control: Control) -> None:
     owner = f"{MEMBERS}/{control.acme.owner_id}"
     agent, _ = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
     narrow = frozenset({Scope.PROJECTS_READ})
@@ -218,12 +218,12 @@ async def test_the_last_owner_stays(control: Control) -> None:
     assert (await control.call("GET", MEMBERS))[0] == 401, "its tokens are gone with it"
 
 
-async def test_an_owner_with_a_password_is_one_who_can_get_in(control: Control, person: NewPerson) -> None:
+async def test_owner_with_a_password_counts_as_able_to_log_in(control: Control, person: NewPerson) -> None:
     await person("boss@example.org", "OWNER")
     assert (await control.call("PATCH", f"{MEMBERS}/{control.acme.owner_id}", {"role": "ADMIN"}))[0] == 200
 
 
-async def test_of_two_owners_who_remove_each_other_one_stays(control: Control) -> None:
+async def test_concurrent_mutual_removal_keeps_one_owner(control: Control) -> None:
     for _ in range(3):
         second, token = await new_member_token(control.checks.database, control.acme, Role.OWNER)
         answers = await asyncio.gather(
@@ -239,7 +239,7 @@ async def test_of_two_owners_who_remove_each_other_one_stays(control: Control) -
         control.checks.bearer.invalidate_all()
 
 
-async def test_who_is_removed_and_comes_back_has_nothing_of_before(control: Control, person: NewPerson) -> None:
+async def test_returning_member_has_no_earlier_credentials(control: Control, person: NewPerson) -> None:
     ada = await person()
     _, made, _ = await ada.call("POST", "/orgs/acme/tokens", {"name": "x"})
     of_agent = await worker_token(ada, role="MEMBER")
@@ -253,7 +253,7 @@ async def test_who_is_removed_and_comes_back_has_nothing_of_before(control: Cont
 
 
 @pytest.mark.parametrize("member_id", ["none", "prn_" + "0" * 26, "%00", "FOREIGN", "x" * 500])
-async def test_who_is_no_member_is_404(control: Control, member_id: str) -> None:
+async def test_unknown_member_is_404(control: Control, member_id: str) -> None:
     path = f"{MEMBERS}/{member_id.replace('FOREIGN', control.globex.owner_id)}"
     for method, body in (("GET", None), ("PATCH", {"role": "VIEWER"}), ("PATCH", {}), ("DELETE", None)):
         status, answer, _ = await control.call(method, path, body)
@@ -261,7 +261,7 @@ async def test_who_is_no_member_is_404(control: Control, member_id: str) -> None
 
 
 @pytest.mark.parametrize("invitation_id", ["none", "inv_" + "0" * 26, "%00", "FOREIGN"])
-async def test_an_invitation_that_is_none_is_404(control: Control, invitation_id: str) -> None:
+async def test_unknown_invitation_is_404(control: Control, invitation_id: str) -> None:
     _, foreign, _ = await control.call(
         "POST", "/orgs/globex/invitations", {"email": "a@b", "role": "VIEWER"}, control.globex.token.secret
     )
@@ -286,7 +286,7 @@ async def test_an_invitation_that_is_none_is_404(control: Control, invitation_id
         (ACCEPT, {"inviteToken": "x", "name": "x", "password": "x" * 201}, [("body.password", "too_long")]),
     ],
 )
-async def test_a_bad_body_names_its_fields(
+async def test_invalid_bodies_name_every_field(
     control: Control, path: str, body: object, issues: list[tuple[str, str]]
 ) -> None:
     status, answer, _ = await control.call("POST", path, body)
@@ -294,9 +294,7 @@ async def test_a_bad_body_names_its_fields(
     assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
 
 
-async def test_a_new_password_is_long_enough_and_one_that_is_there_counts_as_it_is(
-    control: Control, person: NewPerson
-) -> None:
+async def test_minimum_length_applies_to_new_passwords_only(control: Control, person: NewPerson) -> None:
     ada = await person(org="globex")
     short = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("x" * 11)
     async with control.checks.database.write() as connection:
@@ -313,7 +311,7 @@ async def test_a_new_password_is_long_enough_and_one_that_is_there_counts_as_it_
     assert (await control.call("POST", ACCEPT, acceptance("x", password="x")))[0] == 401
 
 
-async def test_the_longest_address_is_taken(control: Control) -> None:
+async def test_longest_address_is_accepted(control: Control) -> None:
     label = "b" * 63
     email = "a" * 62 + f"@{label}.{label}.{label}"
     assert len(email) == 254
@@ -322,14 +320,14 @@ async def test_the_longest_address_is_taken(control: Control) -> None:
 
 
 @pytest.mark.parametrize("token", ["x", "inv_" + "0" * 49, "é", "\x00", "PAT"])
-async def test_what_is_no_invitation_is_401_whatever_it_is(control: Control, token: str) -> None:
+async def test_invalid_invitation_secrets_are_401(control: Control, token: str) -> None:
     token = token.replace("PAT", control.acme.token.secret)
     status, answer, _ = await control.call("POST", ACCEPT, acceptance(token))
     assert (status, answer["error"]["message"]) == (401, "The invitation is not valid.")
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.BILLING, Role.MEMBER])
-async def test_members_are_for_administrators(control: Control, role: Role) -> None:
+async def test_managing_members_requires_an_administrator(control: Control, role: Role) -> None:
     _, token = await new_member_token(control.checks.database, control.acme, role)
     for method, path, body in (
         ("GET", MEMBERS, None),
@@ -344,7 +342,7 @@ async def test_members_are_for_administrators(control: Control, role: Role) -> N
 
 
 @pytest.mark.both_stores
-async def test_pages_hold_every_member_and_every_invitation_once(control: Control) -> None:
+async def test_pages_list_every_member_and_invitation_once(control: Control) -> None:
     for number in range(4):
         await new_member_token(control.checks.database, control.acme, Role.VIEWER)
         await control.call("POST", INVITATIONS, {"email": f"a{number}@b", "role": "VIEWER"})
@@ -361,7 +359,7 @@ async def test_pages_hold_every_member_and_every_invitation_once(control: Contro
 
 
 @pytest.mark.both_stores
-async def test_a_disabled_user_neither_logs_in_nor_goes_on(control: Control, person: NewPerson) -> None:
+async def test_disabled_user_cannot_log_in_or_refresh(control: Control, person: NewPerson) -> None:
     ada = await person()
     async with control.checks.database.write() as connection:
         await organization_repository.disable_principal(connection, ada.id)

@@ -15,7 +15,7 @@ from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 
 
-async def test_a_proposal_is_not_asked_for_until_it_is_confirmed(control: Control, person: NewPerson) -> None:
+async def test_proposed_factor_is_not_required_until_confirmed(control: Control, person: NewPerson) -> None:
     ada = await person()
     status, first, _ = await ada.call("POST", "/auth/totp", {"password": PASSWORD})
     assert (status, list(first)) == (201, ["secret", "uri"])
@@ -26,9 +26,7 @@ async def test_a_proposal_is_not_asked_for_until_it_is_confirmed(control: Contro
     assert (await ada.login())[1]["user"]["mfaEnabled"] is False
 
 
-async def test_a_session_owes_the_second_factor_everywhere_but_where_it_is_shown(
-    control: Control, person: NewPerson
-) -> None:
+async def test_pending_session_can_only_verify_the_factor(control: Control, person: NewPerson) -> None:
     ada = await person()
     before = Person(control, ada.email, ada.id, *tokens(await ada.login()))
     app, _ = await enrol(ada)
@@ -56,9 +54,7 @@ async def test_a_session_owes_the_second_factor_everywhere_but_where_it_is_shown
     assert (await before.call("GET", "/auth/user"))[0] == 401, "what one session has shown is not another's"
 
 
-async def test_what_a_session_held_before_it_showed_the_factor_works_no_more(
-    control: Control, person: NewPerson
-) -> None:
+async def test_verification_invalidates_earlier_tokens(control: Control, person: NewPerson) -> None:
     ada = await person()
     _, codes = await enrol(ada)
     owing = Person(control, ada.email, ada.id, *tokens(await ada.login()))
@@ -75,7 +71,7 @@ async def test_what_a_session_held_before_it_showed_the_factor_works_no_more(
     assert (await control.call("GET", "/auth/user", token=again["tokens"]["accessToken"]))[0] == 200
 
 
-async def test_of_many_who_show_it_for_one_session_one_goes_on(control: Control, person: NewPerson) -> None:
+async def test_only_one_of_several_concurrent_verifications_succeeds(control: Control, person: NewPerson) -> None:
     ada = await person()
     _, codes = await enrol(ada)
     owing = Person(control, ada.email, ada.id, *tokens(await ada.login()))
@@ -86,7 +82,7 @@ async def test_of_many_who_show_it_for_one_session_one_goes_on(control: Control,
         assert await connection.scalar(used) == 1, "the others were not spent"
 
 
-async def test_a_code_comes_with_the_login(control: Control, person: NewPerson) -> None:
+async def test_login_accepts_a_code(control: Control, person: NewPerson) -> None:
     ada = await person()
     app, _ = await enrol(ada)
     code = app.now()
@@ -97,7 +93,7 @@ async def test_a_code_comes_with_the_login(control: Control, person: NewPerson) 
     assert (await ada.login(totp=code))[0] == 401, "a step is accepted once"
 
 
-async def test_a_code_is_not_asked_for_where_there_is_no_factor(control: Control, person: NewPerson) -> None:
+async def test_code_is_ignored_without_a_factor(control: Control, person: NewPerson) -> None:
     ada = await person()
     assert (await ada.login(totp="123456"))[0] == 200
 
@@ -111,7 +107,7 @@ async def test_steps_are_accepted_in_order(control: Control, person: NewPerson) 
     assert (await ada.login(totp=app.at(time.time() + 120)))[0] == 401, "and none of a time to come"
 
 
-async def test_codes_are_counted_with_passwords(control: Control, person: NewPerson) -> None:
+async def test_code_failures_count_with_password_failures(control: Control, person: NewPerson) -> None:
     ada = await person()
     app, _ = await enrol(ada)
     owing = Person(control, ada.email, ada.id, *tokens(await ada.login()))
@@ -125,7 +121,7 @@ async def test_codes_are_counted_with_passwords(control: Control, person: NewPer
 
 
 @pytest.mark.both_stores
-async def test_a_recovery_code_stands_in_once(control: Control, person: NewPerson) -> None:
+async def test_recovery_code_can_be_used_once(control: Control, person: NewPerson) -> None:
     ada = await person()
     _, codes = await enrol(ada)
     assert (len(codes), len(set(codes)), {len(code) for code in codes}) == (10, 10, {17})
@@ -139,7 +135,7 @@ async def test_a_recovery_code_stands_in_once(control: Control, person: NewPerso
 
 
 @pytest.mark.both_stores
-async def test_disabling_takes_password_and_code(control: Control, person: NewPerson) -> None:
+async def test_disabling_requires_password_and_code(control: Control, person: NewPerson) -> None:
     ada = await person()
     app, codes = await enrol(ada)
     path = "/auth/totp/disable"
@@ -158,7 +154,7 @@ async def test_disabling_takes_password_and_code(control: Control, person: NewPe
 
 
 @pytest.mark.both_stores
-async def test_a_proposal_that_a_confirmation_has_overtaken_is_409(
+async def test_proposal_overtaken_by_a_confirmation_is_409(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = await person()
@@ -179,9 +175,7 @@ async def test_a_proposal_that_a_confirmation_has_overtaken_is_409(
 
 
 @pytest.mark.both_stores
-async def test_every_organization_of_a_user_is_told_what_he_does_with_his_account(
-    control: Control, person: NewPerson
-) -> None:
+async def test_account_changes_are_audited_in_every_organization(control: Control, person: NewPerson) -> None:
     ada = await person()
     await person(org="globex")
     _, codes = await enrol(ada)
@@ -202,7 +196,7 @@ async def test_every_organization_of_a_user_is_told_what_he_does_with_his_accoun
         assert all(event.actor_id == ada.id and (event.token_id is not None) is knows_session for event in told)
 
 
-async def test_states_that_stand_against_it_are_409(control: Control, person: NewPerson) -> None:
+async def test_conflicting_states_are_409(control: Control, person: NewPerson) -> None:
     ada = await person()
     assert (await ada.call("POST", "/auth/totp/confirm", {"code": "123456"}))[0] == 409
     assert (await ada.call("POST", "/auth/totp/verify", {"code": "123456"}))[0] == 409
@@ -211,7 +205,7 @@ async def test_states_that_stand_against_it_are_409(control: Control, person: Ne
     assert (await ada.call("POST", "/auth/totp/confirm", {"code": "123456"}))[0] == 409
 
 
-async def test_a_proposal_and_a_confirmation_that_are_wrong_are_403(control: Control, person: NewPerson) -> None:
+async def test_wrong_password_or_code_is_403(control: Control, person: NewPerson) -> None:
     ada = await person()
     assert (await ada.call("POST", "/auth/totp", {"password": "wrong"}))[0] == 403
     await ada.call("POST", "/auth/totp", {"password": PASSWORD})
@@ -219,7 +213,7 @@ async def test_a_proposal_and_a_confirmation_that_are_wrong_are_403(control: Con
     assert (await ada.login())[1]["user"]["mfaEnabled"] is False
 
 
-async def test_personal_access_tokens_are_not_for_accounts(control: Control) -> None:
+async def test_personal_access_tokens_cannot_manage_accounts(control: Control) -> None:
     for method, path in (("GET", "/auth/user"), ("POST", "/auth/totp"), ("POST", "/auth/totp/verify")):
         status, body, _ = await control.call(method, path, {} if method == "POST" else None)
         assert (status, body["error"]["code"]) == (403, "forbidden")
@@ -227,7 +221,7 @@ async def test_personal_access_tokens_are_not_for_accounts(control: Control) -> 
 
 
 @pytest.mark.both_stores
-async def test_the_secret_is_sealed_and_nowhere_else(control: Control, person: NewPerson) -> None:
+async def test_totp_secret_is_stored_encrypted_only(control: Control, person: NewPerson) -> None:
     ada = await person()
     app, codes = await enrol(ada)
     secret = app.byte_secret()
@@ -251,7 +245,7 @@ async def test_the_secret_is_sealed_and_nowhere_else(control: Control, person: N
         ("/auth/totp/verify", {"code": 1, "x": 1}, [("body.code", "type"), ("body.x", "unknown_field")]),
     ],
 )
-async def test_a_bad_body_names_its_fields(
+async def test_invalid_bodies_name_every_field(
     control: Control, person: NewPerson, path: str, body: object, issues: list[tuple[str, str]]
 ) -> None:
     ada = await person()

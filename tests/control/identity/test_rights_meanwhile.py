@@ -21,7 +21,7 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_a_session_that_was_ended_meanwhile(control: Control, person: NewPerson, name: str) -> None:
+async def test_session_ended_during_the_request_changes_nothing(control: Control, person: NewPerson, name: str) -> None:
     """By another process, of which this one has not heard."""
     ada = await person()
 
@@ -34,7 +34,9 @@ async def test_a_session_that_was_ended_meanwhile(control: Control, person: NewP
 
 
 @pytest.mark.parametrize("path", ["confirm", "verify", "disable"])
-async def test_or_while_a_code_is_on_its_way(control: Control, person: NewPerson, path: str) -> None:
+async def test_session_ended_while_a_code_is_sent_consumes_nothing(
+    control: Control, person: NewPerson, path: str
+) -> None:
     ada = await person()
     app, codes = await enrol(ada)
     if path == "confirm":
@@ -56,7 +58,7 @@ async def test_or_while_a_code_is_on_its_way(control: Control, person: NewPerson
     assert (status, material["user"]["mfaEnabled"]) == (200, path != "confirm"), "and the code is not spent"
 
 
-async def test_a_second_factor_that_was_set_up_meanwhile_is_owed(control: Control, person: NewPerson) -> None:
+async def test_factor_enabled_during_the_request_is_required(control: Control, person: NewPerson) -> None:
     ada = await person()
 
     async def set_up() -> None:

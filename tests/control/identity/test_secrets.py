@@ -26,7 +26,7 @@ def log() -> Iterator[io.StringIO]:
 
 
 @pytest.mark.both_stores
-async def test_secrets_are_nowhere_in_clear(
+async def test_secrets_are_never_stored_or_logged_in_plain_text(
     control: Control, person: NewPerson, migrated_url: str, tmp_path: Path, log: io.StringIO
 ) -> None:
     secrets, bodies = await everything(control, person)
@@ -176,7 +176,7 @@ def stored(url: str) -> bytes:
     )
 
 
-def test_the_search_would_find_what_is_there(tmp_path: Path) -> None:
+def test_search_finds_plain_text_secrets(tmp_path: Path) -> None:
     engine = sa.create_engine(f"sqlite:///{tmp_path / 'x.db'}")
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE t (a BLOB, b TEXT)")

@@ -31,7 +31,7 @@ async def new_agent(person: Person, kind: str = "agent", role: str = "MEMBER", t
     return made
 
 
-async def test_a_token_is_shown_once_and_works(control: Control, person: NewPerson) -> None:
+async def test_token_secret_is_returned_once_and_works(control: Control, person: NewPerson) -> None:
     ada = await person()
     body = {"name": "CI", "scopes": ["projects:read", "approvals:write"], "expiresInDays": 30}
     status, made, _ = await ada.call("POST", TOKENS, body)
@@ -60,7 +60,7 @@ async def test_a_token_is_shown_once_and_works(control: Control, person: NewPers
     assert listed | {"lastUsedAt": None} == {name: value for name, value in made.items() if name != "token"}
 
 
-async def test_without_scopes_a_token_has_what_its_maker_has(control: Control, person: NewPerson) -> None:
+async def test_token_without_scopes_has_those_of_its_creator(control: Control, person: NewPerson) -> None:
     ada = await person()
     _, made, _ = await ada.call("POST", TOKENS, {"name": "all"})
     assert (made["scopes"], made["expiresAt"]) == (None, None)
@@ -70,9 +70,7 @@ async def test_without_scopes_a_token_has_what_its_maker_has(control: Control, p
     assert child["scopes"] == ["projects:read", "tokens:write"], "it does not grow with the role"
 
 
-async def test_a_token_is_never_wider_or_longer_than_the_one_it_is_made_with(
-    control: Control, person: NewPerson
-) -> None:
+async def test_token_never_exceeds_scopes_or_expiry_of_its_parent(control: Control, person: NewPerson) -> None:
     ada = await person()
     status, body, _ = await ada.call("POST", TOKENS, {"name": "x", "scopes": ["keys:write", "projects:read"]})
     assert (status, "keys:write" in body["error"]["message"]) == (403, True)
@@ -84,7 +82,7 @@ async def test_a_token_is_never_wider_or_longer_than_the_one_it_is_made_with(
         assert timedelta(days=expected, minutes=-1) < left <= timedelta(days=expected)
 
 
-async def test_a_users_agent_acts_on_his_behalf(control: Control, person: NewPerson) -> None:
+async def test_users_agent_acts_on_the_users_behalf(control: Control, person: NewPerson) -> None:
     ada = await person()
     agent = await new_agent(ada)
     assert (agent["kind"], agent["ownerPrincipalId"], agent["role"]) == ("agent", ada.id, "MEMBER")
@@ -105,9 +103,7 @@ async def test_a_users_agent_acts_on_his_behalf(control: Control, person: NewPer
     assert (await ada.call("POST", path, {"name": "x"}))[0] == 404, "what one's agent owns is the agent's"
 
 
-async def test_a_service_speaks_for_itself_unless_its_maker_acts_for_somebody(
-    control: Control, person: NewPerson
-) -> None:
+async def test_service_acts_for_itself_unless_its_creator_is_delegated(control: Control, person: NewPerson) -> None:
     ada = await person()
     service = await new_agent(ada, "service")
     _, made, _ = await ada.call("POST", f"{PRINCIPALS}/{service['principalId']}/tokens", {"name": "x"})
@@ -122,9 +118,7 @@ async def test_a_service_speaks_for_itself_unless_its_maker_acts_for_somebody(
     assert of_agent["onBehalfOfPrincipalId"] == ada.id
 
 
-async def test_an_agent_reaches_no_further_than_its_owner_and_stops_with_him(
-    control: Control, person: NewPerson
-) -> None:
+async def test_agent_is_limited_by_and_ends_with_its_owner(control: Control, person: NewPerson) -> None:
     ada = await person(role="ADMIN")
     agent = await new_agent(ada, role="ADMIN")
     _, made, _ = await ada.call("POST", f"{PRINCIPALS}/{agent['principalId']}/tokens", {"name": "x"})
@@ -141,7 +135,7 @@ async def test_an_agent_reaches_no_further_than_its_owner_and_stops_with_him(
     assert (await control.call("GET", keys, token=fresh["token"]))[0] == 200
 
 
-async def test_tokens_are_minted_for_oneself_and_what_one_owns(control: Control, person: NewPerson) -> None:
+async def test_tokens_are_created_for_oneself_and_owned_principals_only(control: Control, person: NewPerson) -> None:
     ada, bob = await person(), await person("bob@example.org")
     agent = await new_agent(ada)
     of_agent, of_ada = (f"{PRINCIPALS}/{one}/tokens" for one in (agent["principalId"], ada.id))
@@ -176,7 +170,7 @@ async def test_a_token_is_revoked_by_its_holder_the_owner_and_administrators(
     assert [one["id"] for one in page["data"]] == sorted((one["id"] for one in made), reverse=True)
 
 
-async def test_what_a_token_has_made_ends_with_it(control: Control, person: NewPerson) -> None:
+async def test_revoking_a_token_revokes_what_it_created(control: Control, person: NewPerson) -> None:
     """Else whoever has copied it makes himself another before it is revoked."""
     ada = await person(role="ADMIN")
     _, first, _ = await ada.call("POST", TOKENS, {"name": "first"})
@@ -202,14 +196,14 @@ async def test_what_a_token_has_made_ends_with_it(control: Control, person: NewP
     assert page["data"][0]["data"] == {"holder": ada.id, "tokens": 3, "invitations": 1}
 
 
-async def test_what_a_session_has_made_stays_when_it_is_over(control: Control, person: NewPerson) -> None:
+async def test_tokens_created_in_a_session_outlive_it(control: Control, person: NewPerson) -> None:
     ada = await person()
     _, made, _ = await ada.call("POST", TOKENS, {"name": "x"})
     assert (await control.call("POST", "/auth/logout", {"refreshToken": ada.refresh}))[0] == 204
     assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 200
 
 
-async def test_tokens_of_owners_are_revoked_by_owners(control: Control) -> None:
+async def test_only_owners_revoke_tokens_of_owners(control: Control) -> None:
     path = f"{PRINCIPALS}/{control.acme.owner_id}/tokens/{control.acme.token.id}"
     _, admin = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
     assert (await control.call("DELETE", path, token=admin))[0] == 403
@@ -219,7 +213,7 @@ async def test_tokens_of_owners_are_revoked_by_owners(control: Control) -> None:
     assert (await control.call("GET", "/orgs/acme/projects"))[0] == 401
 
 
-async def test_a_retired_agent_is_gone_with_its_tokens(control: Control, person: NewPerson) -> None:
+async def test_retiring_an_agent_revokes_its_tokens(control: Control, person: NewPerson) -> None:
     ada = await person()
     agent = await new_agent(ada)
     path = f"{PRINCIPALS}/{agent['principalId']}"
@@ -230,7 +224,7 @@ async def test_a_retired_agent_is_gone_with_its_tokens(control: Control, person:
         assert (await ada.call(method, path))[0] == 404
 
 
-async def test_agents_are_listed_to_their_owner_and_to_administrators(control: Control, person: NewPerson) -> None:
+async def test_owners_and_administrators_list_agents(control: Control, person: NewPerson) -> None:
     ada, bob = await person(), await person("bob@example.org")
     first, second = await new_agent(ada), await new_agent(bob, "service")
     assert (await ada.call("GET", PRINCIPALS))[1]["data"] == [first]
@@ -242,9 +236,7 @@ async def test_agents_are_listed_to_their_owner_and_to_administrators(control: C
     assert (await ada.call("GET", f"{PRINCIPALS}/{ada.id}"))[0] == 404, "users are members"
 
 
-async def test_an_agent_is_renamed_by_its_owner_and_handed_over_by_administrators(
-    control: Control, person: NewPerson
-) -> None:
+async def test_owner_renames_and_administrator_transfers_an_agent(control: Control, person: NewPerson) -> None:
     ada, bob = await person(), await person("bob@example.org")
     agent = await new_agent(ada)
     path = f"{PRINCIPALS}/{agent['principalId']}"
@@ -260,9 +252,7 @@ async def test_an_agent_is_renamed_by_its_owner_and_handed_over_by_administrator
 
 
 @pytest.mark.parametrize("kind", ["agent", "service"])
-async def test_whoever_had_a_token_of_what_is_handed_over_does_not_act_in_the_new_owners_name(
-    control: Control, person: NewPerson, kind: str
-) -> None:
+async def test_transfer_revokes_tokens_of_the_previous_owner(control: Control, person: NewPerson, kind: str) -> None:
     ada, bob = await person(role="ADMIN"), await person("bob@example.org")
     worker = await new_agent(ada, kind, "ADMIN")
     path = f"{PRINCIPALS}/{worker['principalId']}"
@@ -281,7 +271,7 @@ async def test_whoever_had_a_token_of_what_is_handed_over_does_not_act_in_the_ne
     assert page["data"][0]["data"] == {"ownerPrincipalId": bob.id, "ownerBefore": ada.id}
 
 
-async def test_what_one_makes_reaches_no_further(control: Control, person: NewPerson) -> None:
+async def test_created_principals_cannot_exceed_their_creator(control: Control, person: NewPerson) -> None:
     ada = await person()
     for role, expected in (("VIEWER", 201), ("BILLING", 201), ("MEMBER", 201), ("ADMIN", 403)):
         assert (await ada.call("POST", PRINCIPALS, {"kind": "agent", "name": "x", "role": role}))[0] == expected
@@ -295,7 +285,9 @@ async def test_what_one_makes_reaches_no_further(control: Control, person: NewPe
     assert change[0] == 409, "agents are not owners"
 
 
-async def test_what_one_owns_is_bounded(control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_owned_principals_are_limited(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ada = await person()
     monkeypatch.setattr(members_store, "MAX_OWNED", 2)
     monkeypatch.setattr("control.identity.token_repository.MAX_TOKENS", 2)
@@ -314,7 +306,7 @@ async def test_what_one_owns_is_bounded(control: Control, person: NewPerson, mon
     assert (await control.call("PATCH", given, {"ownerPrincipalId": ada.id}))[0] == 200
 
 
-async def test_what_agents_own_counts_as_their_users(
+async def test_principals_owned_by_agents_count_for_the_user(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each of them owned as many again."""
@@ -336,7 +328,7 @@ async def test_what_agents_own_counts_as_their_users(
     assert (await control.call("PATCH", f"{PRINCIPALS}/{first['principalId']}", given))[0] == 200
 
 
-async def test_what_an_organization_has_is_bounded(
+async def test_principals_of_an_organization_are_limited(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada, bob = await person(), await person("bob@example.org")
@@ -348,7 +340,7 @@ async def test_what_an_organization_has_is_bounded(
     assert (await bob.call("POST", PRINCIPALS, {"kind": "service", "name": "x"}))[0] == 201
 
 
-async def test_what_one_owns_elsewhere_counts_there(
+async def test_owned_principals_are_counted_per_organization(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = await person()
@@ -361,7 +353,7 @@ async def test_what_one_owns_elsewhere_counts_there(
     assert (await control.call("POST", "/orgs/globex/principals", body, elsewhere))[0] == 409
 
 
-async def test_owners_in_a_row_are_bounded(control: Control, person: NewPerson) -> None:
+async def test_chain_of_owners_is_limited(control: Control, person: NewPerson) -> None:
     ada = await person()
     token = ada.access
     for depth in range(16):
@@ -391,7 +383,7 @@ async def test_owners_in_a_row_are_bounded(control: Control, person: NewPerson) 
         (PRINCIPALS, {"kind": "agent", "name": "x", "ownerId": "x"}, [("body.ownerId", "unknown_field")]),
     ],
 )
-async def test_a_bad_body_names_its_fields(
+async def test_invalid_bodies_name_every_field(
     control: Control, path: str, body: object, issues: list[tuple[str, str]]
 ) -> None:
     status, answer, _ = await control.call("POST", path, body)
@@ -406,7 +398,7 @@ async def test_bounds_of_expiry_are_inclusive(control: Control, days: int) -> No
 
 
 @pytest.mark.parametrize("odd", ["none", "prn_" + "0" * 26, "%00", "FOREIGN", "x" * 500])
-async def test_what_is_not_there_is_404_before_what_is_wrong_with_the_body(control: Control, odd: str) -> None:
+async def test_missing_resource_is_404_before_400(control: Control, odd: str) -> None:
     one = f"{PRINCIPALS}/{odd.replace('FOREIGN', control.globex.owner_id)}"
     for method, path, body in (
         ("GET", one, None),
@@ -422,7 +414,7 @@ async def test_what_is_not_there_is_404_before_what_is_wrong_with_the_body(contr
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.BILLING])
-async def test_who_may_not_hold_tokens_makes_none(control: Control, role: Role) -> None:
+async def test_creating_tokens_requires_the_scope(control: Control, role: Role) -> None:
     _, token = await new_member_token(control.checks.database, control.acme, role)
     for method, path, body in (
         ("GET", TOKENS, None),
@@ -433,7 +425,7 @@ async def test_who_may_not_hold_tokens_makes_none(control: Control, role: Role) 
         assert (await control.call(method, path, body, token))[0] == 403
 
 
-async def test_a_disabled_owner_takes_his_agents_with_him(control: Control, person: NewPerson) -> None:
+async def test_disabling_an_owner_disables_owned_agents(control: Control, person: NewPerson) -> None:
     ada = await person()
     service = await new_agent(ada, "service")
     _, made, _ = await ada.call("POST", f"{PRINCIPALS}/{service['principalId']}/tokens", {"name": "x"})

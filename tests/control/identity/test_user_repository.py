@@ -8,7 +8,7 @@ from control.identity.user_repository import EmailTaken
 
 
 @pytest.mark.both_stores
-async def test_an_address_belongs_to_one_user_however_it_is_written(database: Database) -> None:
+async def test_email_address_is_unique_ignoring_case(database: Database) -> None:
     async with database.write() as connection:
         first = await user_repository.create_user(connection, "ada@example.com", "Ada", "hash")
     with pytest.raises(EmailTaken):

@@ -45,7 +45,7 @@ async def test_a_ring_that_is_lost_stops_the_start_and_comes_back(database: Data
     await at_start.check()
     await seal_something(database, SecretBox(keys))
     lost = keys.path.rename(tmp_path / "backup")
-    with pytest.raises(KeyRingMissing, match="put it back from the backup"):
+    with pytest.raises(KeyRingMissing, match="from a backup"):
         await anext(keeper(database, tmp_path)[1].running())
     assert not keys.path.exists()
     lost.rename(keys.path)

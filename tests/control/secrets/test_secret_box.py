@@ -87,7 +87,7 @@ def test_the_first_key_seals_and_all_open() -> None:
     old, new = SecretBox(ConfiguredKeys(RING)), SecretBox(ConfiguredKeys(KeyRing({kid: key, **RING.keys})))
     assert new.decrypt(old.encrypt(b"secret", **PLACE), **PLACE) == b"secret"
     assert key_id_of(new.encrypt(b"secret", **PLACE)) == kid == new.current_key_id
-    with pytest.raises(DecryptionError, match=f"sealed with the key {kid}, which is not in the ring"):
+    with pytest.raises(DecryptionError, match=f"encrypted with the key {kid}, which is not in the key ring"):
         old.decrypt(new.encrypt(b"secret", **PLACE), **PLACE)
 
 
@@ -208,14 +208,14 @@ def test_a_running_process_takes_over_a_new_ring(tmp_path: Path) -> None:
 def test_a_file_that_will_not_do_is_named(tmp_path: Path) -> None:
     path = tmp_path / "sealing.keys"
     path.write_text("nonsense")
-    with pytest.raises(KeyRingUnusable, match=r"The key ring .*sealing.keys is not usable: item 1"):
+    with pytest.raises(KeyRingUnusable, match=r"The key ring .*sealing.keys is not valid: item 1"):
         load_key_source("", path)
     path.write_bytes(b"\xff")
-    with pytest.raises(KeyRingUnusable, match="it is no text"):
+    with pytest.raises(KeyRingUnusable, match="it is not UTF-8 text"):
         load_key_source("", path)
     with pytest.raises(KeyRingUnusable, match="cannot be used"):
         load_key_source("", tmp_path)
-    with pytest.raises(KeyRingUnusable, match="cannot be made"):
+    with pytest.raises(KeyRingUnusable, match="cannot be created"):
         KeyFile(tmp_path / "missing" / "sealing.keys").generate()
-    with pytest.raises(KeyRingUnusable, match="SLUICE_CONTROL_SEALING_KEYS is not usable"):
+    with pytest.raises(KeyRingUnusable, match="SLUICE_CONTROL_SEALING_KEYS is not valid"):
         load_key_source("nonsense", path)

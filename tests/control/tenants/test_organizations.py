@@ -10,7 +10,7 @@ from tests.control.conftest import Control
 
 
 @pytest.mark.both_stores
-async def test_an_organization_is_shown_with_its_quota_and_renamed(control: Control) -> None:
+async def test_organization_can_be_read_and_renamed(control: Control) -> None:
     status, shown, _ = await control.call("GET", "/orgs/acme")
     assert status == 200
     assert list(shown) == ["id", "slug", "name", "monthlyItems", "usedItems", "createdAt"]
@@ -33,20 +33,20 @@ async def test_an_organization_is_shown_with_its_quota_and_renamed(control: Cont
         ({"name": "x", "slug": "y"}, [("body.slug", "unknown_field")]),
     ],
 )
-async def test_a_bad_body_names_its_fields(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
+async def test_invalid_bodies_name_every_field(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
     status, answer, _ = await control.call("PATCH", "/orgs/acme", body)
     assert status == 400
     assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
 
 
-async def test_foreign_and_missing_organizations_are_the_same(control: Control) -> None:
+async def test_foreign_and_missing_organizations_get_the_same_response(control: Control) -> None:
     for slug in ("globex", "nowhere"):
         for method in ("GET", "PATCH"):
             status, answer, _ = await control.call(method, f"/orgs/{slug}", {} if method == "PATCH" else None)
             assert (status, answer["error"]["message"]) == (404, "Not found.")
 
 
-async def test_members_see_it_and_administrators_rename_it(control: Control) -> None:
+async def test_members_read_and_administrators_rename(control: Control) -> None:
     for role, expected in ((Role.BILLING, 403), (Role.MEMBER, 403), (Role.ADMIN, 200)):
         _, token = await new_member_token(control.checks.database, control.acme, role)
         assert (await control.call("GET", "/orgs/acme", token=token))[0] == 200

@@ -17,7 +17,7 @@ from tests.control.conftest import Control, serving
 KEYS = "/orgs/acme/projects/web/keys"
 
 
-async def test_a_key_is_shown_once_and_works(control: Control) -> None:
+async def test_key_secret_is_returned_once_and_works(control: Control) -> None:
     status, made, _ = await control.call("POST", KEYS, {"name": "Browser"})
     assert status == 201
     assert list(made) == ["id", "name", "hint", "enabled", "rate", "createdAt", "revokedAt", "key", "dsn"]
@@ -50,7 +50,7 @@ async def test_a_revoked_key_stops_at_once_and_stays_listed(control: Control) ->
     ]
 
 
-async def test_a_key_is_renamed_switched_off_and_on_and_given_a_rate(control: Control) -> None:
+async def test_key_can_be_renamed_disabled_enabled_and_rated(control: Control) -> None:
     _, made, _ = await control.call("POST", KEYS, {"name": "Browser"})
     path, secret = f"{KEYS}/{made['id']}", made["key"]
     shown = {name: value for name, value in made.items() if name not in ("key", "dsn")}
@@ -81,14 +81,14 @@ async def test_a_key_is_renamed_switched_off_and_on_and_given_a_rate(control: Co
         ({"rate": 1.5, "hint": "x"}, [("body.rate", "type"), ("body.hint", "unknown_field")]),
     ],
 )
-async def test_a_bad_change_names_its_fields(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
+async def test_invalid_changes_name_every_field(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
     status, answer, _ = await control.call("PATCH", f"{KEYS}/{control.acme.key.key.id}", body)
     assert status == 400
     assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
 
 
 @pytest.mark.both_stores
-async def test_a_rate_beyond_that_of_the_settings_is_the_operators(control: Control) -> None:
+async def test_rate_above_the_default_is_set_by_the_operator_only(control: Control) -> None:
     one = f"{KEYS}/{control.acme.key.key.id}"
     for rate in (1, ChassisSettings().otlp_rate):
         assert (await control.call("PATCH", one, {"rate": rate}))[0] == 200
@@ -103,14 +103,14 @@ async def test_a_rate_beyond_that_of_the_settings_is_the_operators(control: Cont
     assert (await control.call("POST", f"{one}/rotate", {}))[1]["rate"] == 10_000_000
 
 
-async def test_where_keys_have_no_limit_any_rate_holds_one_lower(migrated_url: str, tmp_path: Path) -> None:
+async def test_any_rate_is_accepted_when_the_default_is_unlimited(migrated_url: str, tmp_path: Path) -> None:
     async with serving(migrated_url, tmp_path, ControlSettings(), otlp_rate=0) as control:
         for rate, expected in ((0, 400), (1, 200), (10_000_000, 200), (10_000_001, 400)):
             path = f"{KEYS}/{control.acme.key.key.id}"
             assert (await control.call("PATCH", path, {"rate": rate}))[0] == expected
 
 
-async def test_keys_of_a_project_are_bounded(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_of_a_project_are_limited(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has a rate, so many of them have any."""
     monkeypatch.setattr(project_keys, "MAX_KEYS", 2)
     _, made, _ = await control.call("POST", KEYS, {"name": "2"})
@@ -128,7 +128,7 @@ async def test_keys_of_a_project_are_bounded(control: Control, monkeypatch: pyte
     assert (await control.call("POST", "/orgs/acme/projects/other/keys", {"name": "1"}))[0] == 201
 
 
-async def test_a_rotated_key_works_beside_the_new_one_for_as_long_as_was_said(control: Control) -> None:
+async def test_rotated_key_works_during_its_grace_period(control: Control) -> None:
     old = control.acme.key
     path = f"{KEYS}/{old.key.id}"
     await control.call("PATCH", path, {"rate": 9})
@@ -146,7 +146,7 @@ async def test_a_rotated_key_works_beside_the_new_one_for_as_long_as_was_said(co
     await control.checks.project_keys.check(legacy_key=made["key"])
 
 
-async def test_a_rotated_key_stops_when_its_time_has_come(control: Control) -> None:
+async def test_rotated_key_stops_after_its_grace_period(control: Control) -> None:
     path = f"{KEYS}/{control.acme.key.key.id}/rotate"
     status, made, _ = await control.call("POST", path, {"graceMinutes": 0})
     assert status == 201
@@ -168,7 +168,7 @@ async def test_a_rotated_key_stops_when_its_time_has_come(control: Control) -> N
 
 
 @pytest.mark.parametrize(("minutes", "expected"), [(-1, 400), (0, 201), (43_200, 201), (43_201, 400)])
-async def test_bounds_of_the_grace_of_a_rotation(control: Control, minutes: int, expected: int) -> None:
+async def test_grace_period_bounds_are_inclusive(control: Control, minutes: int, expected: int) -> None:
     path = f"{KEYS}/{control.acme.key.key.id}/rotate"
     status, answer, _ = await control.call("POST", path, {"graceMinutes": minutes})
     assert status == expected
@@ -177,7 +177,7 @@ async def test_bounds_of_the_grace_of_a_rotation(control: Control, minutes: int,
 
 
 @pytest.mark.parametrize("key_id", ["none", "key_" + "0" * 26, "%00", "FOREIGN", "x" * 500])
-async def test_a_key_that_is_not_the_projects_is_404(control: Control, key_id: str) -> None:
+async def test_key_of_another_project_is_404(control: Control, key_id: str) -> None:
     path = f"{KEYS}/{key_id.replace('FOREIGN', control.globex.key.key.id)}"
     for method, below, sent in (("DELETE", "", None), ("PATCH", "", {"x": 1}), ("POST", "/rotate", [])):
         status, body, _ = await control.call(method, path + below, sent)
@@ -187,7 +187,7 @@ async def test_a_key_that_is_not_the_projects_is_404(control: Control, key_id: s
 
 
 @pytest.mark.both_stores
-async def test_pages_hold_every_key_once_newest_first(control: Control) -> None:
+async def test_pages_list_every_key_once_newest_first(control: Control) -> None:
     for number in range(6):
         await control.call("POST", KEYS, {"name": str(number)})
     seen: list[str] = []
@@ -211,14 +211,14 @@ async def test_pages_hold_every_key_once_newest_first(control: Control) -> None:
         ({"name": "x", "key": "mine"}, [("body.key", "unknown_field")]),
     ],
 )
-async def test_a_bad_body_names_its_fields(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
+async def test_invalid_bodies_name_every_field(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
     status, answer, _ = await control.call("POST", KEYS, body)
     assert status == 400
     assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.BILLING, Role.MEMBER])
-async def test_keys_are_for_administrators(control: Control, role: Role) -> None:
+async def test_managing_keys_requires_an_administrator(control: Control, role: Role) -> None:
     _, token = await new_member_token(control.checks.database, control.acme, role)
     assert (await control.call("GET", KEYS, token=token))[0] == 403
     assert (await control.call("POST", KEYS, {"name": "x"}, token))[0] == 403
@@ -227,7 +227,7 @@ async def test_keys_are_for_administrators(control: Control, role: Role) -> None
         assert (await control.call(method, path, sent, token))[0] == 403
 
 
-async def test_keys_of_a_foreign_project_are_out_of_sight(control: Control) -> None:
+async def test_keys_of_a_foreign_project_are_404(control: Control) -> None:
     foreign = "/orgs/globex/projects/web/keys"
     for method, path in (("GET", foreign), ("POST", foreign), ("DELETE", f"{foreign}/{control.globex.key.key.id}")):
         assert (await control.call(method, path))[0] == 404

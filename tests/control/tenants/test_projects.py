@@ -31,14 +31,14 @@ async def test_a_project_is_created_shown_and_listed(control: Control) -> None:
     assert (page["data"][0], page["nextCursor"], page["hasMore"]) == (made, None, False)
 
 
-async def test_a_new_project_is_seen_though_it_was_just_missed(control: Control) -> None:
+async def test_new_project_is_found_despite_a_cached_miss(control: Control) -> None:
     assert (await control.call("GET", "/orgs/acme/projects/api"))[0] == 404
     await control.call("POST", "/orgs/acme/projects", {"slug": "api", "name": "API"})
     assert (await control.call("GET", "/orgs/acme/projects/api"))[0] == 200
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
-async def test_pages_hold_every_project_once_in_order(control: Control, limit: int) -> None:
+async def test_pages_list_every_project_once_in_order(control: Control, limit: int) -> None:
     made = [f"p{number}" for number in range(12)]
     for slug in made:
         await control.call("POST", "/orgs/acme/projects", {"slug": slug, "name": slug})
@@ -81,7 +81,7 @@ async def test_queries_out_of_bounds_are_400(
     assert [(issue["path"], issue["code"]) for issue in body["error"]["details"]] == issues
 
 
-async def test_an_empty_cursor_is_none(control: Control) -> None:
+async def test_empty_cursor_starts_at_the_first_page(control: Control) -> None:
     _, first, _ = await control.call("GET", "/orgs/acme/projects")
     assert (await control.call("GET", "/orgs/acme/projects?cursor="))[:2] == (200, first)
 
@@ -115,7 +115,7 @@ async def test_a_cursor_of_another_organization_or_list_is_400(control: Control)
         ("x", [("body", "type")]),
     ],
 )
-async def test_each_offending_field_is_named(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
+async def test_invalid_bodies_name_every_field(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
     status, answer, _ = await control.call("POST", "/orgs/acme/projects", body)
     assert (status, answer["error"]["code"]) == (400, "bad_request")
     assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
@@ -128,7 +128,7 @@ async def test_bounds_of_slugs_and_names_are_inclusive(control: Control, length:
     assert (await control.call("POST", "/orgs/acme/projects", {"slug": slug, "name": name}))[0] == 201
 
 
-async def test_a_body_of_another_kind_size_or_encoding_is_refused(control: Control) -> None:
+async def test_unsupported_type_size_and_encoding_are_rejected(control: Control) -> None:
     path, good = "/orgs/acme/projects", b'{"slug":"a","name":"a"}'
     for headers, data, expected in (
         ({"Content-Type": "text/plain"}, good, 415),
@@ -144,7 +144,7 @@ async def test_a_body_of_another_kind_size_or_encoding_is_refused(control: Contr
         assert "error" in body or status == 201
 
 
-async def test_a_slug_that_is_taken_is_409_for_all_but_one(control: Control) -> None:
+async def test_concurrent_duplicate_slugs_are_409_for_all_but_one(control: Control) -> None:
     calls = [control.call("POST", "/orgs/acme/projects", {"slug": "api", "name": "x"}) for _ in range(8)]
     answers = await asyncio.gather(*calls)
     assert sorted(status for status, _, _ in answers) == [201] + [409] * 7
@@ -178,7 +178,7 @@ async def test_a_change_replaces_what_it_names(control: Control) -> None:
         ({"slug": "x"}, [("body.slug", "unknown_field")]),
     ],
 )  # fmt: skip
-async def test_a_change_that_is_none_is_400(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
+async def test_invalid_changes_are_400(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
     status, answer, _ = await control.call("PATCH", "/orgs/acme/projects/web", body)
     assert status == 400
     assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
@@ -190,7 +190,7 @@ def counts(header: str) -> bool:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
-async def test_foreign_and_missing_are_the_same_bytes(control: Control, method: str) -> None:
+async def test_foreign_and_missing_projects_get_the_same_response(control: Control, method: str) -> None:
     bodies = set()
     below = "" if method == "POST" else "/{}"
     paths = [f"/orgs/{org}/projects" for org in ("globex", "none", "%00", "a" * 200, "%ff", "ACME")]
@@ -212,7 +212,7 @@ async def test_foreign_and_missing_are_the_same_bytes(control: Control, method: 
     assert raw == b'{"error":{"code":"not_found","message":"Not found.","requestId":"same"}}'
 
 
-async def test_who_may_do_what(control: Control) -> None:
+async def test_roles_and_permitted_operations(control: Control) -> None:
     expected = {Role.VIEWER: (200, 403), Role.BILLING: (200, 403), Role.MEMBER: (200, 403), Role.ADMIN: (200, 201)}
     for role, statuses in expected.items():
         _, token = await new_member_token(control.checks.database, control.acme, role)
@@ -223,7 +223,7 @@ async def test_who_may_do_what(control: Control) -> None:
         assert write == 201 or refusal["error"]["code"] == "forbidden"
 
 
-async def test_without_a_valid_token_nothing_is_told(control: Control) -> None:
+async def test_request_without_a_valid_token_is_401(control: Control) -> None:
     for path in ("/orgs/acme/projects", "/orgs/none/projects/none"):
         status, body, headers = await control.call("GET", path, token=new_token())
         assert (status, body["error"]["code"], headers["WWW-Authenticate"]) == (401, "unauthorized", "Bearer")
@@ -239,7 +239,7 @@ async def test_the_order_of_checks(control: Control) -> None:
     assert (await control.call("POST", "/orgs/acme/projects", **bad))[0] == 415
 
 
-async def test_without_the_database_the_service_says_when_to_come_back(control: Control) -> None:
+async def test_unavailable_database_is_503_with_retry_after(control: Control) -> None:
     assert (await control.call("GET", "/readyz"))[0] == 200
     assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200
     await control.checks.database.close()
@@ -251,7 +251,7 @@ async def test_without_the_database_the_service_says_when_to_come_back(control: 
 
 
 @pytest.mark.both_stores
-async def test_an_unforeseen_fault_is_500_without_detail(control: Control) -> None:
+async def test_unexpected_error_is_500_without_detail(control: Control) -> None:
     async with control.checks.database.write() as connection:
         await connection.exec_driver_sql("ALTER TABLE projects RENAME COLUMN name TO label")
     status, body, headers = await control.call("GET", "/orgs/acme/projects")

@@ -22,7 +22,7 @@ async def accepted(control: Control, invitation: dict[str, str]) -> int:
     return (await control.call("POST", "/auth/invitations/accept", body))[0]
 
 
-async def test_a_recovery_code_opens_no_other_account(control: Control, person: NewPerson) -> None:
+async def test_recovery_code_is_valid_for_its_own_account_only(control: Control, person: NewPerson) -> None:
     ada, bob = await person(), await person("bob@example.org")
     _, of_ada = await enrol(ada)
     await enrol(bob)
@@ -30,7 +30,7 @@ async def test_a_recovery_code_opens_no_other_account(control: Control, person: 
     assert (await ada.login(totp=of_ada[0]))[0] == 200, "and is not spent by who tries it elsewhere"
 
 
-async def test_an_owner_who_is_none_any_more_has_invited_no_owner(control: Control, person: NewPerson) -> None:
+async def test_owner_invitation_is_void_after_the_inviter_is_demoted(control: Control, person: NewPerson) -> None:
     boss = await person("boss@example.org", "OWNER")
     _, owner, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "OWNER"})
     _, admin, _ = await boss.call("POST", INVITATIONS, {"email": "bob@example.org", "role": "ADMIN"})
@@ -38,7 +38,7 @@ async def test_an_owner_who_is_none_any_more_has_invited_no_owner(control: Contr
     assert [await accepted(control, one) for one in (owner, admin)] == [401, 201]
 
 
-async def test_whoever_is_disabled_has_invited_nobody(control: Control, person: NewPerson) -> None:
+async def test_invitations_of_a_disabled_inviter_are_void(control: Control, person: NewPerson) -> None:
     boss = await person("boss@example.org", "ADMIN")
     _, made, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
     async with control.checks.database.write() as connection:
@@ -46,7 +46,7 @@ async def test_whoever_is_disabled_has_invited_nobody(control: Control, person: 
     assert await accepted(control, made) == 401
 
 
-async def test_whoever_sees_an_agent_does_not_retire_it_for_that(control: Control, person: NewPerson) -> None:
+async def test_read_scope_does_not_permit_retiring_an_agent(control: Control, person: NewPerson) -> None:
     ada = await person()
     _, agent, _ = await ada.call("POST", "/orgs/acme/principals", {"kind": "agent", "name": "x"})
     path = f"/orgs/acme/principals/{agent['principalId']}"
@@ -57,9 +57,7 @@ async def test_whoever_sees_an_agent_does_not_retire_it_for_that(control: Contro
     assert (await control.call("GET", path))[0] == 200
 
 
-async def test_whoever_is_removed_keeps_what_he_has_in_another_organization(
-    control: Control, person: NewPerson
-) -> None:
+async def test_removal_keeps_credentials_of_other_organizations(control: Control, person: NewPerson) -> None:
     ada, elsewhere = await person(), await person(org="globex")
     assert ada.id == elsewhere.id
     _, here, _ = await ada.call("POST", "/orgs/acme/tokens", {"name": "x"})
@@ -75,7 +73,7 @@ async def test_whoever_is_removed_keeps_what_he_has_in_another_organization(
     assert (await control.call("POST", "/auth/refresh", {"refreshToken": elsewhere.refresh}))[0] == 200
 
 
-async def test_a_factor_that_was_set_up_while_a_body_came_is_owed(control: Control, person: NewPerson) -> None:
+async def test_factor_enabled_during_a_request_body_is_required(control: Control, person: NewPerson) -> None:
     """By another process, of which this one has not heard."""
     ada = await person()
 
@@ -87,20 +85,20 @@ async def test_a_factor_that_was_set_up_while_a_body_came_is_owed(control: Contr
     assert await sent_slowly(control, ada.access, CHANGES["token"], set_up) == 401
 
 
-async def test_an_account_that_there_is_not_takes_as_long_to_refuse(
+async def test_login_takes_as_long_for_an_unknown_account(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada, verify, compared = await person(), PasswordHasher.verify, []
 
-    def told(self: PasswordHasher, stored: str, password: str) -> bool:
+    def recording_verify(self: PasswordHasher, stored: str, password: str) -> bool:
         compared.append(stored)
         return verify(self, stored, password)
 
-    monkeypatch.setattr(PasswordHasher, "verify", told)
+    monkeypatch.setattr(PasswordHasher, "verify", recording_verify)
     for email, password in ((ada.email, "another password"), ("eve@example.org", PASSWORD)):
         assert (await control.call("POST", "/auth/login", {"email": email, "password": password}))[0] == 401
-    stored, decoy = compared
-    assert stored != decoy
-    assert extract_parameters(stored) == extract_parameters(decoy)
-    body = {"email": "eve@example.org", "password": "nobody's password"}
-    assert (await control.call("POST", "/auth/login", body))[0] == 401, "which is what the decoy is of"
+    stored, dummy = compared
+    assert stored != dummy
+    assert extract_parameters(stored) == extract_parameters(dummy)
+    body = {"email": "eve@example.org", "password": "dummy password"}
+    assert (await control.call("POST", "/auth/login", body))[0] == 401, "although it is the password of the dummy hash"

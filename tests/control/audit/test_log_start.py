@@ -40,7 +40,7 @@ async def found(url: str) -> list[tuple[VerifyResult, list[Event]]]:
         await database.close()
 
 
-def test_of_organizations_that_are_older_the_first_event_says_that_it_begins(database_url: str) -> None:
+def test_existing_organizations_get_a_first_event(database_url: str) -> None:
     with migrations._connect(database_url) as connection:
         config = migrations._config()
         config.attributes["connection"] = connection
@@ -60,7 +60,7 @@ def test_of_organizations_that_are_older_the_first_event_says_that_it_begins(dat
         ]
 
 
-async def test_an_audit_that_was_emptied_with_its_head_shows(office: Office) -> None:
+async def test_emptied_log_without_head_is_detected(office: Office) -> None:
     await office.ask()
     org, database = office.acme.organization, office.checks.database
     assert (await verify.verify_stored(database, org.id, "acme", {})).first_break is None
@@ -75,12 +75,12 @@ async def test_an_audit_that_was_emptied_with_its_head_shows(office: Office) -> 
 
 
 @pytest.mark.parametrize("mark", [COMMAND_REQUEST_ID, AUDIT_TRACE_ID, "(migration)"])
-async def test_no_request_has_an_id_that_reads_like_a_mark(office: Office, mark: str) -> None:
+async def test_request_ids_cannot_imitate_the_command_id(office: Office, mark: str) -> None:
     _, _, headers = await office.call("GET", "/orgs/acme/approval-requests", headers={"X-Request-Id": mark})
     assert headers["X-Request-Id"] != mark
 
 
-async def test_a_clock_that_was_far_ahead_is_told_once(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_clock_skew_is_logged_once(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     now = datetime.now(UTC)
     times = [now, now + timedelta(seconds=60), now, now + timedelta(hours=1), now, now]
 
@@ -94,8 +94,8 @@ async def test_a_clock_that_was_far_ahead_is_told_once(office: Office, monkeypat
         with capture_logs() as logs:
             while times:
                 await record(connection, Actor(office.acme.organization.id), "test.it", "x", {}, "r")
-    [warning] = [one for one in logs if one["event"].startswith("clocks differ")]
+    [warning] = [one for one in logs if one["event"].startswith("clock skew")]
     assert (warning["log_level"], warning["error"]) == (
         "warning",
-        "the last event is 3600 s ahead of this machine's clock",
+        "the last event is 3600 s ahead of this host's clock",
     )
