@@ -32,7 +32,7 @@ from proto.otlp.responses import CONTENT_TYPES, status_json, status_protobuf
 log = structlog.get_logger(__name__)
 
 OVERLOADED: Final = "overloaded"  # the reason in metrics and outcomes
-MESSAGE: Final = "The gateway is overloaded; send the request again later."
+MESSAGE: Final = "The gateway is overloaded; retry later."
 
 MIN_LIMIT: Final = 64  # slots; if so few requests take too long, their number is not the cause
 MAX_LIMIT: Final = 2**16
@@ -183,7 +183,7 @@ class ConcurrencyLimiter:
         async def end_window() -> None:
             self.adjust()
 
-        periodic_task = PeriodicTask(end_window, WINDOW_S, log, "places cannot be counted")
+        periodic_task = PeriodicTask(end_window, WINDOW_S, log, "adjusting the concurrency limit failed")
         periodic_task.start()
         yield
         await periodic_task.close()

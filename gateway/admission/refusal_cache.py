@@ -126,7 +126,7 @@ class RefusalCache:
     @property
     def _required_next_filter(self) -> PreParseFilter:
         if self._next_filter is None:
-            raise TypeError("without a gate behind nobody lacks a place")
+            raise TypeError("no next filter, so no request is refused for overload")
         return self._next_filter
 
     def _response_head(self, request: web.Request, error: ApiError) -> bytes:

@@ -107,7 +107,7 @@ async def test_a_right_that_is_missing_is_said_once_and_mended_without_a_restart
             store.refusing = False
             await seen.next()
             assert seen.parts("spans") == 7
-    assert [(line["event"], line["code"]) for line in said] == [("parts are not counted", 497)]
+    assert [(line["event"], line["code"]) for line in said] == [("counting parts failed", 497)]
 
 
 async def test_nothing_ends_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ def test_a_quota_is_looked_at_every_second(stand: Stand) -> None:
 
 
 def test_what_is_shorter_than_what_did_not_fit_is_looked_at(stand: Stand) -> None:
-    stand.refuse("mine", QuotaExceeded("3 are left, the request has 4.", 1_000), wire_bytes=1_000)
+    stand.refuse("mine", QuotaExceeded("3 items remain; the request has 4.", 1_000), wire_bytes=1_000)
     assert stand.knock("mine", 999) is None
     assert stand.knock("mine", 1_000) is not None
 

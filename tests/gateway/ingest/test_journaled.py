@@ -315,7 +315,7 @@ async def test_without_room_on_the_disk_it_refuses_and_is_not_ready(start: Start
     ready = await gateway.request("GET", "/readyz")
     assert ready.status == 503
     away = [(probe["name"], probe["error"]) for probe in ready.json["dependencies"] if not probe["ok"]]
-    assert away == [("journal", "has less room left than a segment needs")]
+    assert away == [("journal", "has less free space than a segment needs")]
 
 
 async def test_one_block_that_is_refused_does_not_end_the_look_at_the_others(

@@ -141,7 +141,7 @@ def test_what_cannot_be_deleted_is_tried_again() -> None:
     rig.now += CHECK_INTERVAL_S
     disk.fail("unlink", errno.EIO)
     rig.journal.tick()
-    assert rig.log.errors == ["old files of the journal cannot be removed"]
+    assert rig.log.errors == ["expired journal files cannot be removed"]
     assert len(files(disk)) == 2
     rig.now += CHECK_INTERVAL_S
     rig.journal.tick()
