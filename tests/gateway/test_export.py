@@ -380,7 +380,7 @@ async def test_other_methods_are_405(gateway: Gateway, path: str, method: str) -
 async def test_metrics_are_no_signal_and_that_is_said_with_what_to_do(gateway: Gateway, media: str) -> None:
     answer = await gateway.request("POST", "/v1/metrics", data=b"x" * 100_000, headers={"Content-Type": media})
     assert_refused(answer, 404, "not_found", PROTOBUF if media == PROTOBUF else JSON)
-    assert b"Metrics are not supported. Set OTEL_METRICS_EXPORTER=none" in answer.body
+    assert b"Metrics are not supported. Set" in answer.body
     assert b"OTEL_METRICS_EXPORTER=none" in answer.body
     assert gateway.metric("requests_total") == 0, "no export was refused"
 
