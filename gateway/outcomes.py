@@ -115,8 +115,8 @@ class Metrics:
         )
         self.inflight_bytes = gauge("inflight_bytes", "Memory charged to requests in flight.")
         self.inflight_items = gauge("inflight_items", "Accepted items of requests in flight.")
-        self.places = gauge("places", "Limit on concurrent requests, adapted to their latency.")
-        self.places_taken = gauge("places_taken", "Requests that count towards the concurrency limit.")
+        self.slot_limit = gauge("places", "Limit on concurrent requests, adapted to their latency.")
+        self.slots_in_use = gauge("places_taken", "Requests that count towards the concurrency limit.")
         self.slow_bytes = gauge("slow_bytes", "Memory of requests in the slow lane.")
         self.background_bytes = gauge(
             "background_bytes", "Bytes of blocks of acknowledged batches that wait for a retry."

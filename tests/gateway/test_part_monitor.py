@@ -56,7 +56,7 @@ async def looking(store: PartsReader) -> AsyncIterator[Looking]:
     await availability.close()
 
 
-async def test_the_day_with_most_parts_is_told_by_table(clickhouse: ClickHouse) -> None:
+async def test_the_day_with_most_parts_is_exported_by_table(clickhouse: ClickHouse) -> None:
     await clickhouse.command("SYSTEM STOP MERGES attribute_keys")
     async with looking(clickhouse) as seen:
         assert seen.parts("attribute_keys") is None
@@ -88,7 +88,7 @@ class Store:
         return self.rows
 
 
-async def test_while_clickhouse_is_away_it_is_not_asked_and_no_number_is_told() -> None:
+async def test_while_clickhouse_is_unavailable_it_is_not_polled_and_the_gauge_has_no_value() -> None:
     store = Store()
     async with looking(store) as seen:
         assert seen.parts("spans") == 7

@@ -7,7 +7,7 @@ from tests.gateway.conftest import RecordingStore, StartGateway
 from tests.gateway.otlp import span, traces
 
 
-async def test_whoever_waited_in_vain_is_told_to_come_back_within_the_deadline_of_exporters(
+async def test_retry_after_at_the_deadline_is_within_the_deadline_of_exporters(
     start_gateway: StartGateway,
 ) -> None:
     gateway = await start_gateway(RecordingStore(away=StoreUnavailable("connection refused")), ack_deadline_s=0.3)

@@ -161,7 +161,7 @@ def test_damage_of_a_sealed_segment_is_looked_for_twice(rig: Rig, disk: Disk) ->
     assert rig.damaged_frames == 0
 
 
-async def test_users_are_told_what_is_damaged() -> None:
+async def test_damage_is_reported_to_users() -> None:
     disk = Disk()
     journal = journal_at(Path("/journal"), files=disk)
     async with opened(journal):

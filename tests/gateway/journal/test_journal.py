@@ -138,7 +138,7 @@ async def test_lanes_are_read_apart_over_many_blocks(tmp_path: Path) -> None:
         ]
 
 
-async def test_a_journal_that_keeps_nothing_tells_what_is_lost() -> None:
+async def test_a_null_journal_logs_lost_items() -> None:
     said = RecordingLog()
     log: JournalLike = NullJournal(cast("structlog.stdlib.BoundLogger", said))
     assert (log.open(), log.durable, log.last_sequence) == (RecoveredState(), False, 0)
