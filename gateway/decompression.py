@@ -62,7 +62,7 @@ def content_encoding(values: list[str]) -> str:
     name = _ALIASES.get(name, name) if values else IDENTITY
     if name == IDENTITY or name in ENCODINGS:
         return name
-    raise UnsupportedMediaType(f"Content-Encoding must be one of gzip, deflate, zstd or identity, not {name[:64]!r}.")
+    raise UnsupportedMediaType("Content-Encoding must be gzip, deflate, zstd or identity.")
 
 
 def decompress(encoding: str, body: bytes, limits: DecompressionLimits) -> bytes:
@@ -118,7 +118,7 @@ def _decompress_frame(
 
 
 def _too_large(limits: DecompressionLimits) -> PayloadTooLarge:
-    return PayloadTooLarge(f"The inflated body is larger than {limits.max_bytes} bytes.")
+    return PayloadTooLarge(f"The decompressed body is larger than {limits.max_bytes} bytes.")
 
 
 def _gzip(body: bytes, offset: int, _limits: DecompressionLimits) -> _Decompressor:
@@ -130,7 +130,7 @@ def _gzip(body: bytes, offset: int, _limits: DecompressionLimits) -> _Decompress
 
 def _deflate(body: bytes, offset: int, _limits: DecompressionLimits) -> _Decompressor:
     if offset:
-        raise BadRequest("The deflate body is followed by something else.")
+        raise BadRequest("The deflate body is followed by other data.")
     # RFC 1950: method 8, and the first two bytes as a number are a multiple of 31.
     wrapped = len(body) < 2 or (body[0] & 0x0F == 8 and (body[0] << 8 | body[1]) % 31 == 0)
     member: _Decompressor = _zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)

@@ -40,42 +40,54 @@ class Metrics:
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"sluice_gateway_{name}", text, registry=registry)
 
-        self.requests = counter("requests", "Export requests, by what became of them.", "signal", "outcome", "reason")
-        self.received = counter("received_items", "Items decoded.", "signal")
-        self.items = counter("items", "Items, by what became of them.", "signal", "outcome", "reason")
-        self.modified = counter("modified_items", "Accepted items that were changed on the way.", "signal", "kind")
+        self.requests = counter(
+            "requests", "Export requests, by signal, outcome and reason.", "signal", "outcome", "reason"
+        )
+        self.received = counter("received_items", "Decoded items, by signal.", "signal")
+        self.items = counter("items", "Items, by signal, outcome and reason.", "signal", "outcome", "reason")
+        self.modified = counter(
+            "modified_items", "Accepted items that were modified, by signal and kind of modification.", "signal", "kind"
+        )
         self.wire_bytes = counter(
             "wire_bytes",
-            "Bytes of bodies as they came; of a refused one those that were there by then.",
+            "Bytes of request bodies as received; of a refused request, those received before the refusal.",
             "signal",
             "outcome",
         )
-        self.exceptions_over_limit = counter("exceptions_over_limit", "Error occurrences not taken from a request.")
-        self.batches = counter("batches", "Batches, by whether ClickHouse has them.", "outcome")
+        self.exceptions_over_limit = counter(
+            "exceptions_over_limit", "Error occurrences not extracted because their request exceeds the limit."
+        )
+        self.batches = counter("batches", "Batches, by outcome.", "outcome")
         self.slow_items = counter("slow_items", "Items that took the slow lane.")
         self.late_items = counter("late_items", "Items stored after their request was answered 503.")
-        self.insert_failures = counter("insert_failures", "Inserts that failed, by table and error.", "table", "error")
-        self.stored_items = counter("stored_items", "Accepted items that are rows in ClickHouse.", "signal")
+        self.insert_failures = counter("insert_failures", "Failed inserts, by table and error.", "table", "error")
+        self.stored_items = counter("stored_items", "Accepted items stored in ClickHouse, by signal.", "signal")
         self.recovered_items = counter(
-            "recovered_items", "Items of earlier processes, accepted and not stored, found at the start.", "signal"
+            "recovered_items", "Items that an earlier process accepted and did not store, by signal.", "signal"
         )
-        self.quarantined_items = counter("quarantined_items", "Accepted items that ClickHouse refused.", "signal")
-        self.lost_items = counter("lost_items", "Accepted items that were given up, by why.", "signal", "reason")
-        self.unanswered_items = gauge("unanswered_items", "Items received of requests that are not answered yet.")
+        self.quarantined_items = counter(
+            "quarantined_items",
+            "Accepted items that were quarantined because ClickHouse refuses them, by signal.",
+            "signal",
+        )
+        self.lost_items = counter(
+            "lost_items", "Accepted items that were lost, by signal and reason.", "signal", "reason"
+        )
+        self.unanswered_items = gauge("unanswered_items", "Decoded items of requests without a response yet.")
         self.redecoded_differences = counter(
-            "redecoded_differences", "Items by which a request had more or fewer when it was decoded again."
+            "redecoded_differences", "Differences in the number of items when a request was decoded again."
         )
         self.overlooked_requests = counter(
             "overlooked_requests",
-            "Requests that were in the journal alone and not left to be read: a defect, made good.",
+            "Requests that were in the journal and not queued; they are read again. An increase is a bug.",
         )
         self.pending_items = gauge("pending_items", "Items accepted or recovered, and not stored yet.")
         self.recovery_batches = gauge(
-            "recovery_batches", "Batches that an earlier process had begun, and that are not completed yet."
+            "recovery_batches", "Batches that an earlier process began and that are not completed yet."
         )
         self.ack_seconds = Histogram(
             "sluice_gateway_ack_seconds",
-            "Time from the head of an export request to its 200.",
+            "Time from the head of an export request to its 200 response.",
             ("signal",),
             buckets=_ACK_SECOND_BUCKETS,
             registry=registry,
@@ -84,31 +96,42 @@ class Metrics:
             for metric in (self.received, self.stored_items, self.recovered_items, self.quarantined_items):
                 metric.labels(signal)
             self.lost_items.labels(signal, REFUSED)
-        self.lost_rows = counter("lost_rows", "Rows of acknowledged batches that were given up.", "table")
+        self.lost_rows = counter("lost_rows", "Rows of acknowledged batches that were dropped, by table.", "table")
         for table in TABLES:
             self.lost_rows.labels(table.name)
         self.insert_rows = Histogram(
-            "sluice_gateway_insert_rows", "Rows of a block.", ("table",), buckets=_ROW_BUCKETS, registry=registry
+            "sluice_gateway_insert_rows",
+            "Rows of an inserted block.",
+            ("table",),
+            buckets=_ROW_BUCKETS,
+            registry=registry,
         )
         self.insert_seconds = Histogram(
             "sluice_gateway_insert_seconds",
-            "Time of an insert.",
+            "Duration of an insert.",
             ("table",),
             buckets=_SECOND_BUCKETS,
             registry=registry,
         )
-        self.inflight_bytes = gauge("inflight_bytes", "Memory charged to requests that are not answered yet.")
-        self.inflight_items = gauge("inflight_items", "Items that are not answered yet.")
-        self.places = gauge("places", "Requests that may be under way at once, by how long answers take.")
-        self.places_taken = gauge("places_taken", "Requests that are under way.")
+        self.inflight_bytes = gauge("inflight_bytes", "Memory charged to requests in flight.")
+        self.inflight_items = gauge("inflight_items", "Accepted items of requests in flight.")
+        self.slot_limit = gauge("places", "Limit on concurrent requests, adapted to their latency.")
+        self.slots_in_use = gauge("places_taken", "Requests that count towards the concurrency limit.")
         self.slow_bytes = gauge("slow_bytes", "Memory of requests in the slow lane.")
-        self.background_bytes = gauge("background_bytes", "Blocks of acknowledged batches that wait for another try.")
-        self.parts = Gauge(
-            "sluice_gateway_parts", "Active parts of the day that has most.", ("table",), registry=registry
+        self.background_bytes = gauge(
+            "background_bytes", "Bytes of blocks of acknowledged batches that wait for a retry."
         )
-        self.store_up = gauge("store_up", "Whether inserts are tried: 0 from one that fails until a probe succeeds.")
+        self.parts = Gauge(
+            "sluice_gateway_parts",
+            "Active parts of the day with the most parts, by table.",
+            ("table",),
+            registry=registry,
+        )
+        self.store_up = gauge(
+            "store_up", "1 while inserts are attempted, 0 from a failed insert until a probe succeeds."
+        )
         self.refusing_tables = gauge(
-            "refusing_tables", "Tables into which an insert failed and none has succeeded since, whatever a probe says."
+            "refusing_tables", "Tables whose last insert failed, whether or not a probe has succeeded since."
         )
 
 

@@ -156,7 +156,7 @@ def format_dsn(base_url: str, key: str, project_id: int) -> str:
     scheme, separator, host = base_url.partition("://")
     text = f"{scheme}://{key}@{host.rstrip('/')}/{project_id}"
     if not separator or _DSN.fullmatch(text) is None:
-        raise ValueError(f"not an http(s) base URL to build a DSN from: {base_url}")
+        raise ValueError(f"not an http(s) base URL: {base_url}")
     return text
 
 
@@ -179,7 +179,7 @@ def encode_token(entropy: bytes, prefix: str = TOKEN_PREFIX) -> str:
     Invitations and refresh tokens have the same form with their own prefixes. Raises ValueError for another length.
     """
     if len(entropy) != TOKEN_ENTROPY_BYTES:
-        raise ValueError(f"a personal access token holds {TOKEN_ENTROPY_BYTES} random bytes")
+        raise ValueError(f"a personal access token requires {TOKEN_ENTROPY_BYTES} random bytes")
     text = prefix + _base62(int.from_bytes(entropy, "big"), _TOKEN_BODY_LENGTH)
     return text + _checksum(text)
 
@@ -201,7 +201,7 @@ def encode_project_key(entropy: bytes) -> str:
     ValueError for another length.
     """
     if len(entropy) != PROJECT_KEY_ENTROPY_BYTES:
-        raise ValueError(f"a project key holds {PROJECT_KEY_ENTROPY_BYTES} random bytes")
+        raise ValueError(f"a project key requires {PROJECT_KEY_ENTROPY_BYTES} random bytes")
     return entropy.hex()
 
 

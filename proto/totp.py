@@ -53,7 +53,7 @@ def otpauth_uri(secret: bytes, issuer: str, account: str) -> str:
 def recovery_code(entropy: bytes) -> str:
     """`abcdefgh-ijklmnop`, from 10 random bytes. Raises ValueError for another length."""
     if len(entropy) != RECOVERY_BYTES:
-        raise ValueError(f"a recovery code holds {RECOVERY_BYTES} random bytes")
+        raise ValueError(f"a recovery code requires {RECOVERY_BYTES} random bytes")
     text = base64.b32encode(entropy).decode("ascii").lower()
     return f"{text[:8]}-{text[8:]}"
 

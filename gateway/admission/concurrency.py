@@ -32,7 +32,7 @@ from proto.otlp.responses import CONTENT_TYPES, status_json, status_protobuf
 log = structlog.get_logger(__name__)
 
 OVERLOADED: Final = "overloaded"  # the reason in metrics and outcomes
-MESSAGE: Final = "The gateway is overloaded; send the request again later."
+MESSAGE: Final = "The gateway is overloaded; retry later."
 
 MIN_LIMIT: Final = 64  # slots; if so few requests take too long, their number is not the cause
 MAX_LIMIT: Final = 2**16
@@ -113,8 +113,8 @@ class ConcurrencyLimiter:
         self._refused = 0
         self._uncounted_refusals: dict[Signal, list[int]] = {signal: [0, 0] for signal in SIGNALS}  # requests, bytes
         self._response_template = _RawOverloadResponse(b"Vary: Origin\r\n" if vary else b"")
-        metrics.places.set_function(lambda: self._slots.capacity)
-        metrics.places_taken.set_function(lambda: self._slots.taken)
+        metrics.slot_limit.set_function(lambda: self._slots.capacity)
+        metrics.slots_in_use.set_function(lambda: self._slots.taken)
 
     def try_acquire(self, client_key: bytes) -> "_Slot | None":
         """A slot for a request of `client_key`, or None. When the limit falls below the slots in use, clients without
@@ -183,7 +183,7 @@ class ConcurrencyLimiter:
         async def end_window() -> None:
             self.adjust()
 
-        periodic_task = PeriodicTask(end_window, WINDOW_S, log, "places cannot be counted")
+        periodic_task = PeriodicTask(end_window, WINDOW_S, log, "adjusting the concurrency limit failed")
         periodic_task.start()
         yield
         await periodic_task.close()
@@ -229,8 +229,8 @@ class _RawOverloadResponse:
         self._protobuf_body = body
 
     def render(self, preview: RequestPreview) -> bytes:
-        given = REQUEST_ID.fullmatch(preview.headers.get(b"x-request-id", b""))
-        rid = given[1] if given is not None else new_request_id().encode()
+        match = REQUEST_ID.fullmatch(preview.headers.get(b"x-request-id", b""))
+        rid = match[1] if match is not None else new_request_id().encode()
         retry_after = random.randint(1, MAX_RETRY_SECONDS)  # noqa: S311 (jitter)
         headers = b"%sX-Request-Id: %s\r\nRetry-After: %d\r\n" % (date_line(), rid, retry_after)
         media = preview.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()

@@ -40,7 +40,7 @@ class MemoryBudget:
         """
         alone = self._requests == 1
         if not alone and not (self._bytes.permits(project_id, nbytes) and self._items.permits(project_id, items)):
-            raise ServiceUnavailable("Too much is in flight; send the request again later.")
+            raise ServiceUnavailable("Too much data is in flight; retry later.")
         self._bytes.change(project_id, nbytes)
         if items:
             self._items.change(project_id, items)

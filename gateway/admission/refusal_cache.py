@@ -126,7 +126,7 @@ class RefusalCache:
     @property
     def _required_next_filter(self) -> PreParseFilter:
         if self._next_filter is None:
-            raise TypeError("without a gate behind nobody lacks a place")
+            raise TypeError("no next filter, so no request is refused for overload")
         return self._next_filter
 
     def _response_head(self, request: web.Request, error: ApiError) -> bytes:
@@ -149,8 +149,8 @@ _UNLIMITED_SLOT: Final = _UnlimitedSlot()
 
 
 def _render(refusal: CachedRefusal, preview: RequestPreview) -> bytes:
-    given = REQUEST_ID.fullmatch(preview.headers.get(b"x-request-id", b""))
-    rid = given[1] if given is not None else new_request_id().encode()
+    match = REQUEST_ID.fullmatch(preview.headers.get(b"x-request-id", b""))
+    rid = match[1] if match is not None else new_request_id().encode()
     media = preview.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     body, media = (
         (refusal.protobuf_status, media) if media == _PROTOBUF else (_json_body(refusal.error, rid.decode()), _JSON)

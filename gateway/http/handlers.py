@@ -29,8 +29,8 @@ async def reject_metrics(_request: web.Request) -> NoReturn:
     """404 with a hint: exporters send metrics here unless they are configured otherwise."""
     raise ApiError(
         ErrorCode.NOT_FOUND,
-        "Metrics are not supported; traces and logs are: set OTEL_METRICS_EXPORTER=none, or take this exporter out of "
-        "the metrics pipeline of your Collector.",
+        "Metrics are not supported. Set OTEL_METRICS_EXPORTER=none, or remove this exporter from the metrics pipelines "
+        "of your Collector.",
     )
 
 

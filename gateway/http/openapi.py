@@ -12,9 +12,9 @@ from proto.otlp.responses import CONTENT_TYPES
 
 JSON: Final = CONTENT_TYPES["json"]
 PROTOBUF: Final = CONTENT_TYPES["protobuf"]
-INGESTION: Final = Tag("ingestion", "Spans and log records in, as OTLP/HTTP in protobuf or JSON.")
+INGESTION: Final = Tag("ingestion", "OTLP/HTTP ingestion of spans and log records, in protobuf or JSON.")
 
-_Reasons = Annotated[str, Meta(description="Reasons and their counts, in words.")]
+_Reasons = Annotated[str, Meta(description="The reasons for the rejections and their counts, as text.")]
 _Encoded = Annotated[dict[str, Any], Meta(description="An OTLP export request in its JSON encoding.")]
 
 
@@ -47,16 +47,16 @@ class ExportedLogs(msgspec.Struct, rename="camel"):
 class OtlpError(msgspec.Struct):
     """A google.rpc.Status, together with the `error` of every other error response."""
 
-    code: Annotated[int, Meta(description="Of google.rpc.Code.")]
+    code: Annotated[int, Meta(description="A google.rpc.Code.")]
     message: str
     error: ErrorBody
     details: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
 UNAVAILABLE: Final = (
-    "Send the same request again later; though nothing is promised, its items may be stored all the same. Too much is "
-    "under way, the journal is full or its disk fails, or the key is one that this process has not seen and the "
-    "database is away. In the mode `store` also: ClickHouse is away, or did not take the items in time."
+    "Retry the request later; its items may be stored nevertheless. The gateway is overloaded, the journal is full or "
+    "cannot be written, or the key is not cached and the database is unavailable. In mode `store` also: ClickHouse is "
+    "unavailable, or did not store the items before the deadline."
 )
 OTLP_ERRORS: Final = ErrorSpec("Otlp", {JSON: OtlpError, PROTOBUF: None}, {503: UNAVAILABLE})
 _PARAMETERS: Final = (
@@ -64,26 +64,28 @@ _PARAMETERS: Final = (
         "legacy_key",
         "query",
         Annotated[str, Meta(max_length=MAX_KEY_LENGTH)],
-        "The project key, for senders that cannot set headers.",
+        "The project key, for clients that cannot set headers.",
     ),
     Parameter(
         "project_id",
         "query",
         Annotated[str, Meta(max_length=MAX_PROJECT_ID_LENGTH)],
-        "The project that the key must belong to.",
+        "The id of the project that the key must belong to.",
     ),
     Parameter(
         "Content-Encoding",
         "header",
         Annotated[str, Meta(extra_json_schema={"enum": [IDENTITY, *ENCODINGS]})],
-        "How the body is compressed.",
+        "The compression of the body.",
     ),
 )
 
 
 def _export_operation(id_: str, response: type[msgspec.Struct]) -> Operation:
-    success = ResponseSpec("Taken, but for what `partialSuccess` counts.", {JSON: response, PROTOBUF: None})
-    body = Body({PROTOBUF: None, JSON: _Encoded}, "The answer comes in the type of the request.")
+    success = ResponseSpec(
+        "Accepted, except for the items that `partialSuccess` counts.", {JSON: response, PROTOBUF: None}
+    )
+    body = Body({PROTOBUF: None, JSON: _Encoded}, "The response has the media type of the request.")
     return Operation(id_, INGESTION, (success,), _PARAMETERS, body, error_spec=OTLP_ERRORS)
 
 

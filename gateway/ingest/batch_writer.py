@@ -51,7 +51,7 @@ RECORD_TRIES: Final = 30
 RECORD_RETRY_S: Final = 1.0
 MAX_INDEX_WAIT_S: Final = 1.0
 MAX_INDEX_DAYS: Final = 4  # as many as a batch of new items has at most
-STORE_UNAVAILABLE: Final = "The store is not available; send the request again later."
+STORE_UNAVAILABLE: Final = "The telemetry store is not available; retry later."
 # Retry-After of a request that waited until the deadline. Exporters limit all attempts to ten seconds and drop requests
 # whose retry would be later; of the ten seconds, two are left.
 RETRY_AFTER_S: Final = 1
@@ -307,7 +307,7 @@ class BatchWriter:
         acknowledged = request.answer is None
         self._context.metrics.batches.labels("quarantined" if acknowledged else "rejected").inc()
         self._context.log.error(
-            "request set aside" if acknowledged else "request refused by clickhouse",
+            "request quarantined" if acknowledged else "request refused by clickhouse",
             project_id=request.decoded.project_id,
             signal=request.signal,
             items=request.items,

@@ -5,7 +5,7 @@ from typing import Final
 from chassis.runtime.health import NotReady
 from gateway.journal import Journal
 
-FULL: Final = "has less room left than a segment needs"
+FULL: Final = "has less free space than a segment needs"
 
 
 class JournalHealth:

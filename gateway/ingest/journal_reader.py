@@ -90,7 +90,7 @@ class JournalReader:
                 entries = await self._journal.read_batch(batch)
             except OSError as error:
                 self._context.log.warning(
-                    "a batch of the journal cannot be read", batch=batch.batch_id, error=str(error)
+                    "a batch cannot be read from the journal", batch=batch.batch_id, error=str(error)
                 )
                 await asyncio.sleep(RETRY_S)
             else:

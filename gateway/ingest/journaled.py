@@ -19,7 +19,7 @@ from gateway.journal import JournalLike
 from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 
-FULL: Final = "Too much waits to be stored; send the request again later."
+FULL: Final = "The ingest queue is full; retry later."
 DRAIN_S: Final = 5.0  # for the requests in memory, on shutdown: those not stored by then are in the journal
 
 
@@ -107,7 +107,7 @@ class JournaledIngest:
                 await asyncio.gather(self._fresh.drain(), self._slow.drain())
         except TimeoutError:
             if self._journal.durable:
-                self._context.log.warning("stopped with requests that are in the journal alone")
+                self._context.log.warning("stopped with unstored requests in the journal")
             else:
                 items = self._context.accounting.pending
                 self._context.log.error("items lost", items=items, reason="the gateway stopped")  # noqa: TRY400 (the line says all)

@@ -33,9 +33,7 @@ class OrphanRecovery:
         self._journal_at = journal_at
         self._make_journaled = make_journaled
         self._log = log
-        self._periodic_task = PeriodicTask(
-            self._scan, SCAN_INTERVAL_S, log, "journals of processes that are gone cannot be looked for"
-        )
+        self._periodic_task = PeriodicTask(self._scan, SCAN_INTERVAL_S, log, "scanning for orphaned journals failed")
         self._recovering: set[asyncio.Task[None]] = set()
         self._storing = asyncio.Semaphore(MAX_CONCURRENT)
 
@@ -68,13 +66,13 @@ class OrphanRecovery:
             except JournalLocked:
                 pass  # another worker has it
             except Exception:  # noqa: BLE001 (see the docstring; it is logged)
-                self._log.exception("a journal cannot be adopted", directory=str(directory))
+                self._log.exception("an orphaned journal cannot be recovered", directory=str(directory))
 
     async def _drain(self, journal: Journal, until_stored: ExitStack) -> None:
         ingest = self._make_journaled(journal)
         try:
             await ingest.start()
-            self._log.warning("journal of a process that is gone is adopted", directory=str(journal.directory))
+            self._log.warning("recovering an orphaned journal", directory=str(journal.directory))
             while not ingest.is_idle:  # noqa: ASYNC110 (of many parts, each idle for reasons of its own)
                 await asyncio.sleep(POLL_INTERVAL_S)
             until_stored.close()

@@ -101,7 +101,7 @@ class Recovery:
             try:
                 good, bad, _ = await self._reader.read_batch(batch)
             except Exception:  # out of memory or threads: no fault of the batch
-                self._context.log.exception("a batch cannot be made again now", batch=batch.batch_id)
+                self._context.log.exception("a batch cannot be rebuilt; retrying", batch=batch.batch_id)
                 await asyncio.sleep(RETRY_S)
                 continue
             for request in good:
@@ -124,7 +124,7 @@ class Recovery:
                 try:
                     await self._reinsert_missing(batch, table_days)
                 except Exception:  # the other batches do not wait for this one
-                    self._context.log.exception("rows are gone and cannot be stored anew", batch=batch.batch_id)
+                    self._context.log.exception("missing rows cannot be reinserted", batch=batch.batch_id)
                     complete = False
         return complete
 
@@ -133,7 +133,7 @@ class Recovery:
         reinserted = await self._writer.reinsert(batch, good, table_days)
         if reinserted:
             self._context.log.error(
-                "rows were gone and are stored anew; `sluice repair` makes what is derived from them",
+                "missing rows were reinserted; `sluice repair` rebuilds the rows derived from them",
                 places=sorted(reinserted),
             )
 
@@ -143,7 +143,7 @@ class Recovery:
                 return await self._context.block_checker.find_missing(retained, self._oldest_day())
             except Exception as error:  # noqa: BLE001 (whatever it is, nothing is removed before the check)
                 reason = error.message if isinstance(error, StoreError) else repr(error)
-                self._context.log.warning("the rows of batches cannot be counted", error=reason)
+                self._context.log.warning("checking batches for missing rows failed; retrying", error=reason)
                 await asyncio.sleep(RETRY_S)
 
     def _oldest_day(self) -> int:

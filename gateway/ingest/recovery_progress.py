@@ -32,7 +32,7 @@ class RecoveryProgress:
         now = time.monotonic()
         if self._remaining and now - self._logged_at >= LOG_INTERVAL_S:
             self._logged_at = now
-            self._log.info("recovery goes on", batches_total=self._batches, batches_left=self._remaining)
+            self._log.info("recovery in progress", batches_total=self._batches, batches_left=self._remaining)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -29,7 +29,7 @@ from gateway.journal import NullJournal
 from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 
-TOO_MANY_OLD: Final = "Too many old items wait to be stored; send the request again later."
+TOO_MANY_OLD: Final = "The queue for old and high-cardinality data is full; retry later."
 DRAIN_MARGIN_S: Final = 1.0
 MAX_LINGER_FRACTION: Final = 0.25  # of the deadline: the rest of it is needed for the insert
 
@@ -68,7 +68,9 @@ class SynchronousIngest:
         """
         decoded = accepted.decoded
         if len(decoded.days) > self._settings.max_days:
-            raise PayloadTooLarge(f"The items of one request lie in more than {self._settings.max_days} days.")
+            raise PayloadTooLarge(
+                f"The request has items of more than {self._settings.max_days} UTC days; send fewer days per request."
+            )
         if self._slow_lane_rule.matches(decoded):
             await self._store_slowly(accepted)
         else:
@@ -92,7 +94,7 @@ class SynchronousIngest:
                 await asyncio.gather(self._fresh.drain(), self._slow.drain())
         except TimeoutError:
             self._context.log.warning(
-                "stopped with inserts under way", batches=self._fresh.writing + self._slow.writing
+                "stopped with inserts in progress", batches=self._fresh.writing + self._slow.writing
             )
         await asyncio.gather(self._fresh.close(), self._slow.close(), self._writer.close())
 

@@ -123,7 +123,9 @@ def build_ingest(pipeline: StoragePipeline, chassis: ChassisSettings, telemetry:
         synchronous = SynchronousIngest(context, pipeline.outcomes, pipeline.settings)
         return WithOrphanRecovery(synchronous, orphan_recovery)
     if chassis.durability == "memory":
-        pipeline.log.warning("durability is memory: what is acknowledged and not stored yet is lost with the process")
+        pipeline.log.warning(
+            "durability is memory: acknowledged items are lost if the process ends before they are stored"
+        )
         return WithOrphanRecovery(make_journaled(NullJournal(pipeline.log)), orphan_recovery)
     journal = journal_at(directory)
     return WithOrphanRecovery(make_journaled(journal), orphan_recovery, [_journal_health(journal, pipeline.settings)])

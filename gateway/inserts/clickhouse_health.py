@@ -88,7 +88,7 @@ class Availability:
         self._up.clear()
         self._metrics.store_up.set(0)
         if not self._refusing:
-            self._log.warning("clickhouse is away", table=table, error=error.message, code=error.code)
+            self._log.warning("clickhouse is unavailable", table=table, error=error.message, code=error.code)
         self._set_refusing(table, now=True)
         for listener in self._listeners:
             listener.on_down()
@@ -102,7 +102,7 @@ class Availability:
             self._set_refusing(table, now=False)
             if not self._refusing:
                 self._pause_s = FIRST_PROBE_S
-                self._log.info("clickhouse is back")
+                self._log.info("clickhouse is available again")
 
     async def wait_until_up(self, timeout_s: float) -> bool:
         """Wait until ClickHouse is available, at most `timeout_s`; returns whether it is."""
@@ -118,7 +118,7 @@ class Availability:
     async def probe(self) -> None:
         """For `/readyz`: raises StoreUnavailable while not `is_up`, else what a round trip raises."""
         if not self.is_up:
-            raise StoreUnavailable("ClickHouse does not take inserts.")
+            raise StoreUnavailable("ClickHouse does not accept inserts.")
         await self._store.probe()
 
     async def close(self) -> None:

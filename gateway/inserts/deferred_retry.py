@@ -10,7 +10,7 @@ import structlog
 from chassis.clickhouse import StoreError
 
 PAUSE_S: Final = 15.0
-DEFERRED_EVENT: Final = "something acknowledged cannot be stored now; it is tried again"
+DEFERRED_EVENT: Final = "storing acknowledged requests failed; retrying"
 
 
 class RetryableWork(Protocol):

@@ -13,7 +13,7 @@ from gateway.inserts.insert_block import InsertBlock, Inserter, merge_blocks
 from gateway.outcomes import Metrics
 
 RETRY_S: Final = 0.2
-FULL: Final = "the queue of blocks that wait for ClickHouse is full"
+FULL: Final = "the retry queue is full"
 
 
 class BlockRetryQueue:
@@ -127,7 +127,7 @@ class BlockRetryQueue:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         while self._queue:
-            self.drop(self._queue.popleft(), "the gateway stopped before ClickHouse had taken them")
+            self.drop(self._queue.popleft(), "the gateway stopped before they were stored")
 
     async def _run(self) -> None:
         while True:

@@ -87,7 +87,9 @@ class RetryingInserter:
             try:
                 return bool(await self._context.block_checker.find_stored(table_day, [insert_block.batch_id]))
             except StoreError as error:
-                self._context.log.warning("rows cannot be counted", table=insert_block.block.table, error=error.message)
+                self._context.log.warning(
+                    "counting stored rows failed; retrying", table=insert_block.block.table, error=error.message
+                )
                 await asyncio.sleep(COUNT_RETRY_S)
 
     async def _resolve(self, insert_block: InsertBlock, error: StoreError) -> None:
@@ -119,12 +121,14 @@ class RetryingInserter:
         tokens is fixed, so that repeating it, in this process or the next, is the same insert.
         """
         block = insert_block.block
-        self._context.log.warning("a lost part is stored anew", table=block.table, day=block.day, rows=block.rows)
+        self._context.log.warning("reinserting lost rows", table=block.table, day=block.day, rows=block.rows)
         for attempt in range(1, MAX_REINSERTS + 1):
             await self._insert_until_done(insert_block.with_new_token(str(attempt)), math.inf)
             if await self._is_stored_or_soon(insert_block):
                 return
-        self._context.log.error("ClickHouse took rows and has none of them", table=block.table, day=block.day)
+        self._context.log.error(
+            "clickhouse acknowledged rows and stored none of them", table=block.table, day=block.day
+        )
 
     async def _insert_until_done(self, insert_block: InsertBlock, deadline: float) -> None:
         """Insert, and retry with the same token after transient failures."""

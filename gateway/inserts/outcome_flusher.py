@@ -27,7 +27,7 @@ class OutcomeFlusher:
         self._coalescer = coalescer
         self._availability = availability
         self._clock = clock
-        self._periodic_task = PeriodicTask(self._flush_if_up, interval_s, log, "outcomes are not handed over")
+        self._periodic_task = PeriodicTask(self._flush_if_up, interval_s, log, "flushing outcome counts failed")
 
     def start(self) -> None:
         """Start flushing."""

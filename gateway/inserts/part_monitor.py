@@ -47,7 +47,7 @@ class PartMonitor:
         self._availability = availability
         self._gauge = metrics.parts
         self._periodic_task = PeriodicTask(
-            self._poll, INTERVAL_S, log, "parts are not counted", run_immediately=True, sleep=sleep
+            self._poll, INTERVAL_S, log, "counting parts failed", run_immediately=True, sleep=sleep
         )
 
     def start(self) -> None:

@@ -22,7 +22,7 @@ class RestartDetector:
         self._store = store
         self._availability = availability
         self._started_at: dict[str, int] = {}  # by host: one address may have several
-        failure_event = "whether clickhouse has started anew cannot be seen"
+        failure_event = "checking for a restart of clickhouse failed"
         self._periodic_task = PeriodicTask(self._poll, INTERVAL_S, log, failure_event, run_immediately=True)
 
     def start(self) -> None:

@@ -90,7 +90,7 @@ class JournalCore:
         """Record that a batch is stored, with its row counts; on disk with the next flush."""
         batch = self.ledger.state.begun.get(batch_id)
         if batch is None:
-            self._log.error("a batch is finished that was never begun", batch=batch_id)
+            self._log.error("finished a batch that was never begun", batch=batch_id)
         else:
             self.ledger.append(finish_record(batch, rows, self._now_ms()))
 
@@ -137,7 +137,7 @@ class JournalCore:
             self._seal(self._writer)
         context, capacity = self._context, max(self.retention.segment_bytes, size + size // 8)
         if not self.retention.has_space(capacity):
-            raise DiskFull(errno.ENOSPC, "less room is left on the disk than is to be kept free")
+            raise DiskFull(errno.ENOSPC, "the free disk space is below the configured minimum")
         try:
             writer = SegmentWriter(
                 context.files,
@@ -172,7 +172,7 @@ class JournalCore:
         self.ledger.append(SkipRecord(((first, last),), "refused"))
         self._record_sealed(writer.segment)
         if not self._flush() and not is_truncated:
-            self._log.error("requests that are refused may be stored after a crash", first=first, last=last)
+            self._log.error("refused requests may be stored after a crash", first=first, last=last)
 
     def _flush(self) -> bool:
         """Flush the ledger; returns whether all records are on disk."""

@@ -140,7 +140,7 @@ class IoThread:
             self._on_io_error(error)
             result = CommitResult(group, 0, error)
         except Exception as error:  # noqa: BLE001 (no error of one group may stop the thread)
-            self._log.exception("the journal failed")
+            self._log.exception("unexpected journal error")
             result = CommitResult(group, 0, error)
         self._call_on_loop(self._on_commit, result)
 
@@ -159,7 +159,7 @@ class IoThread:
         try:
             work()
         except Exception:  # noqa: BLE001 (as above)
-            self._log.exception("the journal failed")
+            self._log.exception("unexpected journal error")
 
     def _step(self, task: CooperativeTask) -> None:
         try:
@@ -168,7 +168,7 @@ class IoThread:
             self._call_on_loop(_resolve, task.future, end.value, None)
         except Exception as error:  # noqa: BLE001 (passed to the caller, or logged)
             if task.future is None:
-                self._log.exception("the journal failed")
+                self._log.exception("unexpected journal error")
             self._call_on_loop(_resolve, task.future, None, error)
         else:
             self._tasks.append(task)
@@ -179,7 +179,7 @@ class IoThread:
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:  # the loop is closed, so nothing waits for the result
-            self._log.warning("the event loop ended before the journal")
+            self._log.warning("the event loop stopped before the journal was closed")
 
 
 def _resolve(future: "asyncio.Future[Any] | None", result: Any, error: Exception | None) -> None:

@@ -37,9 +37,9 @@ from gateway.journal.storage.space_quota import DISK_NEARLY_FULL, SpaceQuota
 
 T = TypeVar("T")
 
-NOT_WRITTEN: Final = "The request could not be written to disk; send it again later."
-STOPPING: Final = "The gateway is stopping; send the request again."
-NOT_RECORDED: Final = "The disk of the journal does not take records at the moment."
+NOT_WRITTEN: Final = "The request could not be written to disk; retry later."
+STOPPING: Final = "The gateway is shutting down; retry the request."
+NOT_RECORDED: Final = "The journal cannot be written to disk at the moment."
 
 
 class Journal:
@@ -243,7 +243,7 @@ class Journal:
             on_persisted(sequence)
         except Exception:
             self._context.log.exception(
-                "a request is on disk, and not taken up before the next start", sequence=sequence
+                "a request is persisted but not queued; the next start recovers it", sequence=sequence
             )
 
 

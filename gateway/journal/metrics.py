@@ -48,20 +48,22 @@ class JournalMetrics:
         self._journals: list[MeasuredJournal] = []
         self.bytes = gauge("bytes", "Bytes of the journal on disk.")
         self.bytes.set_function(lambda: sum(journal.nbytes for journal in self._journals))
-        self.unfinished_bytes = gauge("unfinished_bytes", "Bytes of requests that are not stored yet, about.")
+        self.unfinished_bytes = gauge("unfinished_bytes", "Approximate bytes of requests that are not stored yet.")
         self.unfinished_bytes.set_function(lambda: sum(journal.unfinished_bytes for journal in self._journals))
         self.room_bytes = gauge(
-            "room_bytes", "Bytes that every project may still send: of its share, the quota, the disk."
+            "room_bytes", "Bytes that every project may still send, limited by its share, the quota and the disk."
         )
         self.room_bytes.set_function(lambda: min((j.room_bytes for j in self._journals), default=math.inf))
-        self.oldest_seconds = gauge("oldest_seconds", "Age of the oldest request that is not stored yet.")
+        self.oldest_seconds = gauge("oldest_seconds", "Age of the oldest request that is not stored yet, in seconds.")
         self.oldest_seconds.set_function(lambda: max((j.oldest_seconds for j in self._journals), default=0.0))
-        self.sync_seconds = histogram("sync_seconds", "Time of writing and syncing a group of requests.", _SECONDS)
-        self.group_requests = histogram("group_requests", "Requests of a group.", _REQUESTS)
-        self.failures = counter("failures", "What the disk did not do, by kind.", "kind")
+        self.sync_seconds = histogram("sync_seconds", "Duration of writing and syncing a group of requests.", _SECONDS)
+        self.group_requests = histogram(
+            "group_requests", "Requests of a group that is written and synced together.", _REQUESTS
+        )
+        self.failures = counter("failures", "Failed disk operations, by kind.", "kind")
         for kind in FAILURE_KINDS:  # exported from the start, so that rate() sees the first increase
             self.failures.labels(kind)
-        self.damaged_frames = counter("damaged_frames", "Requests and records on disk that could not be read.")
+        self.damaged_frames = counter("damaged_frames", "Damaged requests and records on disk.")
 
     def register(self, journal: MeasuredJournal) -> None:
         """Include a journal in the gauges."""

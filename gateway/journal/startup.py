@@ -134,7 +134,7 @@ def _replay_ledger(directory_lock: DirectoryLock, context: JournalContext, heade
         ledger = read_ledger(context.files, path, _salts(headers))
         if ledger.damaged_records:
             context.metrics.damaged_frames.inc(ledger.damaged_records)
-            context.log.error("a ledger of the journal is damaged", ledger=str(path), records=ledger.damaged_records)
+            context.log.error("a journal ledger is damaged", ledger=str(path), records=ledger.damaged_records)
         for record in ledger.records:
             state.apply(record)
         if ledger.damaged_records:
@@ -199,7 +199,7 @@ class _SegmentLoader:
         header = self._headers[path.name]
         if header is None:
             self._metrics.damaged_frames.inc()
-            self._log.error("the header of a segment of the journal is damaged", segment=str(path))
+            self._log.error("the header of a journal segment is damaged", segment=str(path))
         salts = _salts(self._headers) if header is None else [header.salt]
         length = None if facts is None else facts.length
         segments = (Segment(path, first, fmt.checksum_seed(salt)) for salt in salts)

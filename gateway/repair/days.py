@@ -89,9 +89,9 @@ class Repair:
         others = [f"{name} ({engine})" for name, engine in found if not str(engine).endswith("MergeTree")]
         if others:
             raise UnsupportedEngine(
-                "`sluice repair` can deal with tables of the MergeTree family alone, and these are not: "
-                f"{', '.join(others)}. Run it on each shard, with the database of the local tables (under these same "
-                "names) in SLUICE_CLICKHOUSE_URL."
+                "`sluice repair` supports only tables of the MergeTree family. These have another engine: "
+                f"{', '.join(others)}. Run it on each shard, with the database of the local tables, which must have "
+                "the same names, in SLUICE_CLICKHOUSE_URL."
             )
 
     async def drop_leftovers(self) -> None:
@@ -116,7 +116,7 @@ class Repair:
                         await self._replace_partitions(day, temporary, changes)
                     if before == await self._count_items(day):
                         return changes
-        raise DayStillWritten(f"{day} still gets spans or logs; repair it when nothing writes to it.")
+        raise DayStillWritten(f"{day} still receives spans or logs; repair it after writes to it have stopped.")
 
     async def _wait_until_quiet(self, day: date) -> list[int]:
         """Wait until the day receives no items for `quiet_s`; returns its number of items by table."""

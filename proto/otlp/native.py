@@ -79,7 +79,7 @@ def _data(kind: str, values: Sequence[Any]) -> bytes:
         return _fixed(values, int(fixed[1]))
     if pair := _MAP.fullmatch(kind):
         return _maps(pair[1], pair[2], values)
-    raise ValueError("no writer for this type")
+    raise ValueError("unsupported type")
 
 
 def _string(value: str | bytes) -> bytes:

@@ -132,17 +132,20 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 def decode_error(reason: RequestRejection, policy: Policy) -> DecodeError:
     """The error for `reason`; its message names the limit of `policy` that was exceeded."""
     messages = {
-        RequestRejection.MALFORMED: "The body is not a well-formed protobuf message of its kind.",
+        RequestRejection.MALFORMED: "The body is not a valid OTLP protobuf message.",
         RequestRejection.TOO_DEEP: (
-            f"Values nest deeper than {VALUE_DEPTH} levels, or unknown groups deeper than {GROUP_DEPTH}."
+            f"Values are nested more than {VALUE_DEPTH} levels deep, or unknown groups more than {GROUP_DEPTH}."
         ),
-        RequestRejection.TOO_MANY_ITEMS: f"More than {policy.max_items} spans or log records in one request.",
+        RequestRejection.TOO_MANY_ITEMS: (
+            f"The request has more than {policy.max_items} spans or log records; send smaller batches."
+        ),
         RequestRejection.TOO_MANY_PARTS: (
-            f"More than {policy.max_parts} spans, attributes, events, links and array elements in one request."
+            f"The request has more than {policy.max_parts} spans, log records, attributes, events, links and array "
+            "elements; send smaller batches."
         ),
         RequestRejection.RESOURCES_TOO_LARGE: (
-            f"Resource and scope attributes, counted for each item, are more than {policy.max_repeated_bytes} bytes: "
-            "send fewer items in a request, or fewer resource attributes."
+            f"Resource and scope attributes, counted once per item, exceed {policy.max_repeated_bytes} bytes; send "
+            "fewer items per request, or fewer resource attributes."
         ),
     }
     return DecodeError(reason, messages[reason])

@@ -64,7 +64,7 @@ def export_response(signal: Signal, media: Media, rejected: Mapping[str, int], f
 
 
 def rejection_message(signal: Signal, rejected: Mapping[str, int], first_fault: str = "") -> str:
-    """`3 spans rejected: invalid_trace_id 2, invalid_field 1 (first fault: resourceSpans[0]...kind: ...)`, most
+    """`3 spans rejected: invalid_trace_id 2, invalid_field 1 (first error: resourceSpans[0]...kind: ...)`, most
     frequent reason first.
     """
     reasons = sorted(rejected.items(), key=lambda entry: (-entry[1], entry[0]))
@@ -72,7 +72,7 @@ def rejection_message(signal: Signal, rejected: Mapping[str, int], first_fault: 
     counts = ", ".join(f"{reason} {count}" for reason, count in reasons if count)
     return _short(
         f"{sum(rejected.values())} {items} rejected: {counts}"
-        + (f" (first fault: {first_fault})" if first_fault else "")
+        + (f" (first error: {first_fault})" if first_fault else "")
     )
 
 

@@ -96,7 +96,7 @@ def test_fault_18_second_process_opens_the_engine(sluice: Sluice, tmp_path: Path
     assert (records.faults, records.unanswered, records.resent) == ({}, 0, 0), records
 
 
-GONE = "rows were gone and are stored anew"
+GONE = "missing rows were reinserted"
 
 
 def lose_parts(store: Path) -> int:

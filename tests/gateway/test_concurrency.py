@@ -58,7 +58,7 @@ SOON, LATE = window(0.1), window(0.5)
         pytest.param(LATE, window(0.1, 0.1, 0.1, 5.0, 5.0), 1_000, id="some are slow for reasons of their own"),
     ],
 )
-def test_places_follow_the_time_of_half_of_the_answers(before: Window, seen: Window, places: int) -> None:
+def test_the_limit_follows_the_median_latency(before: Window, seen: Window, places: int) -> None:
     assert next_limit(1_000, before, seen, TARGET_S) == places
 
 
@@ -130,7 +130,7 @@ class Door:
         return len(places) - len(held)
 
 
-def test_places_grow_while_answers_come_soon_and_some_are_refused() -> None:
+def test_the_limit_grows_while_latency_is_low_and_requests_are_refused() -> None:
     door = Door()
     assert door.answer_all(100, 0.01) == 0
     assert door.gauge("places") == INITIAL_LIMIT
@@ -140,7 +140,7 @@ def test_places_grow_while_answers_come_soon_and_some_are_refused() -> None:
     assert door.gauge("places_taken") == 0
 
 
-def test_one_sender_leaves_places_to_others() -> None:
+def test_one_client_leaves_slots_to_others() -> None:
     door = Door()
     noisy = [door.gate.try_acquire(b"noisy") for _ in range(INITIAL_LIMIT * 3)]
     assert sum(place is not None for place in noisy) == INITIAL_LIMIT // 2
@@ -148,7 +148,7 @@ def test_one_sender_leaves_places_to_others() -> None:
     assert all(quiet)
 
 
-def test_where_places_get_fewer_who_holds_none_does_not_wait_for_those_who_had_them() -> None:
+def test_when_the_limit_shrinks_clients_without_slots_do_not_wait_for_holders() -> None:
     """Up to a number of them: then the next is refused, and is not once one of them is gone."""
     door = Door()
     for _ in range(INITIAL_LIMIT // 2):
@@ -176,7 +176,7 @@ def test_what_was_refused_or_broke_off_says_nothing_of_time() -> None:
     assert (door.gauge("places"), door.gauge("places_taken")) == (INITIAL_LIMIT, 0)
 
 
-def test_who_sends_slowly_holds_no_place_and_is_timed_from_his_last_byte() -> None:
+def test_a_slow_upload_holds_no_slot_and_is_timed_from_its_last_byte() -> None:
     door = Door()
     slow = [door.gate.try_acquire(b"a") for _ in range(INITIAL_LIMIT // 2)]
     assert door.gate.try_acquire(b"a") is None
@@ -224,7 +224,7 @@ async def fill_the_place(gateway: Gateway) -> "asyncio.Task[int]":
 
 
 @pytest.mark.usefixtures("few_places")
-async def test_who_finds_no_place_gets_503_with_a_jittered_retry_after_and_others_find_one(
+async def test_without_a_slot_a_request_gets_503_with_a_jittered_retry_after_and_others_get_slots(
     start_gateway: StartGateway,
 ) -> None:
     store = Stopped()

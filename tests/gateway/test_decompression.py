@@ -118,7 +118,7 @@ def test_a_bomb_costs_its_cap_and_no_more(encoding: str, pack: Callable[[bytes],
         (["zstd"], "zstd"),
     ],
 )
-def test_encodings_that_are_taken(values: list[str], encoding: str) -> None:
+def test_accepted_encodings(values: list[str], encoding: str) -> None:
     assert content_encoding(values) == encoding
 
 

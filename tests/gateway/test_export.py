@@ -89,7 +89,7 @@ async def test_an_empty_request_succeeds(gateway: Gateway, path: str) -> None:
         ("application/json; charset=utf-8", JSON),
     ],
 )
-async def test_media_types_that_are_taken(gateway: Gateway, sent: str, answered: str) -> None:
+async def test_accepted_media_types(gateway: Gateway, sent: str, answered: str) -> None:
     body = b"{}" if answered == JSON else b""
     answer = await gateway.post("/v1/traces", body, {"Content-Type": sent})
     assert (answer.status, answer.content_type) == (200, answered)
@@ -112,7 +112,7 @@ async def test_other_media_types_are_415(gateway: Gateway, sent: str) -> None:
     ],
 )
 @pytest.mark.parametrize("media", [PROTOBUF, JSON])
-async def test_encodings_that_are_taken(
+async def test_accepted_encodings(
     start_gateway: StartGateway, encoding: str, pack: Callable[[bytes], bytes], media: str
 ) -> None:
     store = RecordingStore()
@@ -378,10 +378,10 @@ async def test_other_methods_are_405(gateway: Gateway, path: str, method: str) -
 
 
 @pytest.mark.parametrize("media", [PROTOBUF, JSON, "text/plain"])
-async def test_metrics_are_no_signal_and_that_is_said_with_what_to_do(gateway: Gateway, media: str) -> None:
+async def test_metrics_get_404_with_a_hint(gateway: Gateway, media: str) -> None:
     answer = await gateway.request("POST", "/v1/metrics", data=b"x" * 100_000, headers={"Content-Type": media})
     assert_refused(answer, 404, "not_found", PROTOBUF if media == PROTOBUF else JSON)
-    assert b"Metrics are not supported; traces and logs are" in answer.body
+    assert b"Metrics are not supported. Set" in answer.body
     assert b"OTEL_METRICS_EXPORTER=none" in answer.body
     assert gateway.metric("requests_total") == 0, "no export was refused"
 

@@ -64,7 +64,7 @@ async def test_one_faulty_item_of_each_kind_costs_its_neighbours_nothing(
     success = answer.json["partialSuccess"]
     assert success["rejectedSpans"] == 4
     assert success["errorMessage"].startswith(
-        "4 spans rejected: invalid_field 4 (first fault: resourceSpans[0].scopeSpans[0].spans[1].kind: "
+        "4 spans rejected: invalid_field 4 (first error: resourceSpans[0].scopeSpans[0].spans[1].kind: "
     )
     stored = await rows("SELECT hex(span_id) FROM spans ORDER BY span_id")
     assert [int(row[0], 16) for row in stored] == [1, 2, 3, 4, 5]

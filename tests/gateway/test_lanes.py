@@ -118,7 +118,7 @@ async def test_one_project_s_backfill_leaves_room_for_another_s(start_gateway: S
     while not waiting[-1].done():
         waiting.append(await sent(project=0))
     refused = waiting.pop().result()
-    assert (refused.status, b"Too many old items" in refused.body) == (503, True), refused
+    assert (refused.status, b"The queue for old and high-cardinality data" in refused.body) == (503, True), refused
     assert 8_000_000 < gateway.metric("slow_bytes") <= 10_000_000
     other = await sent(project=1)
     assert not other.done()
@@ -179,7 +179,7 @@ async def test_days_have_a_limit_in_a_request_and_in_a_batch(start_gateway: Star
     days = [NOW_NS - ago * DAY_NS for ago in range(20, 26)]
     refused = await gateway.post("/v1/traces", traces(*(span(n, start_ns=days[n]) for n in range(1, 5))))
     assert refused.status == 413
-    assert b"more than 3 days" in refused.body
+    assert b"more than 3 UTC days" in refused.body
     sent = [later(gateway, traces(span(n, start_ns=start))) for n, start in enumerate(days, 1)]
     assert await asyncio.gather(*sent) == [200] * 6
     await gateway.stop()

@@ -56,7 +56,7 @@ async def looking(store: PartsReader) -> AsyncIterator[Looking]:
     await availability.close()
 
 
-async def test_the_day_with_most_parts_is_told_by_table(clickhouse: ClickHouse) -> None:
+async def test_the_day_with_most_parts_is_exported_by_table(clickhouse: ClickHouse) -> None:
     await clickhouse.command("SYSTEM STOP MERGES attribute_keys")
     async with looking(clickhouse) as seen:
         assert seen.parts("attribute_keys") is None
@@ -88,7 +88,7 @@ class Store:
         return self.rows
 
 
-async def test_while_clickhouse_is_away_it_is_not_asked_and_no_number_is_told() -> None:
+async def test_while_clickhouse_is_unavailable_it_is_not_polled_and_the_gauge_has_no_value() -> None:
     store = Store()
     async with looking(store) as seen:
         assert seen.parts("spans") == 7
@@ -107,7 +107,7 @@ async def test_a_right_that_is_missing_is_said_once_and_mended_without_a_restart
             store.refusing = False
             await seen.next()
             assert seen.parts("spans") == 7
-    assert [(line["event"], line["code"]) for line in said] == [("parts are not counted", 497)]
+    assert [(line["event"], line["code"]) for line in said] == [("counting parts failed", 497)]
 
 
 async def test_nothing_ends_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:

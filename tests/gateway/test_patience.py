@@ -15,7 +15,7 @@ def durability() -> str:
     return "store"
 
 
-async def test_whoever_waited_in_vain_is_told_to_come_back_within_the_deadline_of_exporters(
+async def test_retry_after_at_the_deadline_is_within_the_deadline_of_exporters(
     start_gateway: StartGateway,
 ) -> None:
     gateway = await start_gateway(RecordingStore(away=StoreUnavailable("connection refused")), ack_deadline_s=0.3)

@@ -37,7 +37,7 @@ class Time:
 
 
 class Stand:
-    """A turnstile without a gate behind it, and what it counts."""
+    """A refusal cache without a next filter, and what it counts."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -113,7 +113,7 @@ def test_a_quota_is_looked_at_every_second(stand: Stand) -> None:
 
 
 def test_what_is_shorter_than_what_did_not_fit_is_looked_at(stand: Stand) -> None:
-    stand.refuse("mine", QuotaExceeded("3 are left, the request has 4.", 1_000), wire_bytes=1_000)
+    stand.refuse("mine", QuotaExceeded("3 items remain; the request has 4.", 1_000), wire_bytes=1_000)
     assert stand.knock("mine", 999) is None
     assert stand.knock("mine", 1_000) is not None
 
@@ -146,7 +146,7 @@ def test_as_many_senders_are_remembered_as_there_is_room_for(stand: Stand, monke
     assert len(stand.turnstile._refusals) == 1, "what is over is dropped"
 
 
-def test_without_a_gate_behind_there_is_always_a_place(stand: Stand) -> None:
+def test_without_a_next_filter_there_is_always_a_slot(stand: Stand) -> None:
     place = stand.turnstile.try_acquire(b"anyone")
     assert place is not None
     place.on_body_received()

@@ -103,7 +103,7 @@ async def test_a_passing_failure_costs_nobody_anything(start_gateway: StartGatew
     assert store.tables() == ["spans", *DERIVED]
 
 
-async def test_while_clickhouse_is_away_requests_are_refused_and_later_taken(
+async def test_while_clickhouse_is_unavailable_requests_are_refused_and_accepted_later(
     clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway
 ) -> None:
     store = RecordingStore(behind=clickhouse, away=AWAY)
@@ -168,7 +168,7 @@ async def test_a_trace_is_found_as_soon_as_its_export_is_answered(start_gateway:
     await eventually(lambda: store.tables() == ["spans", *DERIVED])
 
 
-async def test_what_is_given_up_is_counted_and_logged_as_loss(start_gateway: StartGateway) -> None:
+async def test_dropped_rows_are_counted_and_logged_as_lost(start_gateway: StartGateway) -> None:
     store = RecordingStore(refuse=lambda insert: AWAY if insert.table in DERIVED else None)
     gateway = await start_gateway(store, max_background_bytes=0)
     with capture_logs() as lines:

@@ -9,13 +9,13 @@ class QuotaMetrics:
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.failures = Counter(
             "sluice_gateway_quota_failures",
-            "Exchanges of quota counts that failed, by store; exports go on by what is known.",
+            "Failed synchronizations of quota usage, by store; meanwhile the last known usage applies.",
             ("store",),
             registry=registry,
         )
         self.deferred_to_recount = Counter(
             "sluice_gateway_quota_left_items",
-            "Items the record of quotas could not be told in time: they count once ClickHouse has been asked.",
+            "Items that were not written to the quota record in time; they count after the next recount in ClickHouse.",
             registry=registry,
         )
         for store in ("database", "redis", "clickhouse"):

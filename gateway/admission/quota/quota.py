@@ -52,7 +52,7 @@ class Quota:
         account.has_quota = project.monthly_items > 0
         left = project.monthly_items - account.used
         if account.has_quota and items > left:
-            self._refuse(request, account, f"{max(0, left)} are left, the request has {items}.")
+            self._refuse(request, account, f"{max(0, left)} items remain; the request has {items}.")
         return Reservation(account, items, self._clock)
 
     def _refuse(self, request: web.Request, account: Account, why: str, *, close: bool = False) -> None:

@@ -52,7 +52,7 @@ class QuotaService:
         recounter = Recounter(accounts, database, reader, metrics, seconds)
 
         def periodic(work: Callable[[], Awaitable[None]], every_s: float) -> PeriodicTask:
-            return PeriodicTask(work, every_s, log, "quotas were not exchanged", close_timeout_s=CLOSE_S)
+            return PeriodicTask(work, every_s, log, "quota synchronization failed", close_timeout_s=CLOSE_S)
 
         periodic_tasks = [periodic(database_sync.sync, sync_s), periodic(recounter.recount_due, POLL_INTERVAL_S)]
         redis_sync = None if redis is None else RedisSync(accounts, redis, metrics)

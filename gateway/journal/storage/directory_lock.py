@@ -65,7 +65,7 @@ def list_journals(files: Files, root: Path) -> list[Path]:
 def _lock_existing(files: Files, directory: Path) -> DirectoryLock:
     fd = files.lock(directory / LOCK_FILE)
     if fd is None:
-        raise JournalLocked(f"Another process has the journal {directory}.")
+        raise JournalLocked(f"The journal {directory} is in use by another process.")
     return DirectoryLock(directory, fd)
 
 
@@ -87,4 +87,6 @@ def _reject_foreign(files: Files, directory: Path) -> None:
         name == LOCK_FILE or name.startswith(LEDGER_PREFIX) or name.endswith((SEGMENT_SUFFIX, TEMPORARY_SUFFIX))
         for name in names
     ):
-        raise StartupError(f"The directory {directory} holds files that are no journal's; choose another one.")
+        raise StartupError(
+            f"The directory {directory} contains files that do not belong to a journal; choose another directory."
+        )

@@ -173,7 +173,7 @@ def write_all(files: Files, fd: int, pieces: Sequence[bytes], offset: int) -> in
     while left:
         written = files.write(fd, rest, offset)
         if not written:
-            raise OSError(errno.EIO, "a write wrote nothing")
+            raise OSError(errno.EIO, "a write returned 0 bytes")
         offset += written
         left -= written
         if left:

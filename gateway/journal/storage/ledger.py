@@ -135,7 +135,7 @@ class Ledger:
             self._rotate()
         except OSError as error:
             self._metrics.failures.labels("ledger").inc()
-            self._log.warning("the ledger of the journal cannot be replaced yet", error=str(error))
+            self._log.warning("the journal ledger cannot be compacted; retrying later", error=str(error))
             self._compact_at += self._size // _COMPACTIONS
 
     def _on_io_error(self, error: OSError) -> None:
@@ -143,12 +143,12 @@ class Ledger:
         self._metrics.failures.labels("ledger").inc()
         if not self._failing:
             self._failing = True
-            self._log.error("the ledger of the journal cannot be written", error=str(error))
+            self._log.error("the journal ledger cannot be written", error=str(error))
 
     def _on_io_recovered(self) -> None:
         if self._failing:
             self._failing = False
-            self._log.warning("the ledger of the journal can be written again")
+            self._log.warning("the journal ledger can be written again")
 
 
 def ledger_path(directory: Path, number: int) -> Path:

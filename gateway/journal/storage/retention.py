@@ -128,7 +128,7 @@ class Retention:
             self._remove(lambda _: self._is_low(of_disk))
         low = self._is_low(min(of_disk, self.segment_bytes))
         if low != self.is_disk_low:
-            self._log.warning("the disk of the journal is nearly full" if low else "the journal's disk has room again")
+            self._log.warning("the journal's disk is nearly full" if low else "the journal's disk has free space again")
         self.is_disk_low = low
         return not self._is_low(of_disk)
 
@@ -136,7 +136,7 @@ class Retention:
         try:
             self.free_bytes = self._files.free_bytes(self._directory) - self._limits.min_free_bytes
         except OSError as error:
-            self._log.error("the room of the journal's disk is not known", error=str(error))
+            self._log.error("the free space of the journal's disk cannot be read", error=str(error))
             self.free_bytes = math.inf
         return bool(self._limits.min_free_bytes) and self.free_bytes < room
 
@@ -177,13 +177,13 @@ class Retention:
         """Log once that a segment cannot be removed, and again if errno changes; removal is retried every second."""
         if self._unremovable.get(segment.first) != error.errno:
             self._unremovable[segment.first] = error.errno
-            self._log.error("a segment of the journal cannot be removed", segment=str(segment.path), error=str(error))
+            self._log.error("a journal segment cannot be removed", segment=str(segment.path), error=str(error))
 
     def _expire(self) -> None:
         try:
             self._expiry.tick()
         except OSError as error:
-            self._log.error("old files of the journal cannot be removed", error=str(error))
+            self._log.error("expired journal files cannot be removed", error=str(error))
 
     def _total_bytes(self) -> int:
         return sum(segment.length for segment in self._segment_set.segments)

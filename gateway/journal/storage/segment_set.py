@@ -137,7 +137,7 @@ class SegmentSet:
         self._unreported.extend(DamagedRequests(first, last, items) for first, last in lost)
         requests = sum(last - first + 1 for first, last in lost)
         self._metrics.damaged_frames.inc(requests)
-        self._log.error("a segment of the journal cannot be read", segment=str(segment.path), requests=requests)
+        self._log.error("a journal segment cannot be read", segment=str(segment.path), requests=requests)
         self._corruption_store.move_segment(segment)
 
     def _record_missing(self, segment: Segment, damage: Damage, missing: Range, synced: int) -> None:
@@ -146,7 +146,9 @@ class SegmentSet:
         if lost:
             self._report_damage(segment, damage, lost)
         else:
-            self._log.warning("bytes of the journal are passed over", segment=str(segment.path), at=damage.start)
+            self._log.warning(
+                "skipping damaged bytes in the journal; no request is lost", segment=str(segment.path), at=damage.start
+            )
         if not finished.covers(*missing):
             self._ledger.append(SkipRecord((missing,), "damaged" if lost else "torn"))
 
@@ -169,13 +171,13 @@ class SegmentSet:
         self._unreported.extend(reports)
         self._metrics.damaged_frames.inc(requests)
         self._log.error(
-            "requests of the journal cannot be read", segment=str(segment.path), at=damage.start, requests=requests
+            "requests in the journal cannot be read", segment=str(segment.path), at=damage.start, requests=requests
         )
         try:
             segment.keep |= not self._corruption_store.save_copy(segment, damage, lost)
         except OSError as error:
             segment.keep = True
-            self._log.error("damaged bytes of the journal cannot be copied", error=str(error))
+            self._log.error("damaged journal bytes cannot be copied", error=str(error))
         return unreported_items
 
     def _reported(self, damage: Damage, part: Range) -> Iterator[DamagedRequests]:

@@ -7,9 +7,9 @@ from typing import Final
 
 from chassis.errors import ServiceUnavailable
 
-JOURNAL_FULL: Final = "The journal is full; send the request again later."
-PROJECT_SHARE_EXCEEDED: Final = "Too much of this project waits to be stored; send the request again later."
-DISK_NEARLY_FULL: Final = "The disk of the journal is nearly full; send the request again later."
+JOURNAL_FULL: Final = "The journal is full; retry later."
+PROJECT_SHARE_EXCEEDED: Final = "The project's share of the journal is full; retry later."
+DISK_NEARLY_FULL: Final = "The journal's disk is nearly full; retry later."
 SHARE_FACTOR: Final = 8
 
 

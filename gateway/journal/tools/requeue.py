@@ -55,7 +55,7 @@ def requeue(files: Files, root: Path, names: Sequence[str] | None, clock: Callab
     files.make_directory(directory)
     lock = files.lock(directory / LOCK_FILE)
     if lock is None:
-        raise JournalLocked("Another process puts requests back at this moment.")
+        raise JournalLocked("Another process is requeueing requests; try again later.")
     try:
         for journal in list_journals(files, root):
             finish_requeue(files, root, journal)
@@ -147,7 +147,7 @@ def _write_segments(
     for sequence, selection in enumerate(selected, 1):
         contents = read_quarantine_file(files, root / QUARANTINE_DIRECTORY / selection.name)
         if contents is None:
-            raise OSError(errno.EIO, "a file changed while it was read", selection.name)
+            raise OSError(errno.EIO, "the file changed while it was read", selection.name)
         requests = [contents.entry.request]
         size = required_bytes(requests)
         if writer is None or not writer.fits(size):
@@ -193,4 +193,4 @@ def _assign_number(files: Files, root: Path) -> Path:
         else:
             files.sync_directory(root)
             return directory
-    raise OSError(errno.EEXIST, "no number is free for the new journal")
+    raise OSError(errno.EEXIST, "no directory number is free for the new journal")

@@ -174,7 +174,7 @@ class Encoder:
     def _any_value(self, value: shapes.AnyValue, depth: int) -> bytes:
         """The members that are present, in field order; if there are several, the last one applies."""
         if depth > VALUE_DEPTH:
-            raise DecodeError(RequestRejection.TOO_DEEP, f"A value is nested more than {VALUE_DEPTH} deep.")
+            raise DecodeError(RequestRejection.TOO_DEEP, f"A value is nested more than {VALUE_DEPTH} levels deep.")
         out = b""
         if value.string_value is not None:
             out = bytes_field(1, self._utf8(value.string_value))

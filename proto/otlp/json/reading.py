@@ -43,7 +43,7 @@ def decode_typed(decoder: msgspec.json.Decoder[Any], raw: bytes | msgspec.Raw, p
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise IllFormedError(str(error).removeprefix("JSON is malformed: ")) from error
     except RecursionError as error:
-        raise DecodeError(RequestRejection.TOO_DEEP, "The JSON is nested too deep.") from error
+        raise DecodeError(RequestRejection.TOO_DEEP, "The JSON is nested too deeply.") from error
 
 
 def encode_message(encode: Callable[[Any], bytes], message: Any, path: str) -> bytes:

@@ -157,7 +157,7 @@ async def test_limits_of_today_refuse_nothing_of_yesterday(start: Start, crash: 
     assert second.metric("redecoded_differences_total") == 0
 
 
-async def test_what_is_refused_for_good_is_set_aside_alone(start: Start, tmp_path: Path) -> None:
+async def test_a_permanently_refused_request_is_quarantined_alone(start: Start, tmp_path: Path) -> None:
     """The offending request is found among those that share its block; all others are stored."""
     store = RecordingStore(
         refuse=lambda insert: StoreRejected("poison") if insert.table == "spans" and b"poison" in insert.body else None
@@ -219,7 +219,7 @@ async def test_rows_that_are_gone_are_stored_under_a_new_token(start: Start, cra
     await eventually(lambda: {token.rsplit(":", 1)[0] for token in store.anew()} >= lost)
 
 
-async def test_what_is_gone_is_stored_anew_once(start: Start, crash: Callable[[str], str]) -> None:
+async def test_missing_rows_are_reinserted_once(start: Start, crash: Callable[[str], str]) -> None:
     """Though there are two reasons to look: the start after a crash, and that ClickHouse is back."""
     store = Losing()
     first = await start(store)
@@ -244,9 +244,7 @@ async def test_what_is_gone_is_stored_anew_once(start: Start, crash: Callable[[s
     assert len(anew) == len(set(anew))
 
 
-async def test_a_clickhouse_that_started_anew_is_looked_at(
-    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_restarted_clickhouse_is_checked(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("gateway.inserts.restart_detector.INTERVAL_S", 0.02)
     started = [1_000]
 
@@ -318,7 +316,7 @@ async def test_without_room_on_the_disk_it_refuses_and_is_not_ready(start: Start
     ready = await gateway.request("GET", "/readyz")
     assert ready.status == 503
     away = [(probe["name"], probe["error"]) for probe in ready.json["dependencies"] if not probe["ok"]]
-    assert away == [("journal", "has less room left than a segment needs")]
+    assert away == [("journal", "has less free space than a segment needs")]
 
 
 async def test_one_block_that_is_refused_does_not_end_the_look_at_the_others(
@@ -377,7 +375,7 @@ async def test_all_journals_without_a_process_are_adopted(
     await eventually(lambda: stored(second) == 8)
 
 
-async def test_what_cannot_be_set_aside_now_is_set_aside_later(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_quarantine_that_fails_is_retried(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.ingest.batch_writer.RECORD_TRIES", 1)
     set_aside, failures = Journal.quarantine, [1, 2, 3, 4, 5]
 
@@ -429,7 +427,7 @@ async def test_a_lane_that_is_closed_begins_nothing() -> None:
     assert began == [1]
 
 
-async def test_what_the_disk_lost_is_told_and_not_waited_for(
+async def test_damaged_requests_are_reported_and_not_waited_for(
     start: Start, crash: Callable[[str], str], tmp_path: Path
 ) -> None:
     first = await start(RecordingStore(away=AWAY), journal_linger_s=30.0)

@@ -193,7 +193,7 @@ class LosingMeanwhile(Losing, Gate):
         return await super().query(sql, parameters, limits=limits)
 
 
-async def test_rows_that_go_before_their_batch_is_whole_are_stored_anew(
+async def test_rows_that_vanish_before_their_batch_is_complete_are_reinserted(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.inserts.restart_detector.INTERVAL_S", 0.02)

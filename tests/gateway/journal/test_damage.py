@@ -67,7 +67,7 @@ def test_a_damaged_request_is_counted_and_kept_and_the_others_are_read(
     rig.start()
     assert bodies(rig) == [b"1", b"3", b"4", b"5", b"6"]
     assert rig.damaged_frames == 1
-    assert rig.log.errors == ["requests of the journal cannot be read"]
+    assert rig.log.errors == ["requests in the journal cannot be read"]
     (note,) = list_damaged(ROOT, disk)
     end = frame(disk, fmt.REQUEST, 3)
     assert note == DamageNote(
@@ -234,7 +234,7 @@ def test_damaged_bytes_that_cannot_be_copied_are_kept_with_their_segment(rig: Ri
     rig.start()
     disk.fail("create", errno.ENOSPC)
     assert bodies(rig) == [b"1", b"3", b"4", b"5", b"6"]
-    assert "damaged bytes of the journal cannot be copied" in rig.log.errors
+    assert "damaged journal bytes cannot be copied" in rig.log.errors
     rig.journal.begin(Batch(1, 2, ((1, 6),)))
     rig.journal.finish(1, {})
     rig.journal.tick()

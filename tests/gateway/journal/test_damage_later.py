@@ -52,7 +52,7 @@ def test_a_request_that_is_damaged_later_is_counted_and_kept_once(
     assert sequences(rig) == [1, 2, 4, 5, 6]
     assert rig.journal.segment_set.take_damaged() == [DamagedRequests(3, 3, SIZE, signal)]
     assert [note.sequences for note in list_damaged(ROOT, disk)] == [((3, 3),)]
-    assert rig.log.errors == ["requests of the journal cannot be read"]
+    assert rig.log.errors == ["requests in the journal cannot be read"]
     assert sequences(rig) == [1, 2, 4, 5, 6]
     assert (rig.damaged_frames, rig.journal.segment_set.take_damaged()) == (1, [])
     rig.journal.begin(Batch(1, 2, ((1, 6),)))
@@ -161,7 +161,7 @@ def test_damage_of_a_sealed_segment_is_looked_for_twice(rig: Rig, disk: Disk) ->
     assert rig.damaged_frames == 0
 
 
-async def test_users_are_told_what_is_damaged() -> None:
+async def test_damage_is_reported_to_users() -> None:
     disk = Disk()
     journal = journal_at(Path("/journal"), files=disk)
     async with opened(journal):

@@ -80,14 +80,14 @@ def test_a_clock_that_is_wrong_for_less_than_an_hour_deletes_nothing() -> None:
     assert len(files(disk)) == 2
 
 
-def test_what_was_set_aside_before_there_was_a_clock_is_kept() -> None:
+def test_requests_quarantined_before_there_was_a_clock_are_kept() -> None:
     aside(disk := Disk(), wall=600)
     clocks = Clocks()
     clocks.look(expiry(disk, clocks), 5)
     assert len(files(disk)) == 2
 
 
-def test_the_age_counts_from_when_a_request_was_set_aside() -> None:
+def test_the_age_counts_from_the_time_of_the_quarantine() -> None:
     """Its batch was begun 31 days before."""
     aside(disk := Disk(), wall=EPOCH_S + 31 * DAY_S)
     clocks = Clocks(EPOCH_S + 60 * DAY_S)
@@ -141,7 +141,7 @@ def test_what_cannot_be_deleted_is_tried_again() -> None:
     rig.now += CHECK_INTERVAL_S
     disk.fail("unlink", errno.EIO)
     rig.journal.tick()
-    assert rig.log.errors == ["old files of the journal cannot be removed"]
+    assert rig.log.errors == ["expired journal files cannot be removed"]
     assert len(files(disk)) == 2
     rig.now += CHECK_INTERVAL_S
     rig.journal.tick()

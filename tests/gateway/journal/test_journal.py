@@ -138,7 +138,7 @@ async def test_lanes_are_read_apart_over_many_blocks(tmp_path: Path) -> None:
         ]
 
 
-async def test_a_journal_that_keeps_nothing_tells_what_is_lost() -> None:
+async def test_a_null_journal_logs_lost_items() -> None:
     said = RecordingLog()
     log: JournalLike = NullJournal(cast("structlog.stdlib.BoundLogger", said))
     assert (log.open(), log.durable, log.last_sequence) == (RecoveredState(), False, 0)
@@ -264,7 +264,7 @@ async def test_a_journal_of_version_1_is_replayed(tmp_path: Path) -> None:
 async def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / "photographs").touch()
-    with pytest.raises(StartupError, match="holds files that are no journal's"):
+    with pytest.raises(StartupError, match="contains files that do not belong to a journal"):
         journal_at(tmp_path).open()
     (tmp_path / "file").touch()
     with pytest.raises(StartupError, match="cannot be used for the journal: File exists"):
@@ -278,7 +278,7 @@ async def test_after_the_end_nothing_is_taken(tmp_path: Path) -> None:
         await journal.begin(Batch(1, 2, ((1, 1),)))
     with pytest.raises(ServiceUnavailable) as refused:
         await journal.append(request(b"y"))
-    assert refused.value.message == "The gateway is stopping; send the request again."
+    assert refused.value.message == "The gateway is shutting down; retry the request."
     journal.finish(1, {})
     await journal.close()
     async with opened(journal_at(tmp_path)) as recovered:

@@ -75,7 +75,9 @@ def test_a_ledger_that_cannot_be_replaced_goes_on(rig: Rig, disk: Disk) -> None:
     for _ in range(14):
         rig.journal.begin(ONE)
     assert ledgers(disk) == before
-    assert {said[:2] for said in rig.log.said} == {("warning", "the ledger of the journal cannot be replaced yet")}
+    assert {said[:2] for said in rig.log.said} == {
+        ("warning", "the journal ledger cannot be compacted; retrying later")
+    }
     disk.lose_power()
     rig.start()
     assert rig.recovered.unfinished == [ONE]
@@ -101,7 +103,7 @@ def test_while_there_is_no_ledger_everything_is_remembered(rig: Rig, disk: Disk)
     rig.journal.commit([rig.request(b"11")])  # needs no record
     assert [entry.sequence for entry in rig.read()] == [7, 8, 10, 11]
     rig.journal.tick()
-    assert rig.log.said[-1][:2] == ("warning", "the ledger of the journal can be written again")
+    assert rig.log.said[-1][:2] == ("warning", "the journal ledger can be written again")
     disk.lose_power()
     rig.start()
     assert rig.recovered.unfinished == [TWO]

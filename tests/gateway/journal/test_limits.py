@@ -25,7 +25,7 @@ async def test_beyond_its_quota_a_journal_takes_nothing_until_something_is_store
             await journal.append(request(bytes(130_000), project_id))
         with pytest.raises(ServiceUnavailable) as refused:
             await journal.append(request(bytes(130_000), 7))
-        assert refused.value.message == "The journal is full; send the request again later."
+        assert refused.value.message == "The journal is full; retry later."
         assert refused.value.retry_after in range(1, 6)
         await journal.append(request(bytes(100), 7))  # there is room for this
         await journal.begin(Batch(1, 2, ((1, 6),)))
@@ -43,7 +43,7 @@ async def test_a_project_alone_may_fill_eight_ninths_and_the_next_finds_room(tmp
         assert 0.75 * 2**20 < journal.nbytes < 0.9 * 2**20
         with pytest.raises(ServiceUnavailable) as refused:
             await journal.append(request(bytes(60_000), 1))
-        assert refused.value.message == "Too much of this project waits to be stored; send the request again later."
+        assert refused.value.message == "The project's share of the journal is full; retry later."
         await journal.append(request(bytes(50_000), 2))
         assert journal.room_bytes == 0 < journal.max_project_room_bytes
 
@@ -80,7 +80,7 @@ async def test_a_disk_that_is_nearly_full_is_left_alone_until_it_is_not(tmp_path
         disk.free = 2**30 - 1
         with pytest.raises(ServiceUnavailable) as refused:
             await asyncio.gather(*(journal.append(request(bytes(10_000))) for _ in range(1000)))
-        assert refused.value.message == "The disk of the journal is nearly full; send the request again later."
+        assert refused.value.message == "The journal's disk is nearly full; retry later."
         disk.free = 2**40
         await until(lambda: not journal._core.retention.is_disk_low)
         await journal.append(request(b"x"))
@@ -97,7 +97,7 @@ async def test_requests_that_cannot_be_written_are_refused_and_the_next_ones_are
         disk.fail(*fault)
         with pytest.raises(ServiceUnavailable) as refused:
             await journal.append(request(bytes(5000)))
-        assert refused.value.message == "The request could not be written to disk; send it again later."
+        assert refused.value.message == "The request could not be written to disk; retry later."
         assert await journal.append(request(b"better")) == 3
         assert [entry.request.body for entry in await journal.read(0, 2**30)] == [b"good", b"better"]
         assert registry.get_sample_value("sluice_gateway_journal_failures_total", {"kind": "write"}) == 1
@@ -114,7 +114,7 @@ async def test_records_that_cannot_be_written_are_refused_and_can_be_written_lat
     async with opened(journal):
         await journal.append(request(b"x"))
         disk.fail("sync", errno.EIO, 20)
-        with pytest.raises(ServiceUnavailable, match="The disk of the journal does not take records at the moment"):
+        with pytest.raises(ServiceUnavailable, match="The journal cannot be written to disk at the moment"):
             await journal.begin(batch)
         assert await journal.read(0, 2**30) == []
         disk.heal()
@@ -124,8 +124,8 @@ async def test_records_that_cannot_be_written_are_refused_and_can_be_written_lat
         assert recovered.unfinished == [batch]
 
 
-def said_of_room(rig: Rig) -> list[str]:
-    return [event for _, event, _ in rig.log.said if "full" in event or "room" in event]
+def disk_events(rig: Rig) -> list[str]:
+    return [event for _, event, _ in rig.log.said if "journal's disk" in event]
 
 
 def test_with_less_room_than_a_segment_the_disk_is_nearly_full_and_stays_so() -> None:
@@ -138,7 +138,7 @@ def test_with_less_room_than_a_segment_the_disk_is_nearly_full_and_stays_so() ->
         rig.now += 2
         rig.journal.tick()
         assert rig.journal.retention.is_disk_low
-    assert said_of_room(rig) == ["the disk of the journal is nearly full"]
+    assert disk_events(rig) == ["the journal's disk is nearly full"]
     disk.free += 1
     rig.now += 2
     rig.journal.tick()
@@ -147,7 +147,7 @@ def test_with_less_room_than_a_segment_the_disk_is_nearly_full_and_stays_so() ->
     rig.now += 2
     rig.journal.tick()  # the segment has room for more
     assert not rig.journal.retention.is_disk_low
-    assert said_of_room(rig)[1:] == ["the journal's disk has room again"]
+    assert disk_events(rig)[1:] == ["the journal's disk has free space again"]
 
 
 def test_a_group_that_is_too_large_for_the_disk_does_not_keep_others_away() -> None:
@@ -158,7 +158,7 @@ def test_a_group_that_is_too_large_for_the_disk_does_not_keep_others_away() -> N
         rig.journal.commit([rig.request(bytes(3 * NO_LIMITS.segment_bytes))])
     assert not rig.journal.retention.is_disk_low
     rig.journal.commit([rig.request(b"x")])
-    assert said_of_room(rig) == []
+    assert disk_events(rig) == []
 
 
 async def test_a_batch_whose_split_could_not_be_recorded_is_split_all_the_same() -> None:

@@ -34,7 +34,7 @@ def names(disk: Disk) -> list[str]:
     return [found.name for found in list_quarantined(ROOT, disk)]
 
 
-def test_what_is_set_aside_is_finished_and_told_about_without_a_byte_of_it() -> None:
+def test_a_quarantined_request_is_finished_and_reported_without_a_byte_of_it() -> None:
     disk = Disk()
     rig = rig_with(disk, [Batch(77, MADE_MS, ((2, 3),), SKIP)])
     assert [entry.sequence for entry in rig.read()] == [1, 4, 5, 6, 7, 8]
@@ -129,7 +129,7 @@ def _put_back_with_power_for(operations: int) -> bool:
     return done
 
 
-def test_a_crash_while_a_batch_is_set_aside_leaves_it_begun_and_nowhere_else() -> None:
+def test_a_crash_during_a_quarantine_leaves_the_batch_begun_and_nowhere_else() -> None:
     disk = Disk()
     rig = rig_with(disk, [])
     batch = Batch(77, MADE_MS, ((2, 3),))
@@ -145,7 +145,7 @@ def test_a_crash_while_a_batch_is_set_aside_leaves_it_begun_and_nowhere_else() -
     assert names(disk) == []
 
 
-def test_how_many_were_set_aside_is_told_also_when_that_is_recorded_later() -> None:
+def test_the_number_of_quarantined_requests_is_returned_also_when_it_is_recorded_later() -> None:
     disk = Disk()
     rig = rig_with(disk, [])
     batches = [Batch(77, MADE_MS, ((2, 4),)), Batch(78, MADE_MS, ((5, 5),))]
@@ -204,7 +204,7 @@ def test_on_real_files_all_of_it_works_too(tmp_path: Path) -> None:
     RealFiles().close(lock)
 
 
-def test_inspection_tells_of_damage() -> None:
+def test_inspection_reports_damage() -> None:
     disk = Disk()
     rig = rig_with(disk, [])
     rig.journal.begin(Batch(5, MADE_MS, ((1, 4),), SKIP))

@@ -10,7 +10,7 @@ from gateway.journal.tools.inspection import list_damaged
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import FIRST, NO_LIMITS, ROOT, Rig
 
-CANNOT = "a segment of the journal cannot be removed"
+CANNOT = "a journal segment cannot be removed"
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_partial_success_says_where_the_first_fault_is() -> None:
     path = "resourceSpans[0].scopeSpans[0].spans[7].kind"
     answer = json.loads(export_response("traces", "json", {"invalid_field": 2}, f"{path}: got `str`"))
     message = answer["partialSuccess"]["errorMessage"]
-    assert message == f"2 spans rejected: invalid_field 2 (first fault: {path}: got `str`)"
+    assert message == f"2 spans rejected: invalid_field 2 (first error: {path}: got `str`)"
 
 
 def test_status_in_protobuf() -> None:
