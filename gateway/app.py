@@ -30,7 +30,8 @@ from gateway.http.decoding import Decoder
 from gateway.http.handlers import ExportHandlers, reject_metrics
 from gateway.http.responses import OtlpResponses
 from gateway.ingest.wiring import StoragePipeline, TelemetryStore, build_ingest
-from gateway.outcomes import Metrics, OutcomeCounters
+from gateway.metrics import Metrics
+from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 
 TRACES: Final = "/v1/traces"

@@ -24,7 +24,8 @@ from chassis.http.preparse import RequestPreview, date_line
 from chassis.http.request_ids import new_request_id
 from chassis.runtime.periodic import PeriodicTask
 from gateway.admission.fair_share import FairShare
-from gateway.outcomes import NO_PROJECT, SIGNALS, Metrics, OutcomeCounters
+from gateway.metrics import SIGNALS, Metrics
+from gateway.outcomes import NO_PROJECT, OutcomeCounters
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import Signal
 from proto.otlp.responses import CONTENT_TYPES, status_json, status_protobuf

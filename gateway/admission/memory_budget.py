@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from chassis.errors import ServiceUnavailable
 from gateway.admission.fair_share import FairShare
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 
 _READING: Final = -1  # instead of a project id: holder of the temporary memory of parsing
 

@@ -18,7 +18,7 @@ from gateway.http.responses import OtlpResponses, request_media
 from gateway.ingest.interface import AcceptedRequest, Ingest
 from gateway.journal import JournaledRequest
 from gateway.outcomes import OutcomeCounters
-from gateway.request_keys import ITEMS, WIRE_BYTES
+from gateway.request_context import ITEMS, WIRE_BYTES
 from gateway.settings import GatewaySettings
 from proto.errors import ErrorCode
 from proto.otlp.policy import DecodedPayload, Signal

@@ -11,7 +11,7 @@ from chassis.errors import ApiError, Issue, UnsupportedMediaType, envelope
 from chassis.http.access import PROJECT
 from gateway.admission.concurrency import OVERLOADED, Overloaded
 from gateway.outcomes import NO_PROJECT, OutcomeCounters
-from gateway.request_keys import ITEMS
+from gateway.request_context import ITEMS
 from proto.errors import ErrorCode
 from proto.otlp.policy import DecodedPayload, DecodeError, RequestRejection, Signal
 from proto.otlp.responses import CONTENT_TYPES, Media, Violation, export_response, status_json, status_protobuf

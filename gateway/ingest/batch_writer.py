@@ -41,7 +41,7 @@ from gateway.inserts.insert_block import InsertBlock, new_batch_id
 from gateway.inserts.insert_context import InsertContext
 from gateway.inserts.insert_retry import OutcomeUnknown, RetryingInserter
 from gateway.journal import Batch, Entry, JournalLike
-from gateway.outcomes import REFUSED
+from gateway.metrics import REFUSED
 from proto.otlp.policy import Signal
 from proto.storage.tables import INGEST_OUTCOMES, LOGS, SPANS, TRACE_INDEX
 

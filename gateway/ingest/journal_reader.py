@@ -12,7 +12,7 @@ from typing import Final
 from gateway.ingest.pending_requests import DecodeResult, PendingRequest, decode_entries, decode_large_entry
 from gateway.inserts.insert_context import InsertContext
 from gateway.journal import Batch, Entry, JournalLike, RangeSet
-from gateway.outcomes import DAMAGED
+from gateway.metrics import DAMAGED
 from proto.otlp.policy import Signal
 
 RETRY_S: Final = 5.0

@@ -26,7 +26,8 @@ from gateway.inserts.part_monitor import PartMonitor
 from gateway.inserts.restart_detector import RestartDetector
 from gateway.inserts.stored_block_checker import StoredBlockChecker, TelemetryReader
 from gateway.journal import Journal, JournalLike, JournalLimits, JournalMetrics, NullJournal
-from gateway.outcomes import Metrics, OutcomeCounters
+from gateway.metrics import Metrics
+from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 from proto.otlp.codec import new_named_keys
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Protocol, TypeVar
 
-from gateway.exceptions import occurrence_blocks
+from gateway.error_occurrences import occurrence_blocks
 from gateway.inserts.insert_block import InsertBlock
 from gateway.outcomes import OutcomeSums, outcome_block
 from proto.otlp.codec import NamedKeySet, build_blocks

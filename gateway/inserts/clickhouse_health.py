@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import structlog
 
 from chassis.clickhouse import StoreError, StoreUnavailable
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 
 FIRST_PROBE_S: Final = 0.05  # most failures are one lost connection
 MAX_PAUSE_S: Final = 5.0  # between two attempts while the probe succeeds and inserts fail

@@ -10,7 +10,7 @@ import structlog
 from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
 from gateway.inserts.clickhouse_health import Availability
 from gateway.inserts.insert_block import InsertBlock, Inserter, merge_blocks
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 
 RETRY_S: Final = 0.2
 FULL: Final = "the retry queue is full"

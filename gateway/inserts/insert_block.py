@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from chassis.clickhouse import StoreError
 from gateway.inserts.clickhouse_health import Availability, InsertStore
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 from proto.otlp.policy import Block
 from proto.storage.tables import TABLES
 

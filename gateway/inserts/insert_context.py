@@ -13,7 +13,7 @@ from gateway.inserts.derived_retry_queue import BlockRetryQueue
 from gateway.inserts.insert_block import Inserter
 from gateway.inserts.item_accounting import ItemAccounting
 from gateway.inserts.stored_block_checker import StoredBlockChecker
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 from proto.otlp.codec import NamedKeySet
 
 

@@ -1,6 +1,6 @@
 """Accounting of acknowledged items: accepted + recovered = stored + pending + quarantined + lost, at every moment."""
 
-from gateway.outcomes import SIGNALS, Metrics
+from gateway.metrics import SIGNALS, Metrics
 from proto.otlp.policy import Signal
 
 

@@ -11,7 +11,7 @@ import structlog
 from chassis.clickhouse import QueryLimits
 from chassis.runtime.periodic import PeriodicTask
 from gateway.inserts.clickhouse_health import Availability
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 from proto.storage.tables import TABLES
 
 INTERVAL_S: Final = 30.0

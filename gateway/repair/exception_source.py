@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gateway.exceptions import fingerprint, occurrence_row
+from gateway.error_occurrences import fingerprint, occurrence_row
 from proto.otlp.policy import RaisedException
 from proto.otlp.reference.text import compact_json
 from proto.storage.tables import LOGS, SPANS

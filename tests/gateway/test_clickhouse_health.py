@@ -11,7 +11,7 @@ from chassis.clickhouse import StoreUnavailable
 from chassis.runtime.telemetry import Telemetry
 from gateway.inserts.clickhouse_health import Availability
 from gateway.inserts.insert_block import InsertBlock, Inserter
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 from proto.otlp.policy import Block
 from tests.gateway.conftest import DEADLINE_S, RecordingStore
 

@@ -21,7 +21,8 @@ from gateway.admission.concurrency import (
     next_limit,
     target_latency_s,
 )
-from gateway.outcomes import Metrics, OutcomeCounters
+from gateway.metrics import Metrics
+from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 from tests.gateway.conftest import Gateway, StartGateway, eventually
 from tests.gateway.otlp import JSON, PROTOBUF, log, logs, span, traces, traces_json

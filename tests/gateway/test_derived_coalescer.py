@@ -14,7 +14,7 @@ from gateway.inserts import derived_coalescer
 from gateway.inserts.clickhouse_health import Availability
 from gateway.inserts.derived_retry_queue import BlockRetryQueue
 from gateway.inserts.insert_block import InsertBlock, Inserter, merge_blocks
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 from proto.otlp.policy import Block
 from tests.gateway.conftest import DEADLINE_S, Insert, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import DAY_NS, NOW_NS, exception_event, span, traces

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from chassis.clickhouse import ClickHouse
 from gateway.admission.memory_budget import MemoryBudget
 from gateway.ingest.redecoding import redecode
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 from gateway.settings import GatewaySettings
 from tests.gateway.conftest import Answer, Gateway, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import JSON, NOW_NS, span, traces

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from chassis.clickhouse import ClickHouse, StoreUnavailable
 from gateway.inserts.clickhouse_health import Availability
 from gateway.inserts.part_monitor import INTERVAL_S, PartMonitor, PartsReader
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 from tests.gateway.conftest import RecordingStore, eventually
 
 Rows = list[tuple[object, ...]]

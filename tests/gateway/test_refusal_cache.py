@@ -21,8 +21,9 @@ from control.identity import organization_repository
 from gateway.admission import refusal_cache
 from gateway.admission.quota.quota import QuotaExceeded
 from gateway.admission.refusal_cache import MAX_AGE_NS, RefusalCache
-from gateway.outcomes import Metrics, OutcomeCounters
-from gateway.request_keys import WIRE_BYTES
+from gateway.metrics import Metrics
+from gateway.outcomes import OutcomeCounters
+from gateway.request_context import WIRE_BYTES
 from tests.gateway.conftest import Gateway, Project, RecordingStore, StartGateway
 from tests.gateway.otlp import JSON, PROTOBUF, span, traces
 

@@ -4,7 +4,7 @@ An input is an exception's type, message and stack trace, separated by NUL. What
 limit is a finding as well.
 """
 
-from gateway.exceptions import FINGERPRINT_BYTES, fingerprint
+from gateway.error_occurrences import FINGERPRINT_BYTES, fingerprint
 from gateway.stack_traces import in_app_frames, normalize_message
 
 

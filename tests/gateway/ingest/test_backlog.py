@@ -23,7 +23,7 @@ from gateway.inserts.insert_context import InsertContext
 from gateway.inserts.lane import LaneLimits
 from gateway.journal import Batch, Entry, JournalLike
 from gateway.journal.storage.block_index import FRESH
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 from proto.otlp.codec import decode
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import Disk

@@ -29,7 +29,7 @@ from gateway.inserts.insert_context import InsertContext
 from gateway.inserts.item_accounting import ItemAccounting
 from gateway.inserts.stored_block_checker import StoredBlockChecker
 from gateway.journal import Batch, Entry, Journal, NullJournal, RecoveredState
-from gateway.outcomes import Metrics
+from gateway.metrics import Metrics
 from proto.otlp.codec import new_named_keys
 from tests.gateway.conftest import Gateway, RecordingStore, eventually
 from tests.gateway.ingest.rig import AWAY, Gate, Losing, Start, acknowledged, stored

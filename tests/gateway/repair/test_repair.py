@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits, migrations
-from gateway.exceptions import occurrence_blocks
+from gateway.error_occurrences import occurrence_blocks
 from gateway.repair import days
 from gateway.repair.days import DayStillWritten, Repair
 from proto.otlp.codec import NamedKeySet, build_blocks, decode, new_named_keys

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.exceptions import fingerprint
+from gateway.error_occurrences import fingerprint
 from gateway.stack_traces import in_app_frames, normalize_message
 
 PYTHON = """Traceback (most recent call last):
