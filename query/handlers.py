@@ -48,9 +48,9 @@ class ExploreHandlers:
         self._clock = clock
 
     async def attributes(self, request: web.Request) -> web.StreamResponse:
-        """List the keys that spans carry.
+        """List the keys of spans.
 
-        Built-in fields and attributes, named as filters and groups take them. The count of a key is the number of spans
+        Built-in fields and attributes, named as in filters and groups. The count of a key is the number of spans
         that `exists` finds with it.
         """
         project_id, window = get_project_id(request), attributes.plan(request.query, self._clock())
@@ -125,9 +125,9 @@ class ExploreHandlers:
         return await self._list_rows(request, LOGS, log_page, _trace_id(request))
 
     async def waterfall(self, request: web.Request) -> web.StreamResponse:
-        """Lay a trace out as a tree.
+        """Show a trace as a waterfall.
 
-        Depth first, siblings ordered by start. No timestamp is changed, and every span appears once, whatever was sent.
+        Depth first, siblings ordered by start. Timestamps are shown as received, and every span appears once.
         """
         project_id, trace_id = get_project_id(request), _trace_id(request)
 
@@ -141,9 +141,9 @@ class ExploreHandlers:
         return await self._answers.respond(request, QueryKey.of("waterfall", project_id, trace_id), make)
 
     async def span(self, request: web.Request) -> web.StreamResponse:
-        """Show everything that is stored of a span.
+        """Show the full record of a span.
 
-        Events, links, resource and scope are shown as they were sent.
+        Events, links, resource and scope are shown as received.
         """
         project_id, trace_id, span_id = get_project_id(request), _trace_id(request), _span_id(request)
 

@@ -92,7 +92,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
             unit="answers",
             ge=1,
             le=1_024,
-            advanced="many processors make responses at once",
+            advanced="many processors build responses concurrently",
         ),
     ] = 8
     max_sending_bytes: Annotated[

@@ -147,4 +147,4 @@ def _timeout_parameters(timeout_s: float) -> tuple[str, str]:
 
 
 def _no_answer_error(limit: float) -> psycopg.OperationalError:
-    return psycopg.OperationalError(f"no answer within {limit:g} s")
+    return psycopg.OperationalError(f"no response within {limit:g} s")

@@ -95,7 +95,7 @@ class RedisLimiter:
         self._leases: dict[LimitClass, OrderedDict[str, PermitLease]] = {limit: OrderedDict() for limit in LimitClass}
         self._local_decisions = Counter(
             "sluice_rate_limit_local_decisions",
-            "Requests that this process counted for itself alone because Redis was away.",
+            "Requests that this process counted locally because Redis was unavailable.",
             ("limit",),
             registry=registry,
         )
@@ -157,7 +157,7 @@ class RedisLimiter:
         self, local_call: Callable[[Bucket, Rule], Awaitable[LimitResult]], bucket: Bucket, rule: Rule
     ) -> LimitResult:
         if self._unavailable_policies[bucket.limit] is UnavailablePolicy.REJECT:
-            raise ServiceUnavailable("How often this was tried cannot be counted now.")
+            raise ServiceUnavailable("Rate limiting is temporarily unavailable.")
         self._local_decisions.labels(bucket.limit).inc()
         return await local_call(bucket, rule)
 

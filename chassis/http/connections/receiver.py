@@ -183,7 +183,7 @@ class RequestReader(web.RequestHandler):
                 self._begin_request(cast(RawRequestMessage, message), data, head)
             self._head_timeout.cancel()
         elif head and self.transport is not None:
-            self._reject_unparsed(data, BadHttpMessage("no end"))
+            self._reject_unparsed(data, BadHttpMessage("the head is incomplete"))
         if self.admission is not None:
             self.admission.on_parsed(len(data), heads=self._request_count - heads, whole=not self._is_receiving())
 
@@ -281,7 +281,7 @@ class RequestReader(web.RequestHandler):
         if answered:
             self._close_after(body)
             return
-        error = RequestPayloadError("the body is not framed as its headers say")
+        error = RequestPayloadError("the body does not match its framing headers")
         body.set_exception(error)
         # aiohttp drops the exception for a reader that was just woken for data; that one would wait for more.
         self._loop.call_soon(body.set_exception, error)
