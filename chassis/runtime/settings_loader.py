@@ -19,7 +19,7 @@ from chassis.errors import StartupError
 PREFIX = "SLUICE_"
 SERVICES = ("gateway", "query", "control")
 CONFIG_VARIABLE = "SLUICE_CONFIG"  # names the TOML file itself, so it is not a setting
-_KINDS: Final[Mapping[type, str]] = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
+_KINDS: Final[Mapping[type, str]] = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
 
 class SettingsError(StartupError):

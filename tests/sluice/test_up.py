@@ -185,7 +185,7 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, settings: dict[str, str
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ("UPDATE alembic_version SET version_num = '9999'", "a newer release has migrated it"),
+        ("UPDATE alembic_version SET version_num = '9999'", "of a newer release; run that release or a later one"),
         ("DROP TABLE alembic_version", "sluice migrate"),
     ],
 )
@@ -243,4 +243,4 @@ def test_the_health_port_is_another_one(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
     done = sluice("up", "--data", tmp_path / "data", "--port", port, "--health-port", port)
-    assert (done.returncode, done.stderr) == (2, "sluice: --health-port must be another port than --port.\n")
+    assert (done.returncode, done.stderr) == (2, "sluice: --health-port and --port must differ.\n")
