@@ -37,7 +37,7 @@ class QueryMetrics:
             ("reason",),
             registry=registry,
         )
-        self._answers = Counter(
+        self._responses = Counter(
             "sluice_query_answers",
             "Responses, by source: computed for the request (engine), shared with an identical concurrent request "
             "(coalesced), or cached (cache).",
@@ -65,15 +65,15 @@ class QueryMetrics:
         for reason in REASONS:
             self._refused.labels(reason)
         for source in SOURCES:
-            self._answers.labels(source)
+            self._responses.labels(source)
 
     def record_refusal(self, reason: str) -> None:
         """Count a refused request; `reason` is one of REASONS."""
         self._refused.labels(reason).inc()
 
-    def record_answer(self, source: str) -> None:
+    def record_response(self, source: str) -> None:
         """Count a response; `source` is one of SOURCES."""
-        self._answers.labels(source).inc()
+        self._responses.labels(source).inc()
 
     def register_gauge(self, name: str, help_: str, value: Callable[[], float]) -> None:
         """Register `sluice_query_<name>`; `value` is called at every scrape."""

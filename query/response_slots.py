@@ -128,17 +128,17 @@ class QueryScheduler:
         """Return the execution in progress, or a new one that sends a cached result; None if there is neither."""
         execution = self._running.get(key)
         if execution is not None and execution.requests:
-            self._metrics.record_answer(metrics.COALESCED)
+            self._metrics.record_response(metrics.COALESCED)
             return execution
         result = self._cache.get(key, time.monotonic())
         if result is None:
             return None
-        self._metrics.record_answer(metrics.CACHE)
+        self._metrics.record_response(metrics.CACHE)
         return self._start_execution(key, self._send_buffer.reserve(requester, result))
 
     def _start_in_slot(self, requester: Requester, key: QueryKey, make: ResultFactory) -> Execution:
         """Start the execution in the acquired slot, and release the slot when it is done."""
-        self._metrics.record_answer(metrics.ENGINE)
+        self._metrics.record_response(metrics.ENGINE)
         execution = self._start_execution(key, self._compute(requester, key, make))
         execution.task.add_done_callback(lambda _task: self._slots.release(requester))
         return execution
@@ -147,7 +147,7 @@ class QueryScheduler:
         execution = self._running[key] = Execution(coroutine)
         execution.task.add_done_callback(lambda _task: self._on_done(key, execution))
         for each in self._queued.pop(key, ()):
-            self._metrics.record_answer(metrics.COALESCED)
+            self._metrics.record_response(metrics.COALESCED)
             each.join(execution)
         return execution
 

@@ -350,10 +350,10 @@ def _add_docs_routes(service: str, routes: list[Route], full_document: Callable[
 
 def _require_metrics_access(request: web.Request, token: str, proxies: TrustedProxies) -> None:
     """Require loopback or the configured token: the metrics would show an outsider load and failures."""
-    given = request.headers.get("Authorization", "")
-    if token and hmac.compare_digest(given.encode("utf-8", "surrogateescape"), f"Bearer {token}".encode()):
+    presented = request.headers.get("Authorization", "")
+    if token and hmac.compare_digest(presented.encode("utf-8", "surrogateescape"), f"Bearer {token}".encode()):
         return
-    if given:
+    if presented:
         raise Unauthorized("The metrics token is not valid.")
     if not proxies.is_local(request):
         raise Forbidden("Metrics require a loopback address or the configured token.")

@@ -27,7 +27,7 @@ METRICS: Final = b"metrics\n"
 READY: Final = b"ready\n"  # the response is a line with the reason why it is not ready, or an empty one
 
 _NAME: Final = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_UP: Final = b"# HELP sluice_worker_up Whether a worker of this port answered.\n# TYPE sluice_worker_up gauge\n"
+_UP: Final = b"# HELP sluice_worker_up 1 if the worker responds, 0 otherwise.\n# TYPE sluice_worker_up gauge\n"
 
 log = structlog.get_logger(__name__)
 

@@ -82,7 +82,13 @@ def test_an_operation_says_what_its_types_say() -> None:
         "summary": "List things",
         "description": "At length.",
         "parameters": [
-            {"name": "orgSlug", "in": "path", "required": True, "description": "The organization's slug.", "schema": slug},
+            {
+                "name": "orgSlug",
+                "in": "path",
+                "required": True,
+                "description": "The organization's slug.",
+                "schema": slug,
+            },
             {
                 "name": "limit",
                 "in": "query",
