@@ -178,7 +178,7 @@ class RedisLimiter:
 class PermitLease:
     """The last known state of one bucket, and the leased permits. Times are of one clock, in nanoseconds."""
 
-    __slots__ = ("_ahead_ns", "_requested_at", "_granted", "_permits", "_refused_until", "_size", "lock")
+    __slots__ = ("_ahead_ns", "_granted", "_permits", "_refused_until", "_requested_at", "_size", "lock")
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()  # held while fetching permits from Redis
