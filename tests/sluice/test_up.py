@@ -170,7 +170,7 @@ def test_a_data_directory_that_cannot_be_written_is_one_sentence() -> None:
         ({"SLUICE_CLICKHOUSE_URL": "http://127.0.0.1:1"}, 1, "ClickHouse"),
         ({"SLUICE_CLICKHOUSE_URL": "http://nowhere.invalid:8123"}, 1, "ClickHouse"),
         ({"SLUICE_CLICKHOUSE_URL": "ftp://h"}, 2, "SLUICE_CLICKHOUSE_URL must start with"),
-        ({"SLUICE_CLICKHOUSE_URL": "chdb://relative"}, 2, "absolute directory"),
+        ({"SLUICE_CLICKHOUSE_URL": "chdb://relative"}, 2, "absolute path"),
         ({"SLUICE_DATABASE_URL": "sqlite:////proc/sluice.db"}, 1, "/proc/sluice.db"),
         ({"SLUICE_PROT": "1"}, 2, "Unknown setting: SLUICE_PROT."),
         ({"SLUICE_GATEWAY_NONSENSE": "1"}, 2, "Unknown setting: SLUICE_GATEWAY_NONSENSE."),

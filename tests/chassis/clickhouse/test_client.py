@@ -223,11 +223,11 @@ async def test_closing_ends_a_query_whose_caller_is_gone(
     [
         ("mysql://host/db", "has the unknown scheme 'mysql'"),
         ("http:///db", "has no host"),
-        ("http://host:port/db", "cannot be read"),
+        ("http://host:port/db", "is not valid"),
         ("http://host/a-b", "not a ClickHouse database name"),
         ("http://host/db?color=red", "unknown option 'color'"),
-        ("chdb://relative/dir", "absolute directory"),
-        ("chdb:///dir?x=1", "absolute directory"),
+        ("chdb://relative/dir", "absolute path"),
+        ("chdb:///dir?x=1", "absolute path"),
     ],
 )
 def test_a_wrong_url_is_one_sentence(url: str, sentence: str) -> None:
@@ -245,7 +245,7 @@ def test_a_wrong_url_is_one_sentence(url: str, sentence: str) -> None:
     ],
 )
 def test_a_password_that_is_not_encoded_is_not_shown(url: str) -> None:
-    with pytest.raises(StoreMisconfigured, match="percent encoding") as caught:
+    with pytest.raises(StoreMisconfigured, match="percent-encoded") as caught:
         ClickHouse(url)
     assert "hunter2" not in caught.value.message
     assert caught.value.__context__ is None or caught.value.__suppress_context__  # nor in a traceback
