@@ -83,7 +83,7 @@ class MfaRequired(ApiError):
     """401: the session is valid, but its user has not yet presented the second factor."""
 
     def __init__(self) -> None:
-        message = "The second factor is owed: send its code to /auth/totp/verify."
+        message = "A second factor is required; send its code to /auth/totp/verify."
         super().__init__(ErrorCode.MFA_REQUIRED, message, headers={"WWW-Authenticate": "Bearer"})
 
 
@@ -107,7 +107,7 @@ class MethodNotAllowed(ApiError):
     def __init__(self, allowed: Sequence[str]) -> None:
         names = ", ".join(sorted(allowed))
         super().__init__(
-            ErrorCode.METHOD_NOT_ALLOWED, f"The method is not allowed here; use {names}.", headers={"Allow": names}
+            ErrorCode.METHOD_NOT_ALLOWED, f"The method is not allowed; use {names}.", headers={"Allow": names}
         )
 
 

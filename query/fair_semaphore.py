@@ -176,7 +176,7 @@ class FairSemaphore:
         else:
             return
         self._remove_waiter(waiter)
-        raise QueueFull(f"{queued} wait already; ask again later.")
+        raise QueueFull(f"The queue is full: {queued} are waiting. Retry later.")
 
     def _remove_waiter(self, waiter: _Waiter) -> None:
         users = self._waiting[waiter.requester.org]

@@ -36,21 +36,21 @@ class ExploreHandlers:
     def __init__(
         self,
         stores: ReadStores,
-        answers: QueryScheduler,
+        scheduler: QueryScheduler,
         signer: CursorSigner,
         settings: QuerySettings,
         clock: Callable[[], int],
     ) -> None:
         self._stores = stores
-        self._answers = answers
+        self._scheduler = scheduler
         self._signer = signer
         self._settings = settings
         self._clock = clock
 
     async def attributes(self, request: web.Request) -> web.StreamResponse:
-        """List the keys that spans carry.
+        """List the keys of spans.
 
-        Built-in fields and attributes, named as filters and groups take them. The count of a key is the number of spans
+        Built-in fields and attributes, named as in filters and groups. The count of a key is the number of spans
         that `exists` finds with it.
         """
         project_id, window = get_project_id(request), attributes.plan(request.query, self._clock())
@@ -60,7 +60,7 @@ class ExploreHandlers:
                 result = await attributes.read(store, project_id, window, self._settings.max_attribute_keys)
             return JsonResult(msgspec.json.encode(result.keys), "keys" if result.truncated else "")
 
-        return await self._answers.respond(
+        return await self._scheduler.respond(
             request, QueryKey.of("attributes", project_id, window, to_ns=window.to_ns), make
         )
 
@@ -80,7 +80,7 @@ class ExploreHandlers:
             return JsonResult(await asyncio.to_thread(aggregate.encode_response, planned, result, self._settings))
 
         key = QueryKey.of("aggregate", project_id, planned, to_ns=planned.window.to_ns)
-        return await self._answers.respond(request, key, make)
+        return await self._scheduler.respond(request, key, make)
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """Find what distinguishes the spans of a spike.
@@ -99,7 +99,7 @@ class ExploreHandlers:
 
         end = max(planned.spike.to_ns, planned.baseline.to_ns)
         key = QueryKey.of("compare", project_id, replace(planned, now_ns=0), to_ns=end)
-        return await self._answers.respond(request, key, make)
+        return await self._scheduler.respond(request, key, make)
 
     async def spans(self, request: web.Request) -> web.StreamResponse:
         """List spans, newest first.
@@ -125,9 +125,9 @@ class ExploreHandlers:
         return await self._list_rows(request, LOGS, log_page, _trace_id(request))
 
     async def waterfall(self, request: web.Request) -> web.StreamResponse:
-        """Lay a trace out as a tree.
+        """Show a trace as a waterfall.
 
-        Depth first, siblings ordered by start. No timestamp is changed, and every span appears once, whatever was sent.
+        Depth first, siblings ordered by start. Timestamps are shown as received, and every span appears once.
         """
         project_id, trace_id = get_project_id(request), _trace_id(request)
 
@@ -138,12 +138,12 @@ class ExploreHandlers:
                 raise NotFound
             return JsonResult(body)
 
-        return await self._answers.respond(request, QueryKey.of("waterfall", project_id, trace_id), make)
+        return await self._scheduler.respond(request, QueryKey.of("waterfall", project_id, trace_id), make)
 
     async def span(self, request: web.Request) -> web.StreamResponse:
-        """Show everything that is stored of a span.
+        """Show the full record of a span.
 
-        Events, links, resource and scope are shown as they were sent.
+        Events, links, resource and scope are shown as received.
         """
         project_id, trace_id, span_id = get_project_id(request), _trace_id(request), _span_id(request)
 
@@ -154,7 +154,7 @@ class ExploreHandlers:
                 raise NotFound
             return JsonResult(body)
 
-        return await self._answers.respond(request, QueryKey.of("span", project_id, trace_id, span_id), make)
+        return await self._scheduler.respond(request, QueryKey.of("span", project_id, trace_id, span_id), make)
 
     async def _list_rows(
         self, request: web.Request, signal: TelemetryTable, build_page: PageBuilder, trace_id: bytes | None
@@ -170,7 +170,7 @@ class ExploreHandlers:
                 page = await fetch(store, self._signer, planned)
             return JsonResult(await asyncio.to_thread(_encode_page, page, build_page))
 
-        return await self._answers.respond(request, page_query_key(planned), make)
+        return await self._scheduler.respond(request, page_query_key(planned), make)
 
 
 def _encode_page(page: RowPage, build_page: PageBuilder) -> bytes:

@@ -16,18 +16,18 @@ def raw_json(description: str, **schema: Any) -> msgspec.Meta:
     return msgspec.Meta(description=description, extra_json_schema=schema)
 
 
-TraceId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$", description="Id of a trace.")]
-SpanId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$", description="Id of a span in its trace.")]
+TraceId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$", description="Trace id.")]
+SpanId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$", description="Span id, unique within its trace.")]
 Timestamp = Annotated[
     str,
     msgspec.Meta(
         pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{9}Z$",
-        description="A time in UTC, to the nanosecond.",
+        description="UTC time with nanosecond precision.",
         examples=["2026-11-20T15:17:03.123456789Z"],
         extra_json_schema={"format": "date-time"},
     ),
 ]
-Millis = Annotated[msgspec.Raw, raw_json("Milliseconds, to the nanosecond.", type="number", minimum=0)]
+Millis = Annotated[msgspec.Raw, raw_json("Milliseconds, with nanosecond precision.", type="number", minimum=0)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
@@ -39,19 +39,17 @@ class Range(msgspec.Struct):
     to: Timestamp
 
 
-_TYPED: Final = (
-    'each value has the type it was sent with; NaN and infinities are texts, bytes are `{"bytesValue": base64}`.'
-)
+_TYPED: Final = 'each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`.'
 Attributes = Annotated[dict[str, object], msgspec.Meta(description=f"By key; {_TYPED}")]
 MergedAttributes = Annotated[
     dict[str, object],
-    msgspec.Meta(description=f"Its own by key, then `resource.<key>`, `scope.<key>`; {_TYPED}"),
+    msgspec.Meta(description=f"The item's attributes by key, then `resource.<key>` and `scope.<key>`; {_TYPED}"),
 ]
 RawAttributes = Annotated[
-    msgspec.Raw, raw_json("By key; each value has the type it was sent with.", type="object", additionalProperties=True)
+    msgspec.Raw, raw_json("By key; each value has its original type.", type="object", additionalProperties=True)
 ]
 
 _KINDS: Final = {"enum": list(SPAN_KINDS)}
 _STATUSES: Final = {"enum": list(STATUS_CODES)}
-SpanKind = Annotated[str, msgspec.Meta(description="What the span is in a call.", extra_json_schema=_KINDS)]
-StatusCode = Annotated[str, msgspec.Meta(description="How the span ended.", extra_json_schema=_STATUSES)]
+SpanKind = Annotated[str, msgspec.Meta(description="Span kind.", extra_json_schema=_KINDS)]
+StatusCode = Annotated[str, msgspec.Meta(description="Span status code.", extra_json_schema=_STATUSES)]

@@ -30,50 +30,50 @@ class QueryMetrics:
         self._registry = registry
         self._refused = Counter(
             "sluice_query_refused_requests",
-            "Executions refused; requests that share one count once. As many wait as may (queue_full), not its turn in "
-            "time (queue_timeout), no room in time among the responses that are sent (send_buffer_full), read for too "
-            "long (timeout), needs too much memory or too many rows (too_expensive), ClickHouse is away "
+            "Refused executions, by reason; requests that share one count once. The queue is full (queue_full), no "
+            "slot in time (queue_timeout), no memory for the response in time (send_buffer_full), time limit of the "
+            "reads (timeout), memory or row limit of a read (too_expensive), ClickHouse unavailable "
             "(store_unavailable).",
             ("reason",),
             registry=registry,
         )
-        self._answers = Counter(
+        self._responses = Counter(
             "sluice_query_answers",
-            "Answers by where they came from: made for the request (engine), for another one that asked the same at "
-            "the same time (coalesced), or seconds before (cache).",
+            "Responses, by source: computed for the request (engine), shared with an identical concurrent request "
+            "(coalesced), or cached (cache).",
             ("source",),
             registry=registry,
         )
         self.queue_seconds = Histogram(
             "sluice_query_queue_seconds",
-            "How long a request waited for its turn, those included that got none.",
+            "Time a request waited for a slot, including requests that timed out.",
             buckets=_SECONDS,
             registry=registry,
         )
         self.read_seconds = Histogram(
             "sluice_query_clickhouse_read_seconds",
-            "Time of one read in ClickHouse.",
+            "Duration of one ClickHouse read.",
             buckets=_SECONDS,
             registry=registry,
         )
         self.slow_clients_closed = Counter(
             "sluice_query_slow_clients_closed",
-            "Connections closed whose client took nothing while other responses waited for its room in the send "
-            "buffer.",
+            "Connections closed because the client read too slowly while other responses waited for send buffer "
+            "memory.",
             registry=registry,
         )
         for reason in REASONS:
             self._refused.labels(reason)
         for source in SOURCES:
-            self._answers.labels(source)
+            self._responses.labels(source)
 
     def record_refusal(self, reason: str) -> None:
         """Count a refused request; `reason` is one of REASONS."""
         self._refused.labels(reason).inc()
 
-    def record_answer(self, source: str) -> None:
+    def record_response(self, source: str) -> None:
         """Count a response; `source` is one of SOURCES."""
-        self._answers.labels(source).inc()
+        self._responses.labels(source).inc()
 
     def register_gauge(self, name: str, help_: str, value: Callable[[], float]) -> None:
         """Register `sluice_query_<name>`; `value` is called at every scrape."""

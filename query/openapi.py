@@ -24,10 +24,10 @@ from query.statements.window import DEFAULT_HOURS, MAX_HOURS
 from query.timestamps import TIMESTAMP_PATTERN
 from query.trace.read import SpanDetail, Waterfall
 
-SPANS: Final = Tag("spans", "Spans of a project: one by one, in figures, and what is different about some of them.")
+SPANS: Final = Tag("spans", "Spans of a project: list, aggregate and compare them.")
 LOGS: Final = Tag("logs", "Log records of a project.")
 TRACES: Final = Tag("traces", "One trace.")
-ERRORS: Final = Tag("errors", "Exceptions, grouped by what they have in common.")
+ERRORS: Final = Tag("errors", "Exceptions, grouped by fingerprint.")
 
 TimestampText = Annotated[str, Meta(pattern=TIMESTAMP_PATTERN)]
 
@@ -35,20 +35,20 @@ FROM: Final = Parameter(
     "from",
     "query",
     TimestampText,
-    "Start of the window, which belongs to it: RFC 3339, epoch seconds to nanoseconds, `now`, or `now-15m` "
-    f"(ms, s, m, h, d, w). At most {MAX_HOURS} hours before `to`. By default `hours` before `to`.",
+    "Start of the window, inclusive: RFC 3339, Unix time in seconds to nanoseconds, `now`, or `now-15m` "
+    f"(ms, s, m, h, d, w). At most {MAX_HOURS} hours before `to`; by default `hours` before it.",
 )
 TO: Final = Parameter(
     "to",
     "query",
     TimestampText,
-    "End of the window, which does not belong to it; written like `from`. By default now.",
+    "End of the window, exclusive, in the same formats as `from`; by default now.",
 )
 HOURS: Final = Parameter(
     "hours",
     "query",
     Annotated[int, Meta(ge=1, le=MAX_HOURS)],
-    f"Length of the window where `from` is not given; {DEFAULT_HOURS} if neither is.",
+    f"Length of the window if `from` is absent; by default {DEFAULT_HOURS}.",
     example=3,
 )
 TIME: Final = (FROM, TO, HOURS)
@@ -64,7 +64,7 @@ def _filters(signal: TelemetryTable, example: str) -> Parameter:
         "filters",
         "query",
         Annotated[str, Meta(max_length=MAX_TEXT)],
-        "What must hold, all of it: `key:value`, `-key:value`, `key:*piece*`, `key:>1`, `has:key`, or JSON: "
+        "Filters, all of which must match: `key:value`, `-key:value`, `key:*piece*`, `key:>1`, `has:key`, or JSON: "
         f'`[{{"key": "key", "op": "eq", "value": "value"}}]`. At most {MAX_FILTERS} filters. Keys: {keys}'
         f"{', or an attribute' if signal.has_attributes else ''}.",
         example=example,
@@ -78,57 +78,57 @@ LIMIT: Final = Parameter(
     "limit",
     "query",
     Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
-    "Rows of a page; a page of long rows may end before.",
+    "Maximum number of rows in a page; a page of large rows may have fewer.",
     default=DEFAULT_LIMIT,
 )
 CURSOR: Final = Parameter(
     "cursor",
     "query",
     Annotated[str, Meta(min_length=1, max_length=MAX_CURSOR)],
-    "`nextCursor` of the page before. Everything but `limit` must be as it was there.",
+    "`nextCursor` of the previous page. All other parameters except `limit` must be unchanged.",
 )
 TRACE: Final = Parameter(
     "traceId",
     "query",
     Annotated[str, Meta(min_length=1, max_length=MAX_TRACE_ID)],
-    "Only of this trace: 32 hexadecimal digits, or 16. Without a time, the trace's own counts.",
+    "Return only rows of this trace: 32 or 16 hexadecimal digits. Without a time window, that of the trace applies.",
 )
 TRACE_IN_PATH: Final = Parameter(
     "traceId",
     "path",
     Annotated[str, Meta(min_length=1, max_length=MAX_TRACE_ID)],
-    "The trace: 32 hexadecimal digits in either case, or 16. Any other text names none.",
+    "Trace id: 32 or 16 hexadecimal digits in either case. Any other value returns 404.",
 )
 SPAN_IN_PATH: Final = Parameter(
     "spanId",
     "path",
     Annotated[str, Meta(min_length=1, max_length=MAX_SPAN_ID)],
-    "The span: 16 hexadecimal digits in either case.",
+    "Span id: 16 hexadecimal digits in either case.",
 )
 FINGERPRINT_IN_PATH: Final = Parameter(
     "fingerprint",
     "path",
     Annotated[str, Meta(min_length=1, max_length=MAX_ID)],
-    "The error: 32 hexadecimal digits. Any other text names none.",
+    "Fingerprint of the error: 32 hexadecimal digits. Any other value returns 404.",
 )
 OCCURRENCE_IN_PATH: Final = Parameter(
     "occurrenceId",
     "path",
     Annotated[str, Meta(min_length=1, max_length=MAX_ID)],
-    "The occurrence, by the `id` that lists show.",
+    "The `id` of the occurrence in lists.",
 )
 SORT: Final = Parameter(
     "sort",
     "query",
     ErrorOrder,
-    "What comes first: the error that occurred last, most often, or for the first time last, all within the window.",
+    "Order, always descending: by last occurrence, number of occurrences, or first occurrence in the window.",
     default=ErrorOrder.LAST_SEEN,
 )
 SURROUNDING_LOGS: Final = Parameter(
     "logs",
     "query",
     Annotated[int, Meta(ge=1, le=MAX_LOGS)],
-    "Log records on each side.",
+    "Maximum number of log records before, and after, the occurrence.",
     default=DEFAULT_LOGS,
 )
 _SPAN_LIST: Final = (*TIME, TRACE, FILTERS_OF_SPANS, LIMIT, CURSOR)
@@ -139,9 +139,9 @@ LIST_ATTRIBUTES: Final = Operation(
     SPANS,
     (
         ResponseSpec(
-            "The keys that filters and groups take, those of most spans first.",
+            "The keys for filters and groups, those of most spans first.",
             json_content(Keys),
-            headers={TRUNCATED_HEADER: "`keys` where there are more than could be listed."},
+            headers={TRUNCATED_HEADER: "`keys` if there are more keys than were listed."},
         ),
     ),
     TIME,
@@ -149,10 +149,11 @@ LIST_ATTRIBUTES: Final = Operation(
 AGGREGATE_SPANS: Final = Operation(
     "aggregateSpans",
     SPANS,
-    (ResponseSpec("The figures.", json_content(Aggregate)),),
+    (ResponseSpec("The aggregates.", json_content(Aggregate)),),
     body=Body(
         json_content(AggregateRequest),
-        "`field` is needed by every function but `count`; a time is written as in the query string, or as a number.",
+        "`field` is required by every function except `count`. Times have the same formats as in query "
+        "strings, or are numbers.",
         example={
             "fn": "p95",
             "field": "durationMs",
@@ -165,10 +166,10 @@ AGGREGATE_SPANS: Final = Operation(
 COMPARE_SPANS: Final = Operation(
     "compareSpans",
     SPANS,
-    (ResponseSpec("What is different.", json_content(SpanComparison)),),
+    (ResponseSpec("The values over-represented in the spike.", json_content(SpanComparison)),),
     body=Body(
         json_content(CompareRequest),
-        "A part of the baseline that lies in the spike is taken out of it.",
+        "The part of the baseline that overlaps the spike is excluded from the baseline.",
         example={
             "spike": {"from": "now-15m", "to": "now"},
             "baseline": {"from": "now-3h", "to": "now-15m"},
@@ -176,10 +177,17 @@ COMPARE_SPANS: Final = Operation(
         },
     ),
 )
-LIST_SPANS: Final = Operation("listSpans", SPANS, (ResponseSpec("A page.", json_content(SpanPage)),), _SPAN_LIST)
-LIST_LOGS: Final = Operation("listLogs", LOGS, (ResponseSpec("A page.", json_content(LogPage)),), _LOG_LIST)
+LIST_SPANS: Final = Operation(
+    "listSpans", SPANS, (ResponseSpec("A page of spans.", json_content(SpanPage)),), _SPAN_LIST
+)
+LIST_LOGS: Final = Operation(
+    "listLogs", LOGS, (ResponseSpec("A page of log records.", json_content(LogPage)),), _LOG_LIST
+)
 LIST_TRACE_LOGS: Final = Operation(
-    "listTraceLogs", TRACES, (ResponseSpec("A page.", json_content(LogPage)),), (TRACE_IN_PATH, *_LOG_LIST)
+    "listTraceLogs",
+    TRACES,
+    (ResponseSpec("A page of log records.", json_content(LogPage)),),
+    (TRACE_IN_PATH, *_LOG_LIST),
 )
 SHOW_WATERFALL: Final = Operation(
     "showWaterfall", TRACES, (ResponseSpec("The trace.", json_content(Waterfall)),), (TRACE_IN_PATH,)
@@ -190,7 +198,7 @@ SHOW_SPAN: Final = Operation(
 LIST_ERRORS: Final = Operation(
     "listErrors",
     ERRORS,
-    (ResponseSpec("A page.", json_content(ErrorPage)),),
+    (ResponseSpec("A page of errors.", json_content(ErrorPage)),),
     (*TIME, FILTERS_OF_ERRORS, SORT, LIMIT, CURSOR),
 )
 SHOW_ERROR: Final = Operation(
@@ -202,7 +210,7 @@ SHOW_ERROR: Final = Operation(
 LIST_OCCURRENCES: Final = Operation(
     "listErrorOccurrences",
     ERRORS,
-    (ResponseSpec("A page.", json_content(OccurrencePage)),),
+    (ResponseSpec("A page of occurrences.", json_content(OccurrencePage)),),
     (FINGERPRINT_IN_PATH, *TIME, FILTERS_OF_ERRORS, LIMIT, CURSOR),
 )
 SHOW_OCCURRENCE: Final = Operation(

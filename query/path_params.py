@@ -16,7 +16,7 @@ def get_project_id(request: web.Request) -> int:
     """The project's numeric id; every explore path names a project. TypeError if the route has none."""
     project_id = authorization_context(request).project_id
     if project_id is None:
-        raise TypeError("explore is routed below a project")
+        raise TypeError("explore routes require a project")
     return project_id
 
 

@@ -110,9 +110,11 @@ class _FairReader:
         handles = settings.effective_handles
         # An execution runs one read at a time, so the response slots bound the number of waiting reads.
         self._slots = FairSemaphore(handles, ShareLimits.all_but_one(handles), 2 * settings.max_answers)
-        query_metrics.register_gauge("handles", "Reads that may run at once.", lambda: handles)
-        query_metrics.register_gauge("reads_waiting", "Reads that wait for ClickHouse.", lambda: self._slots.waiting)
-        query_metrics.register_gauge("reads_running", "Reads that ClickHouse works on.", lambda: self._slots.in_use)
+        query_metrics.register_gauge("handles", "Maximum number of concurrent reads.", lambda: handles)
+        query_metrics.register_gauge(
+            "reads_waiting", "Reads waiting for a ClickHouse connection.", lambda: self._slots.waiting
+        )
+        query_metrics.register_gauge("reads_running", "Reads in progress in ClickHouse.", lambda: self._slots.in_use)
 
     async def read(
         self, requester: Requester, text: str, parameters: Mapping[str, object], limits: QueryLimits
@@ -159,15 +161,13 @@ class ReadStores:
         except (TimeoutError, QueryTimeout) as error:
             self._metrics.record_refusal(metrics.TIMEOUT)
             message = (
-                f"Reading took longer than {timeout_s:g} seconds, with waits between reads; "
-                "narrow the time range or the filters, or ask again later."
+                f"The query exceeded its time limit of {timeout_s:g} seconds; "
+                "narrow the time range or the filters, or retry later."
             )
             raise ServiceUnavailable(message) from error
         except QueryTooLarge as error:
             self._metrics.record_refusal(metrics.TOO_EXPENSIVE)
-            message = (
-                "The query needs more memory, or more rows, than it may use; narrow the time range or the filters."
-            )
+            message = "The query exceeded its memory or row limit; narrow the time range or the filters."
             raise BadRequest(message, [Issue("query", message, "too_expensive")]) from error
         except (StoreUnavailable, StoreMisconfigured) as error:
             self._metrics.record_refusal(metrics.STORE_UNAVAILABLE)

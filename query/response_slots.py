@@ -39,7 +39,7 @@ ResultFactory = Callable[[], Awaitable[JsonResult]]
 def _current_task() -> asyncio.Task[Any]:
     task = asyncio.current_task()
     if task is None:
-        raise RuntimeError("a request runs in a task")
+        raise RuntimeError("a request must run in a task")
     return task
 
 
@@ -87,10 +87,10 @@ class QueryScheduler:
         self._clock = clock
         self._running: dict[QueryKey, Execution] = {}
         self._queued: dict[QueryKey, set[_QueuedRequest]] = {}
-        query_metrics.register_gauge("requests_waiting", "Requests that wait for a place.", lambda: self._slots.waiting)
-        query_metrics.register_gauge("requests_running", "Requests that have a place.", lambda: self._slots.in_use)
+        query_metrics.register_gauge("requests_waiting", "Requests waiting for a slot.", lambda: self._slots.waiting)
+        query_metrics.register_gauge("requests_running", "Requests that hold a slot.", lambda: self._slots.in_use)
         query_metrics.register_gauge(
-            "cache_bytes", "Bytes of answers that are kept to be given again.", lambda: self._cache.size_bytes
+            "cache_bytes", "Size of the cached responses in bytes.", lambda: self._cache.size_bytes
         )
 
     async def respond(self, request: web.Request, key: QueryKey, make: ResultFactory) -> web.Response:
@@ -122,23 +122,23 @@ class QueryScheduler:
     def _check_join_limit(self, execution: Execution) -> None:
         if execution.requests > self._max_waiting:
             self._metrics.record_refusal(metrics.QUEUE_FULL)
-            raise QueueFull(f"{self._max_waiting} requests wait for this answer already; ask again later.")
+            raise QueueFull(f"The queue is full: {self._max_waiting} identical requests are waiting. Retry later.")
 
     def _find_execution(self, requester: Requester, key: QueryKey) -> Execution | None:
         """Return the execution in progress, or a new one that sends a cached result; None if there is neither."""
         execution = self._running.get(key)
         if execution is not None and execution.requests:
-            self._metrics.record_answer(metrics.COALESCED)
+            self._metrics.record_response(metrics.COALESCED)
             return execution
         result = self._cache.get(key, time.monotonic())
         if result is None:
             return None
-        self._metrics.record_answer(metrics.CACHE)
+        self._metrics.record_response(metrics.CACHE)
         return self._start_execution(key, self._send_buffer.reserve(requester, result))
 
     def _start_in_slot(self, requester: Requester, key: QueryKey, make: ResultFactory) -> Execution:
         """Start the execution in the acquired slot, and release the slot when it is done."""
-        self._metrics.record_answer(metrics.ENGINE)
+        self._metrics.record_response(metrics.ENGINE)
         execution = self._start_execution(key, self._compute(requester, key, make))
         execution.task.add_done_callback(lambda _task: self._slots.release(requester))
         return execution
@@ -147,7 +147,7 @@ class QueryScheduler:
         execution = self._running[key] = Execution(coroutine)
         execution.task.add_done_callback(lambda _task: self._on_done(key, execution))
         for each in self._queued.pop(key, ()):
-            self._metrics.record_answer(metrics.COALESCED)
+            self._metrics.record_response(metrics.COALESCED)
             each.join(execution)
         return execution
 
@@ -182,7 +182,8 @@ class QueryScheduler:
             if queued.execution is None:
                 self._metrics.record_refusal(metrics.QUEUE_TIMEOUT)
                 raise ServiceUnavailable(
-                    f"The request waited {self._max_wait_s:g} seconds for its turn; send fewer at once, or again later."
+                    f"No slot became free within {self._max_wait_s:g} seconds; send fewer concurrent requests, or "
+                    "retry later."
                 ) from error
         else:
             if queued.execution is not None:  # slot and execution arrived at the same moment

@@ -51,7 +51,9 @@ class SendBuffer:
         self._responses: set[BufferedResponse] = set()
         self._timer: asyncio.TimerHandle | None = None
         query_metrics.register_gauge(
-            "send_buffer_bytes", "Bytes of responses that are made and not taken yet.", lambda: self._capacity.in_use
+            "send_buffer_bytes",
+            "Size in bytes of responses that clients have not read yet.",
+            lambda: self._capacity.in_use,
         )
 
     async def reserve(self, requester: Requester, result: JsonResult) -> "BufferedResponse":
@@ -63,7 +65,7 @@ class SendBuffer:
         except (TimeoutError, QueueFull) as error:
             self._metrics.record_refusal(metrics.SEND_BUFFER_FULL)
             raise ServiceUnavailable(
-                "Responses that clients do not take fill the send buffer; ask again later."
+                "The send buffer is full of responses that clients have not read; retry later."
             ) from error
         response = BufferedResponse(self, requester, result, size)
         self._responses.add(response)

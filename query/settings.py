@@ -89,10 +89,10 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         setting(
             "Responses built concurrently, at most half of them for one user and three quarters for one "
             "organization; further ones wait.",
-            unit="answers",
+            unit="responses",
             ge=1,
             le=1_024,
-            advanced="many processors make responses at once",
+            advanced="many processors build responses concurrently",
         ),
     ] = 8
     max_sending_bytes: Annotated[

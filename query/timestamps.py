@@ -54,7 +54,7 @@ def parse_timestamp(text: str, now_ns: int) -> int:
         nanos = _rfc3339(text)
     if nanos is None:
         raise TimestampError(
-            "Must be a time: RFC 3339, epoch seconds, milliseconds, microseconds or nanoseconds, now, or now-15m."
+            "Must be a time: RFC 3339, Unix time (seconds, milliseconds, microseconds or nanoseconds), now or now-15m."
         )
     if not 0 <= nanos <= MAX_NANOS:
         raise TimestampError("Must be a time between the years 1970 and 2262.")

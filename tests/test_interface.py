@@ -140,5 +140,5 @@ async def test_every_service_shows_the_page_of_all(application: web.Application,
     every = operations(load_document())
     assert [name for name, each in every if f'<article id="{each["operationId"]}">' not in shown] == []
     title = document["info"]["title"]
-    assert (f"For programs, of {title} alone: " in shown) is (title != "Sluice")
+    assert (f"OpenAPI document of {title} only: " in shown) is (title != "Sluice")
     assert (len(operations(document)) < len(every)) is (title != "Sluice")

@@ -35,12 +35,15 @@ class CacheMetrics:
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.lookups = Counter(
             "sluice_identity_lookups",
-            "Credential look-ups by how they were answered: hit, unknown_hit, fetched, stale, unavailable.",
+            "Credential lookups, by result: hit, unknown_hit, fetched, stale, unavailable.",
             ("cache", "result"),
             registry=registry,
         )
         self.entries = Gauge(
-            "sluice_identity_cache_entries", "Entries held, known and unknown.", ("cache", "kind"), registry=registry
+            "sluice_identity_cache_entries",
+            "Cache entries, by kind: known, unknown.",
+            ("cache", "kind"),
+            registry=registry,
         )
 
 
@@ -168,7 +171,7 @@ class LookupCache(Generic[K, V]):
         entry = self._stale_entry(key)
         if entry is None:
             self._unavailable.inc()
-            raise ServiceUnavailable("The credential cannot be checked now.")
+            raise ServiceUnavailable("Authentication is temporarily unavailable.")
         self._stale.inc()
         return entry.value
 
@@ -198,7 +201,7 @@ class LookupCache(Generic[K, V]):
                 self._fetch_slots.locked() and entry.fresh_until != OUTDATED and self._stale_entry(key) is not None
             )
         if is_full:
-            raise ServiceUnavailable("The credential cannot be checked now.")
+            raise ServiceUnavailable("Authentication is temporarily unavailable.")
 
     def _start_fetch(self, key: K) -> asyncio.Task[V | None]:
         is_unknown = key not in self._known
@@ -226,7 +229,7 @@ class LookupCache(Generic[K, V]):
             async with asyncio.timeout(FETCH_TIMEOUT_S):
                 await self._fetch_slots.acquire()
         except TimeoutError as error:
-            raise ServiceUnavailable("The credential cannot be checked now.") from error
+            raise ServiceUnavailable("Authentication is temporarily unavailable.") from error
 
     async def _fetch_from_source(self, key: K) -> V | None:
         """Fetch the value, and record whether the source is available."""
@@ -235,9 +238,9 @@ class LookupCache(Generic[K, V]):
                 value = await self._fetch(key)
         except Exception as error:  # whatever the driver raises: the credential could not be looked up
             if self._retry_at is None:
-                log.warning("credential store away", cache=self._name, reason=str(error) or type(error).__name__)
+                log.warning("credential store unavailable", cache=self._name, reason=str(error) or type(error).__name__)
             self._retry_at = self._clock() + RETRY_S
-            raise ServiceUnavailable("The credential cannot be checked now.") from error
+            raise ServiceUnavailable("Authentication is temporarily unavailable.") from error
         self._retry_at = None
         self._fetched.inc()
         return value

@@ -62,7 +62,7 @@ def parse_query(query: str) -> QueryCredential:
 def single_value(values: list[str]) -> str | None:
     """The value of a credential; repetitions must be equal, because choosing one of them would be a guess."""
     if len(values) > 1 and len(set(values)) > 1:
-        raise Unauthorized("A credential is given more than once, with different values.")
+        raise Unauthorized("A credential is repeated with different values; send it once.")
     return values[0] if values else None
 
 
@@ -100,7 +100,7 @@ def parse_credential(
     if not keys:
         raise Unauthorized("A project key is required.")
     if keys.count(keys[0]) != len(keys):
-        raise Unauthorized("The request carries different project keys.")
+        raise Unauthorized("The request contains different project keys; send one.")
     if not is_project_key(keys[0]):
         raise Unauthorized("The project key is not valid.")
     return ProjectCredential(keys[0], tuple(project_ids))
@@ -113,11 +113,13 @@ def _from_legacy_auth(header: str) -> str:
         values: list[str] = _LEGACY_KEY.findall(parameters)
         if len(values) == 1:
             return values[0].strip()
-    raise Unauthorized("The header X-Legacy-Auth must read: Legacy legacy_key=<key>.")
+    raise Unauthorized("The X-Legacy-Auth header must have the form: Legacy legacy_key=<key>.")
 
 
 def _from_dsn(text: str) -> Dsn:
     try:
         return parse_dsn(text)
     except ValueError as error:
-        raise Unauthorized("The header Authorization must read: DSN {scheme}://{key}@{host}/{projectId}.") from error
+        raise Unauthorized(
+            "The Authorization header must have the form: DSN {scheme}://{key}@{host}/{projectId}."
+        ) from error

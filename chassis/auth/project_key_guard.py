@@ -96,7 +96,7 @@ class ProjectKeyGuard:
         if on_authenticated is not None:
             await on_authenticated(identity)
         if any(named != str(identity.project_id) for named in credential.project_ids):
-            raise Forbidden("The project key belongs to another project than the one named.")
+            raise Forbidden("The project key does not belong to the project in the request.")
         return identity
 
     def invalidate(self, key_hash: bytes) -> None:

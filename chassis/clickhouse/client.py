@@ -202,10 +202,10 @@ class ClickHouse:
         FixedString values are returned as bytes. Cancelling the caller cancels the query in the engine.
         """
         if not _READ.match(sql):
-            raise ValueError("a query is a SELECT")
+            raise ValueError("query() accepts only SELECT statements")
         unbound = [name for name in parameters if f"{{{name}:" not in sql]
         if unbound:
-            raise ValueError(f"parameters without a place in the statement: {unbound}")
+            raise ValueError(f"parameters that the statement does not use: {unbound}")
         comment = f"sluice:{secrets.token_hex(12)}"
 
         def call(client: Client) -> list[tuple[object, ...]]:
@@ -252,7 +252,7 @@ class ClickHouse:
     async def probe(self) -> None:
         """A round trip that reads no table; raises a StoreError when the response is missing or not ClickHouse's."""
         if await self.query("SELECT 1", {}, limits=QueryLimits(max_seconds=5)) != [(1,)]:
-            raise errors.StoreUnavailable(f"What answers at {self.address} is not ClickHouse.")
+            raise errors.StoreUnavailable(f"The server at {self.address} is not ClickHouse.")
 
     async def _call(
         self,
@@ -294,7 +294,7 @@ class ClickHouse:
         if self._idle:
             return self._idle.pop()
         if len(self._waiters) >= self._max_waiting:
-            raise errors.StoreBusy(f"{len(self._waiters)} calls already wait for ClickHouse.")
+            raise errors.StoreBusy(f"The queue for ClickHouse is full: {len(self._waiters)} calls are waiting.")
         waiter: asyncio.Future[_Handle] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
@@ -359,10 +359,10 @@ def _classify_errors(call: Callable[[], T], classify: Callable[[int | None, str]
     except Error as error:
         raise classify(error.code, errors.reason(error)) from error
     except MemoryError as error:  # in the embedded engine, or while its result was converted to Python objects
-        message = "This process has no memory left for the result; ask for less, or give the process more memory."
+        message = "The process ran out of memory for the result; request less, or give the process more memory."
         raise classify(errors.MEMORY_LIMIT_EXCEEDED, message) from error
     except (ClickHouseError, HTTPError, OSError) as error:
-        raise errors.StoreUnavailable(f"ClickHouse does not answer: {errors.reason(error)}") from error
+        raise errors.StoreUnavailable(f"ClickHouse does not respond: {errors.reason(error)}") from error
 
 
 def _supported_settings(client: Client, settings: Mapping[str, str | int]) -> dict[str, str | int]:
@@ -376,12 +376,12 @@ def _require(client: Client, settings: Mapping[str, object]) -> None:
         known = client.server_settings.get(name)
         if known is None:
             raise errors.StoreMisconfigured(
-                f"This ClickHouse server is too old: it does not know the setting {name}, which Sluice needs."
+                f"This ClickHouse server is too old: it does not support the setting {name}, which Sluice requires."
             )
         if known.readonly:
             raise errors.StoreMisconfigured(
-                f"The ClickHouse user may not change the setting {name}: its profile needs readonly = 0, "
-                "or 2 where it only reads."
+                f"The ClickHouse user may not change the setting {name}: its profile must have "
+                "readonly = 0, or 2 if the user only reads."
             )
 
 

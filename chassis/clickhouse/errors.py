@@ -60,7 +60,7 @@ UNKNOWN_DATABASE: Final = 81
 _STORE_FAULTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((16, 60, 81), "a column, table or database is missing"),
     **dict.fromkeys((164, 242), "read-only"),
-    115: "an older release, which does not know one of our settings",
+    115: "an older release, without one of our settings",
     **dict.fromkeys((192, 193, 194, 497, 516), "credentials and rights"),
     **dict.fromkeys((201, 202, 203, 241, 252, 439, 745), "overload: quota, connections, memory, parts, threads"),
     **dict.fromkeys((159, 160, 198, 209, 210, 279, 1000), "time, name lookup, network"),
@@ -110,7 +110,7 @@ def from_open(code: int | None, text: str) -> StoreError:
     """Classify the failure of opening a client."""
     message = _shorten(text)
     if code in _CREDENTIALS:
-        return StoreMisconfigured(f"ClickHouse refuses the user or the password: {message}", code)
+        return StoreMisconfigured(f"ClickHouse rejected the user or password: {message}", code)
     if code == UNKNOWN_DATABASE:
         return StoreMisconfigured(
             f"The ClickHouse database does not exist; `sluice migrate` creates it: {message}", code

@@ -148,7 +148,7 @@ class VerifiedClickHouse(ClickHouse):
         verification = self._verification
         await asyncio.wait((verification,))  # continues for the others when this caller is cancelled
         if verification.cancelled():
-            raise StoreUnavailable("ClickHouse is being closed.")
+            raise StoreUnavailable("The ClickHouse client is closing.")
         verification.result()
 
     async def close(self) -> None:
@@ -173,7 +173,7 @@ class VerifiedClickHouse(ClickHouse):
             async with asyncio.timeout(VERIFY_TIMEOUT_S):
                 await check(_UnverifiedReader(self))
         except TimeoutError as error:
-            raise StoreUnavailable(f"ClickHouse does not answer: nothing within {VERIFY_TIMEOUT_S:g} s") from error
+            raise StoreUnavailable(f"ClickHouse does not respond within {VERIFY_TIMEOUT_S:g} s") from error
 
     def _on_verified(self, verification: asyncio.Task[None]) -> None:
         self._verification = None  # after a failure the next call verifies again
@@ -187,7 +187,7 @@ class VerifiedClickHouse(ClickHouse):
         except ClickHouseSchemaError as error:
             if self._last_logged != str(error):  # once, not for every request
                 self._last_logged = str(error)
-                log.warning("clickhouse cannot be used", detail=self._last_logged)
+                log.warning("clickhouse schema check failed", detail=self._last_logged)
             raise StoreUnavailable(str(error)) from error
 
 
@@ -211,7 +211,7 @@ async def check(clickhouse: SchemaReader) -> None:
     current = await _version(clickhouse, known) if exists else 0
     if current < known[-1].version:
         raise ClickHouseSchemaTooOld(
-            f"The ClickHouse tables have version {current} and this release needs {known[-1].version}:"
+            f"The ClickHouse schema has version {current}, but this release requires {known[-1].version};"
             " run `sluice migrate`."
         )
 
@@ -224,14 +224,14 @@ async def _version(clickhouse: SchemaReader, known: list[Migration]) -> int:
     current = max((int(str(version)) for version, _ in rows), default=0)
     if current > known[-1].version:
         raise ClickHouseSchemaTooNew(
-            f"The ClickHouse tables have version {current}, made by a later release; this one knows"
-            f" {known[-1].version}: upgrade Sluice."
+            f"The ClickHouse schema has version {current}, but this release supports at most {known[-1].version};"
+            " upgrade Sluice."
         )
     names = {migration.version: migration.name for migration in known}
     if any(names[int(str(version))] != name for version, name in rows):
         raise ClickHouseSchemaMismatch(
-            "The ClickHouse tables were made by a build from before the first release and are laid out otherwise:"
-            " give Sluice an empty database or data directory."
+            "The ClickHouse tables have the incompatible schema of a build before the first release;"
+            " use an empty database or data directory."
         )
     return current
 
@@ -265,9 +265,9 @@ async def _apply_settings(
         elif engine.endswith("MergeTree"):
             await _alter_with_merges_stopped(clickhouse, table, matched[0])
         else:  # Distributed, or a view: other tables store and merge the rows
-            hint = f"run `{matched[0]}` for the tables behind it, on every server"
+            hint = f"run `{matched[0]}` on the underlying tables, on every server"
             log.warning(
-                "a table keeps no rows of its own and has no such setting", table=table, engine=engine, hint=hint
+                "setting not applied: the table stores no rows of its own", table=table, engine=engine, hint=hint
             )
 
 
@@ -279,7 +279,7 @@ async def _alter_with_merges_stopped(clickhouse: ClickHouse, table: str, stateme
         await clickhouse.command(f"SYSTEM STOP MERGES {table}")
     except StoreError as error:  # needs a privilege of its own; without it the next merge has the setting
         log.warning(
-            "merges cannot be stopped (grant SYSTEM MERGES to this user); the setting holds from the next merge on",
+            "merges not stopped (grant SYSTEM MERGES to this user); the setting applies from the next merge on",
             table=table,
             detail=error.message,
         )
@@ -295,7 +295,7 @@ async def _start_merges(clickhouse: ClickHouse, table: str) -> None:
     try:
         await clickhouse.command(f"SYSTEM START MERGES {table}")
     except StoreError as error:  # without the privilege, nothing has stopped them either
-        log.warning("merges cannot be started", table=table, detail=error.message)
+        log.warning("merges not started", table=table, detail=error.message)
 
 
 async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], retention_days: int) -> None:

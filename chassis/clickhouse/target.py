@@ -19,8 +19,8 @@ _DATABASE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TLS_OPTIONS: Final = frozenset(("ca_cert", "client_cert", "client_cert_key"))
 _PORTS: Final = {"http": 8123, "https": 8443}
 _INVALID_URL: Final = (
-    "The ClickHouse URL cannot be read: the port must be a number, and / ? # @ : [ ] in a user or password are written "
-    "in percent encoding."
+    "The ClickHouse URL is not valid: the port must be a number, and / ? # @ : [ ] in the user or password must be "
+    "percent-encoded."
 )
 
 
@@ -57,12 +57,13 @@ def parse_url(url: str, database: str | None = None) -> Target:
         return _parse_embedded(parts, database)
     if parts.scheme not in _PORTS:
         raise errors.StoreMisconfigured(
-            f"The ClickHouse URL has the scheme {parts.scheme!r}; it must be chdb:///DIR, http://HOST:PORT/DB or https://HOST:PORT/DB."
+            f"The ClickHouse URL has the unknown scheme {parts.scheme!r}; it must be chdb:///DIR, "
+            "http://HOST:PORT/DB or https://HOST:PORT/DB."
         )
     if "@" in parts.path + parts.query + parts.fragment:  # a password with an unescaped / ? or #
         raise errors.StoreMisconfigured(_INVALID_URL)
     if not parts.hostname:
-        raise errors.StoreMisconfigured("The ClickHouse URL names no host.")
+        raise errors.StoreMisconfigured("The ClickHouse URL has no host.")
     options = tuple(parse_qsl(parts.query))
     unknown = sorted({name for name, _ in options} - _TLS_OPTIONS)
     if unknown:
@@ -81,7 +82,7 @@ def parse_url(url: str, database: str | None = None) -> Target:
 def _parse_embedded(parts: SplitResult, database: str | None) -> Target:
     if parts.netloc or not parts.path.startswith("/") or parts.path == "/" or parts.query:
         raise errors.StoreMisconfigured(
-            "The embedded ClickHouse URL must be chdb:///DIR with an absolute directory and nothing else."
+            "The embedded ClickHouse URL must be chdb:///DIR with an absolute path and nothing else."
         )
     return Target(database=_database_name(database), directory=Path(unquote(parts.path)))
 
@@ -169,7 +170,7 @@ def _open_embedded(target: Target, directory: Path) -> Client:
     except Error as error:
         if error.code is None and _held_by_another_process(directory):
             raise errors.StoreMisconfigured(
-                f"Another process uses the directory {directory}; the embedded engine allows one.",
+                f"The directory {directory} is in use by another process; the embedded engine supports only one.",
                 exit_code=1,  # the setting may be right: the other process may be about to exit
             ) from error
         if error.code == errors.UNKNOWN_DATABASE:

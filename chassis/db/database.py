@@ -77,7 +77,7 @@ class UtcTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError("times are stored with their zone")
+            raise ValueError("a stored time requires a time zone")
         rounded = to_milliseconds(value)
         return format_time(rounded) if dialect.name == "sqlite" else rounded
 
@@ -157,7 +157,7 @@ class Database:
             async with asyncio.timeout(self._max_wait_s):
                 await self._idle.wait()
         except TimeoutError:
-            log.warning("database closed with transactions under way", transactions=self._active_transactions)
+            log.warning("database closed with transactions in progress", transactions=self._active_transactions)
         await engine.dispose()
 
     async def probe(self) -> None:
@@ -207,7 +207,7 @@ class Database:
                 else:
                     await connection.begin()  # there is nothing to commit: returning the connection rolls back
         except TimeoutError as error:
-            self._outage_log.failed(f"no transaction could begin within {self._max_wait_s:g} s")
+            self._outage_log.failed(f"no transaction could start within {self._max_wait_s:g} s")
             raise DatabaseUnavailable from error
         return connection
 
@@ -239,7 +239,7 @@ class _OutageLog:
         """A transaction succeeded."""
         if self._is_down and time.monotonic() - self._failed_at >= RECOVERED_AFTER_S:
             self._is_down = False
-            log.warning("database back")
+            log.warning("database recovered")
 
 
 def one_line(reason: str) -> str:
@@ -299,7 +299,7 @@ def _with_driver(url: str, *, asynchronous: bool) -> sa.URL:
         raise DatabaseUnusable("The database URL must name a file: sqlite:///FILE.")
     if parsed.get_backend_name() == "postgresql" and url.partition("?")[0].count("@") > 1:
         # The rest of the password would be parsed as the host, and be shown.
-        raise DatabaseUnusable("The database URL has an @ too many: in a user name or password write it as %40.")
+        raise DatabaseUnusable("The database URL contains more than one @; in the user or password, encode it as %40.")
     return parsed.set(drivername=drivers[asynchronous])
 
 

@@ -56,7 +56,7 @@ class PostgresConnection(psycopg.Connection[Any]):
             return super().wait(gen, interval, timeout=limit)
         except _WaitTimeout as error:
             self.pgconn.finish()
-            raise _no_answer_error(limit) from error
+            raise _timeout_error(limit) from error
 
 
 class AsyncPostgresConnection(psycopg.AsyncConnection[Any]):
@@ -100,7 +100,7 @@ class AsyncPostgresConnection(psycopg.AsyncConnection[Any]):
             return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, timeout=limit)
         except _WaitTimeout as error:
             self.pgconn.finish()
-            raise _no_answer_error(limit) from error
+            raise _timeout_error(limit) from error
         except asyncio.CancelledError:
             if self.pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
                 await self._abandon()
@@ -146,5 +146,5 @@ def _timeout_parameters(timeout_s: float) -> tuple[str, str]:
     return str(max(1, round(timeout_s * 1_000))), str(round(max(timeout_s, IDLE_TIMEOUT_S) * 1_000))
 
 
-def _no_answer_error(limit: float) -> psycopg.OperationalError:
-    return psycopg.OperationalError(f"no answer within {limit:g} s")
+def _timeout_error(limit: float) -> psycopg.OperationalError:
+    return psycopg.OperationalError(f"no response within {limit:g} s")

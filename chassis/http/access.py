@@ -25,11 +25,11 @@ from chassis.limits.rate_limits import RateLimits
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ExistenceCheck = Callable[[web.Request, AuthenticatedCredential], Awaitable[None]]
 
-AUTHORIZATION_CONTEXT: Final = web.RequestKey("reach", AuthorizationContext)
-REQUIRED_SCOPES: Final = web.RequestKey("scopes", frozenset[str])  # of which the route requires one
-AUTHENTICATED_CREDENTIAL: Final = web.RequestKey("grant", AuthenticatedCredential)
+AUTHORIZATION_CONTEXT: Final = web.RequestKey("authorization_context", AuthorizationContext)
+REQUIRED_SCOPES: Final = web.RequestKey("required_scopes", frozenset[str])  # of which the route requires one
+AUTHENTICATED_CREDENTIAL: Final = web.RequestKey("authenticated_credential", AuthenticatedCredential)
 ALLOWS_PENDING_MFA: Final = web.RequestKey(
-    "owing", bool
+    "allows_pending_mfa", bool
 )  # whether the route accepts a session whose second factor is pending
 PROJECT: Final = web.RequestKey("project", ProjectIdentity)
 
@@ -192,12 +192,12 @@ def with_access_check(
         return _with_address_limits(handler, rate_limits)
     if isinstance(access, BearerAuth | SessionAuth):
         if guards.bearer is None:
-            raise ValueError(f"nothing guards {access}")
+            raise ValueError(f"no guard for {access}")
         if isinstance(access, SessionAuth):
             return _with_session_check(guards.bearer, access.allows_pending_mfa, handler, rate_limits, limit)
         return _with_bearer_check(guards.bearer, access, handler, rate_limits, limit)
     if guards.project_key is None:
-        raise ValueError(f"nothing guards {access}")
+        raise ValueError(f"no guard for {access}")
     return _with_project_key_check(guards.project_key, handler, rate_limits)
 
 
@@ -238,7 +238,7 @@ def _with_session_check(
     async def checked(request: web.Request) -> web.StreamResponse:
         found = await _authenticate_with_limits(request, guard, rate_limits, limit)
         if not found.is_session:
-            raise Forbidden("This is for dashboard sessions, not for personal access tokens.")
+            raise Forbidden("This endpoint requires a dashboard session, not a personal access token.")
         if found.mfa_pending and not allows_pending_mfa:
             raise MfaRequired
         request[AUTHENTICATED_CREDENTIAL], request[ALLOWS_PENDING_MFA] = found, allows_pending_mfa

@@ -30,7 +30,7 @@ def reject_malformed(request: web.Request) -> None:
         raise malformed.error
     codings = request.headers.getall("Transfer-Encoding", None)
     if codings is not None and [coding.strip().lower() for coding in codings] != ["chunked"]:
-        raise Unimplemented("The only Transfer-Encoding that is understood is chunked.", close=True)
+        raise Unimplemented("The only supported Transfer-Encoding is chunked.", close=True)
 
 
 async def read_body(
@@ -59,9 +59,9 @@ async def read_body(
             await _send_100_continue(request)
             return await _read_at_most(request, max_bytes, on_growth, _BodyRateLimit(limit, timeout_s, min_rate))
     except TimeoutError as error:
-        raise ServiceUnavailable("The body did not arrive in time.", close=True) from error
+        raise ServiceUnavailable("The body was not received in time.", close=True) from error
     except (RequestPayloadError, web.HTTPBadRequest) as error:
-        raise BadRequest("The body is not framed as its headers say.", close=True) from error
+        raise BadRequest("The body does not match its Content-Length or Transfer-Encoding.", close=True) from error
 
 
 def _reject_declared_length(request: web.Request, max_bytes: int) -> None:

@@ -69,8 +69,8 @@ def check_origins(name: str, origins: Iterable[str]) -> None:
     for origin in origins:
         if not _ORIGIN.fullmatch(origin):
             raise SettingsError(
-                f"{name}: {origin!r} is no origin: use *, or scheme://host[:port] in lower case and without a path, as "
-                "https://a.example."
+                f"{name}: {origin!r} is not an origin; use *, or scheme://host[:port] in lower case without a path, "
+                "for example https://a.example."
             )
 
 

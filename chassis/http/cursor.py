@@ -30,7 +30,7 @@ class CursorSigner:
 
     def __init__(self, key: bytes) -> None:
         if len(key) < KEY_BYTES:
-            raise ValueError(f"a cursor key has at least {KEY_BYTES} bytes")
+            raise ValueError(f"a cursor key requires at least {KEY_BYTES} bytes")
         self._key = key
 
     def sign(self, payload: Sequence[CursorValue], binding: bytes) -> str:

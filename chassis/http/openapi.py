@@ -41,41 +41,45 @@ _SCHEMES: Final = {
     "legacyKeyQuery": {"type": "apiKey", "in": "query", "name": "legacy_key", "description": "Project key."},
 }
 _SLUGS: Final = {
-    "orgSlug": "The organization.",
-    "projectSlug": "The project, within its organization.",
+    "orgSlug": "The organization's slug.",
+    "projectSlug": "The project's slug, unique within its organization.",
 }
 _SLUG: Final = {"type": "string", "minLength": 1}
 
 _HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "X-Request-Id": (
-        "The id that the log has of this request: yours, if it had one of `[A-Za-z0-9._-]{1,64}`.",
+        "The id of this request in the log: the client's, if it matches `[A-Za-z0-9._-]{1,64}`, else a generated one.",
         {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
     ),
-    "Retry-After": ("Seconds after which the same request may succeed.", {"type": "integer", "minimum": 1}),
-    "x-ratelimit-limit": ("Requests that may come at once.", {"type": "integer", "minimum": 0}),
-    "x-ratelimit-remaining": ("Requests that may come right now.", {"type": "integer", "minimum": 0}),
-    "x-ratelimit-reset": ("When the limit is whole again: seconds since 1970.", {"type": "integer", "minimum": 0}),
+    "Retry-After": ("Seconds to wait before the request is retried.", {"type": "integer", "minimum": 1}),
+    "x-ratelimit-limit": ("Requests allowed at once.", {"type": "integer", "minimum": 0}),
+    "x-ratelimit-remaining": ("Requests allowed right now.", {"type": "integer", "minimum": 0}),
+    "x-ratelimit-reset": (
+        "Unix time in seconds at which the whole limit is available again.",
+        {"type": "integer", "minimum": 0},
+    ),
 }
 _RATE_HEADERS: Final = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 _ERROR_RESPONSES: Final[Mapping[int, tuple[str, str]]] = {
-    400: ("BadRequest", "The request itself is wrong: `details` names every offending field."),
-    401: ("Unauthorized", "No credential, or one that is not valid; or, as `mfa_required`, a second factor is owed."),
-    403: ("Forbidden", "The credential is good but does not reach this far."),
-    404: ("NotFound", "There is no such thing, or none that this credential may see."),
-    409: ("Conflict", "The state of the resource stands against it."),
-    413: ("PayloadTooLarge", "Larger than a limit, which the message names. The connection is closed."),
-    415: ("UnsupportedMediaType", "A content type or content encoding that is not taken here."),
+    400: ("BadRequest", "The request is not valid; `details` lists every invalid field."),
+    401: ("Unauthorized", "The credential is missing or not valid; `mfa_required`: a second factor is required."),
+    403: ("Forbidden", "The credential is valid but does not permit the operation."),
+    404: ("NotFound", "The resource does not exist, or the credential may not see it."),
+    409: ("Conflict", "The state of the resource does not permit the operation."),
+    413: ("PayloadTooLarge", "The body exceeds a size limit, which the message states. The connection is closed."),
+    415: ("UnsupportedMediaType", "The content type or content encoding is not supported."),
     429: (
         "RateLimited",
         (
-            "Too many requests (`rate_limited`), or a quota is used up (`quota_exceeded`): of a month, or of what may "
-            "wait at once. The headers are of the limit that refused: those of a quota count items, or what waits, and "
-            "it is whole again when the next month begins, or when something that waits comes to its end."
+            "A rate limit (`rate_limited`) or a quota (`quota_exceeded`) is exceeded. A quota limits the items per "
+            "month, or the pending approval requests. The headers describe the limit that was exceeded; those of a "
+            "quota count items or requests, and it resets when the next month begins, or when a "
+            "pending request is closed."
         ),
     ),
-    500: ("InternalError", "Our fault, said without detail; the log has the rest under the request id."),
-    503: ("ServiceUnavailable", "Overload, or a store that is away: the same request may succeed later."),
+    500: ("InternalError", "An internal error. The log has the details under the request id."),
+    503: ("ServiceUnavailable", "Overload, or a dependency is unavailable. The same request may succeed later."),
 }
 _RETRYABLE_STATUSES: Final = (429, 503)
 _COMMON_STATUSES: Final = (400, 500)
@@ -143,7 +147,7 @@ class _Writer:
     def _id(self, endpoint: Endpoint) -> str:
         name = endpoint.operation.id + ("Head" if endpoint.method == "HEAD" else "")
         if name in self._ids:
-            raise ValueError(f"two operations are called {name}")
+            raise ValueError(f"duplicate operation id: {name}")
         self._ids.add(name)
         return name
 
@@ -171,7 +175,7 @@ class _Writer:
     def _body(self, endpoint: Endpoint) -> dict[str, Any]:
         body = endpoint.operation.body
         if body is None:
-            raise TypeError(f"{endpoint.path} takes no body")
+            raise TypeError(f"{endpoint.path} has no request body")
         content = self._content(body.content)
         if body.example is not None:
             content = {media: each | {"example": body.example} for media, each in content.items()}
@@ -242,7 +246,7 @@ class _Writer:
 
     def _add_component(self, kind: str, name: str, component: Mapping[str, Any]) -> None:
         if self.components[kind].setdefault(name, component) != component:
-            raise ValueError(f"two different {kind} are called {name}")
+            raise ValueError(f"different {kind} have the name {name}")
 
 
 def _has_rate_limit_headers(access: Access, status: int) -> bool:

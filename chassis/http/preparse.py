@@ -30,7 +30,7 @@ from chassis.errors import ApiError, ServiceUnavailable
 
 MAX_DISCARDED_BYTES: Final = 2**20  # of the rest of a body; reading so many takes as long as a new connection
 
-PRE_PARSE_FILTERS: Final = web.AppKey("gates", Mapping[bytes, "PreParseFilter"])  # by method and path
+PRE_PARSE_FILTERS: Final = web.AppKey("pre_parse_filters", Mapping[bytes, "PreParseFilter"])  # by method and path
 
 _REQUEST_LINE: Final = re.compile(rb"([A-Z]{3,7} /[^ ?\r\n]{0,256})(?:\?([^ \r\n]*))? HTTP/1\.1\r\n")
 _FIELDS: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\0]*+\r\n)*+")

@@ -15,7 +15,9 @@ from chassis.limits.limiter import LimitClass
 
 ErrorRenderer = Callable[[web.Request, ApiError, str], web.Response]
 
-_PREFLIGHT_RESPONSES: Final = (ResponseSpec("What the page may send, in headers.", status=204),)
+_PREFLIGHT_RESPONSES: Final = (
+    ResponseSpec("The methods and headers that the page may send, as CORS headers.", status=204),
+)
 
 
 @dataclass(frozen=True, slots=True)

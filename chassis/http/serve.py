@@ -120,7 +120,7 @@ def bind_health(settings: ChassisSettings) -> list[socket.socket]:
     if not settings.health_port:
         return []
     if settings.health_port == settings.port:  # it can be bound twice, but not listened on
-        raise StartupError("--health-port must be another port than --port.", exit_code=2)
+        raise StartupError("--health-port and --port must differ.", exit_code=2)
     return [bind("127.0.0.1", settings.health_port, option="--health-port")]
 
 
@@ -164,10 +164,10 @@ def _connection_limit(settings: ChassisSettings, telemetry: Telemetry) -> int:
     affordable = fd_limits.connection_budget()
     if affordable < settings.max_connections:
         telemetry.log.warning(
-            "fewer connections than configured, for want of file descriptors",
+            "connection limit lowered: too few file descriptors",
             configured=settings.max_connections,
             connections=affordable,
-            hint="raise the limit of open files (ulimit -Hn, LimitNOFILE)",
+            hint="raise the limit on open files (ulimit -Hn, LimitNOFILE)",
         )
     return min(affordable, settings.max_connections)
 
@@ -176,10 +176,12 @@ def _bind_error(host: str, port: int, error: OSError, option: str = "--port") ->
     if error.errno == errno.EADDRINUSE:
         return StartupError(f"Port {port} on {host} is in use; stop the other program or choose another with {option}.")
     if error.errno == errno.EACCES:
-        return StartupError(f"Port {port} on {host} needs rights that this user does not have; choose one above 1023.")
+        return StartupError(
+            f"Port {port} on {host} requires privileges that this user does not have; choose a port above 1023."
+        )
     if error.errno == errno.EADDRNOTAVAIL:
-        return StartupError(f"{host} is no address of this machine.")
-    return StartupError(f"Port {port} on {host} cannot be listened on: {error.strerror}.")
+        return StartupError(f"{host} is not an address of this machine.")
+    return StartupError(f"Cannot listen on port {port} of {host}: {error.strerror}.")
 
 
 def _require_c_parser() -> None:

@@ -74,7 +74,7 @@ def single_value(query: Mapping[str, str], name: str, issues: Issues) -> str | N
     """The value of a query parameter; None when absent, and after recording an issue for a repeated one."""
     getall = getattr(query, "getall", None)
     if getall is not None and len(getall(name, ())) > 1:
-        issues.add(f"query.{name}", "Must be given once.", "repeated")
+        issues.add(f"query.{name}", "Must not be repeated.", "repeated")
         return None
     return query.get(name)
 

@@ -105,8 +105,8 @@ PROBE_METHODS: Final = ("GET", "HEAD")  # load balancers use either
 KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 REQUEST_ID: Final = web.RequestKey("request_id", str)
-RATE_LIMITS: Final = web.AppKey("admission", RateLimits)
-API_DOCS: Final = web.AppKey("reference", ApiDocs)
+RATE_LIMITS: Final = web.AppKey("rate_limits", RateLimits)
+API_DOCS: Final = web.AppKey("api_docs", ApiDocs)
 
 
 def render_json_error(_request: web.Request, error: ApiError, rid: str) -> web.Response:
@@ -285,7 +285,7 @@ def _to_api_error(raised: web.HTTPException) -> ApiError:
         return NotFound()
     if raised.status == web.HTTPRequestEntityTooLarge.status_code:
         return PayloadTooLarge(f"The body is larger than {MAX_DEFAULT_BODY} bytes.")
-    return BadRequest("The request cannot be understood.") if raised.status < 500 else InternalError()
+    return BadRequest("The request is malformed.") if raised.status < 500 else InternalError()
 
 
 def _with_error_headers(response: web.Response, error: ApiError) -> web.Response:
@@ -312,7 +312,7 @@ def _system_routes(
             return json_response({"status": "ready", "service": health.service, "dependencies": probes})
         unavailable = [probe for probe in probes if probe.required and not probe.ok]
         error = ServiceUnavailable(
-            f"Not ready, {reason}.",
+            f"Not ready: {reason}.",
             details=[Issue(probe.name, probe.error or "", "unavailable") for probe in unavailable],
         )
         body = {"status": "unavailable", "service": health.service, "dependencies": probes}
@@ -350,10 +350,10 @@ def _add_docs_routes(service: str, routes: list[Route], full_document: Callable[
 
 def _require_metrics_access(request: web.Request, token: str, proxies: TrustedProxies) -> None:
     """Require loopback or the configured token: the metrics would show an outsider load and failures."""
-    given = request.headers.get("Authorization", "")
-    if token and hmac.compare_digest(given.encode("utf-8", "surrogateescape"), f"Bearer {token}".encode()):
+    presented = request.headers.get("Authorization", "")
+    if token and hmac.compare_digest(presented.encode("utf-8", "surrogateescape"), f"Bearer {token}".encode()):
         return
-    if given:
-        raise Unauthorized("This token does not open the metrics.")
+    if presented:
+        raise Unauthorized("The metrics token is not valid.")
     if not proxies.is_local(request):
-        raise Forbidden("Metrics are for loopback, or for the configured token.")
+        raise Forbidden("Metrics require a loopback address or the configured token.")

@@ -21,9 +21,9 @@ MAX_CACHED_RULES: Final = 1_024  # rules of keys with a rate of their own; most 
 
 _COUNTED_SUBJECTS: Final[Mapping[LimitClass, str]] = MappingProxyType(
     {
-        LimitClass.FAILED_BEARER: "failed attempts from this address",
-        LimitClass.FAILED_KEY: "failed attempts from this address",
-        LimitClass.FAILED_LOGIN: "failed attempts to log in to this account",
+        LimitClass.FAILED_BEARER: "failed authentications from this address",
+        LimitClass.FAILED_KEY: "failed authentications from this address",
+        LimitClass.FAILED_LOGIN: "failed logins to this account",
         LimitClass.VISITOR: "requests from this address",
         LimitClass.REFRESH: "refreshes of this session",
     }
@@ -100,9 +100,9 @@ class RateLimits:
             return
         self._refused.labels(limit).inc()
         subject = _COUNTED_SUBJECTS.get(limit, "requests")
-        per = "a second" if rule.per_s == 1 else f"in {rule.per_s} seconds"
+        per = "second" if rule.per_s == 1 else f"{rule.per_s} seconds"
         raise RateLimited(
-            f"Too many {subject}: {rule.requests} {per} are permitted, {rule.burst} at once.", result.retry_after
+            f"Too many {subject}: the limit is {rule.requests} per {per}, {rule.burst} at once.", result.retry_after
         )
 
 

@@ -68,7 +68,7 @@ class ScriptResult(NamedTuple):
 
     granted: int
     ahead_ns: int
-    asked_at: int
+    requested_at: int
 
 
 class RedisLimiter:
@@ -95,7 +95,7 @@ class RedisLimiter:
         self._leases: dict[LimitClass, OrderedDict[str, PermitLease]] = {limit: OrderedDict() for limit in LimitClass}
         self._local_decisions = Counter(
             "sluice_rate_limit_local_decisions",
-            "Requests that this process counted for itself alone because Redis was away.",
+            "Requests that this process counted locally because Redis was unavailable.",
             ("limit",),
             registry=registry,
         )
@@ -148,16 +148,16 @@ class RedisLimiter:
         return self._to_result(state, rule)
 
     async def _run_script(self, bucket: Bucket, rule: Rule, permits: int) -> ScriptResult:
-        asked_at = self._monotonic()
+        requested_at = self._monotonic()
         key = f"{PREFIX}:{bucket.limit}:{bucket.holder}"
         granted, ahead = await self._redis.run(self._script, (key,), (rule.interval_ns, rule.burst, permits))
-        return ScriptResult(int(granted), int(ahead), asked_at)
+        return ScriptResult(int(granted), int(ahead), requested_at)
 
     async def _fall_back(
         self, local_call: Callable[[Bucket, Rule], Awaitable[LimitResult]], bucket: Bucket, rule: Rule
     ) -> LimitResult:
         if self._unavailable_policies[bucket.limit] is UnavailablePolicy.REJECT:
-            raise ServiceUnavailable("How often this was tried cannot be counted now.")
+            raise ServiceUnavailable("Rate limiting is temporarily unavailable.")
         self._local_decisions.labels(bucket.limit).inc()
         return await local_call(bucket, rule)
 
@@ -178,11 +178,11 @@ class RedisLimiter:
 class PermitLease:
     """The last known state of one bucket, and the leased permits. Times are of one clock, in nanoseconds."""
 
-    __slots__ = ("_ahead_ns", "_asked_at", "_granted", "_permits", "_refused_until", "_size", "lock")
+    __slots__ = ("_ahead_ns", "_granted", "_permits", "_refused_until", "_requested_at", "_size", "lock")
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()  # held while fetching permits from Redis
-        self._asked_at = 0
+        self._requested_at = 0
         self._ahead_ns = 0
         self._granted = 0
         self._permits = 0
@@ -191,7 +191,7 @@ class PermitLease:
 
     def consume(self, now: int, rule: Rule) -> BucketState | None:
         """Pass one request with a leased permit, or reject it; None when Redis must decide."""
-        if self._permits and now < self._asked_at + LEASE_NS:
+        if self._permits and now < self._requested_at + LEASE_NS:
             self._permits -= 1
             return self._bucket_state(now, rule, 0)
         return self.cached_rejection(now, rule)
@@ -211,20 +211,20 @@ class PermitLease:
 
     def store_result(self, result: ScriptResult, rule: Rule, min_wait_ns: int = 0) -> BucketState:
         """Store the granted permits and use one of them, or store the rejection, for at least `min_wait_ns`."""
-        self._granted, self._ahead_ns, self._asked_at = result
+        self._granted, self._ahead_ns, self._requested_at = result
         self._permits = max(0, self._granted - 1)
         if self._granted:
-            return self._bucket_state(self._asked_at, rule, 0)
+            return self._bucket_state(self._requested_at, rule, 0)
         wait_ns = max(gcra.peek(self._ahead_ns, 0, rule).wait_ns, min_wait_ns)
-        self._refused_until = self._asked_at + wait_ns
-        return self._bucket_state(self._asked_at, rule, wait_ns)
+        self._refused_until = self._requested_at + wait_ns
+        return self._bucket_state(self._requested_at, rule, wait_ns)
 
     def is_idle(self, now: int) -> bool:
         """Whether dropping the lease loses no information."""
-        return now >= max(self._refused_until, self._asked_at + max(LEASE_NS, self._ahead_ns))
+        return now >= max(self._refused_until, self._requested_at + max(LEASE_NS, self._ahead_ns))
 
     def _bucket_state(self, now: int, rule: Rule, wait_ns: int) -> BucketState:
         """The bucket's state relative to `now`, as if the leased permits were still in it."""
-        ahead = max(0, self._ahead_ns - (now - self._asked_at) - self._permits * rule.interval_ns)
+        ahead = max(0, self._ahead_ns - (now - self._requested_at) - self._permits * rule.interval_ns)
         remaining = 0 if wait_ns else gcra.peek(ahead, 0, rule).remaining
         return BucketState(ahead, remaining, wait_ns)

@@ -53,10 +53,10 @@ class Redis:
         self._last_refusal = ""
         self._probing: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Future[Any]] = set()
-        self._failures = Counter(
-            "sluice_redis_failures", "Calls of Redis that failed, by how.", ("kind",), registry=registry
+        self._failures = Counter("sluice_redis_failures", "Failed Redis calls, by kind.", ("kind",), registry=registry)
+        Gauge("sluice_redis_up", "1 while Redis is available, 0 otherwise.", registry=registry).set_function(
+            lambda: self._is_up
         )
-        Gauge("sluice_redis_up", "Whether Redis is used.", registry=registry).set_function(lambda: self._is_up)
 
     @property
     def is_up(self) -> bool:
@@ -110,7 +110,7 @@ class Redis:
     async def probe(self) -> None:
         """For `/readyz`: raises while the breaker is open, or when Redis does not reply."""
         if not self._is_up:
-            raise RedisUnavailable("it does not answer in time")
+            raise RedisUnavailable("it does not respond in time")
         await self._client.evaluate(_PROBE, _PROBE_KEYS, ())
 
     async def inspect(self) -> str:
@@ -137,7 +137,7 @@ class Redis:
         self._failures.labels(failure.kind).inc()
         if failure.kind == "refused" and str(failure) != self._last_refusal:
             self._last_refusal = str(failure)
-            log.warning("redis refuses", address=self.address, reason=self._last_refusal[:MAX_REASON])
+            log.warning("redis call rejected", address=self.address, reason=self._last_refusal[:MAX_REASON])
         self._is_up = False
         if self._probing is None:
             self._probing = asyncio.get_running_loop().create_task(self._probe_until_up())
@@ -167,12 +167,12 @@ class Redis:
         """Log once per outage, and not for a single late reply."""
         if not self._outage_logged:
             self._outage_logged = True
-            log.warning("redis is away", address=self.address, reason=str(failure)[:MAX_REASON])
+            log.warning("redis unavailable", address=self.address, reason=str(failure)[:MAX_REASON])
 
     def _log_up(self) -> None:
         if self._outage_logged:
             self._outage_logged = False
-            log.warning("redis is back", address=self.address)
+            log.warning("redis recovered", address=self.address)
 
 
 async def _wait_for_reply(call: "asyncio.Future[Any]", timeout_s: float) -> Any:
@@ -186,7 +186,7 @@ async def _wait_for_reply(call: "asyncio.Future[Any]", timeout_s: float) -> Any:
             break
         await asyncio.sleep(0)
     if not call.done():
-        raise RedisFailure("timeout", f"no answer within {timeout_s:g} s")
+        raise RedisFailure("timeout", f"no response within {timeout_s:g} s")
     return call.result()
 
 
@@ -222,5 +222,6 @@ def redacted_url(url: str) -> str:
 
 def _invalid_url() -> StartupError:
     return StartupError(
-        "SLUICE_REDIS_URL must read redis://user:password@host:port/0, its password percent-encoded.", exit_code=2
+        "SLUICE_REDIS_URL must have the form redis://user:password@host:port/0, with the password percent-encoded.",
+        exit_code=2,
     )

@@ -63,7 +63,7 @@ class RedisPyClient:
                 while True:
                     message = await subscription.get_message(timeout=SUBSCRIPTION_PING_S)
                     if message is None and ping_sent:
-                        raise RedisFailure("timeout", f"not even an answer to a ping within {SUBSCRIPTION_PING_S:g} s")
+                        raise RedisFailure("timeout", f"no response to a ping within {SUBSCRIPTION_PING_S:g} s")
                     ping_sent = message is None
                     if message is None:
                         await subscription.ping()

@@ -12,8 +12,8 @@ from aiohttp import web
 
 PROBE_TIMEOUT_S: Final = 2.0
 REUSE_S: Final = 1.0  # lifetime of a round of probes: a flood of /readyz must not become a flood of probes
-_NO_ANSWER: Final = f"no answer within {PROBE_TIMEOUT_S:g} s"
-_UNAVAILABLE: Final = "does not answer"  # the public text: a driver's error may name hosts, ports and users
+_NO_RESPONSE: Final = f"no response within {PROBE_TIMEOUT_S:g} s"
+_UNAVAILABLE: Final = "does not respond"  # the public text: a driver's error may name hosts, ports and users
 _MAX_DETAIL: Final = 500  # characters of a driver's error, in the log
 
 log = structlog.get_logger(__name__)
@@ -85,7 +85,7 @@ class Health:
         """The reason why the process is not ready, safe to show to clients; None when it is ready."""
         unavailable = [probe.name for probe in probes if probe.required and not probe.ok]
         if unavailable:
-            return f"away: {', '.join(unavailable)}"
+            return f"{', '.join(unavailable)} unavailable"
         return "the process is shutting down" if self.draining else None
 
     async def _probe(self, dependency: Dependency) -> Probe:
@@ -95,7 +95,7 @@ class Health:
             async with limit:
                 await dependency.probe()
         except Exception as error:  # noqa: BLE001 - any error of a driver means that the dependency is unavailable
-            text = _NO_ANSWER if limit.expired() else str(error) if isinstance(error, NotReady) else _UNAVAILABLE
+            text = _NO_RESPONSE if limit.expired() else str(error) if isinstance(error, NotReady) else _UNAVAILABLE
             self._log_unavailable(dependency.name, text if limit.expired() else _detail(error))
             return Probe(dependency.name, False, text, required)
         self._log_recovered(dependency.name)
@@ -105,12 +105,12 @@ class Health:
         """Logs one line per change, not per probe: load balancers probe every few seconds during an outage."""
         if name not in self._unavailable:
             self._unavailable.add(name)
-            log.warning("dependency away", service=self.service, dependency=name, detail=detail)
+            log.warning("dependency unavailable", service=self.service, dependency=name, detail=detail)
 
     def _log_recovered(self, name: str) -> None:
         if name in self._unavailable:
             self._unavailable.remove(name)
-            log.warning("dependency back", service=self.service, dependency=name)
+            log.warning("dependency recovered", service=self.service, dependency=name)
 
 
 HEALTH: Final = web.AppKey("health", Health)

@@ -28,9 +28,9 @@ def load_or_create_key(path: Path, name: str) -> bytes:
     except OSError as error:
         raise KeyFileUnusable(f"The {name} {path} cannot be used: {error.strerror}.") from error
     except ValueError as error:
-        raise KeyFileUnusable(f"The {name} {path} is damaged: it must hold hexadecimal digits.") from error
+        raise KeyFileUnusable(f"The {name} {path} is corrupt: it must contain hexadecimal digits.") from error
     if len(key) != KEY_BYTES:
-        raise KeyFileUnusable(f"The {name} {path} is damaged: it must hold {KEY_BYTES} bytes in hexadecimal.")
+        raise KeyFileUnusable(f"The {name} {path} is corrupt: it must contain {KEY_BYTES} bytes in hexadecimal.")
     return key
 
 

@@ -25,11 +25,11 @@ class LoopLag:
         self._due = self._window_end = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.seconds = Histogram(
-            "sluice_loop_lag_seconds", "How late a timer of the loop fired.", buckets=_SECONDS, registry=registry
+            "sluice_loop_lag_seconds", "Delay of event-loop timers.", buckets=_SECONDS, registry=registry
         )
         worst = Gauge(
             "sluice_loop_lag_worst_seconds",
-            f"The latest that a timer of the loop fired in the last {WINDOW_S:g} to {2 * WINDOW_S:g} seconds.",
+            f"Longest delay of an event-loop timer in the last {WINDOW_S:g} to {2 * WINDOW_S:g} seconds.",
             registry=registry,
         )
         worst.set_function(lambda: max(self._worst, self._worst_before))

@@ -41,7 +41,7 @@ async def trim_task(_app: web.Application) -> AsyncIterator[None]:
             await asyncio.to_thread(trim, 0)  # releases the GIL
             least = resident_bytes()
 
-    task = PeriodicTask(trim_after_growth, TRIM_INTERVAL_S, log, "memory cannot be given back")
+    task = PeriodicTask(trim_after_growth, TRIM_INTERVAL_S, log, "memory trim failed")
     task.start()
     yield
     await task.close()

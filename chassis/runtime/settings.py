@@ -73,7 +73,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             unit="connections",
             ge=2,
             le=1_000,
-            advanced="control answers many requests at once on PostgreSQL, or PostgreSQL allows fewer",
+            advanced="control serves many concurrent requests on PostgreSQL, or PostgreSQL allows fewer",
         ),
     ] = 5
     database_timeout_s: Annotated[
@@ -124,7 +124,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Concurrent connections, as far as file descriptors allow. At the limit a connection that waits for a "
-            "request is closed for a new one; if there is none, the new one is answered 503.",
+            "request is closed for a new one; if there is none, the new one gets 503.",
             unit="connections",
             ge=1,
         ),

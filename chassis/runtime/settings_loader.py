@@ -19,7 +19,7 @@ from chassis.errors import StartupError
 PREFIX = "SLUICE_"
 SERVICES = ("gateway", "query", "control")
 CONFIG_VARIABLE = "SLUICE_CONFIG"  # names the TOML file itself, so it is not a setting
-_KINDS: Final[Mapping[type, str]] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+_KINDS: Final[Mapping[type, str]] = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
 
 class SettingsError(StartupError):
@@ -149,7 +149,7 @@ def _file_values(prefix: str, toml_path: Path | None) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"The settings file {toml_path} is not valid TOML: {error}.") from error
     except RecursionError as error:
-        raise SettingsError(f"The settings file {toml_path} is nested too deep.") from error
+        raise SettingsError(f"The settings file {toml_path} is nested too deeply.") from error
     if prefix == PREFIX:
         return {name: value for name, value in document.items() if name not in SERVICES}
     table = document.get(_table_prefix(prefix).rstrip("."), {})
@@ -188,14 +188,14 @@ def _reject_invalid(cls: type[Settings], values: dict[str, Any], origins: Mappin
         except msgspec.ValidationError:
             problems.append(f"{origins[name]}: must be {_expected_value(hints[name].__origin__, metas[name])}")
     if problems:
-        raise SettingsError(f"Bad setting: {'; '.join(problems)}.")
+        raise SettingsError(f"Invalid setting: {'; '.join(problems)}.")
 
 
 def _expected_value(kind: Any, meta: msgspec.Meta) -> str:
     """The expected type and bounds of a value, for messages."""
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
-    expected = _KINDS.get(kind, "a list of texts")
+    expected = _KINDS.get(kind, "a list of strings")
     if meta.ge is not None and meta.le is not None:
         return f"{expected}, {meta.ge} to {meta.le}"
     return expected if meta.ge is None else f"{expected} of at least {meta.ge}"

@@ -82,7 +82,7 @@ class Telemetry:
         self._stream = stream if stream is not None else sys.stderr
         self.requests = Counter(
             "sluice_http_requests",
-            "Requests answered, by route template, method and status.",
+            "Responses, by route template, method and status.",
             ("route", "method", "status"),
             registry=self.registry,
         )
@@ -93,36 +93,36 @@ class Telemetry:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self.connections = Gauge("sluice_http_connections", "Connections held.", registry=self.registry)
+        self.connections = Gauge("sluice_http_connections", "Open connections.", registry=self.registry)
         self.refused_connections = Counter(
-            "sluice_http_refused_connections", "Connections over the cap.", registry=self.registry
+            "sluice_http_refused_connections", "Connections rejected at the connection limit.", registry=self.registry
         )
         self.expired_connections = Counter(
             "sluice_http_expired_connections",
-            "Connections closed by a deadline: no whole request head (head), answer not read (send); or while waiting "
-            "for a request, to make room (idle).",
+            "Connections closed by a timeout (head: incomplete request head; send: response not read), or evicted "
+            "while idle to make room (idle).",
             ("phase",),
             registry=self.registry,
         )
         self.head_memory_closed = Counter(
             "sluice_http_head_memory_closed_connections",
-            "Connections closed for the memory that their request heads took.",
+            "Connections closed because request heads used too much memory.",
             registry=self.registry,
         )
         self.head_bytes = Gauge(
             "sluice_http_head_bytes",
-            "Memory that request heads take: not whole, behind a request under way, or long.",
+            "Memory used by request heads that are incomplete, long, or queued behind a request in flight.",
             registry=self.registry,
         )
         self.accept_pauses = Counter(
             "sluice_http_accept_pauses",
-            "Times that no connection could be accepted for want of file descriptors or memory.",
+            "Times that accepting paused because file descriptors or memory ran out.",
             registry=self.registry,
         )
         self.rate_limited = Counter(
             "sluice_http_rate_limited_requests",
-            "Requests over a limit, by its class: of a principal (api, analysis), of a project key (otlp) or of an "
-            "address (failed_bearer, failed_key).",
+            "Requests rejected by a rate limit, by its class: per principal (api, analysis), per project key (otlp), "
+            "per client address (failed_bearer, failed_key).",
             ("limit",),
             registry=self.registry,
         )
@@ -157,7 +157,10 @@ class Telemetry:
     def set_build_info(self, version: str, decoder: str) -> None:
         """Set `sluice_build_info`: service, version and decoder."""
         build_info = Gauge(
-            "sluice_build_info", "1; what runs here.", ("service", "version", "decoder"), registry=self.registry
+            "sluice_build_info",
+            "Always 1; the labels describe the build.",
+            ("service", "version", "decoder"),
+            registry=self.registry,
         )
         build_info.labels(self._service, version, decoder).set(1)
 

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from chassis.runtime.health import HEALTH, Health, NotReady
 
-ANSWER_S: Final = 1.0  # timeout: a worker whose event loop hangs must not fail the scrape of all
+RESPONSE_TIMEOUT_S: Final = 1.0  # timeout: a worker whose event loop hangs must not fail the scrape of all
 MAX_EXPOSITION: Final = 16 * 2**20  # bytes
 _CREDENTIALS: Final = struct.Struct("3i")  # ucred of a peer: process, user, group
 
@@ -27,7 +27,7 @@ METRICS: Final = b"metrics\n"
 READY: Final = b"ready\n"  # the response is a line with the reason why it is not ready, or an empty one
 
 _NAME: Final = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_UP: Final = b"# HELP sluice_worker_up Whether a worker of this port answered.\n# TYPE sluice_worker_up gauge\n"
+_UP: Final = b"# HELP sluice_worker_up 1 if the worker responds, 0 otherwise.\n# TYPE sluice_worker_up gauge\n"
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +48,7 @@ class WorkerMetrics:
         async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 if _is_same_user(writer):
-                    async with asyncio.timeout(ANSWER_S):
+                    async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                         query = await reader.readline()
                     writer.write(await _readiness(app[HEALTH]) if query == READY else exposition())
                     await writer.drain()
@@ -76,10 +76,10 @@ class WorkerMetrics:
     async def _fetch_exposition(self, number: int) -> bytes:
         """Empty when the worker does not respond in time."""
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 return await _query_worker(self._names[number], METRICS)
         except (OSError, TimeoutError) as error:
-            log.warning("worker does not tell its metrics", worker=number, error=str(error) or "no answer in time")
+            log.warning("worker metrics unavailable", worker=number, error=str(error) or "no response in time")
             return b""
 
 
@@ -114,15 +114,15 @@ async def _query_worker(name: bytes, query: bytes) -> bytes:
         raise
     try:
         if not _is_same_user(writer):
-            raise PermissionError("a process of another user answers")
+            raise PermissionError("the socket belongs to a process of another user")
         writer.write(query)
         response = b""
         while part := await reader.read(2**16):
             response += part
             if len(response) > MAX_EXPOSITION:
-                raise OSError("too long an answer")
+                raise OSError("the response is too long")
         if not response.endswith(b"\n"):
-            raise ConnectionError("the answer was cut off")
+            raise ConnectionError("the response is truncated")
         return response
     finally:
         writer.close()

@@ -47,7 +47,7 @@ Value = Annotated[JsonNumber, Meta(extra_json_schema={"type": ["number", "null"]
 
 
 class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The function, and the spans to aggregate. null means the same as absent."""
+    """The function and the spans to aggregate. A null field is the same as an absent one."""
 
     # Specification 4.2.
 
@@ -63,7 +63,7 @@ class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel
 
 
 class Group(msgspec.Struct):
-    """`group`: null for the spans without the key. `count`: its spans, whether or not they have the field."""
+    """One group. `group`: null for the spans without the key. `count`: all of its spans, with or without the field."""
 
     group: str | None
     value: Value
@@ -159,7 +159,7 @@ def plan(raw: bytes, now_ns: int) -> AggregatePlan:
     planned = None if request is None else _build_plan(request, now_ns, issues)
     issues.raise_if_any()
     if planned is None:
-        raise TypeError("a body that gives no plan has an issue")
+        raise TypeError("a body without a plan must have an issue")
     return planned
 
 
@@ -176,7 +176,7 @@ def _check_keys(request: AggregateRequest, issues: Issues) -> None:
     if request.field is not None:
         check_key(request.field, "body.field", issues)
     elif request.fn is not Fn.COUNT and not issues.has_issue_under("body.field"):
-        issues.add("body.field", f"{request.fn} needs a field.", "missing")
+        issues.add("body.field", f"{request.fn} requires a field.", "missing")
     if request.group_by is not None:
         check_key(request.group_by, "body.groupBy", issues)
 
@@ -185,7 +185,7 @@ def _interval_minutes(request: AggregateRequest, window: Window, issues: Issues)
     if request.interval_minutes is None:
         return default_interval_minutes(window)
     if point_count(window, request.interval_minutes) > MAX_POINTS:
-        message = f"A series has at most {MAX_POINTS} points; ask for a longer interval or less time."
+        message = f"A series has at most {MAX_POINTS} points; use a longer interval or a shorter time range."
         issues.add("body.intervalMinutes", message, "too_small")
     return request.interval_minutes
 

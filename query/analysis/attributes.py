@@ -104,7 +104,7 @@ def plan(query: Mapping[str, str], now_ns: int) -> Window:
     window = parse_time_range(query, issues).resolve(now_ns, "query", issues)
     issues.raise_if_any()
     if window is None:
-        raise TypeError("a time that gives no window has an issue")
+        raise TypeError("a time range without a window must have an issue")
     return window
 
 

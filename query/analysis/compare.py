@@ -45,7 +45,7 @@ class CompareWindow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CompareRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The body. `keys`: what to compare by; empty or null: all keys of the spans."""
+    """The windows to compare. `keys`: the keys to compare by; empty or null: all keys of the spans."""
 
     spike: CompareWindow
     baseline: CompareWindow
@@ -130,7 +130,7 @@ def plan(raw: bytes, now_ns: int) -> ComparePlan:
     planned = _build_plan(request, now_ns, issues)
     issues.raise_if_any("The request body is not valid.")
     if planned is None:
-        raise TypeError("a window that is not there has an issue")
+        raise TypeError("a missing window must have an issue")
     return planned
 
 
@@ -164,7 +164,7 @@ def _build_plan(request: CompareRequest, now_ns: int, issues: Issues) -> Compare
         for name, side in (("spike", request.spike), ("baseline", request.baseline))
     )
     if spike is not None and spike == baseline:
-        issues.add("body.baseline", "Must be another window than the spike.", "equal")
+        issues.add("body.baseline", "Must differ from the spike window.", "equal")
     filters = check_filters(request.filters or (), FILTERS_PATH, issues)
     resolved = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
     keys = tuple(dict.fromkeys(request.keys or ()))
@@ -249,30 +249,30 @@ def _finding(pair: PairCounts, pair_score: Score) -> Finding:
 
 def _disclaimer(plan: ComparePlan, sizes: CohortSizes, found: ComparedPairs) -> str:
     """States what was compared, at what rate, and what the comparison cannot show."""
-    filters = f" that meet {len(plan.filters)} filter{'s' * (len(plan.filters) != 1)}" if plan.filters else ""
+    filters = f" that match {len(plan.filters)} filter{'s' * (len(plan.filters) != 1)}" if plan.filters else ""
     compared = (
         f"Shares of {sizes.spike} spans from {_format_window(plan.spike)} (spike) are compared with shares of "
-        f"{sizes.baseline} spans from {_format_window(plan.baseline)} (baseline){filters}; shares do not tell whether "
-        "there were more spans."
+        f"{sizes.baseline} spans from {_format_window(plan.baseline)} (baseline){filters}; shares do not show whether "
+        "the number of spans changed."
     )
     sentences = [compared]
     if plan.baseline.intersect(plan.spike) is not None:
-        sentences.append("Spans in both windows count for the spike only.")
+        sentences.append("Spans in both windows count only for the spike.")
     if not sizes.spike or not sizes.baseline:
-        sentences.append(f"The {'baseline' if sizes.spike else 'spike'} has no spans, so nothing can be compared.")
+        sentences.append(f"The {'baseline' if sizes.spike else 'spike'} has no spans, so there is nothing to compare.")
     else:
         sentences.append(
-            f"{len(found.pairs)} pairs of key and value were tested; shown are those whose difference chance alone"
-            " hardly explains (z above 4), and some may still be chance."
+            f"{len(found.pairs)} key-value pairs were tested; the list has those with a significant difference"
+            " (z > 4), of which some may still be due to chance."
         )
     if found.identifiers:
         sentences.append(_omitted_keys_sentence(sorted(found.identifiers)))
     if sizes.one_in > 1:
         sentences.append(
-            f"Both sides are samples: one span in {sizes.one_in}, chosen by hash; all counts are of these."
+            f"Both sides are sampled: one span in {sizes.one_in}, selected by hash; all counts are of the sample."
         )
     if found.truncated:
-        sentences.append("There were more keys or values than can be counted at once; the rarest are missing.")
+        sentences.append("There were too many keys or values to count; the rarest are omitted.")
     return " ".join((*sentences, "A difference is an association, not a cause."))
 
 
@@ -280,7 +280,7 @@ def _omitted_keys_sentence(identifiers: list[str]) -> str:
     names = ", ".join(identifiers[:_MAX_NAMED_IDENTIFIERS]) + ", ..." * (len(identifiers) > _MAX_NAMED_IDENTIFIERS)
     count = len(identifiers)
     verb = "key was" if count == 1 else "keys were"
-    return f"{count} {verb} left out, for nearly every span has another value: {names}."
+    return f"{count} {verb} omitted, because nearly every span has a different value: {names}."
 
 
 def _format_window(window: Window) -> str:

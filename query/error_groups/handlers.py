@@ -29,10 +29,10 @@ class ErrorHandlers:
     """The endpoints over each principal's read store. JSON is encoded off the event loop, as everywhere in explore."""
 
     def __init__(
-        self, stores: ReadStores, answers: QueryScheduler, signer: CursorSigner, clock: Callable[[], int]
+        self, stores: ReadStores, scheduler: QueryScheduler, signer: CursorSigner, clock: Callable[[], int]
     ) -> None:
         self._stores = stores
-        self._answers = answers
+        self._scheduler = scheduler
         self._signer = signer
         self._clock = clock
 
@@ -51,7 +51,7 @@ class ErrorHandlers:
 
         parameters, to_ns = replace(planned, now_ns=0), planned.occurrence_filter.window.to_ns
         key = QueryKey.of("errors", scope.project_id, parameters, to_ns=to_ns)
-        return await self._answers.respond(request, key, make)
+        return await self._scheduler.respond(request, key, make)
 
     async def group(self, request: web.Request) -> web.StreamResponse:
         """Show one error, and how often it occurred over the window.
@@ -69,7 +69,7 @@ class ErrorHandlers:
 
         occurrence_filter = planned.occurrence_filter
         query_key = QueryKey.of("error", occurrence_filter.project_id, planned, to_ns=occurrence_filter.window.to_ns)
-        return await self._answers.respond(request, query_key, make)
+        return await self._scheduler.respond(request, query_key, make)
 
     async def occurrences(self, request: web.Request) -> web.StreamResponse:
         """List the occurrences of an error, newest first.
@@ -87,7 +87,7 @@ class ErrorHandlers:
                     raise NotFound
             return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_page(page, fingerprint))))
 
-        return await self._answers.respond(request, page_query_key(planned), make)
+        return await self._scheduler.respond(request, page_query_key(planned), make)
 
     async def occurrence(self, request: web.Request) -> web.StreamResponse:
         """Show one occurrence with its stack trace, its span and the log records around it.
@@ -108,7 +108,7 @@ class ErrorHandlers:
             return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(rows))))
 
         query_key = QueryKey.of("occurrence", project_id, fingerprint, key, log_limit)
-        return await self._answers.respond(request, query_key, make)
+        return await self._scheduler.respond(request, query_key, make)
 
 
 def _fingerprint(request: web.Request) -> bytes:

@@ -33,7 +33,7 @@ def plan(query: Mapping[str, str], project_id: int, fingerprint: bytes, now_ns: 
     resolved = conditions(filters, ERRORS, now_ns, FILTERS_PATH, issues)
     issues.raise_if_any()
     if window is None:
-        raise TypeError("without a window there is an issue")
+        raise TypeError("a missing window must have an issue")
     return HistoryPlan(OccurrenceFilter(project_id, window, resolved), filters, fingerprint)
 
 

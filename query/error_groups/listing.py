@@ -69,7 +69,7 @@ def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_n
     resolved = conditions(request.filters, scope.signal, now_ns, FILTERS_PATH, issues)
     issues.raise_if_any()
     if window is None:
-        raise TypeError("without a window there is an issue")
+        raise TypeError("a missing window must have an issue")
     return ErrorListPlan(
         OccurrenceFilter(scope.project_id, window, resolved),
         request.filters,

@@ -9,26 +9,26 @@ from query.json_types import Count, Range, SpanId, Timestamp, TraceId
 from query.search.schemas import Log, Span
 
 Fingerprint = Annotated[
-    str, msgspec.Meta(pattern="^[0-9a-f]{32}$", description="The same for the same error, whatever the release.")
+    str, msgspec.Meta(pattern="^[0-9a-f]{32}$", description="Identifies the error across releases.")
 ]
-OccurrenceId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$", description="Opaque; never changes.")]
+OccurrenceId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$", description="Opaque and stable.")]
 
 _Type = Annotated[str | None, msgspec.Meta(description="`exception.type`.")]
 _Message = Annotated[str | None, msgspec.Meta(description="`exception.message` of the latest occurrence.")]
 _Source = Annotated[
     str,
     msgspec.Meta(
-        description="What carried it: an event of a span, or a log record.",
+        description="Where it was recorded: a span event or a log record.",
         extra_json_schema={"enum": list(SOURCES)},
     ),
 ]
 _Cursor = Annotated[
-    str | None, msgspec.Meta(description="Ask with it as `cursor` for the next page. Null: there is none.")
+    str | None, msgspec.Meta(description="Pass it as `cursor` to get the next page; null on the last page.")
 ]
 
 
 class Extent(msgspec.Struct, rename="camel"):
-    """How often, and between which times, it occurred in the window."""
+    """Number, and first and last time, of the occurrences in the window."""
 
     count: Count
     first_seen: Timestamp
@@ -38,7 +38,7 @@ class Extent(msgspec.Struct, rename="camel"):
 class ReleaseExtent(Extent, rename="camel"):
     """Occurrences of one release."""
 
-    release: Annotated[str | None, msgspec.Meta(description="`service.version`; null: without one.")]
+    release: Annotated[str | None, msgspec.Meta(description="`service.version`; null if it is not set.")]
 
 
 class EnvironmentExtent(Extent, rename="camel"):
@@ -50,7 +50,7 @@ class EnvironmentExtent(Extent, rename="camel"):
 class ServiceExtent(Extent, rename="camel"):
     """Occurrences in one service."""
 
-    service_name: Annotated[str | None, msgspec.Meta(description="`service.name`; null: without one.")]
+    service_name: Annotated[str | None, msgspec.Meta(description="`service.name`; null if it is not set.")]
 
 
 class SourceExtent(Extent, rename="camel"):
@@ -65,34 +65,38 @@ class ErrorGroup(msgspec.Struct, rename="camel"):
     fingerprint: Fingerprint
     type: _Type
     message: _Message
-    count: Annotated[int, msgspec.Meta(ge=0, description="Stored occurrences.")]
-    first_seen: Annotated[Timestamp | None, msgspec.Meta(description="In the window; null: not at all.")]
-    last_seen: Annotated[Timestamp | None, msgspec.Meta(description="In the window; null: not at all.")]
-    first_release: Annotated[str | None, msgspec.Meta(description="The release that had it first.")]
-    last_release: Annotated[str | None, msgspec.Meta(description="The release that had it last.")]
+    count: Annotated[int, msgspec.Meta(ge=0, description="Number of stored occurrences.")]
+    first_seen: Annotated[
+        Timestamp | None, msgspec.Meta(description="First occurrence in the window; null if there is none.")
+    ]
+    last_seen: Annotated[
+        Timestamp | None, msgspec.Meta(description="Last occurrence in the window; null if there is none.")
+    ]
+    first_release: Annotated[str | None, msgspec.Meta(description="The release of the first occurrence.")]
+    last_release: Annotated[str | None, msgspec.Meta(description="The release of the last occurrence.")]
     latest_occurrence_id: OccurrenceId | None
-    traces: Annotated[int, msgspec.Meta(ge=0, description="Distinct traces it occurred in.")]
+    traces: Annotated[int, msgspec.Meta(ge=0, description="Number of distinct traces with an occurrence.")]
     traces_exact: Annotated[
-        bool, msgspec.Meta(description="False: `traces` is an estimate, as there are too many to count in memory.")
+        bool, msgspec.Meta(description="False: `traces` is an estimate, because there are too many to count in memory.")
     ]
     facets_exact: Annotated[
         bool,
         msgspec.Meta(
-            description="False: it has so many releases, environments or services that of each kind with more than 20 "
-            "about the most frequent are shown, and how many there are is an estimate."
+            description="False: there are too many releases, environments or services to count in memory. For each "
+            "kind with more than 20, the number is an estimate, and the list has approximately the most frequent."
         ),
     ]
-    releases: Annotated[list[ReleaseExtent], msgspec.Meta(description="The most frequent ones, at most 20.")]
-    release_count: Annotated[int, msgspec.Meta(ge=0, description="How many there are, the missing one included.")]
-    environments: Annotated[list[EnvironmentExtent], msgspec.Meta(description="The most frequent ones, at most 20.")]
+    releases: Annotated[list[ReleaseExtent], msgspec.Meta(description="The most frequent, at most 20.")]
+    release_count: Annotated[int, msgspec.Meta(ge=0, description="Number of distinct values; null counts as one.")]
+    environments: Annotated[list[EnvironmentExtent], msgspec.Meta(description="The most frequent, at most 20.")]
     environment_count: Count
-    services: Annotated[list[ServiceExtent], msgspec.Meta(description="The most frequent ones, at most 20.")]
-    service_count: Annotated[int, msgspec.Meta(ge=0, description="How many there are, the missing one included.")]
+    services: Annotated[list[ServiceExtent], msgspec.Meta(description="The most frequent, at most 20.")]
+    service_count: Annotated[int, msgspec.Meta(ge=0, description="Number of distinct values; null counts as one.")]
     sources: list[SourceExtent]
 
 
 class ErrorPage(msgspec.Struct, rename="camel"):
-    """A page of groups."""
+    """A page of errors."""
 
     data: list[ErrorGroup]
     next_cursor: _Cursor
@@ -100,7 +104,7 @@ class ErrorPage(msgspec.Struct, rename="camel"):
 
 
 class HistoryPoint(msgspec.Struct, rename="camel"):
-    """How often an error occurred in one interval."""
+    """Number of occurrences in one interval."""
 
     bucket: Annotated[
         str,
@@ -114,7 +118,7 @@ class HistoryPoint(msgspec.Struct, rename="camel"):
 
 
 class ErrorHistory(ErrorGroup, rename="camel"):
-    """One group, and how often it occurred over the window, including zeros."""
+    """One error, and its number of occurrences in each interval of the window, including zeros."""
 
     range: Range
     interval_minutes: Annotated[int, msgspec.Meta(ge=1)]
@@ -126,7 +130,9 @@ class Occurrence(msgspec.Struct, rename="camel"):
 
     id: OccurrenceId
     fingerprint: Fingerprint
-    time: Annotated[Timestamp, msgspec.Meta(description="Of the log record that carried it, or the start of its span.")]
+    time: Annotated[
+        Timestamp, msgspec.Meta(description="Time of the log record, or start of the span, that recorded it.")
+    ]
     type: _Type
     message: Annotated[str | None, msgspec.Meta(description="`exception.message`.")]
     source: _Source
@@ -149,7 +155,7 @@ class LogPart(msgspec.Struct, rename="camel"):
     """Log records on one side of a point in time, in order of time."""
 
     data: list[Log]
-    has_more: Annotated[bool, msgspec.Meta(description="Whether there are more, further away.")]
+    has_more: Annotated[bool, msgspec.Meta(description="Whether there are more records on this side.")]
 
 
 class LogContext(msgspec.Struct, rename="camel"):
@@ -158,22 +164,21 @@ class LogContext(msgspec.Struct, rename="camel"):
     of: Annotated[
         str,
         msgspec.Meta(
-            description="Of its trace; or of its service and environment, within an hour, where its trace has none.",
+            description="`trace`: the records of its trace. `service`: if its trace has none, those of its service and "
+            "environment within an hour.",
             extra_json_schema={"enum": ["trace", "service"]},
         ),
     ]
-    before: Annotated[LogPart, msgspec.Meta(description="Up to its very moment, so with the record that carried it.")]
+    before: Annotated[
+        LogPart, msgspec.Meta(description="Up to and including its time, so with the record that recorded it.")
+    ]
     after: LogPart
 
 
 class OccurrenceRecord(Occurrence, rename="camel"):
     """The full record of an error occurrence."""
 
-    stacktrace: Annotated[str | None, msgspec.Meta(description="`exception.stacktrace`, as it was sent.")]
-    raised_at: Annotated[
-        Timestamp, msgspec.Meta(description="Time of the event, where it is one of a span; else `time`.")
-    ]
-    span: Annotated[
-        Span | None, msgspec.Meta(description="The span it belongs to; null: there is none, or none stored.")
-    ]
-    logs: Annotated[LogContext | None, msgspec.Meta(description="Null: it has neither a trace nor a service.")]
+    stacktrace: Annotated[str | None, msgspec.Meta(description="`exception.stacktrace`, as received.")]
+    raised_at: Annotated[Timestamp, msgspec.Meta(description="Time of the span event; for a log record, `time`.")]
+    span: Annotated[Span | None, msgspec.Meta(description="Its span; null if it has none or the span is not stored.")]
+    logs: Annotated[LogContext | None, msgspec.Meta(description="Null if it has neither a trace nor a service.")]

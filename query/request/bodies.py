@@ -13,7 +13,7 @@ MAX_BODY_BYTES: Final = 256 * 2**10  # bytes; twenty filters of a hundred values
 
 TimeInput = Annotated[
     str | int | float,
-    Meta(description="A time: RFC 3339, an epoch in seconds to nanoseconds as text or number, `now`, or `now-15m`."),
+    Meta(description="A time: RFC 3339, Unix time in seconds to nanoseconds (string or number), `now`, or `now-15m`."),
 ]
 
 

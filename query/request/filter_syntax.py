@@ -76,7 +76,7 @@ class _Parser:
             return Term(key, op, value)
         if op not in _NEGATED:
             raise FilterSyntaxError(
-                f"{key[:64]!r}: this test has no negation; only equality, [lists], *pieces* and has do."
+                f"{key[:64]!r}: this operator cannot be negated; only equality, [lists], *wildcards* and has can."
             )
         return Term(key, _NEGATED[op], value)
 

@@ -46,7 +46,7 @@ ATTRIBUTE_PREFIX: Final = "attr:"
 KeyText = Annotated[
     str,
     msgspec.Meta(
-        description=f"An own field, else an attribute; after `{ATTRIBUTE_PREFIX}` always the attribute.",
+        description=f"A built-in field, else an attribute; with the prefix `{ATTRIBUTE_PREFIX}` always an attribute.",
         extra_json_schema={"minLength": 1, "maxLength": len(ATTRIBUTE_PREFIX) + MAX_KEY},
     ),
 ]
@@ -105,8 +105,8 @@ class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True):
     value: Annotated[
         Scalar | Annotated[list[Scalar], msgspec.Meta(extra_json_schema={"maxItems": MAX_VALUES})] | None,
         msgspec.Meta(
-            description=f"Each at most {MAX_VALUE} characters; for in and not_in one text may have commas. A number or "
-            "a boolean stands for its text."
+            description=f"Each at most {MAX_VALUE} characters; in and not_in also accept one comma-separated string. A "
+            "number or boolean is the same as its text."
         ),
     ] = None
 
@@ -157,7 +157,7 @@ def condition(filter_: Filter, signal: TelemetryTable, now_ns: int, path: str, i
     elif filter_.op is Op.REGEX:
         predicate = RegexMatches(filter_.values[0])
         if not is_within_limit(filter_.values[0]):
-            message = f"Its repetitions must stand for at most {MAX_EXPANDED_SIZE} letters in all."
+            message = f"Its counted repetitions must expand to at most {MAX_EXPANDED_SIZE} characters in total."
             issues.add(f"{path}.value", message, "too_expensive")
     else:
         predicate = _equality(subject, filter_.values, now_ns, path, issues)
@@ -212,15 +212,15 @@ def _check_length(key: str, path: str, issues: Issues) -> None:
 def _values(op: Op, value: FilterValue, path: str, issues: Issues) -> tuple[str, ...]:
     if op in _VALUELESS:
         if value not in (None, "", []):
-            issues.add(path, f"{op} takes no value.", "not_allowed")
+            issues.add(path, f"{op} does not accept a value.", "not_allowed")
         return ()
     if value is None:
-        issues.add(path, f"{op} needs a value.", "missing")
+        issues.add(path, f"{op} requires a value.", "missing")
         return ()
     if not isinstance(value, list):
         return tuple(value.split(",")) if op in _LISTS and isinstance(value, str) else (canonical_text(value),)
     if op not in _LISTS:
-        issues.add(path, f"{op} takes one value, not a list.", "type")
+        issues.add(path, f"{op} accepts one value, not a list.", "type")
         return ()
     return tuple(map(canonical_text, value))
 

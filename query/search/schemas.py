@@ -20,8 +20,10 @@ from query.json_types import (
 
 TIME_SOURCES: Final = ("time", "observedTime", "receiveTime")
 
-_OptionalText = Annotated[str | None, msgspec.Meta(description="Null: none was sent.")]
-_Dropped = Annotated[int, msgspec.Meta(ge=0, description="Attributes that the client or a limit of ours left out.")]
+_OptionalText = Annotated[str | None, msgspec.Meta(description="Null if it was not sent.")]
+_Dropped = Annotated[
+    int, msgspec.Meta(ge=0, description="Number of attributes that the client or a limit of Sluice dropped.")
+]
 _Environment = Annotated[str, msgspec.Meta(description="`deployment.environment.name`, else `unknown`.")]
 _Release = Annotated[str | None, msgspec.Meta(description="`service.version` of the resource.")]
 _Service = Annotated[str | None, msgspec.Meta(description="`service.name` of the resource.")]
@@ -38,7 +40,7 @@ class Span(msgspec.Struct, rename="camel"):
     name: str
     kind: SpanKind
     start_time: Timestamp
-    end_time: Annotated[Timestamp, msgspec.Meta(description="As it was sent, also before the start.")]
+    end_time: Annotated[Timestamp, msgspec.Meta(description="As received; may be before the start.")]
     duration_ms: Millis
     status_code: StatusCode
     status_message: _OptionalText
@@ -49,12 +51,14 @@ class Span(msgspec.Struct, rename="camel"):
 
 
 class Resource(msgspec.Struct, rename="camel"):
-    """The entity that produced an item, as it was sent."""
+    """The entity that produced an item, as received."""
 
     attributes: Attributes
     dropped_attributes_count: _Dropped
     schema_url: _OptionalText
-    entity_refs: Annotated[msgspec.Raw, raw_json("Which attributes identify the entity.", type="array")]
+    entity_refs: Annotated[
+        msgspec.Raw, raw_json("References to the attributes that identify the entity.", type="array")
+    ]
 
 
 class InstrumentationScope(msgspec.Struct, rename="camel"):
@@ -88,7 +92,7 @@ class Link(msgspec.Struct, rename="camel"):
 
 
 class SpanRecord(Span, rename="camel"):
-    """A span with everything that is stored of it."""
+    """The full record of a span."""
 
     trace_state: _OptionalText
     flags: Count
@@ -109,18 +113,18 @@ class Log(msgspec.Struct, rename="camel"):
     time_source: Annotated[
         str,
         msgspec.Meta(
-            description="Which of the times it was sent with became its time.",
+            description="The origin of `time`.",
             extra_json_schema={"enum": list(TIME_SOURCES)},
         ),
     ]
-    observed_time: Annotated[Timestamp | None, msgspec.Meta(description="When a collector saw it.")]
-    trace_id: Annotated[TraceId | None, msgspec.Meta(description="The trace that it belongs to.")]
-    span_id: Annotated[SpanId | None, msgspec.Meta(description="The span that it belongs to.")]
+    observed_time: Annotated[Timestamp | None, msgspec.Meta(description="Time at which a collector observed it.")]
+    trace_id: Annotated[TraceId | None, msgspec.Meta(description="The record's trace.")]
+    span_id: Annotated[SpanId | None, msgspec.Meta(description="The record's span.")]
     flags: Count
-    severity_number: Annotated[int, msgspec.Meta(description="1 (trace) to 24 (fatal); 0: none was sent.")]
+    severity_number: Annotated[int, msgspec.Meta(description="1 (trace) to 24 (fatal); 0 if it was not sent.")]
     severity_text: _OptionalText
     event_name: _OptionalText
-    body: Annotated[object, msgspec.Meta(description="Of any type, as it was sent.")]
+    body: Annotated[object, msgspec.Meta(description="Of any type, as received.")]
     environment: _Environment
     release: _Release
     service_name: _Service
@@ -131,7 +135,7 @@ class Log(msgspec.Struct, rename="camel"):
 
 
 _Cursor = Annotated[
-    str | None, msgspec.Meta(description="Ask with it as `cursor` for the next page. Null: there is none.")
+    str | None, msgspec.Meta(description="Pass it as `cursor` to get the next page; null on the last page.")
 ]
 
 

@@ -160,5 +160,5 @@ def _quantile_level(fn: Fn) -> str:
     to 1e8, which `QuerySettings.max_scan_rows` does not exceed.
     """
     if fn.thousandths is None:
-        raise TypeError(f"{fn} is no percentile")
+        raise TypeError(f"{fn} is not a percentile")
     return f"0.{fn.thousandths * 10**9 - 5:012d}"

@@ -80,7 +80,7 @@ def _predicate_sql(value: ValueSql, predicate: Predicate, bindings: Bindings) ->
             return f"match({value.text}, {bindings.text(pattern)})"
         case NumberComparison(order, bound):
             return NEVER if value.numeric == NEVER else _number_comparison(value, order, bound, bindings)
-    raise TypeError(f"{type(predicate).__name__} is no test of a value's text or number")
+    raise TypeError(f"{type(predicate).__name__} is not a predicate on text or numbers")
 
 
 def _text_in(value: ValueSql, predicate: TextIn, bindings: Bindings) -> str:

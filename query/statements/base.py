@@ -16,4 +16,4 @@ class BaseStatement:
 
     def __post_init__(self) -> None:
         if self.project_id <= 0:
-            raise ValueError("a statement needs a project")
+            raise ValueError("a statement requires a project")

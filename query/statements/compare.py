@@ -22,7 +22,7 @@ class Cohort:
 
     def __post_init__(self) -> None:
         if not self.windows:
-            raise ValueError("a cohort needs a window")
+            raise ValueError("a cohort requires a window")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class _KeyedStatement(BaseStatement):
     def __post_init__(self) -> None:
         BaseStatement.__post_init__(self)
         if not self.sources:
-            raise ValueError("values need a source")
+            raise ValueError("values require a source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ class Window:
 
     def __post_init__(self) -> None:
         if not 0 <= self.from_ns < self.to_ns <= MAX_NANOS:
-            raise ValueError(f"no window: {self.from_ns} to {self.to_ns}")
+            raise ValueError(f"invalid window: {self.from_ns} to {self.to_ns}")
 
     def intersect(self, other: "Window") -> "Window | None":
         """The overlap of both windows; None if there is none."""

@@ -45,17 +45,22 @@ class WaterfallRow(msgspec.Struct, rename="camel"):
 
     # Specification 2.4, exactly its keys.
     span_id: SpanId
-    parent_span_id: Annotated[SpanId | None, msgspec.Meta(description="As it was sent; null for a root.")]
+    parent_span_id: Annotated[SpanId | None, msgspec.Meta(description="As received; null for a root.")]
     name: str
     kind: SpanKind
     service_name: str | None
     status_code: StatusCode
     depth: Count
-    offset_ms: Annotated[msgspec.Raw, raw_json("From the start of the trace.", type="number", minimum=0)]
+    offset_ms: Annotated[
+        msgspec.Raw,
+        raw_json("Milliseconds from the start of the trace to the start of the span.", type="number", minimum=0),
+    ]
     duration_ms: Millis
-    offset_ratio: Annotated[Share, msgspec.Meta(description="Offset as a part of the trace's duration.")]
-    width_ratio: Annotated[Share, msgspec.Meta(description="Duration as a part of the trace's.")]
-    self_time_ms: Annotated[msgspec.Raw, raw_json("Covered by none of its children.", type="number", minimum=0)]
+    offset_ratio: Annotated[Share, msgspec.Meta(description="Offset divided by the duration of the trace.")]
+    width_ratio: Annotated[Share, msgspec.Meta(description="Duration divided by the duration of the trace.")]
+    self_time_ms: Annotated[
+        msgspec.Raw, raw_json("Duration not covered by children, in milliseconds.", type="number", minimum=0)
+    ]
     orphan: Annotated[bool, msgspec.Meta(description="Its parent is not in the trace, or it is its own ancestor.")]
     attributes: MergedAttributes
 
@@ -65,7 +70,9 @@ class Waterfall(msgspec.Struct, rename="camel"):
 
     # Specification 4.2.
     trace_id: TraceId
-    span_count: Annotated[int, msgspec.Meta(ge=0, description="All of the trace, also when rows are cut off.")]
+    span_count: Annotated[
+        int, msgspec.Meta(ge=0, description="Number of spans in the trace, including those not shown.")
+    ]
     orphan_count: Count
     max_depth: Count
     start_time: Timestamp | None
@@ -79,7 +86,7 @@ class Waterfall(msgspec.Struct, rename="camel"):
 class SpanDetail(SpanRecord, rename="camel"):
     """The full record of the earliest span with the id, and the other spans that have the same id."""
 
-    alternates: Annotated[list[SpanRecord], msgspec.Meta(description="Other spans that carry the same id.")]
+    alternates: Annotated[list[SpanRecord], msgspec.Meta(description="Other spans with the same id.")]
 
 
 class _Trace(NamedTuple):

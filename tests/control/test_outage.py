@@ -45,7 +45,7 @@ async def test_requests_get_503_and_succeed_after_recovery(fragile: PostgreSQL, 
         (fragile.resume if silent else fragile.start)()
     assert {(status, body["error"]["code"]) for status, body, _ in answers} == {(503, "service_unavailable")}
     assert all(1 <= int(headers["Retry-After"]) <= 5 for _, _, headers in answers)
-    assert (ready, readiness["error"]["message"]) == (503, "Not ready, away: database.")
+    assert (ready, readiness["error"]["message"]) == (503, "Not ready: database unavailable.")
     async with asyncio.timeout(DEADLINE_S):
         while (await control.call("GET", "/orgs/acme/projects"))[0] != 200:
             await asyncio.sleep(0.05)

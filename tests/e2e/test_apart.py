@@ -338,7 +338,7 @@ def started(apart: Apart, tmp_path: Path, name: str, **settings: str) -> Service
     [
         ("gateway", {"database": "nowhere"}, 2, "`sluice migrate` creates it"),
         ("query", {"database": "default"}, 1, "run `sluice migrate`"),
-        ("gateway", {"password": "wrong"}, 2, "refuses the user or the password"),
+        ("gateway", {"password": "wrong"}, 2, "rejected the user or password"),
         ("query", {"relational": "empty"}, 1, "run `sluice migrate`"),
         ("control", {"relational": "wrong"}, 1, "password authentication failed"),
     ],

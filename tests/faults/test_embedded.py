@@ -86,7 +86,7 @@ def test_fault_18_second_process_opens_the_engine(sluice: Sluice, tmp_path: Path
             timeout=START_SECONDS,
             check=False,
         )
-        sentence = f"sluice: Another process uses the directory {store}; the embedded engine allows one."
+        sentence = f"sluice: The directory {store} is in use by another process; the embedded engine supports only one."
         assert (other.returncode, other.stderr.splitlines()[-1]) == (1, sentence)
         more(load)
     except BaseException:

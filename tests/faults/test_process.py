@@ -117,7 +117,7 @@ def test_fault_26_not_one_descriptor_is_left(gateway: Gateway, site: Site, run: 
         resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (gateway.open_files() + 5, usual[1]))
         held = connections(gateway, 30)
         try:
-            eventually(lambda: "no connection can be accepted for now" in gateway.log, "it can take none")
+            eventually(lambda: "accepting connections paused" in gateway.log, "it can take none")
         finally:
             for sock in held:
                 sock.close()

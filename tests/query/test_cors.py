@@ -122,5 +122,5 @@ async def test_it_is_off_by_default(explore_store: ClickHouse, moving_clock: lis
 
 
 def test_an_origin_that_no_browser_sends_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"^SLUICE_QUERY_CORS_ORIGINS: 'https://page/' is no origin"):
+    with pytest.raises(SettingsError, match=r"^SLUICE_QUERY_CORS_ORIGINS: 'https://page/' is not an origin"):
         QuerySettings.load({"SLUICE_QUERY_CORS_ORIGINS": "https://good.example,https://page/"})

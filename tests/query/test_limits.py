@@ -91,7 +91,7 @@ async def test_one_user_cannot_take_all_answers_nor_the_whole_queue() -> None:
         refused, waiting = await asyncio.wait(mine, return_when=asyncio.FIRST_COMPLETED)
         assert [task.result().status for task in refused] == [503]
         assert [task.result().json["error"]["message"] for task in refused] == [
-            "2 requests of this user wait already; ask again later."
+            "The queue is full: 2 requests of this user are waiting. Retry later."
         ]
         for _ in range(2):
             await store.reads.acquire()

@@ -140,6 +140,6 @@ async def test_who_finds_no_room_in_time_is_refused(store: Counted) -> None:
         await idle(client, stack, 2)
         status, body = await client.get(large(100))
         assert status == 503
-        assert "fill the send buffer" in json.loads(body)["error"]["message"]
+        assert "The send buffer is full" in json.loads(body)["error"]["message"]
         assert await client.metric('refused_requests_total{reason="send_buffer_full"}') == 1
         assert (await client.get("/spans?limit=1", token="colleague"))[0] == 200

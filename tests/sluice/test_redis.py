@@ -44,9 +44,9 @@ def test_processes_share_their_rates_and_continue_without_redis(
         assert up.get("/orgs/default/projects", made["accessToken"])[0] == 200
     wait_until(lambda: not _seen(second)["ok"])
     assert second.get("/readyz")[0] == 200
-    wait_until(lambda: "redis is away" in first.log.read_text())
+    wait_until(lambda: "redis unavailable" in first.log.read_text())
     own_redis.start()
-    wait_until(lambda: "redis is back" in first.log.read_text())
+    wait_until(lambda: "redis recovered" in first.log.read_text())
     wait_until(
         lambda: export(first, made["legacyKey"])[0] == 200 and bool(own_redis.ask("KEYS", "sluice:limit:otlp:*"))
     )
@@ -92,5 +92,5 @@ def test_config_knows_it_and_hides_its_password(redis_server: RedisServer) -> No
 def test_an_invalid_url_is_one_sentence(tmp_path: Path) -> None:
     url = "redis://:hu#sh@host:6379"
     assert refusal(sluice("up", "--data", tmp_path / "data", "--port", "0", SLUICE_REDIS_URL=url), 2) == (
-        "SLUICE_REDIS_URL must read redis://user:password@host:port/0, its password percent-encoded."
+        "SLUICE_REDIS_URL must have the form redis://user:password@host:port/0, with the password percent-encoded."
     )

@@ -85,8 +85,8 @@ def check(url: str) -> str:
     if file is not None and not file.exists():
         if not file.absolute().parent.is_dir():
             raise DatabaseSchemaTooOld(
-                f"The database {redacted_url(url)} does not exist, nor does its directory: make that unless it is the "
-                "data directory, and run `sluice migrate`."
+                f"The database {redacted_url(url)} does not exist, and neither does its directory; create it unless "
+                "it is the data directory, then run `sluice migrate`."
             )
         raise DatabaseSchemaTooOld(
             f"The database {redacted_url(url)} does not exist yet; run `sluice migrate` to create it."
@@ -99,7 +99,7 @@ def check(url: str) -> str:
     if current is None or current != head:
         state = "has no schema yet" if current is None else f"has the older schema {current}"
         raise DatabaseSchemaTooOld(
-            f"The database {redacted_url(url)} {state}, this release needs {head}; run `sluice migrate`."
+            f"The database {redacted_url(url)} {state}, but this release requires {head}; run `sluice migrate`."
         )
     return current
 
@@ -142,13 +142,10 @@ def _reject_unsupported(connection: sa.Connection, url: str) -> None:
         return
     encoding = connection.scalar(sa.text("SHOW server_encoding"))
     if encoding != "UTF8":
-        raise DatabaseUnusable(
-            f"The database {redacted_url(url)} has the encoding {encoding}, which does not hold every name; "
-            "it must be UTF8."
-        )
+        raise DatabaseUnusable(f"The database {redacted_url(url)} has the encoding {encoding}; it must be UTF8.")
     if connection.scalar(sa.text("SHOW transaction_read_only")) == "on":
         raise DatabaseUnusable(
-            f"The database {redacted_url(url)} takes no writes: it is a standby, or set to read only."
+            f"The database {redacted_url(url)} is read-only: it is a standby, or configured as read-only."
         )
 
 
@@ -165,8 +162,8 @@ def _reject_newer(scripts: ScriptDirectory, current: str | None, url: str) -> No
     known = {script.revision for script in scripts.walk_revisions()}
     if current is not None and current not in known:
         raise DatabaseSchemaTooNew(
-            f"The database {redacted_url(url)} has the schema {current}, which this release does not know: "
-            "a newer release has migrated it. Start that release or a later one."
+            f"The database {redacted_url(url)} has the schema {current} of a newer release; "
+            "run that release or a later one."
         )
 
 

@@ -25,10 +25,10 @@ from chassis.http.openapi import Endpoint, build_document
 from chassis.http.operation import JSON_TYPE
 
 DESCRIPTION: Final = (
-    "OpenTelemetry traces and logs in over OTLP/HTTP, and back out through an explore API.\n\n"
-    'Every refusal has one shape, `{"error": {"code", "message", "details"?, "requestId"}}`. A missing thing and one '
-    "that the credential may not see are the same 404. Lists come in pages: `nextCursor` of one page is `cursor` of "
-    "the next. Every authenticated answer tells how its rate limit stands."
+    "Ingests OpenTelemetry traces and logs over OTLP/HTTP, and queries them through an explore API.\n\n"
+    'Every error response has the body `{"error": {"code", "message", "details"?, "requestId"}}`. A resource that does '
+    "not exist and one that the credential may not see return the same 404. Lists are paginated: pass `nextCursor` of "
+    "a page as `cursor` to get the next. Responses to authenticated requests report the rate limit in their headers."
 )
 _HEADERS: Final = {
     "Content-Type": f"{HTML_TYPE}; charset=utf-8",

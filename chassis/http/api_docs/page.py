@@ -39,10 +39,10 @@ class _Page:
             element("meta", charset="utf-8"),
             element("meta", name="viewport", content="width=device-width, initial-scale=1"),
             element("meta", name="color-scheme", content="light dark"),
-            element("title", f"{info['title']}: the interface"),
+            element("title", f"{info['title']} API"),
             element("style", Markup(_style())),
         )
-        programs = f"For programs, of {self._service} alone: " if self._service else "For programs: "
+        programs = f"OpenAPI document of {self._service} only: " if self._service else "OpenAPI document: "
         download = concat(
             "Version ", info["version"], f". {programs}", element("a", "openapi.json", href="openapi.json"), "."
         )
@@ -73,7 +73,7 @@ class _Page:
             areas.append(
                 concat(element("h2", element("a", tag["name"], href=f"#{_anchor(tag['name'])}")), element("ul", *lines))
             )
-        others = (element("h2", element("a", name, href=f"#{name}")) for name in ("refusals", "credentials"))
+        others = (element("h2", element("a", name, href=f"#{name}")) for name in ("errors", "credentials"))
         return element("nav", *areas, *others)
 
     def _entries_of(self, tag: str) -> list[_Entry]:
@@ -96,7 +96,7 @@ class _Page:
             self._body(operation),
             *self._responses(operation),
             self._error_responses(operation),
-            element("h4", "Try it"),
+            element("h4", "Example"),
             element("pre", element("code", curl_command(entry.method, entry.path, operation))),
             id=operation["operationId"],
         )
@@ -109,7 +109,7 @@ class _Page:
             for name, scopes in alternative.items()
         ]
         if not needs:
-            return element("p", "No credential.", class_="needs")
+            return element("p", "No credential required.", class_="needs")
         return element("p", "Credential: ", *_interleave(needs, " or "), ".", class_="needs")
 
     def _parameters(self, operation: Mapping[str, Any]) -> Markup:
@@ -138,7 +138,7 @@ class _Page:
             content = (self._content(media, each, open_=False) for media, each in response["content"].items())
             headers = table(("Header", "Meaning"), self._headers(response))
             more = element("details", element("summary", "Headers"), headers) if headers else ""
-            title = concat("Answer ", _status(status))
+            title = concat("Response ", _status(status))
             yield _with_title(title, concat(paragraphs(response["description"]), *content, more))
 
     def _headers(self, response: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -156,8 +156,8 @@ class _Page:
                 found = shared[response["$ref"].rpartition("/")[2]]
                 names = [element("code", name) for name in found["headers"]]
                 rows.append((_status(status), inline(found["description"]), concat(*_interleave(names, " "))))
-        shape = element("p", "Their shape: ", element("a", "refusals", href="#refusals"), ".")
-        return _with_title("Refusals", concat(table(("Status", "When", "Headers"), rows), shape) if rows else "")
+        shape = element("p", "Format: ", element("a", "errors", href="#errors"), ".")
+        return _with_title("Errors", concat(table(("Status", "When", "Headers"), rows), shape) if rows else "")
 
     def _error_shapes(self) -> Markup:
         """The body structures of error responses, each once."""
@@ -165,7 +165,7 @@ class _Page:
         for response in self._document["components"]["responses"].values():
             for media, content in response["content"].items():
                 shapes[media, json.dumps(content)] = self._content(media, content, open_=True)
-        return element("section", element("h2", "Refusals", id="refusals"), *shapes.values())
+        return element("section", element("h2", "Errors", id="errors"), *shapes.values())
 
     def _content(self, media: str, content: Mapping[str, Any], *, open_: bool) -> Markup:
         """A media type with the fields of its structure and an example."""

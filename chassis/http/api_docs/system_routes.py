@@ -8,9 +8,9 @@ from chassis.http.operation import JSON_TYPE, ErrorBody, Operation, ResponseSpec
 from chassis.runtime.health import Probe
 
 HTML_TYPE: Final = "text/html"
-PROCESS: Final = Tag("process", "How this process is, and what it offers.")
+PROCESS: Final = Tag("process", "Health, metrics and API documentation of this process.")
 
-_Name = Annotated[str, msgspec.Meta(description="The service, or `sluice` for all of them in one process.")]
+_Name = Annotated[str, msgspec.Meta(description="The service; `sluice` if one process runs all of them.")]
 
 
 class Alive(msgspec.Struct):
@@ -42,12 +42,14 @@ READYZ: Final = Operation(
     "ready",
     PROCESS,
     (
-        ResponseSpec("The process can do its work.", json_content(Ready)),
-        ResponseSpec("It cannot, or is on its way out.", json_content(Unready), 503),
+        ResponseSpec("The process is ready.", json_content(Ready)),
+        ResponseSpec(
+            "A required dependency is unavailable, or the process is shutting down.", json_content(Unready), 503
+        ),
     ),
 )
 METRICS: Final = Operation(
     "metrics", PROCESS, (ResponseSpec("Prometheus metrics.", {"text/plain": str}),), error_statuses=(401, 403)
 )
 OPENAPI: Final = Operation("openapi", PROCESS, (ResponseSpec("An OpenAPI 3.1 document.", {JSON_TYPE: dict[str, Any]}),))
-DOCS: Final = Operation("docs", PROCESS, (ResponseSpec("A page of HTML.", {HTML_TYPE: str}),))
+DOCS: Final = Operation("docs", PROCESS, (ResponseSpec("An HTML page.", {HTML_TYPE: str}),))

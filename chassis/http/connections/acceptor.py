@@ -82,7 +82,7 @@ class Acceptor:
     def _pause_accepting(self, error: OSError) -> None:
         """Stop accepting for PAUSE_S: an immediate retry would be a busy loop."""
         self._telemetry.accept_pauses.inc()
-        self._telemetry.log.warning("no connection can be accepted for now", detail=error.strerror, pause_s=PAUSE_S)
+        self._telemetry.log.warning("accepting connections paused", detail=error.strerror, pause_s=PAUSE_S)
         self._loop.remove_reader(self._listener.fileno())
         self._pause = self._loop.call_later(PAUSE_S, self._resume)
 

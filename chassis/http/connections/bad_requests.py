@@ -64,7 +64,7 @@ def bad_head_error(head: RawRequestMessage, fault: object) -> ApiError | None:
     unknown method is no fault here: the request is refused like any method that the path does not have.
     """
     if head.version not in _SUPPORTED_VERSIONS:
-        return BadRequest("The versions of HTTP that are understood are 1.1 and 1.0.", close=True)
+        return BadRequest("The supported HTTP versions are 1.1 and 1.0.", close=True)
     if fault is None or (isinstance(fault, BadHttpMethod) and head.method not in METHODS):
         return None
     return parse_failure_error(fault)

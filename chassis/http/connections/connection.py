@@ -78,7 +78,7 @@ class HttpConnection(RequestReader):
     ) -> tuple[web.StreamResponse, bool]:
         """Send the response. If it is the last one and the body is unread, send EOF at once."""
         if isinstance(resp, web.HTTPException):  # raised by aiohttp outside the middlewares
-            resp = error_response(BadRequest("The request cannot be understood."))
+            resp = error_response(BadRequest("The request is malformed."))
         if request.content.exception() is not None or self._context.is_draining():
             resp.force_close()
         finished = await super().finish_response(request, resp, start_time)
@@ -122,7 +122,7 @@ class HttpConnection(RequestReader):
             return error_response(parse_failure_error(exc))
         self.log_exception("connection failed", exc_info=exc)
         if request.writer.output_size > 0:
-            raise ConnectionError("a response was begun already")
+            raise ConnectionError("the response has already started")
         return error_response(InternalError())
 
     def _start_send_timeout(self) -> None:

@@ -138,7 +138,7 @@ class RequestReader(web.RequestHandler):
         except FramingLimitExceeded:
             self._broken = True
             if self._body is not None:
-                self._fail_body(self._body, answered=self._responses_sent >= self._request_count)
+                self._fail_body(self._body, responded=self._responses_sent >= self._request_count)
             return False
         self._input.append(data[count:])
         if count:
@@ -176,14 +176,14 @@ class RequestReader(web.RequestHandler):
             message, self._body = self._messages[-1]
             self._broken = not isinstance(message, RawRequestMessage)
             if self._broken and body is not None and not body.is_eof():
-                self._fail_body(body, answered=self._responses_sent >= heads)
+                self._fail_body(body, responded=self._responses_sent >= heads)
             elif self._broken:
                 self._salvage_request_line(data, cast(_ErrInfo, message).exc)
             else:
                 self._begin_request(cast(RawRequestMessage, message), data, head)
             self._head_timeout.cancel()
         elif head and self.transport is not None:
-            self._reject_unparsed(data, BadHttpMessage("no end"))
+            self._reject_unparsed(data, BadHttpMessage("the head is incomplete"))
         if self.admission is not None:
             self.admission.on_parsed(len(data), heads=self._request_count - heads, whole=not self._is_receiving())
 
@@ -276,12 +276,12 @@ class RequestReader(web.RequestHandler):
         if error is not None and self.malformed_request is None:
             self.malformed_request = MalformedRequest(head.headers, error)
 
-    def _fail_body(self, body: StreamReader, *, answered: bool) -> None:
+    def _fail_body(self, body: StreamReader, *, responded: bool) -> None:
         """The rest of a body cannot be parsed: fail its reader, which must not wait for it."""
-        if answered:
+        if responded:
             self._close_after(body)
             return
-        error = RequestPayloadError("the body is not framed as its headers say")
+        error = RequestPayloadError("the body does not match its framing headers")
         body.set_exception(error)
         # aiohttp drops the exception for a reader that was just woken for data; that one would wait for more.
         self._loop.call_soon(body.set_exception, error)

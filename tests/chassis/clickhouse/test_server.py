@@ -94,13 +94,13 @@ async def test_a_setting_that_a_server_does_not_know_is_named(
     store: ClickHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chassis.clickhouse.client._QUERY_SETTINGS", {"of_a_later_release": 1})
-    with pytest.raises(StoreMisconfigured, match="too old: it does not know the setting of_a_later_release"):
+    with pytest.raises(StoreMisconfigured, match="too old: it does not support the setting of_a_later_release"):
         await store.probe()
 
 
 async def test_a_wrong_password_is_one_sentence_without_it(own_engine: Engine) -> None:
     store = ClickHouse(f"http://sluice:not-this-one@127.0.0.1:{own_engine.port}")
-    with pytest.raises(StoreMisconfigured, match="refuses the user or the password") as caught:
+    with pytest.raises(StoreMisconfigured, match="rejected the user or password") as caught:
         await store.probe()
     assert caught.value.code == 516
     assert "not-this-one" not in str(caught.value)

@@ -77,7 +77,8 @@ def test_a_file_is_made_by_migrating_alone_and_private(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_missing_is_said_to_be(tmp_path: Path) -> None:
     with pytest.raises(
-        DatabaseSchemaTooOld, match=r"does not exist, nor does its directory: make that unless .* `sluice migrate`"
+        DatabaseSchemaTooOld,
+        match=r"does not exist, and neither does its directory; create it unless .* `sluice migrate`",
     ):
         check(f"sqlite:///{tmp_path / 'nope' / 'x.db'}")
 
@@ -110,7 +111,8 @@ def test_every_table_can_be_made_on_both_engines(dialect: sa.Dialect) -> None:
 def test_a_file_without_our_schema_is_too_old(tmp_path: Path) -> None:
     (tmp_path / "sluice.db").touch()
     with pytest.raises(
-        DatabaseSchemaTooOld, match=rf"has no schema yet, this release needs {REVISIONS[-1]}; run `sluice migrate`"
+        DatabaseSchemaTooOld,
+        match=rf"has no schema yet, but this release requires {REVISIONS[-1]}; run `sluice migrate`",
     ):
         check(f"sqlite:///{tmp_path / 'sluice.db'}")
 
@@ -119,7 +121,7 @@ def test_a_schema_of_a_later_release_is_left_alone(database_url: str) -> None:
     migrate(database_url)
     stamp(database_url, "9999")
     for function in (check, migrate):
-        with pytest.raises(DatabaseSchemaTooNew, match="has the schema 9999, which this release does not know"):
+        with pytest.raises(DatabaseSchemaTooNew, match="has the schema 9999 of a newer release"):
             function(database_url)
 
 
@@ -167,7 +169,7 @@ def test_a_password_is_not_shown(url: str, expected: str) -> None:
 
 def test_a_password_that_would_pass_for_a_host_is_refused_and_not_shown() -> None:
     for use in (Database, migrate, check, redacted_url):
-        with pytest.raises(DatabaseUnusable, match="write it as %40") as caught:
+        with pytest.raises(DatabaseUnusable, match="encode it as %40") as caught:
             use("postgresql://user:hu@sh@host/name")
         assert "hu" not in str(caught.value).partition("URL")[2]
 

@@ -54,7 +54,7 @@ async def greeting(answer: bytes) -> AsyncIterator[tuple[int, asyncio.Event]]:
 
 @pytest.mark.parametrize("open_", [opened_async, opened_blocking])
 @pytest.mark.parametrize(
-    ("answer", "told"), [(b"", "no answer within 0.3 s"), (_REFUSAL, "not now")], ids=["silent", "refused"]
+    ("answer", "told"), [(b"", "no response within 0.3 s"), (_REFUSAL, "not now")], ids=["silent", "refused"]
 )
 async def test_a_connection_whose_limits_cannot_be_set_is_closed(
     open_: Open, answer: bytes, told: str, monkeypatch: pytest.MonkeyPatch

@@ -87,7 +87,7 @@ async def test_a_body_that_does_not_arrive_is_503_and_closed(serve: Serve) -> No
         await served.talk(b"POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
     )
     assert status == 503
-    assert json.loads(body)["error"]["message"] == "The body did not arrive in time."
+    assert json.loads(body)["error"]["message"] == "The body was not received in time."
     assert 1 <= int(headers["retry-after"]) <= 5
     assert headers["connection"] == "close"
 
@@ -210,7 +210,7 @@ async def test_a_transfer_coding_besides_chunked_is_501(serve: Serve) -> None:
     assert (status, headers["connection"]) == (501, "close")
     assert json.loads(body)["error"] == {
         "code": "not_implemented",
-        "message": "The only Transfer-Encoding that is understood is chunked.",
+        "message": "The only supported Transfer-Encoding is chunked.",
         "requestId": headers["x-request-id"],
     }
 
@@ -462,7 +462,7 @@ async def test_a_body_whose_framing_breaks_later_is_400_at_once(serve: Serve, se
     writer.write(then)
     status, headers, body = split(await read_all(reader))
     assert (status, headers["connection"]) == (400, "close")
-    assert json.loads(body)["error"]["message"] == "The body is not framed as its headers say."
+    assert json.loads(body)["error"]["message"] == "The body does not match its Content-Length or Transfer-Encoding."
     writer.close()
 
 

@@ -94,7 +94,7 @@ def test_a_key_file_that_will_not_do_is_named(tmp_path: Path) -> None:
     damaged = tmp_path / "cursor.key"
     for content in ("", "zz", "00" * 31, "é"):
         damaged.write_text(content)
-        with pytest.raises(KeyFileUnusable, match=r"cursor\.key is damaged"):
+        with pytest.raises(KeyFileUnusable, match=r"cursor\.key is corrupt"):
             load_or_create_key(damaged, "cursor key")
     with pytest.raises(KeyFileUnusable, match="No such file or directory"):
         load_or_create_key(tmp_path / "missing" / "cursor.key", "cursor key")

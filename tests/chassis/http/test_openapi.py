@@ -82,7 +82,13 @@ def test_an_operation_says_what_its_types_say() -> None:
         "summary": "List things",
         "description": "At length.",
         "parameters": [
-            {"name": "orgSlug", "in": "path", "required": True, "description": "The organization.", "schema": slug},
+            {
+                "name": "orgSlug",
+                "in": "path",
+                "required": True,
+                "description": "The organization's slug.",
+                "schema": slug,
+            },
             {
                 "name": "limit",
                 "in": "query",
@@ -219,12 +225,12 @@ def test_an_answer_of_its_own_stands_for_the_refusal_of_its_status() -> None:
 
 
 def test_two_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="two operations are called listThings"):
+    with pytest.raises(ValueError, match="duplicate operation id: listThings"):
         build_document("Test", "A test.", [described(LIST), described(LIST, "PUT")])
 
     other = msgspec.defstruct("Thing", [("name", str)])
     again = Operation("other", THINGS, (ResponseSpec("Another.", json_content(other)),))
-    with pytest.raises(ValueError, match="two different schemas are called Thing"):
+    with pytest.raises(ValueError, match="different schemas have the name Thing"):
         build_document("Test", "A test.", [described(LIST), described(again, "PUT")])
 
 

@@ -161,7 +161,7 @@ async def test_readiness_says_no_while_load_balancers_take_note(start: Start) ->
         while not (answer := await ask(port, READY)).startswith(b"HTTP/1.1 503"):
             await asyncio.sleep(0.01)
     message = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"]
-    assert message == "Not ready, the process is shutting down."
+    assert message == "Not ready: the process is shutting down."
 
 
 async def test_a_second_signal_ends_the_drain(start: Start) -> None:
@@ -190,7 +190,7 @@ async def test_a_port_in_use_is_one_sentence_and_a_failure(start: Start) -> None
 @pytest.mark.parametrize(
     ("host", "sentence"),
     [
-        ("192.0.2.1", "192.0.2.1 is no address of this machine."),
+        ("192.0.2.1", "192.0.2.1 is not an address of this machine."),
         ("nowhere.invalid", "The host 'nowhere.invalid' cannot be resolved: "),
     ],
 )

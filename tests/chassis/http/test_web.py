@@ -283,7 +283,7 @@ async def test_credentials_that_repeat_must_agree(serve: Serve) -> None:
 
 def test_a_route_that_nothing_guards_cannot_be_built() -> None:
     for access in (bearer("explore:read"), project_key()):
-        with pytest.raises(ValueError, match="nothing guards"):
+        with pytest.raises(ValueError, match="no guard for"):
             build_app(
                 [Route("GET", "/orgs/{orgSlug}", ok, access)],
                 service="test",
@@ -333,13 +333,13 @@ async def test_not_ready_says_which_dependency_is_away(serve: Serve) -> None:
     assert status == 503
     assert 1 <= int(headers["Retry-After"]) <= 5
     assert answer["dependencies"] == [
-        {"name": "clickhouse", "ok": False, "error": "does not answer", "required": True},
+        {"name": "clickhouse", "ok": False, "error": "does not respond", "required": True},
         {"name": "database", "ok": True, "error": None, "required": True},
     ]
     assert answer["error"] == {
         "code": "service_unavailable",
-        "message": "Not ready, away: clickhouse.",
-        "details": [{"path": "clickhouse", "message": "does not answer", "code": "unavailable"}],
+        "message": "Not ready: clickhouse unavailable.",
+        "details": [{"path": "clickhouse", "message": "does not respond", "code": "unavailable"}],
         "requestId": headers["X-Request-Id"],
     }
 
@@ -350,7 +350,7 @@ async def test_a_tolerated_dependency_that_is_away_is_shown_and_sends_nobody_awa
     assert status == 200
     assert json.loads(body)["dependencies"] == [
         {"name": "clickhouse", "ok": True, "error": None, "required": True},
-        {"name": "database", "ok": False, "error": "does not answer", "required": False},
+        {"name": "database", "ok": False, "error": "does not respond", "required": False},
     ]
 
 
@@ -366,10 +366,10 @@ async def test_what_a_driver_says_is_logged_once_per_change_and_told_to_nobody()
         for fault in (OSError(SAID), OSError("another text"), None, None, OSError(SAID)):
             store.fault = fault
             (probe,) = await health.probes()
-            assert probe.error == (None if fault is None else "does not answer")
+            assert probe.error == (None if fault is None else "does not respond")
             now[0] += REUSE_S
-    away = {"event": "dependency away", "log_level": "warning", "service": "test", "dependency": "database"}
-    back = away | {"event": "dependency back"}
+    away = {"event": "dependency unavailable", "log_level": "warning", "service": "test", "dependency": "database"}
+    back = away | {"event": "dependency recovered"}
     assert lines == [away | {"detail": SAID}, back, away | {"detail": SAID}]
 
 
@@ -389,8 +389,8 @@ async def test_a_dependency_that_keeps_silent_is_said_to_have_had_its_time(monke
     monkeypatch.setattr("chassis.runtime.health.PROBE_TIMEOUT_S", 0.01)
     with capture_logs() as lines:
         (probe,) = await Health("test", [Silent("clickhouse")]).probes()
-    assert (probe.ok, probe.error) == (False, "no answer within 2 s")
-    assert [line["detail"] for line in lines] == ["no answer within 2 s"]
+    assert (probe.ok, probe.error) == (False, "no response within 2 s")
+    assert [line["detail"] for line in lines] == ["no response within 2 s"]
 
 
 async def test_metrics_count_by_route_template_and_never_by_path(serve: Serve) -> None:

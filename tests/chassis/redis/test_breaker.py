@@ -79,7 +79,7 @@ async def test_one_that_is_not_there_is_no_reason_not_to_start_and_is_found_when
         await until(lambda: redis.is_up and len(lines) == 2)
         assert await redis.run(ADD, ("k",), (1,)) == 1
         await redis.probe()
-    assert [line["event"] for line in lines] == ["redis is away", "redis is back"]
+    assert [line["event"] for line in lines] == ["redis unavailable", "redis recovered"]
     assert lines[0]["address"] == f"redis://127.0.0.1:{own_redis.port}/0"
     assert PASSWORD not in str(lines)
 
@@ -96,7 +96,7 @@ async def test_an_outage_is_said_once_and_costs_those_alone_who_find_out(
         await until(lambda: bool(lines))
         own_redis.start()
         await until(lambda: redis.is_up and len(lines) == 2)
-    assert [line["event"] for line in lines] == ["redis is away", "redis is back"]
+    assert [line["event"] for line in lines] == ["redis unavailable", "redis recovered"]
     assert failures(metrics, "connection") == 1
     assert metrics.get_sample_value("sluice_redis_up") == 1.0
 
@@ -129,7 +129,7 @@ async def test_one_that_answers_late_is_done_without_until_it_answers_in_time(
             own_redis.resume()
             await until(lambda: redis.is_up and len(lines) == 2)
         assert await redis.run(ADD, ("other",), (1,)) == 1
-    assert [line["event"] for line in lines] == ["redis is away", "redis is back"]
+    assert [line["event"] for line in lines] == ["redis unavailable", "redis recovered"]
 
 
 async def test_a_busy_process_does_not_take_redis_for_slow(
@@ -188,9 +188,9 @@ async def test_one_that_answers_and_takes_nothing_is_away(
     with capture_logs() as lines:
         with pytest.raises(RedisUnavailable):
             await redis.run(ADD, ("k",), (1,))
-        await until(lambda: "redis is away" in [line["event"] for line in lines])
+        await until(lambda: "redis unavailable" in [line["event"] for line in lines])
     assert not redis.is_up
-    assert [line["event"] for line in lines] == ["redis refuses", "redis is away"]
+    assert [line["event"] for line in lines] == ["redis call rejected", "redis unavailable"]
     assert reason in lines[0]["reason"]
 
 
@@ -203,7 +203,7 @@ async def test_a_key_that_is_somebody_elses_is_no_outage(connect: Connect, redis
                 await redis.run(ADD, ("k",), (1,))
             await until(lambda: redis.is_up)
         assert await redis.run(ADD, ("mine",), (1,)) == 1
-    assert [line["event"] for line in lines] == ["redis refuses"], "said once"
+    assert [line["event"] for line in lines] == ["redis call rejected"], "said once"
 
 
 async def test_a_wrong_password_is_said_and_not_shown(connect: Connect, redis_server: RedisServer) -> None:
@@ -211,7 +211,7 @@ async def test_a_wrong_password_is_said_and_not_shown(connect: Connect, redis_se
         redis = await connect(redis_server.url_at(redis_server.port, "wr:o@ng"))
         await until(lambda: bool(lines))
     assert not redis.is_up
-    assert lines[0]["event"] == "redis is away"
+    assert lines[0]["event"] == "redis unavailable"
     assert "invalid" in lines[0]["reason"]
     assert "wr:o@ng" not in str(lines)
 
@@ -232,7 +232,7 @@ def test_a_url_that_will_not_do_is_one_sentence_that_shows_none_of_it(url: str) 
     with pytest.raises(StartupError) as caught:
         open_redis(url, 1.0)
     assert str(caught.value) == (
-        "SLUICE_REDIS_URL must read redis://user:password@host:port/0, its password percent-encoded."
+        "SLUICE_REDIS_URL must have the form redis://user:password@host:port/0, with the password percent-encoded."
     )
     assert caught.value.exit_code == 2
 

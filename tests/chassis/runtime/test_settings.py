@@ -80,16 +80,20 @@ def test_the_variable_that_names_the_file_is_no_setting() -> None:
         ({"SLUICE_A": "1", "SLUICE_B": "1"}, "", "Unknown settings: SLUICE_A, SLUICE_B."),
         ({}, "prot = 1", "Unknown setting: prot in "),
         ({}, "[gatway]\nx = 1", "Unknown setting: gatway in "),
-        ({"SLUICE_PORT": "http"}, "", "Bad setting: SLUICE_PORT: must be a whole number, 0 to 65535."),
-        ({"SLUICE_PORT": "65536"}, "", "Bad setting: SLUICE_PORT: must be a whole number, 0 to 65535."),
-        ({"SLUICE_PORT": "-1"}, "", "Bad setting: SLUICE_PORT: must be a whole number, 0 to 65535."),
-        ({}, 'port = "x"', "Bad setting: port in "),
-        ({"SLUICE_DURABILITY": "disk"}, "", "Bad setting: SLUICE_DURABILITY: must be one of journal, store, memory."),
+        ({"SLUICE_PORT": "http"}, "", "Invalid setting: SLUICE_PORT: must be a whole number, 0 to 65535."),
+        ({"SLUICE_PORT": "65536"}, "", "Invalid setting: SLUICE_PORT: must be a whole number, 0 to 65535."),
+        ({"SLUICE_PORT": "-1"}, "", "Invalid setting: SLUICE_PORT: must be a whole number, 0 to 65535."),
+        ({}, 'port = "x"', "Invalid setting: port in "),
+        (
+            {"SLUICE_DURABILITY": "disk"},
+            "",
+            "Invalid setting: SLUICE_DURABILITY: must be one of journal, store, memory.",
+        ),
         ({"SLUICE_LOG_LEVEL": "loud"}, "", "SLUICE_LOG_LEVEL: must be one of debug, info, warning, error."),
-        ({}, "host = 1", "must be a text."),
-        ({}, "trusted_proxies = 1", "must be a list of texts."),
-        ({"SLUICE_HEADER_TIMEOUT_S": "0"}, "", "Bad setting: SLUICE_HEADER_TIMEOUT_S: must be a number, 0.05 to "),
-        ({"SLUICE_HEADER_TIMEOUT_S": "nan"}, "", "Bad setting: SLUICE_HEADER_TIMEOUT_S: "),
+        ({}, "host = 1", "must be a string."),
+        ({}, "trusted_proxies = 1", "must be a list of strings."),
+        ({"SLUICE_HEADER_TIMEOUT_S": "0"}, "", "Invalid setting: SLUICE_HEADER_TIMEOUT_S: must be a number, 0.05 to "),
+        ({"SLUICE_HEADER_TIMEOUT_S": "nan"}, "", "Invalid setting: SLUICE_HEADER_TIMEOUT_S: "),
         ({"SLUICE_CLICKHOUSE_URL": "mysql://h/d"}, "", "SLUICE_CLICKHOUSE_URL must start with"),
         ({"SLUICE_DATA": "/a?b"}, "", "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must not contain '?'"),
         ({"SLUICE_CLICKHOUSE_URL": "chdb:///a%3Fb"}, "", "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL,"),
@@ -116,7 +120,7 @@ def test_a_service_refuses_an_unknown_name_of_its_own() -> None:
 
 def test_a_number_without_a_highest_is_told_its_least() -> None:
     with pytest.raises(
-        SettingsError, match=r"^Bad setting: SLUICE_GATEWAY_MAX_ITEMS: must be a whole number of at least 1\.$"
+        SettingsError, match=r"^Invalid setting: SLUICE_GATEWAY_MAX_ITEMS: must be a whole number of at least 1\.$"
     ):
         GatewaySettings.load({"SLUICE_GATEWAY_MAX_ITEMS": "abc"})
 

@@ -29,11 +29,11 @@ def only(stream: io.StringIO) -> dict[str, Any]:
 
 
 def test_a_line_says_who_when_how_bad_and_what(stream: io.StringIO) -> None:
-    structlog.get_logger("gateway").warning("store away", attempts=3, address="http://host:8123")
+    structlog.get_logger("gateway").warning("store unavailable", attempts=3, address="http://host:8123")
     line = only(stream)
     assert line.pop("timestamp").endswith("Z")
     assert line == {
-        "event": "store away",
+        "event": "store unavailable",
         "logger": "gateway",
         "level": "warning",
         "attempts": 3,

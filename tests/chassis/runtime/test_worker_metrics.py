@@ -73,7 +73,7 @@ async def test_whoever_is_asked_answers_for_all(three: list[WorkerMetrics]) -> N
 async def test_one_that_does_not_answer_is_away_and_holds_nobody_up(
     three: list[WorkerMetrics], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_metrics, "ANSWER_S", 0.05)
+    monkeypatch.setattr(worker_metrics, "RESPONSE_TIMEOUT_S", 0.05)
     async with answering(three[1], lambda: exposition(1)):
         text = await three[0].collect(exposition(0))
     assert text == merge_expositions({0: exposition(0), 1: exposition(1), 2: b""})

@@ -65,8 +65,8 @@ def check_silence(error: ApiError, sent: list[str | None]) -> None:
 
 
 _OURS: Final = (  # what the refusals say themselves
-    "the header x-legacy-auth must read: legacy legacy_key=<key>. "
-    "the header authorization must read: dsn {scheme}://{key}@{host}/{projectid}. "
-    "a project key is required. the request carries different project keys. the project key is not valid. "
+    "the x-legacy-auth header must have the form: legacy legacy_key=<key>. "
+    "the authorization header must have the form: dsn {scheme}://{key}@{host}/{projectid}. "
+    "a project key is required. the request contains different project keys; send one. the project key is not valid. "
     "a bearer token is required. the access token is not valid. the query is not valid. must have at most "
 )

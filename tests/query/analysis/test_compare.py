@@ -96,9 +96,9 @@ async def test_every_value_of_the_answer(explore: Explore, loader: Loader) -> No
     spike, baseline = answer["spike"], answer["baseline"]
     assert disclaimer == (
         f"Shares of 100 spans from {spike['from']} to {spike['to']} (spike) are compared with shares of 300 spans from "
-        f"{baseline['from']} to {baseline['to']} (baseline); shares do not tell whether there were more spans. "
-        "5 pairs of key and value were tested; shown are those whose difference chance alone hardly explains "
-        "(z above 4), and some may still be chance. A difference is an association, not a cause."
+        f"{baseline['from']} to {baseline['to']} (baseline); shares do not show whether the number of spans changed. "
+        "5 key-value pairs were tested; the list has those with a significant difference "
+        "(z > 4), of which some may still be due to chance. A difference is an association, not a cause."
     )
 
 
@@ -119,7 +119,7 @@ async def test_filters_hold_for_both_windows(explore: Explore, loader: Loader) -
     answer = await compared(explore, filters=[{"key": "statusCode", "op": "eq", "value": "ERROR"}])
     assert (answer["spike"]["total"], answer["baseline"]["total"]) == (100, 100)
     assert answer["attributes"] == []
-    assert "that meet 1 filter;" in answer["disclaimer"]
+    assert "that match 1 filter;" in answer["disclaimer"]
 
 
 async def test_what_lies_in_both_windows_is_of_the_spike_alone(explore: Explore, loader: Loader) -> None:
@@ -136,7 +136,7 @@ async def test_what_lies_in_both_windows_is_of_the_spike_alone(explore: Explore,
         "total": 50,
     }
     assert pairs(answer) == [("http.route", "/pay")]
-    assert "Spans in both windows count for the spike only." in answer["disclaimer"]
+    assert "Spans in both windows count only for the spike." in answer["disclaimer"]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ async def test_nothing_is_compared_with_nothing(
     answer = await compared(explore, spike=spike, baseline=baseline)
     assert (answer["spike"]["total"], answer["baseline"]["total"]) == totals
     assert (answer["attributes"], answer["pairsConsidered"], answer["truncated"]) == ([], 0, False)
-    assert "nothing can be compared" in answer["disclaimer"]
+    assert "nothing to compare" in answer["disclaimer"]
 
 
 async def test_identifiers_and_many_numbers_are_left_out_unless_they_are_named(
@@ -167,7 +167,7 @@ async def test_identifiers_and_many_numbers_are_left_out_unless_they_are_named(
     await loader.spans(*spans(spike, RECENT), *spans(baseline, BEFORE))
     usual = await compared(explore)
     assert pairs(usual) == [("few", "7")]
-    assert "1 key was left out, for nearly every span has another value: id." in usual["disclaimer"]
+    assert "1 key was omitted, because nearly every span has a different value: id." in usual["disclaimer"]
     assert pairs(await compared(explore, keys=["id", "size"])) == [("size", "7"), ("id", "same")]
 
 
@@ -239,7 +239,7 @@ async def test_beyond_the_ceiling_both_sides_are_sampled(
         filtered = await compared(client, filters=[{"key": "http.route", "op": "eq", "value": "/pay"}])
     assert first == again
     assert first["truncated"] is True
-    assert "Both sides are samples: one span in 4, chosen by hash" in first["disclaimer"]
+    assert "Both sides are sampled: one span in 4, selected by hash" in first["disclaimer"]
     assert 50 < first["spike"]["total"] < 150
     assert 130 < first["baseline"]["total"] < 270
     (found,) = first["attributes"]
@@ -266,7 +266,7 @@ async def test_identifiers_of_a_large_spike_are_known_by_a_part_of_it(
     await loader.spans(*spans([{"id": f"b{n}", "k": "y"} for n in range(100)], BEFORE))
     answer = await compared(explore, minSpikeCount=1)
     assert pairs(answer) == [("k", "x")]
-    assert "1 key was left out, for nearly every span has another value: id." in answer["disclaimer"]
+    assert "1 key was omitted, because nearly every span has a different value: id." in answer["disclaimer"]
     assert answer["pairsConsidered"] == 6
 
 
@@ -287,7 +287,7 @@ async def test_what_a_bound_cuts_off_is_told(
     cut = await compared(explore)
     assert cut["truncated"] is True
     assert len(pairs(cut)) < len(pairs(whole))
-    assert "the rarest are missing" in cut["disclaimer"]
+    assert "the rarest are omitted" in cut["disclaimer"]
     shown = {(each["key"], each["value"]): each for each in whole["attributes"]}
     assert all(each == shown[each["key"], each["value"]] for each in cut["attributes"])
 
