@@ -8,6 +8,8 @@ have no batch: `OutcomeCounters` sums them up, and `OutcomeFlusher` drains one b
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from prometheus_client import Counter
+
 from gateway.metrics import SIGNALS, Metrics
 from proto.otlp.native import write_block
 from proto.otlp.policy import Block, DecodedPayload, Signal

@@ -20,8 +20,8 @@ from query.error_groups.handlers import ErrorHandlers
 from query.handlers import ExploreHandlers
 from query.metrics import QueryMetrics
 from query.read_store import ReadStores
-from query.response_slots import QueryScheduler
-from query.sending import TRUNCATED_HEADER
+from query.scheduler import QueryScheduler
+from query.send_buffer import TRUNCATED_HEADER
 from query.settings import QuerySettings
 from query.timestamps import ceil_to_second
 

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from typing import NamedTuple
 
-from query.question import JsonResult, QueryKey
+from query.query_key import JsonResult, QueryKey
 
 
 class _Entry(NamedTuple):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from query.sending import BufferedResponse
+from query.send_buffer import BufferedResponse
 
 
 class Execution:

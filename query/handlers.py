@@ -14,11 +14,11 @@ from chassis.http.cursor import CursorSigner
 from query.analysis import aggregate, attributes, compare
 from query.fields import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
 from query.path_params import get_project_id, parse_path_id
-from query.question import JsonResult, QueryKey
+from query.query_key import JsonResult, QueryKey
 from query.read_store import ReadStores
 from query.request.bodies import read_body
 from query.request.parameters import MAX_SPAN_ID, MAX_TRACE_ID
-from query.response_slots import QueryScheduler, requester_of
+from query.scheduler import QueryScheduler, requester_of
 from query.search.listing import ListScope, RowPage, fetch, page_query_key, plan
 from query.search.serializers import log_page, span_page
 from query.settings import QuerySettings

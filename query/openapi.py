@@ -18,7 +18,7 @@ from query.fields import TelemetryTable
 from query.request.filters import MAX_FILTERS, MAX_TEXT
 from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID
 from query.search.schemas import LogPage, SpanPage
-from query.sending import TRUNCATED_HEADER
+from query.send_buffer import TRUNCATED_HEADER
 from query.statements import ErrorOrder
 from query.statements.window import DEFAULT_HOURS, MAX_HOURS
 from query.timestamps import TIMESTAMP_PATTERN

@@ -17,9 +17,9 @@ from query.error_groups.listing import error_page
 from query.error_groups.occurrences import occurrence_page, occurrence_record, parse_log_limit, read_occurrence
 from query.fields import ERRORS, fingerprint_bytes
 from query.path_params import get_project_id, parse_path_id
-from query.question import JsonResult, QueryKey
+from query.query_key import JsonResult, QueryKey
 from query.read_store import ReadStores
-from query.response_slots import QueryScheduler, requester_of
+from query.scheduler import QueryScheduler, requester_of
 from query.search.listing import ListScope, fetch, page_query_key, plan
 
 MAX_ID: Final = 64

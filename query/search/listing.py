@@ -15,7 +15,7 @@ from chassis.errors import BadRequest
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues
 from query.fields import ERRORS, SPANS, TelemetryTable, trace_id_bytes
-from query.question import QueryKey
+from query.query_key import QueryKey
 from query.read_store import MAX_RESULT_BYTES, ReadStore
 from query.request.filters import conditions
 from query.request.parameters import FILTERS_PATH, ListRequest, parse_list_request, parse_page_request

@@ -114,7 +114,7 @@ async def test_a_client_that_goes_away_while_it_waits_leaves_the_queue(monkeypat
                 left.release()
                 raise
 
-    monkeypatch.setattr("query.response_slots.FairSemaphore", Watched)
+    monkeypatch.setattr("query.scheduler.FairSemaphore", Watched)
     settings, chassis, store = QuerySettings(max_answers=1, max_waiting=1), ChassisSettings(), Held(NOWHERE)
     app, listener = application(store, settings, [NOW]), bind("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}/spans"

@@ -19,7 +19,7 @@ from chassis.http.web import JSON_TYPE
 from query import metrics
 from query.fair_semaphore import FairSemaphore, QueueFull, Requester, ShareLimits
 from query.metrics import QueryMetrics
-from query.question import JsonResult
+from query.query_key import JsonResult
 
 CHUNK_BYTES: Final = 64 * 2**10  # bytes of a response that are copied to a connection at a time
 TRUNCATED_HEADER: Final = "X-Sluice-Truncated"

@@ -26,8 +26,8 @@ from query.cache import ResultCache
 from query.execution import Execution
 from query.fair_semaphore import FairSemaphore, QueueFull, Requester, ShareLimits
 from query.metrics import QueryMetrics
-from query.question import JsonResult, QueryKey
-from query.sending import BufferedResponse, SendBuffer
+from query.query_key import JsonResult, QueryKey
+from query.send_buffer import BufferedResponse, SendBuffer
 from query.settings import QuerySettings
 
 # Time from the end of a window until it counts as closed; items that arrive later are late.
