@@ -8,7 +8,7 @@ DSN, which anyone can vary, nor an `Authorization` of another scheme, which a pr
 import re
 from functools import lru_cache
 from typing import Final, NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import unquote_plus
 
 from chassis.errors import BadRequest, Issue, Unauthorized
 from proto.identity import Dsn, is_project_key, parse_dsn
@@ -17,7 +17,23 @@ ANONYMOUS: Final = b""
 MAX_CACHED: Final = 1_024  # credentials, keyed by the raw values
 MAX_KEY_LENGTH: Final = 128  # specification 4.3
 MAX_PROJECT_ID_LENGTH: Final = 64
+MAX_REPETITIONS: Final = 8  # of a parameter
+MAX_CACHED_LENGTH: Final = 512  # characters of the values together
 
+
+def _percent_encoded(letter: str) -> str:
+    """A pattern for the letter, percent-encoded or not, with hexadecimal digits in either case."""
+    code = "".join(f"[{digit}{digit.upper()}]" for digit in f"{ord(letter):x}")
+    return f"(?:{letter}|%{code})"
+
+
+def _parameter_pattern(name: str) -> re.Pattern[str]:
+    """A pattern that finds the raw values of a parameter in a query."""
+    return re.compile(rf"(?:\A|&){''.join(map(_percent_encoded, name))}(?:=([^&]*+))?+(?=&|\Z)")
+
+
+_KEYS: Final = _parameter_pattern("legacy_key")
+_PROJECTS: Final = _parameter_pattern("project_id")
 _LEGACY_KEY: Final = re.compile(r"(?:\A|,)\s*+legacy_key\s*+(?:=([^,]*+))?+(?=,|\Z)")
 
 
@@ -47,16 +63,29 @@ def client_key(legacy_auth: str | None, authorization: str | None, query: str) -
 
 
 def parse_query(query: str) -> QueryCredential:
-    """Raises BadRequest for over-long values, Unauthorized for different values of one parameter."""
+    """Reads the two parameters alone: whoever is not authenticated yet must not make us decode a long query. Raises
+    BadRequest for over-long values, Unauthorized for different values of one parameter.
+    """
     if not query:
         return QueryCredential()
-    pairs = parse_qsl(query.partition("#")[0], keep_blank_values=True)
+    query = query.partition("#")[0]
     found = QueryCredential(
-        single_value([value for name, value in pairs if name == "legacy_key"]),
-        single_value([value for name, value in pairs if name == "project_id"]),
+        _parameter(_KEYS, query, MAX_KEY_LENGTH), _parameter(_PROJECTS, query, MAX_PROJECT_ID_LENGTH)
     )
     check_bounds(found.legacy_key, found.project_id)
     return found
+
+
+def _parameter(pattern: re.Pattern[str], query: str, max_length: int) -> str | None:
+    """The value of a parameter; None if the query lacks it. A decoded character takes at most 12 raw ones (a percent
+    sign and two digits for each of four bytes), so what a cut leaves is still too long.
+    """
+    values: list[str] = []
+    for match in pattern.finditer(query):
+        if len(values) == MAX_REPETITIONS:
+            raise Unauthorized("A credential is repeated too often; send it once.")
+        values.append(unquote_plus((match[1] or "")[: 12 * max_length + 12]))
+    return single_value(values)
 
 
 def single_value(values: list[str]) -> str | None:
@@ -79,14 +108,21 @@ def check_bounds(legacy_key: str | None, project_id: str | None) -> None:
         raise BadRequest("The query is not valid.", issues)
 
 
-@lru_cache(MAX_CACHED)
 def parse_credential(
     legacy_auth: str | None, authorization: str | None, legacy_key: str | None, project_id: str | None
 ) -> ProjectCredential:
     """The one key of two headers and two query parameters. Raises Unauthorized. A malformed key costs no lookup. A
-    client sends the same values with each of its requests, so the latest results are cached; request memory holds the
-    raw values anyway.
+    client sends the same values with each of its requests, so the latest results are cached, unless they are long:
+    the cache is filled before authentication.
     """
+    values = (legacy_auth, authorization, legacy_key, project_id)
+    parse = _parse_cached if sum(map(len, filter(None, values))) <= MAX_CACHED_LENGTH else _parse
+    return parse(*values)
+
+
+def _parse(
+    legacy_auth: str | None, authorization: str | None, legacy_key: str | None, project_id: str | None
+) -> ProjectCredential:
     keys = []
     project_ids = [] if project_id is None else [project_id]
     if legacy_auth is not None:
@@ -104,6 +140,9 @@ def parse_credential(
     if not is_project_key(keys[0]):
         raise Unauthorized("The project key is not valid.")
     return ProjectCredential(keys[0], tuple(project_ids))
+
+
+_parse_cached: Final = lru_cache(MAX_CACHED)(_parse)
 
 
 def _from_legacy_auth(header: str) -> str:

@@ -93,12 +93,17 @@ class BatchWriter:
         try:
             await self._store(batch, requests, again=again)
         except Exception as error:  # noqa: BLE001 (whatever it is, the requests are stored later, or answered)
-            if self._journal.durable:
-                await self._deferred_retry.defer(partial(self._store_from_journal, batch), error)
-            elif deadline_of(requests) < math.inf:
+            if deadline_of(requests) < math.inf:
                 self._give_up(batch, requests, error)
-            else:
-                await self._deferred_retry.defer(partial(self._store, batch, requests), error)
+                return
+            self._deferred_retry.log_failure(error)
+        else:
+            return
+        # Outside of the handler: the traceback of the error holds the blocks.
+        if self._journal.durable:
+            await self._deferred_retry.defer(partial(self._store_from_journal, batch))
+        else:
+            await self._deferred_retry.defer(partial(self._store, batch, requests))
 
     async def reinsert(
         self, batch: Batch, requests: Sequence[PendingRequest], table_days: Collection[TableDay]
@@ -154,6 +159,9 @@ class BatchWriter:
             await self._store(batch, good, again=True)
 
     async def _store(self, batch: Batch, requests: Sequence[PendingRequest], *, again: bool) -> None:
+        if all(request.is_abandoned for request in requests) and not self._is_begun(batch, requests):
+            self._journal.finish(batch.batch_id, {})  # all are answered 503, while a larger batch was bisected
+            return
         try:
             blocks = await self._build_blocks(batch, requests)
         except (MemoryError, RuntimeError):  # out of memory or threads: no fault of the requests
@@ -171,7 +179,7 @@ class BatchWriter:
             rows = await self._insert(batch, requests, blocks, derived, again=again)
             if rows is None:
                 return
-            if losses == self._context.availability.possible_losses:
+            if losses == self._context.availability.possible_losses or deadline_of(requests) < math.inf:
                 break
             again = True  # ClickHouse may have lost blocks that it had acknowledged
         self._journal.finish(batch.batch_id, rows)
@@ -198,12 +206,11 @@ class BatchWriter:
         for at, insert_block in enumerate(blocks):
             try:
                 await self._inserter.insert(insert_block, again=again, deadline=deadline)
-            except OutcomeUnknown:
-                raise
             except (StoreRejected, StoreUnavailable) as error:  # permanently refused, or failing repeatedly
-                expired = asyncio.get_running_loop().time() >= deadline
-                if isinstance(error, StoreUnavailable) and (expired or (len(requests) == 1 and deadline < math.inf)):
-                    if rows or batch.skip:
+                unknown = isinstance(error, OutcomeUnknown)
+                expired = isinstance(error, StoreUnavailable) and asyncio.get_running_loop().time() >= deadline
+                if unknown or expired:
+                    if deadline < math.inf and (rows or self._is_begun(batch, requests)):
                         self._insert_in_background([*blocks[at:], *derived])
                     raise
                 if insert_block.block.table in MAIN_TABLES:
@@ -224,6 +231,7 @@ class BatchWriter:
         """
         loop = asyncio.get_running_loop()
         waiting = list(requests)
+        coalescer = self._context.coalescer
 
         def answer() -> None:
             self._count_stored(waiting)
@@ -235,12 +243,15 @@ class BatchWriter:
         if len(index) > MAX_INDEX_DAYS:
             index = []
         try:
-            await self._context.retry_queue.insert(index)
-        finally:
-            timer.cancel()
-            answer()
-            self._context.coalescer.add([insert_block for insert_block in derived if insert_block not in index])
-        await self._context.coalescer.wait_for_capacity()
+            try:
+                await self._context.retry_queue.insert(index)
+            finally:
+                timer.cancel()
+                answer()
+                coalescer.add([insert_block for insert_block in derived if insert_block not in index])
+            await coalescer.wait_for_capacity()
+        except Exception:  # the batch is finished and counted: it must not be stored again
+            self._context.log.exception("rows lost", tables=[insert_block.block.table for insert_block in derived])
 
     def _insert_in_background(self, blocks: Sequence[InsertBlock]) -> None:
         """Insert blocks of a batch that is partly stored and that no journal has, within a budget of memory."""
@@ -283,12 +294,10 @@ class BatchWriter:
 
     async def _find_stored(self, batch: Batch, requests: Sequence[PendingRequest]) -> frozenset[TableDay]:
         """Tables and days of the batch's spans and logs that are stored already."""
-        tables = {"traces": SPANS.name, "logs": LOGS.name}
-        table_days = {(tables[request.signal], day) for request in requests for day in request.decoded.days}
         return frozenset(
             [
                 table_day
-                for table_day in table_days
+                for table_day in _main_table_days(requests)
                 if await self._context.block_checker.find_stored(table_day, [batch.batch_id])
             ]
         )
@@ -301,10 +310,12 @@ class BatchWriter:
         if len(requests) > 1:
             await self._split(batch, skip, bisect_batch(requests))
             return
-        if isinstance(error, StoreUnavailable):
-            raise error  # retried later: nothing is wrong with the request
         (request,) = requests
         acknowledged = request.answer is None
+        if isinstance(error, StoreUnavailable):  # nothing is wrong with the request: retried later, or answered 503
+            if not acknowledged:
+                await self._insert_derived(batch, requests, skip)
+            raise error
         self._context.metrics.batches.labels("quarantined" if acknowledged else "rejected").inc()
         self._context.log.error(
             "request quarantined" if acknowledged else "request refused by clickhouse",
@@ -387,6 +398,10 @@ class BatchWriter:
     def _single_entry_batch(self, entry: Entry, made_ms: int) -> Batch:
         return Batch(new_batch_id(), made_ms, ((entry.sequence, entry.sequence),))
 
+    def _is_begun(self, batch: Batch, requests: Sequence[PendingRequest]) -> bool:
+        """Whether a larger batch, of which this one is a part, has stored some of these spans or logs."""
+        return not batch.skip.isdisjoint(_main_table_days(requests))
+
     def _drop(self, insert_block: InsertBlock, error: Exception) -> None:
         """Give up derived rows that are permanently refused: their spans and logs are stored, so that `sluice repair`
         can derive the rows again.
@@ -399,6 +414,11 @@ class BatchWriter:
 def deadline_of(requests: Sequence[PendingRequest]) -> float:
     """When the last of the requests is answered 503, by the loop's clock; infinite for acknowledged ones."""
     return max(request.deadline for request in requests)
+
+
+def _main_table_days(requests: Sequence[PendingRequest]) -> set[TableDay]:
+    tables = {"traces": SPANS.name, "logs": LOGS.name}
+    return {(tables[request.signal], day) for request in requests for day in request.decoded.days}
 
 
 def _reason(error: Exception) -> str:

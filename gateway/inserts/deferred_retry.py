@@ -39,11 +39,15 @@ class DeferredRetry:
         try:
             await work(again=False)
         except Exception as error:  # noqa: BLE001 (whatever it is, the work is retried)
-            await self.defer(work, error)
+            self.log_failure(error)
+        else:
+            return
+        await self.defer(work)  # outside of the handler: the traceback of an error holds what it was about
 
-    async def defer(self, work: RetryableWork, error: Exception) -> None:
-        """Retry `work`, which has failed; returns when it is done or deferred to the background. Raises nothing."""
-        self._log_failure(error)
+    async def defer(self, work: RetryableWork) -> None:
+        """Retry `work`, whose failure is logged; returns when it is done or deferred to the background. Raises
+        nothing. Call it where no exception is being handled.
+        """
         if not self._in_background:
             await self._until_done(work)
             return
@@ -63,9 +67,10 @@ class DeferredRetry:
             try:
                 return await work(again=True)
             except Exception as error:  # noqa: BLE001 (as above)
-                self._log_failure(error)
+                self.log_failure(error)
 
-    def _log_failure(self, error: Exception) -> None:
+    def log_failure(self, error: Exception) -> None:
+        """Log why work has failed that is going to be retried."""
         if isinstance(error, StoreError):  # expected, so without a traceback
             self._log.warning(DEFERRED_EVENT, pause_s=PAUSE_S, error=error.message, code=error.code)
         else:

@@ -78,10 +78,11 @@ class DerivedCoalescer:
         return max(self._linger_s * MIN_LINGER_FRACTION, self._linger_s - since)
 
     async def _flush(self) -> None:
-        blocks = [merge_blocks(group) for group in self._groups.values()]
+        groups = list(self._groups.values())
         self._groups.clear()
         self._bytes = 0
         try:
+            blocks = [merge_blocks(group) for group in groups]
             await self._retry_queue.insert(blocks)
         finally:
             self._has_capacity.set()

@@ -67,9 +67,13 @@ class RetryingInserter:
                     await self._reinsert(insert_block)
         except StoreError as error:
             if deadline < math.inf:
-                self._clear(key)
+                if isinstance(error, StoreRejected) and key in self._unknown_until:
+                    raise OutcomeUnknown(error.message, error.code) from error
                 raise
             await self._resolve(insert_block, error)
+        finally:
+            if deadline < math.inf:
+                self._clear(key)
         self._clear(key)
 
     async def reinsert_if_missing(self, insert_block: InsertBlock) -> bool:
@@ -152,7 +156,12 @@ class RetryingInserter:
                 failures += 1
                 context.availability.failed(error, table)
                 alone = context.inserter.inserted_blocks[table] > before or error.code == MEMORY_LIMIT_EXCEEDED
-                if time() >= deadline or (failures >= MAX_FAILURES and alone):
+                if time() >= deadline:
+                    raise
+                # A block with a deadline gets no later attempt that could find out what an uncertain one has stored,
+                # so it keeps its token until then.
+                certain = deadline == math.inf or _block_key(insert_block) not in self._unknown_until
+                if failures >= MAX_FAILURES and alone and certain:
                     raise
             await asyncio.sleep(random.uniform(0.0, MAX_BACKOFF_S))  # noqa: S311 (jitter)
 

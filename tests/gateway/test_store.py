@@ -447,3 +447,52 @@ async def test_stopping_stores_what_waits(clickhouse: ClickHouse, rows: Rows, st
     assert [(await one).status for one in waiting] == [200, 200, 200]
     assert await rows("SELECT count() FROM logs") == [(3,)]
     assert await rows("SELECT sum(items) FROM ingest_outcomes") == [(3,)]
+
+
+async def test_an_uncertain_block_keeps_its_token_until_the_deadline(
+    start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if it fails while others are stored: another token would store what an attempt has stored already."""
+    monkeypatch.setattr("gateway.inserts.insert_retry.MAX_FAILURES", 1)
+    released = asyncio.Event()
+
+    class Uncertain(RecordingStore):
+        """The connection ends after a block was sent."""
+
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            await super().insert(table, columns, pieces, token=token)
+            if b"uncertain" in self.taken[-1].body and table == "spans":
+                await released.wait()
+                raise AWAY
+
+    store = Uncertain()
+    gateway = await start_gateway(store, ack_deadline_s=0.5, linger_s=5.0, batch_rows=2)
+    uncertain = asyncio.ensure_future(send_all(gateway, [traces(span(n, name="uncertain")) for n in (1, 2)]))
+    await eventually(lambda: len(store.taken) == 1)
+    assert [answer.status for answer in await send_all(gateway, [traces(span(n)) for n in (3, 4)])] == [200, 200]
+    released.set()
+    assert [answer.status for answer in await uncertain] == [503, 503]
+    await gateway.stop()
+    assert len({insert.token for insert in store.taken if insert.table == "spans"}) == 2
+
+
+async def test_a_part_of_which_nothing_is_stored_is_not_stored_after_its_503(start_gateway: StartGateway) -> None:
+    today, yesterday = NOW_NS // DAY_NS, NOW_NS // DAY_NS - 1
+
+    def refuse(insert: Insert) -> StoreRejected | StoreUnavailable | None:
+        if insert.token.endswith(f":spans:{yesterday}"):
+            return None
+        if insert.table == "spans" and b"poison" in insert.body:
+            return POISON
+        return StoreUnavailable("Not enough space", 243) if insert.token.endswith(f":spans:{today}") else None
+
+    store = RecordingStore(refuse=refuse)
+    gateway = await start_gateway(store, ack_deadline_s=0.6, linger_s=5.0, batch_rows=3)
+    both_days = traces(span(1, name="poison"), span(2, start_ns=NOW_NS - DAY_NS))
+    answers = await asyncio.gather(
+        gateway.post("/v1/traces", both_days), gateway.post("/v1/traces", traces(span(3)), project=1)
+    )
+    assert [answer.status for answer in answers] == [500, 503]
+    store.refuse = lambda _insert: None
+    await gateway.stop()
+    assert days_of(store, "spans") == [yesterday]

@@ -4,7 +4,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from chassis.auth.project_credential import ANONYMOUS
+from chassis.auth.project_credential import ANONYMOUS, _parse_cached, client_key, parse_query
+from chassis.errors import BadRequest, Unauthorized
 from chassis.http.preparse import RequestPreview, client_key_of
 
 KEY, OTHER = "0123456789abcdef" * 2, "f" * 32
@@ -88,3 +89,20 @@ def test_who_cannot_be_let_in_is_one_sender(query: str, headers: dict[str, str])
 )
 def test_a_head_may_name_a_project(query: str, named: bool) -> None:
     assert seen(query, {}).has_project_id == named
+
+
+def test_parameters_are_bounded_in_length_and_number() -> None:
+    for query in ("legacy_key=" + "%" * 60_000, "project_id=" + "%f0%9f%98%80" * 65):
+        with pytest.raises(BadRequest):
+            parse_query(query)
+    assert parse_query("project_id=" + "%f0%9f%98%80" * 64).project_id == "\U0001f600" * 64
+    assert parse_query(f"{'%&' * 30_000}legacy_key={KEY}").legacy_key == KEY
+    with pytest.raises(Unauthorized):
+        parse_query("&".join([f"legacy_key={KEY}"] * 9))
+
+
+def test_long_values_are_not_kept() -> None:
+    before = _parse_cached.cache_info().currsize
+    for number in range(50):
+        assert client_key(f"Legacy legacy_key={number:032x}, t={'x' * 600}", None, "") == b"%032x" % number
+    assert _parse_cached.cache_info().currsize == before

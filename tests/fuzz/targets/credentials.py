@@ -68,5 +68,6 @@ _OURS: Final = (  # what the refusals say themselves
     "the x-legacy-auth header must have the form: legacy legacy_key=<key>. "
     "the authorization header must have the form: dsn {scheme}://{key}@{host}/{projectid}. "
     "a project key is required. the request contains different project keys; send one. the project key is not valid. "
+    "a credential is repeated with different values; send it once. "
     "a bearer token is required. the access token is not valid. the query is not valid. must have at most "
 )
