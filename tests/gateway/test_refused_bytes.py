@@ -37,7 +37,7 @@ async def test_a_head_without_a_place_counts_for_what_came(
 ) -> None:
     monkeypatch.setattr(concurrency, "INITIAL_LIMIT", 2)
     store = Stopped()
-    gateway = await start_gateway(store)
+    gateway = await start_gateway(store, durability="store")
     held = asyncio.ensure_future(gateway.post("/v1/traces", traces(span(1))))
     await eventually(lambda: gateway.metric("inflight_items") == 1)
     assert await refused(gateway, gateway.projects[0].key, 10**6) == b"HTTP/1.1 503 Service Unavailable"

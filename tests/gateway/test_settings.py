@@ -44,7 +44,7 @@ def test_a_journal_without_limit_or_with_just_that_room_is_taken(size: int) -> N
 def test_an_origin_that_no_browser_sends_is_refused(origin: str) -> None:
     with pytest.raises(SettingsError) as caught:
         GatewaySettings.load({ORIGINS: f"https://good.example,{origin}"})
-    assert str(caught.value).startswith(f"{ORIGINS}: {origin!r} is no origin")
+    assert str(caught.value).startswith(f"{ORIGINS}: {origin!r} is not an origin")
     assert caught.value.exit_code == 2
 
 

@@ -75,7 +75,7 @@ async def test_slugs_are_unique_where_they_name_something(database: Database, ac
     ("slug", "name"), [("A", "x"), ("", "x"), ("a" * 65, "x"), ("a", ""), ("a", "x" * 201), ("a", " x")]
 )
 async def test_slugs_and_names_that_are_none_are_refused(database: Database, slug: str, name: str) -> None:
-    with pytest.raises(ValueError, match=r"a (slug|name) has 1 to"):
+    with pytest.raises(ValueError, match=r"a (slug|name) must have 1 to"):
         async with database.write() as connection:
             await organization_repository.create_organization(connection, slug, name)
 
