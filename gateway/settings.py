@@ -162,8 +162,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     large_origins_bytes: Annotated[
         int,
         setting(
-            "Bytes above 2 KiB each in the distinct resources and scopes of a project, per UTC day of its items and "
-            "process. A request with further ones is stored with 2 KiB of each; what does not fit is dropped and "
+            "Size of the distinct resources and scopes of a project beyond 2 KiB each, per process and UTC day of its "
+            "items. Above it, resources and scopes are stored with 2 KiB each; what does not fit is dropped and "
             "counted.",
             unit="bytes",
             zero="no limit",
@@ -194,8 +194,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_inflight_bytes: Annotated[
         int,
         setting(
-            "Memory for requests from their first byte to their response. A project that holds some of it may hold "
-            "at most as much as is left free; above that 503.",
+            "Memory for requests from their first byte to their response. Beyond its first request, a project may use "
+            "at most as much as remains free; above that 503.",
             unit="bytes",
             ge=1,
         ),
@@ -220,7 +220,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             zero="only memory limits concurrent requests",
             ge=0,
             le=60,
-            advanced="under overload, more throughput matters more than latency, or the other way round",
+            advanced="under overload, throughput matters more than latency, or the reverse",
         ),
     ] = 0.2
     batch_rows: Annotated[int, setting("Number of items at which a batch is sent.", unit="items", ge=1)] = 100_000
@@ -236,7 +236,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     linger_s: Annotated[
         float,
         setting(
-            "Mode store: how long a batch waits for more requests; less after a pause.",
+            "Mode store: how long a batch waits for more requests; less after an idle period.",
             unit="seconds",
             zero="every request is sent at once",
             ge=0,
@@ -304,7 +304,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     journal_linger_s: Annotated[
         float,
         setting(
-            "Modes journal and memory: how long a batch waits for more requests; less after a pause.",
+            "Modes journal and memory: how long a batch waits for more requests; less after an idle period.",
             unit="seconds",
             zero="every request is sent at once",
             ge=0,
@@ -315,7 +315,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     pending_bytes: Annotated[
         int,
         setting(
-            "Memory for acknowledged requests that wait to be stored; above it only the journal holds them.",
+            "Memory for acknowledged requests that wait to be stored; above it they wait in the journal.",
             unit="bytes",
             ge=1,
         ),
@@ -376,8 +376,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_slow_bytes: Annotated[
         int,
         setting(
-            "Memory for requests in the slow lane. A project that holds some of it may hold at most as much as is left "
-            "free; above that 503, or in mode journal only the journal holds them.",
+            "Memory for requests in the slow lane. Beyond its first request, a project may use at most "
+            "as much as remains free; above that 503, or, in mode journal, requests wait in the journal.",
             unit="bytes",
             ge=1,
             advanced="mode `store`: imports are refused because this memory is used up",
@@ -399,7 +399,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         setting(
             "Memory for blocks of acknowledged batches (derived rows) that wait for a retry; above it they are lost.",
             unit="bytes",
-            zero="none wait",
+            zero="no block is retried",
             ge=0,
             advanced="mode `store`: derived rows are lost during ClickHouse outages",
         ),

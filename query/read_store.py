@@ -171,4 +171,4 @@ class ReadStores:
             raise BadRequest(message, [Issue("query", message, "too_expensive")]) from error
         except (StoreUnavailable, StoreMisconfigured) as error:
             self._metrics.record_refusal(metrics.STORE_UNAVAILABLE)
-            raise ServiceUnavailable("The telemetry store is not available.") from error
+            raise ServiceUnavailable("The telemetry store is temporarily unavailable; retry later.") from error

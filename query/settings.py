@@ -59,7 +59,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
             "Memory one read may use in ClickHouse; above it 400. With the embedded engine at most a quarter of its "
             "memory (SLUICE_CLICKHOUSE_MEMORY_BYTES).",
             unit="bytes",
-            zero="no limit set by Sluice; embedded: that quarter",
+            zero="no limit set by Sluice; embedded: a quarter of the engine's memory",
             ge=0,
         ),
     ] = 2 * 2**30

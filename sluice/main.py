@@ -138,7 +138,7 @@ def _init(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--quota", metavar="N", type=_quota, default=0, help="items per calendar month; default: 0, unlimited"
     )
-    command.add_argument("--out", metavar="FILE", help="file for the secrets, mode 0600; default: inside DATA")
+    command.add_argument("--out", metavar="FILE", help="secrets file, mode 0600; default: DATA/init-ORG-PROJECT.json")
     command.add_argument("--json", action="store_true", help="print the result as JSON (without the secrets)")
 
 
@@ -149,7 +149,7 @@ def _limits(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quota", metavar="N", type=_quota, help="set the items per calendar month; 0: unlimited")
     command.add_argument("--key", metavar="ID", help="id (not the secret) of the key that --rate applies to")
     command.add_argument(
-        "--rate", metavar="R", type=_rate, help="set its requests per second; 0: no limit, or `default`"
+        "--rate", metavar="R", type=_rate, help="requests per second; 0: no limit; `default`: SLUICE_OTLP_RATE"
     )
     command.add_argument("--json", action="store_true", help="print as JSON")
 
@@ -168,7 +168,7 @@ def _owner(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--org", metavar="SLUG", default="default", help="slug of the organization; default: `default`"
     )
-    command.add_argument("--out", metavar="FILE", help="file for the token, mode 0600; default: inside DATA")
+    command.add_argument("--out", metavar="FILE", help="token file, mode 0600; default: DATA/owner-ORG.json")
 
 
 def _signers(command: argparse.ArgumentParser) -> None:
@@ -189,7 +189,7 @@ def _audit(command: argparse.ArgumentParser) -> None:
         "--noted",
         metavar="SEQ:HASH",
         type=_noted_event,
-        help="also check that the chain still has this event, which an earlier run printed as the last",
+        help="also check that the chain still contains this event, the last one of an earlier run",
     )
     verify.add_argument("--json", action="store_true", help="print one JSON object per chain")
     _add_common_options(verify, default=argparse.SUPPRESS)

@@ -187,8 +187,8 @@ class BearerGuard:
 def _parse_bearer(authorization: str | None) -> str:
     """The credential in the header, not checked yet."""
     if authorization is None:
-        raise Unauthorized("A bearer token is required.")
+        raise Unauthorized("An access token is required: Authorization: Bearer <token>.")
     scheme, _, credential = authorization.partition(" ")
     if scheme.lower() != "bearer":
-        raise Unauthorized("A bearer token is required.")
+        raise Unauthorized("An access token is required: Authorization: Bearer <token>.")
     return credential.strip()

@@ -19,7 +19,7 @@ from chassis.auth.tables import access_tokens, delegations, organizations, sessi
 from chassis.errors import Forbidden, MfaRequired, NotFound, Unauthorized
 from proto.identity import Scope
 
-INVALID_TOKEN: Final = "The access token is not valid."  # noqa: S105 (a message)
+INVALID_TOKEN: Final = "The access token is invalid, expired or revoked."  # noqa: S105 (a message)
 SECOND_FACTORS: Final = frozenset({"otp", "rc"})  # amr values: otp of RFC 8176, and our own rc, a recovery code
 
 _TOKENS: Final = (

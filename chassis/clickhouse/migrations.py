@@ -267,7 +267,7 @@ async def _apply_settings(
         else:  # Distributed, or a view: other tables store and merge the rows
             hint = f"run `{matched[0]}` on the underlying tables, on every server"
             log.warning(
-                "setting not applied: the table stores no rows of its own", table=table, engine=engine, hint=hint
+                "setting not applied: the table engine stores no data itself", table=table, engine=engine, hint=hint
             )
 
 
@@ -295,7 +295,7 @@ async def _start_merges(clickhouse: ClickHouse, table: str) -> None:
     try:
         await clickhouse.command(f"SYSTEM START MERGES {table}")
     except StoreError as error:  # without the privilege, nothing has stopped them either
-        log.warning("merges not started", table=table, detail=error.message)
+        log.warning("SYSTEM START MERGES failed; run it if merges are stopped", table=table, detail=error.message)
 
 
 async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], retention_days: int) -> None:

@@ -61,7 +61,7 @@ class DatabaseUnavailable(ServiceUnavailable):
     """The database is unavailable or overloaded (503); the exception's cause has the reason."""
 
     def __init__(self) -> None:
-        super().__init__("The database is not available.")
+        super().__init__("The database is temporarily unavailable; retry later.")
 
 
 class UtcTime(TypeDecorator[datetime]):

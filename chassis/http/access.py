@@ -238,7 +238,7 @@ def _with_session_check(
     async def checked(request: web.Request) -> web.StreamResponse:
         found = await _authenticate_with_limits(request, guard, rate_limits, limit)
         if not found.is_session:
-            raise Forbidden("This endpoint requires a dashboard session, not a personal access token.")
+            raise Forbidden("This endpoint requires a session (POST /auth/login), not a personal access token.")
         if found.mfa_pending and not allows_pending_mfa:
             raise MfaRequired
         request[AUTHENTICATED_CREDENTIAL], request[ALLOWS_PENDING_MFA] = found, allows_pending_mfa

@@ -28,7 +28,7 @@ JSON_TYPE: Final = "application/json"
 
 
 class ErrorBody(msgspec.Struct, rename="camel"):
-    """Why a request was refused. `code` is for programs, `message` for people; quote `requestId` when you ask us."""
+    """Why a request was refused. `code` is for programs, `message` for people; quote `requestId` to the operator."""
 
     code: ErrorCode
     message: str

@@ -102,7 +102,7 @@ class RateLimits:
         subject = _COUNTED_SUBJECTS.get(limit, "requests")
         per = "second" if rule.per_s == 1 else f"{rule.per_s} seconds"
         raise RateLimited(
-            f"Too many {subject}: the limit is {rule.requests} per {per}, {rule.burst} at once.", result.retry_after
+            f"Too many {subject}: the limit is {rule.requests} per {per}, burst {rule.burst}.", result.retry_after
         )
 
 

@@ -49,7 +49,7 @@ class OptionalDependency:
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """One dependency at the last round of probes; `error` is null when it is available, else a fixed text."""
+    """Result of the last probe of a dependency; `error` is null if it is available, else a generic reason."""
 
     name: str
     ok: bool

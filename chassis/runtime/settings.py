@@ -91,15 +91,14 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         setting(
             "Redis through which processes share rates and quotas: redis://user:password@host:port/0, or rediss:// "
             "for TLS.",
-            zero="empty: each process counts rates for itself",
+            zero="empty: each process enforces rates separately",
             secret=True,
         ),
     ] = ""
     redis_timeout_s: Annotated[
         float,
         setting(
-            "How long a request waits for Redis; then each process counts for itself until Redis responds in time "
-            "again.",
+            "How long a request waits for Redis; then each process enforces rates separately until Redis again.",
             unit="seconds",
             ge=0.001,
             le=10,
@@ -123,8 +122,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     max_connections: Annotated[
         int,
         setting(
-            "Concurrent connections, as far as file descriptors allow. At the limit a connection that waits for a "
-            "request is closed for a new one; if there is none, the new one gets 503.",
+            "Concurrent connections; lowered if there are too few file descriptors. At the limit, an idle connection "
+            "is closed to accept a new one; if none is idle, the new one gets 503.",
             unit="connections",
             ge=1,
         ),
@@ -142,7 +141,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     max_head_bytes: Annotated[
         int,
         setting(
-            "Size of a request head (request line and headers); above it 400. Explore's longest filters need 49 152.",
+            "Size of a request head (request line and headers); above it 400. Explore's longest filters need 49,152.",
             unit="bytes",
             ge=2**13,
             le=2**20,
@@ -173,8 +172,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     body_timeout_s: Annotated[
         float,
         setting(
-            "How long a request body may take to arrive, and the longest stall of a body that takes longer at "
-            "SLUICE_BODY_MIN_RATE; then 503 and the connection is closed.",
+            "How long a request body may take to arrive, or pause if it arrives at SLUICE_BODY_MIN_RATE or above; "
+            "then 503 and the connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -184,9 +183,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     body_min_rate: Annotated[
         int,
         setting(
-            "Minimum rate of an export's body; at this rate it may take any time.",
+            "Minimum rate of an export's body; a body at this rate or above has no time limit.",
             unit="bytes/s",
-            zero="all of it within SLUICE_BODY_TIMEOUT_S",
+            zero="the body must arrive within SLUICE_BODY_TIMEOUT_S",
             ge=0,
             advanced="exporters send large bodies over links slower than this",
         ),
@@ -203,8 +202,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_timeout_s: Annotated[
         float,
         setting(
-            "Interval in which a client must read at least SLUICE_SEND_MIN_RATE times its length, or the rest of the "
-            "response; otherwise its connection is closed.",
+            "Interval over which the read rate of a client is measured. Below SLUICE_SEND_MIN_RATE its connection is "
+            "closed, unless it has read the rest of the response.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -214,9 +213,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_min_rate: Annotated[
         int,
         setting(
-            "Minimum rate at which a client must read a response; at this rate it may take any time.",
+            "Minimum rate at which a client must read a response; at this rate or above there is no time limit.",
             unit="bytes/s",
-            zero="one byte within SLUICE_SEND_TIMEOUT_S",
+            zero="at least one byte per SLUICE_SEND_TIMEOUT_S",
             ge=0,
             advanced="dashboards read large responses over links slower than this",
         ),
@@ -239,7 +238,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Sustained rate of requests per principal and organization, except aggregate and compare; above it 429. "
-            "Without Redis, each process counts this and every other rate for itself.",
+            "Without Redis, each process enforces this and every other rate separately.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -335,7 +334,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="many users share an address, and their expired tokens block it",
+            advanced="many users share an address, and invalid tokens of some block the others",
         ),
     ] = 30
     otlp_rate: Annotated[

@@ -121,8 +121,8 @@ class Telemetry:
         )
         self.rate_limited = Counter(
             "sluice_http_rate_limited_requests",
-            "Requests rejected by a rate limit, by its class: per principal (api, analysis), per project key (otlp), "
-            "per client address (failed_bearer, failed_key).",
+            "Requests rejected by a rate limit: per principal (api, analysis, channel_test), user (approval), project "
+            "key (otlp), address (visitor, failed_bearer, failed_key), session (refresh), account (failed_login).",
             ("limit",),
             registry=self.registry,
         )

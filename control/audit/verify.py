@@ -80,7 +80,7 @@ def verify_export(lines: Iterable[bytes], known_hashes: Mapping[int, bytes]) -> 
         if verifier is None:
             before = event.seq - 1
             if min(known_hashes, default=before) < before:
-                raise ValueError(f"it starts at event {event.seq}, after the noted event")
+                raise ValueError(f"it starts at event {event.seq}, after the event in --noted")
             verifier = ChainVerifier(
                 known_hashes, seq=before, start=known_hashes.get(before, bytes.fromhex(event.prev_hash))
             )

@@ -92,8 +92,8 @@ class Channels:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a channel.
 
-        Its config is validated by the rules of its kind, stored encrypted, and never part of a response. A channel of
-        the whole organization requires an administrator. 409 when the organization has the maximum number of channels.
+        `config` is validated by kind, stored encrypted, and never returned. 409 at the maximum number of channels. A
+        channel of the whole organization requires the role ADMIN or OWNER.
         """
         body, config = read_new(await self._read_body(request), self.rules)
         of_project = body.scope is ChannelScope.PROJECT

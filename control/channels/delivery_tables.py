@@ -17,7 +17,7 @@ MAX_TAKEN_LENGTH: Final = 400
 
 
 class State(StrEnum):
-    """READY waits for `next_at`, SENDING is leased until `lease_until`, the others are terminal."""
+    """READY: waits for its next attempt; SENDING: an attempt is in flight; the others are final."""
 
     READY = "READY"
     SENDING = "SENDING"

@@ -29,7 +29,7 @@ AnyConfig = Annotated[
 
 
 class ChannelScope(StrEnum):
-    """What a channel belongs to: a project, or the whole organization."""
+    """The scope of a channel: a project, or the whole organization."""
 
     PROJECT = "project"
     ORG = "org"

@@ -43,9 +43,9 @@ class ChannelTests:
     async def test(self, request: web.Request) -> web.StreamResponse:
         """Send a test message through a channel, even a disabled one.
 
-        It is one delivery with one attempt. The response shows its outcome, but nothing of the receiver's response. A
-        pager opens an incident and closes it. Testing a channel of the whole organization requires an administrator, as
-        changing it does. 429 also when the channel has been tested too often, by anyone, and while the organization
+        One delivery with one attempt. The response has its outcome, but no content of the receiver's response. A
+        pager opens an incident and closes it. Testing a channel of the whole organization requires the role ADMIN or
+        OWNER. 429 also when the channel has been tested too often, by anyone, and while the organization
         runs several tests.
         """
         await check_channel_rate_limit(request, (await self.channels.precheck_manageable(request)).id)

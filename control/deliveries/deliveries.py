@@ -135,9 +135,9 @@ class Deliveries:
         return json_response(delivery_body(authorization_context(request), found))
 
     async def redeliver(self, request: web.Request) -> web.StreamResponse:
-        """Send a delivery that has ended again, under the same id and with a new set of attempts.
+        """Redeliver a message whose delivery has ended, under the same id and with new attempts.
 
-        A receiver that stores ids recognizes it as the same message. 409 if it has not ended, is a test or is
+        A receiver that deduplicates by id recognizes it. 409 if the delivery has not ended, is a test or is
         obsolete, or if its channel is disabled or deleted. A channel of the whole organization requires the role ADMIN
         or OWNER; a message about approvals requires the scope that reads them. It counts towards the rate limit of
         channel tests.

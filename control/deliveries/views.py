@@ -92,7 +92,7 @@ async def require_redeliverable(connection: AsyncConnection, delivery: DeliveryV
     channel.
     """
     if delivery.state not in TERMINAL_STATES:
-        raise Conflict("The delivery has not ended yet.")
+        raise Conflict("The delivery has not ended yet; wait until its state is DONE, DEAD or CANCELLED.")
     if delivery.max_attempts == 1:
         raise Conflict("A test cannot be redelivered. Run another test.")
     if delivery.until is not None and delivery.until <= datetime.now(UTC):

@@ -137,9 +137,9 @@ class Invitations:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create an invitation.
 
-        Only users may invite: agents, services and tokens on behalf of somebody get 403. The holder of `inviteToken`
-        may accept the invitation within seven days, as long as the inviter may still grant the role. The token is in
-        this response and nowhere else. An open invitation to the same address is revoked.
+        Only users may invite: agents, services and tokens that act on behalf of a principal get 403. `inviteToken`
+        is valid for seven days, while the inviter may still grant the role, and is returned only in
+        this response. Earlier open invitations to the same address are revoked.
         """
         store.require_can_invite(authorization_context(request))
         body = await self.context.read_body(request, NewInvitation)

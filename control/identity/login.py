@@ -124,8 +124,8 @@ class Logins:
     async def refresh(self, request: web.Request) -> web.StreamResponse:
         """Refresh a session.
 
-        This consumes the refresh token. A token that was consumed before ends the session, because it may be stolen.
-        For ten seconds it is accepted again, because the response may have been lost.
+        Consumes the refresh token. Reusing a consumed token ends the session, because the token may be stolen.
+        For ten seconds it is still accepted, because the response may have been lost.
         """
         body = await self.context.read_body(request, Refresh)
         await self.issuer.ensure_key_published()
@@ -139,8 +139,8 @@ class Logins:
     async def logout(self, request: web.Request) -> web.StreamResponse:
         """End a session.
 
-        Its access tokens stop working in this process at once, in others within five seconds. A token of a session that
-        has ended, or of none, gets the same response.
+        Its access tokens stop working in this process at once, in others within five seconds. The same response for
+        the refresh token of an ended or unknown session.
         """
         body = await self.context.read_body(request, Refresh)
         async with self.context.database.write() as connection:

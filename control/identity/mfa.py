@@ -138,7 +138,7 @@ class Mfa:
     async def confirm(self, request: web.Request) -> web.StreamResponse:
         """Confirm the proposed second factor.
 
-        From now on sessions need it; this session has passed it.
+        Later logins require a code; this session counts as verified.
         """
         body = await self.context.read_body(request, Code)
         caller = authenticated_credential(request)

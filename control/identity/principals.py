@@ -86,7 +86,7 @@ class Principals:
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List agents and services.
 
-        Those that the caller owns; with `members:read` all of the organization.
+        Lists those that the caller owns; with the scope `members:read`, all of the organization.
         """
         caller = authorization_context(request)
         owner_id = None if Scope.MEMBERS_READ in caller.scopes else caller.principal_id

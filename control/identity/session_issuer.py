@@ -60,7 +60,7 @@ class KeyWithdrawn(ServiceUnavailable):
     """The signing key of this process was withdrawn: it needs another key in its file, and a restart."""
 
     def __init__(self) -> None:
-        super().__init__("Sessions cannot be issued: the signing key was withdrawn.")
+        super().__init__("No session can be issued: the signing key was withdrawn; the operator must replace it.")
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ MAX_DAYS: Final = 3_650
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The token to create. Without `scopes` it has all scopes of the creating one, without `expiresInDays` no end."""
+    """The token to create. Without `scopes`: all scopes of the creating token; without `expiresInDays`: no expiry."""
 
     name: Name
     scopes: Annotated[list[Scope], Meta(min_length=1, max_length=len(Scope))] | None = None
@@ -116,15 +116,15 @@ class AccessTokens:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a token for the caller.
 
-        It has no more scopes and no later expiry than the token that it is created with. Its secret is in this response
-        and nowhere else.
+        Its scopes and expiry cannot exceed those of the token that creates it. The secret is returned only in this
+        response.
         """
         return await self._create(request, authorization_context(request).principal_id)
 
     async def revoke(self, request: web.Request) -> web.StreamResponse:
         """Revoke one of the caller's tokens.
 
-        The tokens created with it are revoked too, and so on, with the open invitations created with any of them. They
+        Revokes all tokens derived from it, directly or indirectly, and open invitations created with any of them. They
         stop working in this process at once, in others within five seconds. Repeating the request gets the same
         response.
         """
@@ -133,22 +133,22 @@ class AccessTokens:
     async def list_of_principal(self, request: web.Request) -> web.StreamResponse:
         """List the tokens of a principal.
 
-        One that the caller owns; with `members:read` any principal.
+        The caller must own the principal, or have the scope `members:read`.
         """
         return await self._list(request, request.match_info["principalId"])
 
     async def create_of_principal(self, request: web.Request) -> web.StreamResponse:
         """Create a token for an agent or service that the caller owns.
 
-        A user's agent acts on the user's behalf: everything that it does with the token records this. A token never has
-        more scopes or a later expiry than the one that it is created with.
+        A user's agent acts on the user's behalf, which the audit log records. Scopes and expiry of a token cannot
+        exceed those of the token that creates it.
         """
         return await self._create(request, request.match_info["principalId"])
 
     async def revoke_of_principal(self, request: web.Request) -> web.StreamResponse:
         """Revoke a token of a principal.
 
-        One that the caller owns; with `members:write` any principal, but only owners revoke tokens of owners.
+        The caller must own the principal, or have `members:write`; only owners can revoke tokens of owners.
         Everything that was created with the token is revoked with it.
         """
         return await self._revoke(request, request.match_info["principalId"])

@@ -14,7 +14,7 @@ DECIDING_ROLES: Final = tuple(role for role in Role if Scope.APPROVALS_DECIDE in
 
 
 class Effect(StrEnum):
-    """What a rule decides, from least to most strict."""
+    """The decision of a rule, from least to most strict."""
 
     ALLOW = "ALLOW"
     ASK = "ASK"

@@ -115,8 +115,8 @@ class Policies:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a policy.
 
-        It applies to requests from now on. An organization's DENY ranks first; then policies of the project, those of
-        the organization, the built-in table. Within a source the more specific pattern decides.
+        Applies to later requests. Precedence: an organization's DENY, policies of the project, policies of
+        the organization, built-in rules. Within a source, the most specific pattern decides.
         """
         body = await self._read_body(request, NewPolicy, _PLACEHOLDERS, check_new)
         values = msgspec.structs.asdict(body)
@@ -159,7 +159,7 @@ class Policies:
         return web.Response(status=204)
 
     async def dry_run(self, request: web.Request) -> web.StreamResponse:
-        """Evaluate an action without a request: the decision, and why.
+        """Evaluate the policies for an action without creating a request.
 
         Nothing is created and nobody is notified.
         """

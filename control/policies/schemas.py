@@ -39,7 +39,7 @@ ActionPattern = Annotated[
     Meta(
         max_length=MAX_LENGTH,
         pattern=ACTION_GLOB_PATTERN,
-        description="Must be an action; * matches any one segment, a final ** one or more, ** alone every action.",
+        description="Must be an action; * matches one segment, a trailing ** one or more, ** alone every action.",
     ),
 ]
 TargetType = Annotated[
@@ -58,7 +58,7 @@ ApproverRoles = Annotated[
     list[DecidingRole], Meta(min_length=1, max_length=3, description="Roles that may decide, for ASK.")
 ]
 MachineId = Annotated[
-    str, Meta(min_length=1, max_length=32, pattern=r"^[0-9a-z_]+(?!\n)$", description="Must be an id.")
+    str, Meta(min_length=1, max_length=32, pattern=r"^[0-9a-z_]+(?!\n)$", description="Must be a principal id.")
 ]
 MachineApproverIds = Annotated[
     list[MachineId],

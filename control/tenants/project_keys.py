@@ -153,7 +153,7 @@ class Keys:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a key.
 
-        Its secret is in this response and nowhere else. 409 when the project has the maximum number of active keys.
+        The secret is returned only in this response. 409 when the project has the maximum number of active keys.
         """
         body = await self.context.read_body(request, NewKey)
         async with self.context.write_transaction(request) as (connection, caller):

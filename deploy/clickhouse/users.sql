@@ -1,22 +1,22 @@
--- The ClickHouse users of a deployment whose services stand apart: one for each, with the least that it needs.
+-- ClickHouse users for services that run separately: one per service, with least privilege.
 -- Run it once as an administrator (`clickhouse-client --multiquery < users.sql`) after putting passwords of your own in
 -- place of the three, then give each service its URL: http(s)://NAME:PASSWORD@HOST:PORT/sluice.
 
 CREATE DATABASE IF NOT EXISTS sluice;
 
--- `sluice migrate`: creates the tables and looks at them, and stops their merges while it changes a setting; `sluice repair`: fills tables of its own and drops them again.
+-- `sluice migrate`: creates and checks the tables, and stops their merges while it changes a setting. `sluice repair`: fills temporary tables and drops them.
 -- Not needed while nothing is migrated or repaired.
 CREATE ROLE IF NOT EXISTS sluice_schema;
 GRANT CREATE DATABASE, CREATE TABLE, DROP TABLE, ALTER TABLE, SYSTEM MERGES, SELECT, INSERT ON sluice.* TO sluice_schema;
 
--- `sluice gateway`: adds rows, reads which tables there are, and counts their parts for its metrics.
+-- `sluice gateway`: inserts rows, lists tables, and counts parts for its metrics.
 CREATE ROLE IF NOT EXISTS sluice_writer;
 GRANT SELECT, INSERT ON sluice.* TO sluice_writer;
 GRANT SELECT ON system.parts TO sluice_writer;
 
 -- `sluice query`: only reads. With readonly = 2 the service may lower its own limits, which it sends with every query
--- (1 would refuse them), but no statement of it can write. The limits here are the last word, whatever the service asks
--- for. It ends its own queries when a client goes away; for that no right is needed.
+-- (1 would reject them), but it cannot write. The limits here apply whatever limits the service
+-- sends. It cancels its own queries when a client disconnects, which needs no privilege.
 CREATE ROLE IF NOT EXISTS sluice_reader;
 GRANT SELECT ON sluice.* TO sluice_reader;
 

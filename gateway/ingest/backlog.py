@@ -175,7 +175,7 @@ class LaneBacklog:
             if self._replay_after is None or sequence <= self._replay_after:
                 self._checked_to = self._journal.last_sequence
                 self._context.metrics.overlooked_requests.inc()
-                self._context.log.error("an overlooked request is read from the journal", sequence=sequence)
+                self._context.log.error("bug: a request was not queued; reading it from the journal", sequence=sequence)
                 self.defer(sequence)
 
     @property

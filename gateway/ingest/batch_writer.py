@@ -51,7 +51,7 @@ RECORD_TRIES: Final = 30
 RECORD_RETRY_S: Final = 1.0
 MAX_INDEX_WAIT_S: Final = 1.0
 MAX_INDEX_DAYS: Final = 4  # as many as a batch of new items has at most
-STORE_UNAVAILABLE: Final = "The telemetry store is not available; retry later."
+STORE_UNAVAILABLE: Final = "The telemetry store is temporarily unavailable; retry later."
 # Retry-After of a request that waited until the deadline. Exporters limit all attempts to ten seconds and drop requests
 # whose retry would be later; of the ten seconds, two are left.
 RETRY_AFTER_S: Final = 1
@@ -82,7 +82,7 @@ class BatchWriter:
             # The disk has taken no bytes for half a minute, so its contents may soon be lost. If the process ends
             # before the disk recovers, the rows are stored twice, which is better than not at all. (Without the memory
             # to note the batch they are stored twice in any case: the lane still finds the requests in the journal.)
-            self._context.log.exception("a batch is stored without a record of its boundaries", error=str(error))
+            self._context.log.exception("storing a batch without a journal record", error=str(error))
         await self.store(batch, requests)
 
     async def store(self, batch: Batch, requests: Sequence[PendingRequest], *, again: bool = False) -> None:
@@ -251,7 +251,9 @@ class BatchWriter:
                 coalescer.add([insert_block for insert_block in derived if insert_block not in index])
             await coalescer.wait_for_capacity()
         except Exception:  # the batch is finished and counted: it must not be stored again
-            self._context.log.exception("rows lost", tables=[insert_block.block.table for insert_block in derived])
+            self._context.log.exception(
+                "derived rows may be lost", tables=[insert_block.block.table for insert_block in derived]
+            )
 
     def _insert_in_background(self, blocks: Sequence[InsertBlock]) -> None:
         """Insert blocks of a batch that is partly stored and that no journal has, within a budget of memory."""
@@ -271,7 +273,7 @@ class BatchWriter:
     def _give_up(self, batch: Batch, requests: Sequence[PendingRequest], error: Exception) -> None:
         """Answer 503: a 500 would make exporters drop the items, and even an unexpected error may be transient."""
         if not isinstance(error, StoreError):
-            self._context.log.error("batch failed", requests=len(requests), exc_info=error)
+            self._context.log.error("storing a batch failed; answering 503", requests=len(requests), exc_info=error)
         self._context.metrics.batches.labels("refused").inc()
         self._journal.finish(batch.batch_id, {})
         for request in requests:

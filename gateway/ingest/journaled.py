@@ -107,7 +107,7 @@ class JournaledIngest:
                 await asyncio.gather(self._fresh.drain(), self._slow.drain())
         except TimeoutError:
             if self._journal.durable:
-                self._context.log.warning("stopped with unstored requests in the journal")
+                self._context.log.warning("stopped with unstored requests in the journal; the next start stores them")
             else:
                 items = self._context.accounting.pending
                 self._context.log.error("items lost", items=items, reason="the gateway stopped")  # noqa: TRY400 (the line says all)

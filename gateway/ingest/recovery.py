@@ -124,7 +124,7 @@ class Recovery:
                 try:
                     await self._reinsert_missing(batch, table_days)
                 except Exception:  # the other batches do not wait for this one
-                    self._context.log.exception("missing rows cannot be reinserted", batch=batch.batch_id)
+                    self._context.log.exception("reinserting missing rows failed; retrying", batch=batch.batch_id)
                     complete = False
         return complete
 
@@ -134,7 +134,7 @@ class Recovery:
         if reinserted:
             self._context.log.error(
                 "missing rows were reinserted; `sluice repair` rebuilds the rows derived from them",
-                places=sorted(reinserted),
+                table_days=sorted(reinserted),
             )
 
     async def _find_missing(self, retained: Sequence[Batch]) -> Mapping[int, set[TableDay]]:

@@ -94,7 +94,7 @@ class SynchronousIngest:
                 await asyncio.gather(self._fresh.drain(), self._slow.drain())
         except TimeoutError:
             self._context.log.warning(
-                "stopped with inserts in progress", batches=self._fresh.writing + self._slow.writing
+                "stopped with inserts in progress (answered 503)", batches=self._fresh.writing + self._slow.writing
             )
         await asyncio.gather(self._fresh.close(), self._slow.close(), self._writer.close())
 

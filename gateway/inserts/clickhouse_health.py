@@ -88,7 +88,7 @@ class Availability:
         self._up.clear()
         self._metrics.store_up.set(0)
         if not self._refusing:
-            self._log.warning("clickhouse is unavailable", table=table, error=error.message, code=error.code)
+            self._log.warning("clickhouse unavailable", table=table, error=error.message, code=error.code)
         self._set_refusing(table, now=True)
         for listener in self._listeners:
             listener.on_down()
@@ -102,7 +102,7 @@ class Availability:
             self._set_refusing(table, now=False)
             if not self._refusing:
                 self._pause_s = FIRST_PROBE_S
-                self._log.info("clickhouse is available again")
+                self._log.warning("clickhouse recovered")
 
     async def wait_until_up(self, timeout_s: float) -> bool:
         """Wait until ClickHouse is available, at most `timeout_s`; returns whether it is."""

@@ -125,7 +125,7 @@ class RetryingInserter:
         tokens is fixed, so that repeating it, in this process or the next, is the same insert.
         """
         block = insert_block.block
-        self._context.log.warning("reinserting lost rows", table=block.table, day=block.day, rows=block.rows)
+        self._context.log.warning("reinserting missing rows", table=block.table, day=block.day, rows=block.rows)
         for attempt in range(1, MAX_REINSERTS + 1):
             await self._insert_until_done(insert_block.with_new_token(str(attempt)), math.inf)
             if await self._is_stored_or_soon(insert_block):

@@ -90,7 +90,7 @@ class JournalCore:
         """Record that a batch is stored, with its row counts; on disk with the next flush."""
         batch = self.ledger.state.begun.get(batch_id)
         if batch is None:
-            self._log.error("finished a batch that was never begun", batch=batch_id)
+            self._log.error("bug: finished a batch that was never begun", batch=batch_id)
         else:
             self.ledger.append(finish_record(batch, rows, self._now_ms()))
 
@@ -172,7 +172,7 @@ class JournalCore:
         self.ledger.append(SkipRecord(((first, last),), "refused"))
         self._record_sealed(writer.segment)
         if not self._flush() and not is_truncated:
-            self._log.error("refused requests may be stored after a crash", first=first, last=last)
+            self._log.error("requests answered 503 may be stored after a crash", first=first, last=last)
 
     def _flush(self) -> bool:
         """Flush the ledger; returns whether all records are on disk."""

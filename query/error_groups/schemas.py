@@ -83,7 +83,7 @@ class ErrorGroup(msgspec.Struct, rename="camel"):
         bool,
         msgspec.Meta(
             description="False: there are too many releases, environments or services to count in memory. For each "
-            "kind with more than 20, the number is an estimate, and the list has approximately the most frequent."
+            "kind with more than 20 values, the count and the list of the most frequent are estimates."
         ),
     ]
     releases: Annotated[list[ReleaseExtent], msgspec.Meta(description="The most frequent, at most 20.")]
@@ -170,7 +170,7 @@ class LogContext(msgspec.Struct, rename="camel"):
         ),
     ]
     before: Annotated[
-        LogPart, msgspec.Meta(description="Up to and including its time, so with the record that recorded it.")
+        LogPart, msgspec.Meta(description="Records up to the time of the occurrence, including its own record.")
     ]
     after: LogPart
 

@@ -9,8 +9,8 @@ from query.statements.window import Window
 
 
 class Fn(StrEnum):
-    """The function applied to the spans of a group. pXX is a value that occurs; at least XX percent of the values are
-    at most that.
+    """The function applied to the spans of a group. pXX: the smallest observed value that at least XX percent of the
+    values do not exceed.
     """
 
     # Specification 4.2, its two undisclosed values (p95, p99), and two extensions.

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Verify and print; 1 if a chain is broken. Raises StartupError for an unknown organization or an invalid file."""
     noted = dict([arguments.noted]) if arguments.noted else {}
     if noted and not (arguments.org or arguments.file):
-        raise StartupError("--noted applies to one chain: name it with --org or --file.", exit_code=2)
+        raise StartupError("--noted requires --org or --file.", exit_code=2)
     if arguments.file:
         results: Sequence[VerifyResult] = [_verify_file(Path(arguments.file), noted)]
     else:
@@ -78,7 +78,7 @@ def _line(result: VerifyResult) -> str:
     if result.first_break is not None:
         found = result.first_break
         return f"{result.org}: BROKEN at event {found.seq} ({found.kind}), after {result.events} events read\n"
-    return f"{result.org}: {result.events} events verified, the last is {result.seq}:{result.hash.hex()}\n"
+    return f"{result.org}: {result.events} events verified; keep for --noted: {result.seq}:{result.hash.hex()}\n"
 
 
 def _json(result: VerifyResult) -> str:

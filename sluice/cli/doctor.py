@@ -62,7 +62,7 @@ def run_checks(sources: SettingsSources) -> Iterator[CheckResult]:
     yield _decoder()
     yield _run_check("settings", lambda: _settings(sources))
     running = _in_use(settings)
-    state = "in use by a running sluice" if running else "exists" if settings.data_dir.is_dir() else "not created yet"
+    state = "in use" if running else "exists" if settings.data_dir.is_dir() else "missing; `sluice up` creates it"
     yield CheckResult("data", settings.data_dir.is_dir(), f"{settings.data_dir}: {state}")
     yield _run_check("database", lambda: _database(settings))
     yield _run_check("clickhouse", lambda: _clickhouse(settings, running=running))
@@ -93,7 +93,7 @@ def _decoder() -> CheckResult:
         return CheckResult(
             "decoder",
             False,
-            f"reference (Python, slow): the kernel is not built ({error}); "
+            f"reference (Python, slow): the compiled decoder is not built ({error}); "
             "install a C++ compiler and the headers of this Python, then reinstall sluice",
         )
     return CheckResult("decoder", True, "kernel")
@@ -184,7 +184,7 @@ def _journal(sources: SettingsSources, settings: ChassisSettings) -> str:
     free = disk.f_bavail * disk.f_frsize
     if free < gateway.journal_min_free_bytes:
         least = _mib(gateway.journal_min_free_bytes)
-        raise StartupError(f"{directory}: {_mib(free)} free on its disk; exports are rejected with 503 below {least}.")
+        raise StartupError(f"{directory}: {_mib(free)} free on its disk; below {least} exports are rejected with 503.")
     used = sum(map(_allocated, directory.glob("[0-9]*/*")))
     waiting = sum(1 for _ in directory.glob("quarantine/*.json"))
     state = (

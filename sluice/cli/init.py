@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Create them; the exit code. Raises StartupError for an invalid or taken slug, or a file that exists."""
     for option in ("org", "project"):
         if not is_slug(getattr(arguments, option)):
-            raise StartupError(f"--{option} must be lower-case letters, digits and dashes, at most 64.", exit_code=2)
+            raise StartupError(f"--{option} must be 1 to 64 lowercase letters, digits, inner hyphens.", exit_code=2)
     settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
     data_dir.prepare(settings.data_dir)

@@ -119,14 +119,12 @@ def _requeue(directory: Path, arguments: argparse.Namespace) -> int:
         raise StartupError(f"The quarantine has no {unknown[0]}; `sluice journal inspect` lists its files.")
     result = inspection.requeue(directory, names, time.time_ns())
     if result.journal is not None:
-        print(f"{result.requests} requeued as journal {result.journal.name}.")
-        print("A running gateway takes it over within seconds, otherwise the next gateway that starts.")
+        print(f"Requests requeued as journal {result.journal.name}: {result.requests}.")
+        print("A running gateway stores them within seconds; otherwise the next gateway that starts does.")
     elif not result.unreadable:
         print("The quarantine is empty.")
     if result.unreadable:
-        raise StartupError(
-            f"{len(result.unreadable)} cannot be read and stay in the quarantine: {', '.join(result.unreadable)}."
-        )
+        raise StartupError(f"These files cannot be read and stay in the quarantine: {', '.join(result.unreadable)}.")
     return 0
 
 

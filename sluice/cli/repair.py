@@ -44,8 +44,8 @@ def _reject_unfinished_batches(directory: Path) -> None:
     """
     if directory.is_dir() and any(facts.batches and not facts.taken for facts in inspection.inspect(directory)):
         raise StartupError(
-            f"The journal at {directory} has partially stored batches: start the gateway, which stores them, "
-            "and stop it."
+            f"The journal at {directory} has partially stored batches. Start the gateway, which stores them, "
+            "stop it, then run the repair again."
         )
 
 

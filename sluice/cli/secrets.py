@@ -64,18 +64,18 @@ async def _rotate(database: Database, keys: KeySource) -> None:
             async with database.write() as connection:
                 number, after = await reencrypt(connection, secret_box, column, after)
             changed, more = changed + number, bool(after)
-    print(f"{changed} secrets were re-encrypted with the key {secret_box.current_key_id}.")
+    print(f"Secrets re-encrypted with key {secret_box.current_key_id}: {changed}.")
 
 
 async def _retire(database: Database, keys: KeySource) -> None:
     """Remove unused keys, in a write transaction: meanwhile no process stores a secret encrypted with an old key."""
     if not isinstance(keys, KeyFile):
-        raise StartupError("The key ring is a setting: remove keys from SLUICE_CONTROL_SEALING_KEYS yourself.")
+        raise StartupError("The key ring is in SLUICE_CONTROL_SEALING_KEYS: remove unused keys from that setting.")
     async with database.write() as connection:
         used, ring = await count_by_key(connection, metadata), keys.read()
         unused = frozenset(kid for kid in ring.keys if not used[kid] and kid != ring.current_key_id)
         keys.replace(ring.without(unused))
-    print(f"{len(unused)} keys were removed from {keys.path}.")
+    print(f"Keys removed from {keys.path}: {len(unused)}.")
 
 
 async def _show(database: Database, keys: KeySource) -> None:
@@ -88,7 +88,7 @@ async def _show(database: Database, keys: KeySource) -> None:
         hint = ": restore it from the backup." if used else " yet: `sluice control` creates it at its first start."
         raise KeyRingMissing(error.message.removesuffix(".") + hint) from error
     for kid in ring.keys:
-        print(f"key {kid}: {used[kid]} secrets{', encrypts' if kid == ring.current_key_id else ''}")
+        print(f"key {kid}: {used[kid]} secrets{', encrypts new secrets' if kid == ring.current_key_id else ''}")
     _show_missing(Counter({kid: number for kid, number in used.items() if kid not in ring.keys}))
 
 

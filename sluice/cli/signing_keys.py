@@ -44,7 +44,7 @@ async def _work(settings: ChassisSettings, withdrawn: str | None, now: datetime)
 
 
 def _line(key: StoredKey, now: datetime) -> str:
-    state = "in use" if key.trusted_at(now) else "not seen for a week"
+    state = "in use" if key.trusted_at(now) else "unused for a week"
     if key.withdrawn_at is not None:
         state = f"withdrawn {format_time(key.withdrawn_at)}"
-    return f"{key.kid}: {state}, created {format_time(key.created_at)}, seen {format_time(key.seen_at)}"
+    return f"{key.kid}: {state}, created {format_time(key.created_at)}, last used {format_time(key.seen_at)}"

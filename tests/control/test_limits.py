@@ -68,7 +68,7 @@ async def test_ended_session_does_not_limit_the_address(control: Control, person
         assert (await control.call("POST", "/auth/logout", {"refreshToken": ada.refresh}))[0] == 204
     for _ in range(ChassisSettings().failed_bearer_rate + 10):
         status, body, _ = await ada.call("GET", "/orgs/acme/projects")
-        assert (status, body["error"]["message"]) == (401, "The access token is not valid.")
+        assert (status, body["error"]["message"]) == (401, "The access token is invalid, expired or revoked.")
     assert (await control.call("POST", "/auth/refresh", {"refreshToken": bob.refresh}))[0] == 200
     assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200
 
@@ -80,7 +80,7 @@ async def test_expired_access_token_does_not_limit_the_address(control: Control)
         )
     for _ in range(ChassisSettings().failed_bearer_rate + 10):
         status, body, _ = await control.call("GET", "/orgs/acme/projects", token=expired.secret)
-        assert (status, body["error"]["message"]) == (401, "The access token is not valid.")
+        assert (status, body["error"]["message"]) == (401, "The access token is invalid, expired or revoked.")
     assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200
 
 

@@ -337,9 +337,9 @@ def started(apart: Apart, tmp_path: Path, name: str, **settings: str) -> Service
     ("name", "settings", "code", "sentence"),
     [
         ("gateway", {"database": "nowhere"}, 2, "`sluice migrate` creates it"),
-        ("query", {"database": "default"}, 1, "run `sluice migrate`"),
+        pytest.param("query", {"database": "default"}, 1, "run `sluice migrate`", marks=pytest.mark.long),
         ("gateway", {"password": "wrong"}, 2, "rejected the user or password"),
-        ("query", {"relational": "empty"}, 1, "run `sluice migrate`"),
+        pytest.param("query", {"relational": "empty"}, 1, "run `sluice migrate`", marks=pytest.mark.long),
         ("control", {"relational": "wrong"}, 1, "password authentication failed"),
     ],
 )

@@ -13,8 +13,6 @@ from gateway.ingest.pending_requests import PendingRequest
 from tests.gateway.conftest import Answer, Gateway, Insert, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, exception_event, log, logs, span, traces
 
-pytestmark = pytest.mark.both_stores
-
 Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 AWAY = StoreUnavailable("connection refused")
 DERIVED = ["trace_index", "attribute_keys", "ingest_outcomes"]

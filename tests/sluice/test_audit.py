@@ -91,7 +91,7 @@ def test_what_is_not_there_is_named(tmp_path: Path, migrated_file: Path) -> None
     done = sluice("audit", "verify", "--org", "globex", **settings)
     assert refusal(done, 1) == "There is no organization globex."
     done = sluice("audit", "verify", "--noted", "1:" + "0" * 64, **settings)
-    assert refusal(done, 2) == "--noted applies to one chain: name it with --org or --file."
+    assert refusal(done, 2) == "--noted requires --org or --file."
 
 
 @pytest.mark.parametrize("noted", ["1", "0:" + "0" * 64, "1:" + "0" * 63, "x:" + "0" * 64, "1:" + "G" * 64])

@@ -40,7 +40,7 @@ def test_keys_are_shown_and_withdrawn(migrated_url: str, tmp_path: Path) -> None
     assert (shown.returncode, shown.stderr) == (0, "")
     lines = shown.stdout.splitlines()
     assert [line.partition(", created")[0] for line in lines] == [
-        f"{KEYS[0].kid}: in use", f"{KEYS[1].kid}: in use", f"{KEYS[2].kid}: not seen for a week",
+        f"{KEYS[0].kid}: in use", f"{KEYS[1].kid}: in use", f"{KEYS[2].kid}: unused for a week",
     ]  # fmt: skip
     assert refusal(sluice("signers", "withdraw", "none", **settings), 1) == "There is no signing key none."
     done = sluice("signers", "withdraw", KEYS[0].kid, **settings)

@@ -85,8 +85,8 @@ def check(url: str) -> str:
     if file is not None and not file.exists():
         if not file.absolute().parent.is_dir():
             raise DatabaseSchemaTooOld(
-                f"The database {redacted_url(url)} does not exist, and neither does its directory; create it unless "
-                "it is the data directory, then run `sluice migrate`."
+                f"The database {redacted_url(url)} and its directory do not exist. Create the directory, except for "
+                "the data directory, then run `sluice migrate`."
             )
         raise DatabaseSchemaTooOld(
             f"The database {redacted_url(url)} does not exist yet; run `sluice migrate` to create it."

@@ -41,7 +41,7 @@ class Quota:
         if not account.is_looked_up:
             await self._look_up(account)
         if account.used >= project.monthly_items:
-            self._refuse(request, account, "It is used up.", close=True)
+            self._refuse(request, account, "It is used up until the next month begins.", close=True)
 
     def reserve(self, request: web.Request, items: int) -> "Reservation":
         """A reservation to hold while the request is taken; its items count if that succeeds. Raises QuotaExceeded when
@@ -52,7 +52,7 @@ class Quota:
         account.has_quota = project.monthly_items > 0
         left = project.monthly_items - account.used
         if account.has_quota and items > left:
-            self._refuse(request, account, f"{max(0, left)} items remain; the request has {items}.")
+            self._refuse(request, account, f"{max(0, left)} items remain, fewer than the {items} of the request.")
         return Reservation(account, items, self._clock)
 
     def _refuse(self, request: web.Request, account: Account, why: str, *, close: bool = False) -> None:
@@ -62,7 +62,7 @@ class Quota:
         left = max(0, monthly_items - account.used)
         request[LIMIT_RESULT] = LimitResult(monthly_items, left, ends, retry_after * NANOS_PER_SECOND)
         raise QuotaExceeded(
-            f"The organization's quota is {monthly_items} items a month (UTC). {why}", retry_after, close=close
+            f"The organization's quota is {monthly_items} items per month (UTC). {why}", retry_after, close=close
         )
 
 

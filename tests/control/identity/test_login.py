@@ -133,7 +133,10 @@ async def test_withdrawn_key_refreshes_no_session_and_consumes_no_token(
     async with control.checks.database.write() as connection:
         await connection.execute(signing_keys.update().values(withdrawn_at=datetime.now(UTC)))
     status, answer, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
-    assert (status, answer["error"]["message"]) == (503, "Sessions cannot be issued: the signing key was withdrawn.")
+    assert (status, answer["error"]["message"]) == (
+        503,
+        "No session can be issued: the signing key was withdrawn; the operator must replace it.",
+    )
     assert (await ada.login())[0] == 503
     assert (await control.call("GET", "/auth/keys"))[:2] == (200, {"keys": []})
     async with control.checks.database.read() as connection:

@@ -9,6 +9,7 @@ from benchmarks.codec.memory import FAULTY_CASES, JSON_CASES, Body, grown
 from tests.proto.otlp.test_json import traces
 
 MIB: Final = 2**20
+QUICK: Final = ("text that is not UTF-8", "halves of surrogate pairs", "all items odd")
 CASES: Final[dict[str, tuple[Callable[[], bytes], str]]] = {
     "text that is not UTF-8": (JSON_CASES["a name that is not UTF-8"], "kernel"),
     "links": (JSON_CASES["2 M links"], "kernel"),
@@ -23,7 +24,10 @@ CASES: Final[dict[str, tuple[Callable[[], bytes], str]]] = {
 }
 
 
-@pytest.mark.parametrize(("make", "way"), CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize(
+    ("make", "way"),
+    [pytest.param(*case, id=name, marks=() if name in QUICK else pytest.mark.long) for name, case in CASES.items()],
+)
 def test_what_is_paid_for_reading_json_covers_what_it_takes(make: Callable[[], bytes], way: str) -> None:
     taken = grown(Body(make(), is_json=True), way)
     assert taken.outcome.endswith("accepted")

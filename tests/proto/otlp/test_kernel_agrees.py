@@ -107,6 +107,7 @@ def traces(body: bytes, policy: Policy | None = None) -> Case:
     return Case("traces", body, 3, policy or Policy(), NOW_NS)
 
 
+@pytest.mark.sized
 def test_limits_of_nothing() -> None:
     nothing = Policy(
         max_key_bytes=0,
@@ -118,11 +119,11 @@ def test_limits_of_nothing() -> None:
         max_links=0,
         max_exceptions=0,
     )
-    for seed in range(CHUNK):
+    for seed in range(scaled(300, CHUNK)):
         agree(generate.case(seed)._replace(policy=nothing))
 
 
-@pytest.mark.parametrize("keys", [255, 256, 257, 65_536, 65_537])
+@pytest.mark.parametrize("keys", [255, 256, 257, pytest.param(65_536, marks=pytest.mark.long), 65_537])
 def test_dictionaries_grow_their_index_at_the_same_size(keys: int) -> None:
     agree(
         traces(b"".join(span(bytes_field(5, b"name %d" % number)) for number in range(keys)), Policy(max_items=10**6))

@@ -57,7 +57,7 @@ def assert_refused(answer: Answer, monthly_items: int, remaining: int, why: str)
     assert [answer.headers[name] for name in NAMES] == [str(monthly_items), str(remaining), str(month().ends)]
     if answer.content_type == JSON:
         assert answer.json["error"]["code"] == "quota_exceeded"
-        assert answer.json["message"] == f"The organization's quota is {monthly_items} items a month (UTC). {why}"
+        assert answer.json["message"] == f"The organization's quota is {monthly_items} items per month (UTC). {why}"
 
 
 async def test_a_request_that_does_not_fit_any_more_is_refused_as_a_whole(gateway: Gateway, limit: Limit) -> None:
@@ -77,7 +77,9 @@ async def test_no_byte_of_a_body_is_read_once_it_is_used_up(gateway: Gateway, li
     await limit(1)
     assert (await gateway.post("/v1/logs", logs(log(time_ns=NOW_S * NANOS)))).status == 200
     for path in ("/v1/traces", "/v1/logs"):
-        assert_refused(await gateway.post(path, b"{}", {"Content-Type": JSON}), 1, 0, "It is used up.")
+        assert_refused(
+            await gateway.post(path, b"{}", {"Content-Type": JSON}), 1, 0, "It is used up until the next month begins."
+        )
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     key = gateway.projects[1].key
     head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nX-Legacy-Auth: Legacy legacy_key={key}\r\nContent-Length: 5\r\n\r\n"
