@@ -68,7 +68,7 @@ async def test_an_insert_that_succeeds_ends_it(door: Door) -> None:
     assert door.pauses == [0.05, 0.1, 0.05]
     assert [line["event"] for line in lines] == [
         "clickhouse unavailable",
-        "clickhouse is available again",
+        "clickhouse recovered",
         "clickhouse unavailable",
     ]
 
@@ -83,7 +83,7 @@ async def test_a_table_that_alone_refuses_inserts_is_left_alone_for_longer_too(d
     assert door.pauses == [0.05, 0.1, 0.2, 0.05]
     assert [line["event"] for line in lines] == [
         "clickhouse unavailable",
-        "clickhouse is available again",
+        "clickhouse recovered",
         "clickhouse unavailable",
     ]
 

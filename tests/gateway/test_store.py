@@ -367,7 +367,7 @@ async def test_an_unforeseen_fault_is_503_not_500(start_gateway: StartGateway) -
         assert answer.status == 200  # nothing to store
         answer = await gateway.post("/v1/traces", traces(span()))
     assert answer.status == 503
-    assert "batch failed" in [line["event"] for line in lines]
+    assert "storing a batch failed; answering 503" in [line["event"] for line in lines]
     assert b"defect" not in answer.body
 
 

@@ -28,7 +28,7 @@ def test_the_page_can_be_followed(start: Start, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"status":"APPROVED"' in done.stdout
-    assert re.search(r"org_[0-9a-z]+: [0-9]+ events verified, the last is [0-9]+:[0-9a-f]{64}\n", done.stdout)
+    assert re.search(r"org_[0-9a-z]+: [0-9]+ events verified; keep for --noted: [0-9]+:[0-9a-f]{64}\n", done.stdout)
     actions = [json.loads(line)["action"] for line in (tmp_path / "audit.ndjson").read_text().splitlines()]
     expected = ["approval_request.create", "approval_request.vote", "approval_request.approve", "policy.create"]
     assert [one for one in actions if one in expected] == expected

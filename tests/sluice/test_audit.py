@@ -41,8 +41,8 @@ def test_intact_chains_and_a_broken_one(database_url: str, tmp_path: Path) -> No
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
     last = f"3:{json.loads(lines[-1])['hash']}"
     done = sluice("audit", "verify", **settings)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"acme: 3 events verified, the last is {last}")
-    assert done.stdout.splitlines()[1].startswith("globex: 1 events verified, the last is 1:")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"acme: 3 events verified; keep for --noted: {last}")
+    assert done.stdout.splitlines()[1].startswith("globex: 1 events verified; keep for --noted: 1:")
     done = sluice("audit", "verify", "--org", "acme", "--noted", last, "--json", **settings)
     assert (done.returncode, json.loads(done.stdout)) == (
         0,
@@ -73,7 +73,7 @@ def test_an_export_is_checked_without_a_database(migrated_file: Path, tmp_path: 
     file.write_bytes(b"".join(lines))
     org, last = json.loads(lines[-1])["orgId"], f"4:{json.loads(lines[-1])['hash']}"
     done = sluice("audit", "verify", "--file", file)
-    assert (done.returncode, done.stdout) == (0, f"{org}: 4 events verified, the last is {last}\n")
+    assert (done.returncode, done.stdout) == (0, f"{org}: 4 events verified; keep for --noted: {last}\n")
     file.write_bytes(b"".join([lines[0], *lines[2:]]))
     done = sluice("audit", "verify", "--file", file)
     assert (done.returncode, done.stdout) == (1, f"{org}: BROKEN at event 3 (missing), after 3 events read\n")

@@ -32,4 +32,4 @@ def test_the_page_can_be_followed(start: Start, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (tested,) = json.loads((tmp_path / "deliveries.json").read_text())["data"]
     assert (tested["type"], tested["state"]) == ("channel.test", "DEAD")
-    assert "1 secrets were re-encrypted" in done.stdout
+    assert re.search(r"Secrets re-encrypted with key [0-9a-f]+: 1\.", done.stdout)

@@ -124,7 +124,7 @@ async def test_a_journal_with_a_partial_batch_must_be_stored_first(tmp_path: Pat
     await left.close()
     first, _, last = days()
     arguments = ("repair", "--data", tmp_path / "data", "--from", first, "--to", last)
-    assert "partially stored batches: start the gateway" in refusal(sluice(*arguments), 1)
+    assert "partially stored batches. Start the gateway" in refusal(sluice(*arguments), 1)
 
 
 def test_it_works_on_a_server_without_rows(engine: Engine, tmp_path: Path) -> None:

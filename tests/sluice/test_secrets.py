@@ -69,17 +69,19 @@ def test_secrets_are_reencrypted_and_the_old_key_is_retired(migrated_url: str, t
     old = KeyFile(ring).generate().current_key_id
     sealer = SecretBox(KeyFile(ring))
     asyncio.run(fill(migrated_url, sealer))
-    assert command(tmp_path, migrated_url, "show").stdout == f"key {old}: {CHANNELS + 1} secrets, encrypts\n"
+    assert (
+        command(tmp_path, migrated_url, "show").stdout == f"key {old}: {CHANNELS + 1} secrets, encrypts new secrets\n"
+    )
     rotated = command(tmp_path, migrated_url, "rotate")
     new = KeyFile(ring).ring().current_key_id
     assert rotated.stdout.splitlines() == [
-        f"{CHANNELS + 1} secrets were re-encrypted with the key {new}.",
-        f"key {new}: {CHANNELS + 1} secrets, encrypts",
+        f"Secrets re-encrypted with key {new}: {CHANNELS + 1}.",
+        f"key {new}: {CHANNELS + 1} secrets, encrypts new secrets",
         f"key {old}: 0 secrets",
     ]
     assert asyncio.run(open_all(migrated_url, sealer)) == {new} != {old}
     retired = command(tmp_path, migrated_url, "retire")
-    assert retired.stdout.splitlines()[1:] == [f"key {new}: {CHANNELS + 1} secrets, encrypts"]
+    assert retired.stdout.splitlines()[1:] == [f"key {new}: {CHANNELS + 1} secrets, encrypts new secrets"]
     assert asyncio.run(open_all(migrated_url, SecretBox(KeyFile(ring)))) == {new}
     for done in (rotated, retired):
         assert (done.returncode, done.stderr) == (0, "")

@@ -215,7 +215,7 @@ async def test_an_answer_tells_how_the_bucket_stands(start: Start, time: Time) -
     assert (status, standing(headers), headers["Retry-After"]) == (429, ("2", "0", str(EPOCH + 2)), "1")
     assert json.loads(body)["error"] == {
         "code": "rate_limited",
-        "message": "Too many requests: the limit is 60 per 60 seconds, 2 at once.",
+        "message": "Too many requests: the limit is 60 per 60 seconds, burst 2.",
         "requestId": headers["X-Request-Id"],
     }
     time.ns = SECOND_NS
@@ -310,7 +310,7 @@ async def test_who_has_no_credential_yet_is_held_to_the_rate_of_his_address(star
         assert (seen, standing(headers)[:2]) == (status, ("4", left))
     status, headers, body = await served.request("POST", "/auth/session", data=b"x" * 11)
     assert (status, headers["Retry-After"]) == (429, "15"), "before a byte of the body is read"
-    assert b"Too many requests from this address: the limit is 4 per 60 seconds, 4 at once." in body
+    assert b"Too many requests from this address: the limit is 4 per 60 seconds, burst 4." in body
     assert await status_of(served, "me@acme") == 200, "tokens have buckets of their own"
     time.ns = 15 * SECOND_NS
     assert (await served.request("POST", "/auth/session"))[0] == 200
@@ -330,7 +330,7 @@ async def test_an_address_that_fails_too_often_is_not_even_looked_at(start: Star
         status, headers, body = await served.get(PATH, headers=token(name))
         assert (status, standing(headers), headers["Retry-After"]) == (429, ("3", "0", str(EPOCH + 60)), "20")
         assert json.loads(body)["error"]["message"] == (
-            "Too many failed authentications from this address: the limit is 3 per 60 seconds, 3 at once."
+            "Too many failed authentications from this address: the limit is 3 per 60 seconds, burst 3."
         )
     assert guard.authenticated == 3
     assert await status_of(served, "x@nowhere", "/nowhere") == 404
@@ -392,7 +392,7 @@ async def test_an_export_is_counted_for_its_key_whatever_becomes_of_it(start: St
     assert (status, standing(headers)) == (503, ("2", "0", str(EPOCH + 2)))
     status, headers, body = await served.request("POST", "/v1/x", headers=key("mine"))
     assert (status, standing(headers), headers["Retry-After"]) == (429, ("2", "0", str(EPOCH + 2)), "1")
-    assert json.loads(body)["error"]["message"] == "Too many requests: the limit is 1 per second, 2 at once."
+    assert json.loads(body)["error"]["message"] == "Too many requests: the limit is 1 per second, burst 2."
     assert (await export(served, "yours"))[0] == 200
     foreign = [await export(served, "theirs", path="/v1/x?project_id=8") for _ in range(3)]
     assert [status for status, _ in foreign] == [403, 403, 429], "before anything is said of the project"
@@ -441,7 +441,7 @@ async def test_a_key_in_use_is_not_held_back_by_failures_at_its_address(start: S
     for name in ("made-up-3", "yours", ""):
         status, headers, body = await served.request("POST", "/v1/x", headers=key(name) if name else {})
         assert (status, standing(headers), headers["Retry-After"]) == (429, ("3", "0", str(EPOCH + 60)), "20")
-        assert b"Too many failed authentications from this address: the limit is 3 per 60 seconds, 3 at once." in body
+        assert b"Too many failed authentications from this address: the limit is 3 per 60 seconds, burst 3." in body
     assert keys.looked_up == looked_up
     assert (await export(served, "mine"))[0] == 200
     assert await status_of(served, "me@acme") == 200, "tokens have a bucket of their own"

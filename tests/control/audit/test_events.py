@@ -353,7 +353,7 @@ async def test_export_starting_after_the_noted_event_is_rejected(office: Office)
     hashes = {n: bytes.fromhex(json.loads(line)["hash"]) for n, line in enumerate(lines, 1)}
     assert verify_export(lines[2:], {2: hashes[2]}).first_break is None
     assert verify_export(lines[2:], {2: hashes[1]}).first_break == (3, "unlinked")
-    with pytest.raises(ValueError, match="it starts at event 3, after the noted event"):
+    with pytest.raises(ValueError, match="it starts at event 3, after the event in --noted"):
         verify_export(lines[2:], {1: hashes[1]})
 
 

@@ -66,7 +66,7 @@ async def test_a_request_that_does_not_fit_any_more_is_refused_as_a_whole(gatewa
     assert_refused(await gateway.post("/v1/traces", spans(4)), 10, 3, "")
     four = traces_json(*(span(n, start_ns=NOW_S * NANOS) for n in range(1, 5)))
     as_json = await gateway.post("/v1/traces", four, {"Content-Type": JSON}, project=1)
-    assert_refused(as_json, 10, 3, "3 items remain; the request has 4.")
+    assert_refused(as_json, 10, 3, "3 items remain, fewer than the 4 of the request.")
     assert (await gateway.post("/v1/traces", spans(3))).status == 200, "what fits is taken"
     assert gateway.metric("items_total", outcome="refused", reason="quota_exceeded") == 8
     assert gateway.metric("items_total", outcome="accepted") == 10
