@@ -6,13 +6,13 @@
                                       at once                                                               -> 400
       request                         the request as written, in either encoding of the filters
       statements                      its meaning, as frozen values; every statement requires a project
-    response_slots.QueryScheduler     joins an identical query in progress, or one cached seconds ago; otherwise
+    scheduler.QueryScheduler          joins an identical query in progress, or one cached seconds ago; otherwise
                                       acquires a slot, with fair queueing                                   -> 503
     search.listing.fetch              slices of time, newest first, until the page is full, in rows or in bytes
       sql.emit                        the only place that turns a statement into SQL; all values are bound
       read_store.ReadStore.rows       one read under limits of time, memory, rows and bytes                 -> 503, 400
     search.serializers                rows -> JSON, values exactly as they were sent
-    sending.SendBuffer                reserves memory for the response while it is sent, then the slot is released
+    send_buffer.SendBuffer            reserves memory for the response while it is sent, then the slot is released
                                                                                                             -> 503
     200
 
