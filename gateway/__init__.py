@@ -16,7 +16,7 @@ The path of one export request (`http.handlers.ExportHandlers._export`), with th
     Quota.reserve                do the accepted items still fit into the month                    -> 429
     Ingest.submit                by durability mode (`gateway.ingest.interface`)
       journal                    writes the request as received to disk, with others in one sync   -> 503
-      store                      inserts its rows into ClickHouse, with others in one insert       -> 503, 500
+      store                      inserts its rows into ClickHouse, with others in one insert       -> 503, 500, 413
       memory                     puts it into a bounded queue                                      -> 503
     OtlpResponses.success        200, with a partial success where items were rejected
 
@@ -28,9 +28,9 @@ In the modes `journal` and `memory`, storage follows the response (`gateway.inge
     Journal                      removes the request when its hold period is over
 
 What a 200 promises by default: every accepted item is on disk, and will be in ClickHouse exactly once. Nothing between
-the journal and the table loses or duplicates it: no kill, no power cut, no lost response. It can be read about a second
-later. What it does not promise: that an exporter does not send a request twice. A request that is answered 503, or not
-at all, may have been accepted nevertheless.
+the journal and the table loses or duplicates it: no kill, no power cut, no lost response. It can be read about half a
+second later, a second at p99. What it does not promise: that an exporter does not send a request twice. A request that
+is answered 503, or not at all, may have been accepted nevertheless.
 
 A bad item is rejected alone. A request that ClickHouse permanently refuses is isolated from the other requests of its
 block and quarantined alone.

@@ -185,7 +185,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_days: Annotated[
         int,
         setting(
-            "Distinct UTC days of the items in a request; above it 413. A batch with this many days is sent.",
+            "Distinct UTC days of items at which a batch is sent. Mode store: also of a request; above it 413.",
             unit="days",
             ge=1,
             advanced="old data is imported, many days in one request",
@@ -298,7 +298,11 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     quarantine_days: Annotated[
         int,
         setting(
-            "How long requests that ClickHouse rejected are kept.", unit="days", zero="kept forever", ge=0, le=36_500
+            "How long quarantined requests and damaged bytes of the journal are kept.",
+            unit="days",
+            zero="kept forever",
+            ge=0,
+            le=36_500,
         ),
     ] = 30
     journal_linger_s: Annotated[

@@ -5,8 +5,8 @@ limit of the principal between the two.
 A credential is a personal access token, or the access token of a dashboard session (`chassis.auth.jwt_verifier`). It is
 pinned to one organization; any other organization is invisible to its holder, as is its own once the holder is no
 longer a member. Its scopes are intersected with the current roles at every request (`chassis.auth.membership_status`).
-"Current" is at most FRESH_S old, and a change made in the same process takes effect at once (`invalidate`,
-`invalidate_sessions`).
+"Current" is at most FRESH_S old. A change takes effect at once in the process that made it (`invalidate`,
+`invalidate_sessions`), and with Redis in the others too.
 """
 
 import asyncio

@@ -5,9 +5,9 @@
     rate limit      in the caller's `on_authenticated`                                                -> 429
     compare         project_id and a DSN's project must be the key's                                       -> 403
 
-A revoked or disabled key stops working within FRESH_S everywhere, and at once in the process that changed it
-(`invalidate`); a key with a revocation time in the future stops within FRESH_S of that time. While the database is
-unavailable, keys seen within STALE_S keep working with their last known data.
+A revoked or disabled key stops working at once in the process that changed it (`invalidate`); in others at once with
+Redis, else within FRESH_S. A key with a revocation time in the future stops within FRESH_S of that time. While the
+database is unavailable, keys seen within STALE_S keep working with their last known data.
 """
 
 import time

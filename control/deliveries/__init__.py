@@ -1,9 +1,10 @@
 """Delivers notifications: messages are stored in an outbox and sent to their channels, with retries.
 
 `outbox.enqueue` writes one delivery per channel in the transaction of the event that it reports, so either both are
-stored or neither is. After the commit `sender.Sender.send_now` makes the first attempts, within a time budget. The
-remaining deliveries are sent by `worker.Worker`, which claims rows under a lease (`leases`), retries with growing
-delays (`outcome`), and ends each as DONE, DEAD or CANCELLED. `platforms` converts a message into the platform's format;
+stored or neither is. For a request that needs approvals, `sender.Sender.send_now` makes the first attempts after the
+commit, within a time budget. All other deliveries, among them those of decisions and expiries, are sent by
+`worker.Worker` within about a second. It claims rows under a lease (`leases`), retries with growing delays (`outcome`),
+and ends each as DONE, DEAD or CANCELLED. `platforms` converts a message into the platform's format;
 `platforms.transports.send` sends it through the guarded egress.
 
 A 2xx of a request that notifies promises that its deliveries are stored. Each is delivered at least once, unless it

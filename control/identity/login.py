@@ -139,8 +139,8 @@ class Logins:
     async def logout(self, request: web.Request) -> web.StreamResponse:
         """End a session.
 
-        Its access tokens stop working in this process at once, in others within five seconds. The same response for
-        the refresh token of an ended or unknown session.
+        Its access tokens stop working in this process at once; in others at once with Redis, else within five seconds.
+        The same response for the refresh token of an ended or unknown session.
         """
         body = await self.context.read_body(request, Refresh)
         async with self.context.database.write() as connection:

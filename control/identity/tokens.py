@@ -125,8 +125,8 @@ class AccessTokens:
         """Revoke one of the caller's tokens.
 
         Revokes all tokens derived from it, directly or indirectly, and open invitations created with any of them. They
-        stop working in this process at once, in others within five seconds. Repeating the request gets the same
-        response.
+        stop working in this process at once; in others at once with Redis, else within five seconds. Repeating the
+        request gets the same response.
         """
         return await self._revoke(request, authorization_context(request).principal_id)
 

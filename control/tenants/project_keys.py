@@ -167,8 +167,8 @@ class Keys:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a key.
 
-        Disabling it or changing its rate takes effect in this process at once, in others within five seconds. Only the
-        operator sets a rate above the configured default.
+        Disabling it or changing its rate takes effect in this process at once; in others at once with Redis, else
+        within five seconds. Only the operator sets a rate above the configured default.
         """
         body = await self._read_change(request, (await self._load_key(request)).rate)
         async with self.context.write_transaction(request) as (connection, caller):
@@ -209,8 +209,8 @@ class Keys:
     async def revoke(self, request: web.Request) -> web.StreamResponse:
         """Revoke a key.
 
-        It stops working in this process at once, in others within five seconds. Repeating the request gets the same
-        response.
+        It stops working in this process at once; in others at once with Redis, else within five seconds. Repeating the
+        request gets the same response.
         """
         async with self.context.write_transaction(request) as (connection, caller):
             key = await _get_key(connection, request)

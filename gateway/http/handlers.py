@@ -85,16 +85,8 @@ class ExportHandlers:
         return await self._export("logs", request)
 
     async def _export(self, signal: Signal, request: web.Request) -> web.Response:
-        """Handle one export request. The order of the steps, and the statuses that each can refuse with:
-
-        1. project key, its rate (the route's access rule, before this)         401, 403, 429
-        2. is anything left of the organization's month                         429
-        3. can any request be taken, is there memory                            503
-        4. media type, content encoding                                         415
-        5. read the body, at most the wire cap                                  413, 400
-        6. decompress, decode; for large JSON, is there memory to parse it      413, 400, 503
-        7. do the items fit into the month                                      429
-        8. submit: wait until the promise of a 200 holds                        503
+        """Handle one export request. The docstring of the package `gateway` lists these steps in order, with the
+        statuses that each can refuse with.
         """
         started = time.perf_counter()
         project = request[PROJECT]
