@@ -10,7 +10,8 @@
 A block that ClickHouse permanently refuses is bisected: the batch is split by project, then into halves, each part with
 boundaries and tokens of its own, until the offending request is alone. That request is quarantined with the reason, and
 can be requeued. A block that fails repeatedly while other blocks succeed is bisected as well, but no request is
-quarantined for that.
+quarantined for that. In the mode `store` there is seldom time for it: a failed insert pauses all others, and requests
+have a deadline.
 
 The modes differ in what they can repeat:
 
@@ -159,8 +160,9 @@ class BatchWriter:
             await self._store(batch, good, again=True)
 
     async def _store(self, batch: Batch, requests: Sequence[PendingRequest], *, again: bool) -> None:
-        if all(request.is_abandoned for request in requests) and not self._is_begun(batch, requests):
-            self._journal.finish(batch.batch_id, {})  # all are answered 503, while a larger batch was bisected
+        abandoned = all(request.is_abandoned for request in requests)  # answered 503 while a larger batch was bisected
+        if abandoned and not self._is_begun(batch, requests):
+            self._journal.finish(batch.batch_id, {})
             return
         try:
             blocks = await self._build_blocks(batch, requests)
@@ -169,6 +171,10 @@ class BatchWriter:
         except Exception as error:  # noqa: BLE001 (decoded requests that cannot be written: find them)
             stored = await self._find_stored(batch, requests) if again else frozenset()
             await self._bisect(batch, requests, stored, error)
+            return
+        if abandoned:  # partly stored: completed without an insert slot, which others wait for
+            self._insert_in_background(blocks)
+            self._journal.finish(batch.batch_id, {})
             return
         derived: Sequence[InsertBlock] = ()
         if not self._journal.durable:
@@ -318,9 +324,9 @@ class BatchWriter:
             if not acknowledged:
                 await self._insert_derived(batch, requests, skip)
             raise error
-        self._context.metrics.batches.labels("quarantined" if acknowledged else "rejected").inc()
+        self._context.metrics.batches.labels("quarantined" if self._journal.durable else "rejected").inc()
         self._context.log.error(
-            "request quarantined" if acknowledged else "request refused by clickhouse",
+            "request quarantined" if self._journal.durable else "request refused by clickhouse",
             project_id=request.decoded.project_id,
             signal=request.signal,
             items=request.items,
