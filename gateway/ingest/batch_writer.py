@@ -181,11 +181,11 @@ class BatchWriter:
             derived = [insert_block for insert_block in blocks if insert_block.block.table not in MAIN_TABLES]
             blocks = blocks[: len(blocks) - len(derived)]
         while True:
-            losses = self._context.availability.possible_losses
+            losses = self._context.breaker.possible_losses
             rows = await self._insert(batch, requests, blocks, derived, again=again)
             if rows is None:
                 return
-            if losses == self._context.availability.possible_losses or deadline_of(requests) < math.inf:
+            if losses == self._context.breaker.possible_losses or deadline_of(requests) < math.inf:
                 break
             again = True  # ClickHouse may have lost blocks that it had acknowledged
         self._journal.finish(batch.batch_id, rows)

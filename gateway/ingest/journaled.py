@@ -78,7 +78,7 @@ class JournaledIngest:
 
     def dependencies(self) -> Sequence[Dependency]:
         """ClickHouse, as an optional dependency: while it is unavailable, accepted requests wait."""
-        return [OptionalDependency(self._context.availability)]
+        return [OptionalDependency(self._context.breaker)]
 
     async def start(self) -> None:
         """Open the journal, and start with the requests that an earlier process left in it. Raises StartupError."""
@@ -88,7 +88,7 @@ class JournaledIngest:
         for lane in (self._fresh, self._slow):
             lane.start(recovered.last_unbatched)
         self._recovery_task = asyncio.get_running_loop().create_task(self._recovery.run(recovered))
-        self._unsubscribe = self._context.availability.subscribe(self._recovery)
+        self._unsubscribe = self._context.breaker.subscribe(self._recovery)
 
     async def close(self) -> None:
         """Store the requests in memory for at most DRAIN_S; with a durable journal, only if ClickHouse is up."""
@@ -96,7 +96,7 @@ class JournaledIngest:
         if self._recovery_task is not None:
             self._recovery_task.cancel()
             await asyncio.gather(self._recovery_task, return_exceptions=True)
-        if self._context.availability.is_up or not self._journal.durable:
+        if self._context.breaker.is_up or not self._journal.durable:
             await self._drain()
         await asyncio.gather(self._fresh.close(), self._slow.close(), self._writer.close())
         await self._journal.close()

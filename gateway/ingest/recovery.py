@@ -78,7 +78,7 @@ class Recovery:
         self._resume_retention()
 
     def _resume_retention(self) -> None:
-        if not self._needs_check and self._context.availability.is_up:
+        if not self._needs_check and self._context.breaker.is_up:
             self._journal.pause_retention(on=False)
 
     async def _complete_all(self, batches: Sequence[Batch]) -> None:

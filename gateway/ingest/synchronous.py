@@ -58,7 +58,7 @@ class SynchronousIngest:
 
     def admit(self) -> None:
         """Raise ServiceUnavailable while ClickHouse is unavailable: nothing is buffered."""
-        if not self._context.availability.is_up:
+        if not self._context.breaker.is_up:
             raise ServiceUnavailable(STORE_UNAVAILABLE)
 
     async def submit(self, accepted: AcceptedRequest) -> None:
@@ -80,7 +80,7 @@ class SynchronousIngest:
 
     def dependencies(self) -> Sequence[Dependency]:
         """ClickHouse, which this mode requires."""
-        return [self._context.availability]
+        return [self._context.breaker]
 
     async def start(self) -> None:
         """Does nothing: an earlier process leaves nothing to recover."""

@@ -14,11 +14,11 @@ from gateway.ingest.journal_health import JournalHealth
 from gateway.ingest.journaled import JournaledIngest
 from gateway.ingest.orphans import OrphanRecovery, WithOrphanRecovery
 from gateway.ingest.synchronous import SynchronousIngest
-from gateway.inserts import clickhouse_health
-from gateway.inserts.clickhouse_health import Availability
+from gateway.inserts import insert_breaker
 from gateway.inserts.derived_coalescer import DerivedCoalescer
 from gateway.inserts.derived_retry_queue import BlockRetryQueue
 from gateway.inserts.insert_block import Inserter
+from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.inserts.insert_context import InsertContext
 from gateway.inserts.item_accounting import ItemAccounting
 from gateway.inserts.outcome_flusher import OutcomeFlusher
@@ -35,7 +35,7 @@ DRAIN_DERIVED_S: Final = 3.0
 DRAIN_RETRY_QUEUE_S: Final = 5.0
 
 
-class TelemetryStore(clickhouse_health.InsertStore, TelemetryReader, Protocol):
+class TelemetryStore(insert_breaker.InsertStore, TelemetryReader, Protocol):
     """The ClickHouse operations that the gateway uses."""
 
 
@@ -61,19 +61,15 @@ class StoragePipeline:
         self.log = log
         self.threads = threads
         self.clock = clock
-        self.availability = Availability(clickhouse, metrics, log)
-        self.inserter = Inserter(clickhouse, self.availability, metrics)
-        self.retry_queue = BlockRetryQueue(
-            self.inserter, self.availability, metrics, log, settings.max_background_bytes
-        )
+        self.breaker = InsertBreaker(clickhouse, metrics, log)
+        self.inserter = Inserter(clickhouse, self.breaker, metrics)
+        self.retry_queue = BlockRetryQueue(self.inserter, self.breaker, metrics, log, settings.max_background_bytes)
         self.named_keys = new_named_keys(settings.keys_per_batch, settings.keys_per_day)
         self.block_executor = ThreadPoolExecutor(1, thread_name_prefix="builder")
         self.coalescer = DerivedCoalescer(self.retry_queue, settings.derived_linger_s)
-        self._part_monitor = PartMonitor(clickhouse, self.availability, metrics, log)
-        self._restart_detector = RestartDetector(clickhouse, self.availability, log)
-        self._flusher = OutcomeFlusher(
-            outcomes, self.coalescer, self.availability, settings.outcomes_flush_s, clock, log
-        )
+        self._part_monitor = PartMonitor(clickhouse, self.breaker, metrics, log)
+        self._restart_detector = RestartDetector(clickhouse, self.breaker, log)
+        self._flusher = OutcomeFlusher(outcomes, self.coalescer, self.breaker, settings.outcomes_flush_s, clock, log)
 
     def start(self) -> None:
         """Start the background tasks."""
@@ -90,7 +86,7 @@ class StoragePipeline:
         await self.coalescer.close(DRAIN_DERIVED_S)
         await self.retry_queue.close(DRAIN_RETRY_QUEUE_S)
         await self._restart_detector.close()
-        await self.availability.close()
+        await self.breaker.close()
         self.block_executor.shutdown(wait=True)
 
 
@@ -98,7 +94,7 @@ def build_ingest(pipeline: StoragePipeline, chassis: ChassisSettings, telemetry:
     """The ingest of the configured durability mode."""
     context = InsertContext(
         pipeline.inserter,
-        pipeline.availability,
+        pipeline.breaker,
         StoredBlockChecker(pipeline.clickhouse),
         pipeline.retry_queue,
         pipeline.coalescer,

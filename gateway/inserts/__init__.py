@@ -11,5 +11,5 @@ Without a journal derived blocks are inserted after their batch:
     DerivedCoalescer.add     merges those of several batches, which no request waits for
     BlockRetryQueue.insert   inserts them, with retries in bounded memory
 
-`Availability` says whether ClickHouse takes inserts now.
+`InsertBreaker` says whether ClickHouse takes inserts now.
 """

@@ -8,8 +8,8 @@ from typing import Final
 import structlog
 
 from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
-from gateway.inserts.clickhouse_health import Availability
 from gateway.inserts.insert_block import InsertBlock, Inserter, merge_blocks
+from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.metrics import Metrics
 
 RETRY_S: Final = 0.2
@@ -24,13 +24,13 @@ class BlockRetryQueue:
     def __init__(
         self,
         inserter: Inserter,
-        availability: Availability,
+        breaker: InsertBreaker,
         metrics: Metrics,
         log: structlog.stdlib.BoundLogger,
         max_bytes: int,
     ) -> None:
         self._inserter = inserter
-        self._availability = availability
+        self._breaker = breaker
         self._metrics = metrics
         self._log = log
         self._max_bytes = max_bytes
@@ -98,7 +98,7 @@ class BlockRetryQueue:
             queue[0] = insert_block  # never sent
             return None
         except StoreUnavailable as error:
-            self._availability.failed(error, insert_block.block.table)
+            self._breaker.failed(error, insert_block.block.table)
             return None
         except StoreRejected as error:
             if insert_block.parts:
@@ -132,7 +132,7 @@ class BlockRetryQueue:
     async def _run(self) -> None:
         while True:
             await self._filled.wait()
-            while not await self._availability.wait_until_up(60.0):
+            while not await self._breaker.wait_until_up(60.0):
                 pass
             # The block stays in the queue until it is done, so that cancelling the task does not lose it.
             parts = await self._insert_first(self._queue)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from chassis.clickhouse import StoreError
-from gateway.inserts.clickhouse_health import Availability, InsertStore
+from gateway.inserts.insert_breaker import InsertBreaker, InsertStore
 from gateway.metrics import Metrics
 from proto.otlp.policy import Block
 from proto.storage.tables import TABLES
@@ -67,11 +67,11 @@ def merge_blocks(blocks: Sequence[InsertBlock]) -> InsertBlock:
 
 
 class Inserter:
-    """Inserts blocks, records their metrics, and reports successes to `Availability`."""
+    """Inserts blocks, records their metrics, and reports successes to `InsertBreaker`."""
 
-    def __init__(self, store: InsertStore, availability: Availability, metrics: Metrics) -> None:
+    def __init__(self, store: InsertStore, breaker: InsertBreaker, metrics: Metrics) -> None:
         self._store = store
-        self._availability = availability
+        self._breaker = breaker
         self._metrics = metrics
         self.inserted_blocks = Counter[str]()  # blocks, by table
 
@@ -85,6 +85,6 @@ class Inserter:
             metrics.insert_failures.labels(block.table, type(error).__name__).inc()
             raise
         self.inserted_blocks[block.table] += 1
-        self._availability.succeeded(block.table)
+        self._breaker.succeeded(block.table)
         metrics.insert_seconds.labels(block.table).observe(time.perf_counter() - started)
         metrics.insert_rows.labels(block.table).observe(block.rows)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gateway.inserts.clickhouse_health import Availability
 from gateway.inserts.derived_coalescer import DerivedCoalescer
 from gateway.inserts.derived_retry_queue import BlockRetryQueue
 from gateway.inserts.insert_block import Inserter
+from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.inserts.item_accounting import ItemAccounting
 from gateway.inserts.stored_block_checker import StoredBlockChecker
 from gateway.metrics import Metrics
@@ -27,7 +27,7 @@ class InsertContext:
     """
 
     inserter: Inserter
-    availability: Availability
+    breaker: InsertBreaker
     block_checker: StoredBlockChecker
     retry_queue: BlockRetryQueue
     coalescer: DerivedCoalescer

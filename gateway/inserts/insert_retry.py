@@ -140,7 +140,7 @@ class RetryingInserter:
         context, time = self._context, asyncio.get_running_loop().time
         before = context.inserter.inserted_blocks[table]
         while True:
-            if not await context.availability.wait_until_up(max(0.0, min(AVAILABILITY_WAIT_S, deadline - time()))):
+            if not await context.breaker.wait_until_up(max(0.0, min(AVAILABILITY_WAIT_S, deadline - time()))):
                 if time() >= deadline:
                     raise StoreUnavailable(PAST_DEADLINE)
                 continue
@@ -154,7 +154,7 @@ class RetryingInserter:
                 if not isinstance(error, StoreUnavailable):
                     raise
                 failures += 1
-                context.availability.failed(error, table)
+                context.breaker.failed(error, table)
                 alone = context.inserter.inserted_blocks[table] > before or error.code == MEMORY_LIMIT_EXCEEDED
                 if time() >= deadline:
                     raise

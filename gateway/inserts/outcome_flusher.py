@@ -5,9 +5,9 @@ from collections.abc import Callable
 import structlog
 
 from chassis.runtime.periodic import PeriodicTask
-from gateway.inserts.clickhouse_health import Availability
 from gateway.inserts.derived_coalescer import DerivedCoalescer
 from gateway.inserts.insert_block import InsertBlock, new_batch_id
+from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.outcomes import OutcomeCounters
 
 
@@ -18,14 +18,14 @@ class OutcomeFlusher:
         self,
         outcomes: OutcomeCounters,
         coalescer: DerivedCoalescer,
-        availability: Availability,
+        breaker: InsertBreaker,
         interval_s: float,
         clock: Callable[[], int],
         log: structlog.stdlib.BoundLogger,
     ) -> None:
         self._outcomes = outcomes
         self._coalescer = coalescer
-        self._availability = availability
+        self._breaker = breaker
         self._clock = clock
         self._periodic_task = PeriodicTask(self._flush_if_up, interval_s, log, "flushing outcome counts failed")
 
@@ -40,7 +40,7 @@ class OutcomeFlusher:
 
     async def _flush_if_up(self) -> None:
         # While ClickHouse is unavailable the sums keep growing, instead of becoming a queue of blocks.
-        if self._availability.is_up:
+        if self._breaker.is_up:
             self._flush()
 
     def _flush(self) -> None:

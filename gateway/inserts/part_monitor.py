@@ -10,7 +10,7 @@ import structlog
 
 from chassis.clickhouse import QueryLimits
 from chassis.runtime.periodic import PeriodicTask
-from gateway.inserts.clickhouse_health import Availability
+from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.metrics import Metrics
 from proto.storage.tables import TABLES
 
@@ -38,13 +38,13 @@ class PartMonitor:
     def __init__(
         self,
         store: PartsReader,
-        availability: Availability,
+        breaker: InsertBreaker,
         metrics: Metrics,
         log: structlog.stdlib.BoundLogger,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._store = store
-        self._availability = availability
+        self._breaker = breaker
         self._gauge = metrics.parts
         self._periodic_task = PeriodicTask(
             self._poll, INTERVAL_S, log, "counting parts failed", run_immediately=True, sleep=sleep
@@ -61,7 +61,7 @@ class PartMonitor:
     async def _poll(self) -> None:
         rows: list[tuple[object, ...]] = []
         try:
-            if self._availability.is_up:
+            if self._breaker.is_up:
                 rows = await self._store.query(
                     _MAX_PARTS_SQL, {"tables": [table.name for table in TABLES]}, limits=_LIMITS
                 )

@@ -6,7 +6,7 @@ import structlog
 
 from chassis.clickhouse import QueryLimits
 from chassis.runtime.periodic import PeriodicTask
-from gateway.inserts.clickhouse_health import Availability
+from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.inserts.stored_block_checker import TelemetryReader
 
 INTERVAL_S: Final = 15.0
@@ -16,11 +16,11 @@ _LIMITS: Final = QueryLimits(max_seconds=10)
 
 
 class RestartDetector:
-    """Polls the start time of the server that answers, every INTERVAL_S, and reports a change to `Availability`."""
+    """Polls the start time of the server that answers, every INTERVAL_S, and reports a change to `InsertBreaker`."""
 
-    def __init__(self, store: TelemetryReader, availability: Availability, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self, store: TelemetryReader, breaker: InsertBreaker, log: structlog.stdlib.BoundLogger) -> None:
         self._store = store
-        self._availability = availability
+        self._breaker = breaker
         self._started_at: dict[str, int] = {}  # by host: one address may have several
         failure_event = "checking for a restart of clickhouse failed"
         self._periodic_task = PeriodicTask(self._poll, INTERVAL_S, log, failure_event, run_immediately=True)
@@ -34,10 +34,10 @@ class RestartDetector:
         await self._periodic_task.close()
 
     async def _poll(self) -> None:
-        if not self._availability.is_up:
+        if not self._breaker.is_up:
             return
         rows = await self._store.query(_STARTED_AT_SQL, {}, limits=_LIMITS)
         found = {str(host): int(str(started)) for host, started in rows}
         if any(abs(self._started_at.get(host, second) - second) > CLOCK_TOLERANCE_S for host, second in found.items()):
-            self._availability.restarted()
+            self._breaker.restarted()
         self._started_at |= found

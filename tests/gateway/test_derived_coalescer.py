@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
 from gateway.inserts import derived_coalescer
-from gateway.inserts.clickhouse_health import Availability
 from gateway.inserts.derived_retry_queue import BlockRetryQueue
 from gateway.inserts.insert_block import InsertBlock, Inserter, merge_blocks
+from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.metrics import Metrics
 from proto.otlp.policy import Block
 from tests.gateway.conftest import DEADLINE_S, Insert, RecordingStore, StartGateway, eventually
@@ -149,9 +149,9 @@ class Queue:
         self._registry = CollectorRegistry()
         metrics = Metrics(self._registry)
         log = structlog.get_logger("test")
-        self._availability = Availability(store, metrics, log, probe_s=0.01)
+        self._breaker = InsertBreaker(store, metrics, log, probe_s=0.01)
         self.background = BlockRetryQueue(
-            Inserter(store, self._availability, metrics), self._availability, metrics, log, max_bytes
+            Inserter(store, self._breaker, metrics), self._breaker, metrics, log, max_bytes
         )
         self.background.start()
 
@@ -161,7 +161,7 @@ class Queue:
 
     async def close(self, timeout_s: float = DEADLINE_S) -> None:
         await self.background.close(timeout_s)
-        await self._availability.close()
+        await self._breaker.close()
 
 
 def several() -> InsertBlock:

@@ -10,7 +10,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse, StoreUnavailable
-from gateway.inserts.clickhouse_health import Availability
+from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.inserts.part_monitor import INTERVAL_S, PartMonitor, PartsReader
 from gateway.metrics import Metrics
 from tests.gateway.conftest import RecordingStore, eventually
@@ -23,7 +23,7 @@ class Looking:
     """Parts that are counted once for every `next`."""
 
     registry: CollectorRegistry
-    availability: Availability
+    breaker: InsertBreaker
     turns: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
     waits: list[float] = field(default_factory=list)
 
@@ -46,14 +46,14 @@ async def looking(store: PartsReader) -> AsyncIterator[Looking]:
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     log: structlog.stdlib.BoundLogger = structlog.get_logger("test")
-    availability = Availability(RecordingStore(), metrics, log, sleep=lambda _seconds: asyncio.sleep(3_600))
-    looking = Looking(registry, availability)
-    parts = PartMonitor(store, availability, metrics, log, looking.sleep)
+    breaker = InsertBreaker(RecordingStore(), metrics, log, sleep=lambda _seconds: asyncio.sleep(3_600))
+    looking = Looking(registry, breaker)
+    parts = PartMonitor(store, breaker, metrics, log, looking.sleep)
     parts.start()
     await eventually(lambda: looking.waits == [INTERVAL_S])
     yield looking
     await parts.close()
-    await availability.close()
+    await breaker.close()
 
 
 async def test_the_day_with_most_parts_is_exported_by_table(clickhouse: ClickHouse) -> None:
@@ -92,7 +92,7 @@ async def test_while_clickhouse_is_unavailable_it_is_not_polled_and_the_gauge_ha
     store = Store()
     async with looking(store) as seen:
         assert seen.parts("spans") == 7
-        seen.availability.failed(StoreUnavailable("away"), "spans")
+        seen.breaker.failed(StoreUnavailable("away"), "spans")
         await seen.next()
         assert (seen.parts("spans"), store.asked) == (None, 1)
 

@@ -28,7 +28,7 @@ def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.ingest.journal_reader.RETRY_S", 0.05)
     monkeypatch.setattr("gateway.ingest.recovery.RETRY_S", 0.05)
     monkeypatch.setattr("gateway.ingest.batch_writer.RECORD_RETRY_S", 0.01)
-    monkeypatch.setattr("gateway.inserts.clickhouse_health.OUTAGE_S", 0.0)
+    monkeypatch.setattr("gateway.inserts.insert_breaker.OUTAGE_S", 0.0)
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from gateway.ingest.batch_writer import BatchWriter
 from gateway.ingest.journal_reader import JournalReader
 from gateway.ingest.pending_requests import DecodeResult, decode_entries
 from gateway.ingest.recovery import Recovery
-from gateway.inserts.clickhouse_health import Availability
 from gateway.inserts.derived_coalescer import DerivedCoalescer
 from gateway.inserts.derived_retry_queue import BlockRetryQueue
 from gateway.inserts.insert_block import Inserter
+from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.inserts.insert_context import InsertContext
 from gateway.inserts.item_accounting import ItemAccounting
 from gateway.inserts.stored_block_checker import StoredBlockChecker
@@ -78,8 +78,8 @@ class Engine(RecordingStore):
 @pytest.fixture(autouse=True)
 def soon_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """ClickHouse is tried again soon, also where it refuses one table again and again."""
-    monkeypatch.setattr("gateway.inserts.clickhouse_health.FIRST_PROBE_S", 0.01)
-    monkeypatch.setattr("gateway.inserts.clickhouse_health.MAX_PAUSE_S", 0.01)
+    monkeypatch.setattr("gateway.inserts.insert_breaker.FIRST_PROBE_S", 0.01)
+    monkeypatch.setattr("gateway.inserts.insert_breaker.MAX_PAUSE_S", 0.01)
     monkeypatch.setattr("gateway.inserts.insert_retry.MAX_FAILURES", 2)
 
 
@@ -361,13 +361,13 @@ class Counting(RecordingStore):
 async def checking(store: Counting, journal: Held) -> Any:
     """The recovery of a journal that nothing was left in but what is held."""
     log, metrics = structlog.stdlib.get_logger(), Metrics(CollectorRegistry())
-    availability = Availability(store, metrics, log)
+    breaker = InsertBreaker(store, metrics, log)
     with ThreadPoolExecutor(1) as threads:
-        inserter = Inserter(store, availability, metrics)
-        retry_queue = BlockRetryQueue(inserter, availability, metrics, log, 0)
+        inserter = Inserter(store, breaker, metrics)
+        retry_queue = BlockRetryQueue(inserter, breaker, metrics, log, 0)
         sink = InsertContext(
             inserter,
-            availability,
+            breaker,
             StoredBlockChecker(store),
             retry_queue,
             DerivedCoalescer(retry_queue, 0.0),

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from chassis.clickhouse import StoreUnavailable
 from chassis.runtime.telemetry import Telemetry
-from gateway.inserts.clickhouse_health import Availability
 from gateway.inserts.insert_block import InsertBlock, Inserter
+from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.metrics import Metrics
 from proto.otlp.policy import Block
 from tests.gateway.conftest import DEADLINE_S, RecordingStore
@@ -21,7 +21,7 @@ INDEX = InsertBlock(1, Block("trace_index", 20_000, 1, [b""]))
 
 
 class Door:
-    """An `Availability` and an `Inserter` over a store; `pauses` are the waits before its probes."""
+    """An `InsertBreaker` and an `Inserter` over a store; `pauses` are the waits before its probes."""
 
     def __init__(self) -> None:
         self.pauses: list[float] = []
@@ -29,8 +29,8 @@ class Door:
         self.registry = Telemetry("test").registry
         metrics = Metrics(self.registry)
         log: structlog.stdlib.BoundLogger = structlog.get_logger("test")
-        self.availability = Availability(self.store, metrics, log, sleep=self._sleep)
-        self.inserter = Inserter(self.store, self.availability, metrics)
+        self.breaker = InsertBreaker(self.store, metrics, log, sleep=self._sleep)
+        self.inserter = Inserter(self.store, self.breaker, metrics)
 
     async def _sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -38,16 +38,16 @@ class Door:
 
     async def fail(self, table: str = "spans") -> None:
         """An insert fails; then the door is open again."""
-        self.availability.failed(FULL, table)
-        assert not self.availability.is_up
-        assert await self.availability.wait_until_up(DEADLINE_S)
+        self.breaker.failed(FULL, table)
+        assert not self.breaker.is_up
+        assert await self.breaker.wait_until_up(DEADLINE_S)
 
 
 @pytest.fixture
 async def door() -> AsyncIterator[Door]:
     door = Door()
     yield door
-    await door.availability.close()
+    await door.breaker.close()
 
 
 async def test_a_store_that_answers_and_takes_no_inserts_is_left_alone_for_longer_and_longer(door: Door) -> None:
@@ -94,9 +94,9 @@ async def test_a_table_refuses_inserts_until_it_takes_one_whether_they_are_tried
         return tuple(door.registry.get_sample_value(f"sluice_gateway_{name}") for name in names)
 
     seen = [told()]
-    door.availability.failed(FULL, "spans")
+    door.breaker.failed(FULL, "spans")
     seen.append(told())
-    assert await door.availability.wait_until_up(DEADLINE_S)
+    assert await door.breaker.wait_until_up(DEADLINE_S)
     seen.append(told())
     await door.fail("trace_index")
     seen.append(told())
@@ -108,9 +108,9 @@ async def test_a_table_refuses_inserts_until_it_takes_one_whether_they_are_tried
 
 async def test_an_insert_that_began_before_the_failure_says_nothing(door: Door) -> None:
     with capture_logs() as lines:
-        door.availability.failed(FULL, "spans")
+        door.breaker.failed(FULL, "spans")
         await door.inserter.insert(BLOCK)
-        assert await door.availability.wait_until_up(DEADLINE_S)
+        assert await door.breaker.wait_until_up(DEADLINE_S)
         await door.fail()
     assert door.pauses == [0.05, 0.1]
     assert [line["event"] for line in lines] == ["clickhouse unavailable"]

@@ -38,7 +38,7 @@ class HealthListener(Protocol):
         """A probe succeeded, or a restart was detected. `lost`: ClickHouse may have restarted and lost rows."""
 
 
-class Availability:
+class InsertBreaker:
     """State of the circuit breaker. In mode `store` requests are admitted only while `is_up`, so that during an outage
     they cost no more than their refusal.
     """
