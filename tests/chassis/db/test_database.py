@@ -78,7 +78,7 @@ def test_a_file_is_made_by_migrating_alone_and_private(tmp_path: Path) -> None:
 def test_a_directory_that_is_missing_is_said_to_be(tmp_path: Path) -> None:
     with pytest.raises(
         DatabaseSchemaTooOld,
-        match=r"does not exist, and neither does its directory; create it unless .* `sluice migrate`",
+        match=r"and its directory do not exist\. Create the directory, .* `sluice migrate`",
     ):
         check(f"sqlite:///{tmp_path / 'nope' / 'x.db'}")
 
