@@ -155,7 +155,7 @@ def largest(number: int) -> bytes:
 
 
 async def test_the_largest_bodies_are_served_one_after_the_other(start_gateway: StartGateway) -> None:
-    gateway = await start_gateway(Counting())
+    gateway = await start_gateway(Counting(), durability="store")  # the journal would hold the bodies, too
     sent = [asyncio.create_task(send(gateway, largest(number))) for number in (1, 100_000)]
     assert [answer.status for answer in await asyncio.gather(*sent)] == [200, 200]
     assert gateway.metric("items_total", outcome="accepted") == 60_000
