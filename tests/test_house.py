@@ -281,3 +281,11 @@ def test_the_kernel_is_built_in_continuous_integration() -> None:
     """Elsewhere the reference may stand in for it; CI must not pass on the reference alone."""
     built = importlib.util.find_spec("proto.otlp.kernel._kernel") is not None
     assert built or not os.environ.get("CI")
+
+
+def test_what_the_makefile_names_is_there() -> None:
+    """A moved test would leave a target without it, or broken."""
+    named = set(
+        re.findall(r"\b(?:tests|benchmarks|proto|requirements|scripts)/[\w./-]*\w", (ROOT / "Makefile").read_text())
+    )
+    assert {name for name in named if not list(ROOT.glob(name + "*"))} == set()
