@@ -1,4 +1,4 @@
-"""The project key that a request carries: the one parser of it, for admission before authentication and for both.
+"""Parses the project key that a request carries, for admission before HTTP parsing and for authentication after it.
 
 A request names its key in the header X-Legacy-Auth, in a DSN in the header Authorization, or in the query; several must
 agree (specification 4.3). Nothing else in a head makes another client: neither further parameters and the host of a

@@ -160,7 +160,8 @@ class BatchWriter:
             await self._store(batch, good, again=True)
 
     async def _store(self, batch: Batch, requests: Sequence[PendingRequest], *, again: bool) -> None:
-        abandoned = all(request.is_abandoned for request in requests)  # answered 503 while a larger batch was bisected
+        # All answered 503, while a larger batch was bisected. What a journal has is never given up.
+        abandoned = not self._journal.durable and all(request.is_abandoned for request in requests)
         if abandoned and not self._is_begun(batch, requests):
             self._journal.finish(batch.batch_id, {})
             return
