@@ -3,6 +3,9 @@
 Ids are text: a prefix and a ULID (`id_generation.new_id`), so that they sort by creation. Project ids are the
 exception: random positive 53-bit integers, because DSNs contain them and the telemetry tables are sorted by them. Of
 secrets only the SHA-256 is stored.
+
+A deleted organization or project keeps its row, without its name, and with a slug (`deleted_slug`) that no path, no
+request and no other row has.
 """
 
 from typing import Final
@@ -31,6 +34,8 @@ metadata: Final = sa.MetaData(
     }
 )
 
+DELETED_NAME: Final = "(deleted)"  # of organizations, projects and principals
+
 _Id: Final = text(32)
 _Json: Final = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 
@@ -43,6 +48,9 @@ organizations: Final = sa.Table(
     sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("monthly_items", sa.BigInteger, server_default="0", nullable=False),  # 0: no quota
     sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("deleted_at", UtcTime),
+    sa.Column("retired_slug", sa.LargeBinary(32)),  # SHA-256 of a deleted organization's slug: it is not given again
+    sa.Index(None, "retired_slug", unique=True),
 )
 
 # Accepted items of an organization's projects in a month, "2026-11".
@@ -64,6 +72,8 @@ projects: Final = sa.Table(
     sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("sensitive_words", _Json, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("retention_days", sa.Integer),  # NULL: that of the settings
+    sa.Column("deleted_at", UtcTime),
     sa.UniqueConstraint("org_id", "slug"),
 )
 
@@ -221,3 +231,8 @@ signing_keys: Final = sa.Table(
     sa.Column("seen_at", UtcTime, nullable=False),
     sa.Column("withdrawn_at", UtcTime),
 )
+
+
+def deleted_slug(table: sa.Table) -> sa.ColumnElement[str]:
+    """The slug of a row of `organizations` or `projects` that is deleted: not a valid one, and unique."""
+    return sa.literal("~").concat(sa.cast(table.c.id, sa.Text))

@@ -1,0 +1,155 @@
+"""Leases: one gateway at a time executes an erasure; after a crash its lease expires, and another one resumes it.
+
+Every function runs in the caller's transaction. Write transactions are serialized, so what a claim has read still holds
+when it writes. A worker that has lost its lease, because it was stopped for longer, changes nothing any more: each
+function that takes a lease then returns False.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.db.database import to_milliseconds
+from chassis.erasures.repository import (
+    OPEN_STATES,
+    StoredErasure,
+    complete_if_done,
+    get,
+    merged_counts,
+    missing_acknowledgements,
+)
+from chassis.erasures.tables import MAX_MESSAGE_LENGTH, ErasureState, erasures
+
+LEASE: Final = timedelta(seconds=60)
+
+
+class AcknowledgementMissing(Exception):
+    """The erasure cannot be completed yet: these journals may hold requests that it covers."""
+
+    def __init__(self, journals: Sequence[str]) -> None:
+        super().__init__(f"not acknowledged by {', '.join(journals)}")
+        self.journals = tuple(journals)
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureLease:
+    """A claimed erasure as it was at the claim; `attempt` is the number of this claim."""
+
+    erasure: StoredErasure
+    owner: str
+    attempt: int
+
+
+async def claim(
+    connection: AsyncConnection, owner: str, now: datetime, lease: timedelta = LEASE
+) -> ErasureLease | None:
+    """Claim the oldest erasure of telemetry that is due and that nobody executes; None if there is none."""
+    now = to_milliseconds(now)
+    due = (
+        sa.select(erasures.c.id)
+        .where(
+            erasures.c.state.in_([state.value for state in OPEN_STATES]),
+            erasures.c.project_id.is_not(None),
+            erasures.c.erased_at.is_(None),
+            erasures.c.lease_until.is_(None) | (erasures.c.lease_until <= now),
+            erasures.c.retry_at.is_(None) | (erasures.c.retry_at <= now),
+        )
+        .order_by(erasures.c.number)
+        .limit(1)
+    )
+    erasure_id = await connection.scalar(due)
+    if erasure_id is None:
+        return None
+    values = {
+        "state": ErasureState.RUNNING.value,
+        "lease_owner": owner,
+        "lease_until": now + lease,
+        "retry_at": None,
+        "attempts": erasures.c.attempts + 1,
+    }
+    await connection.execute(erasures.update().where(erasures.c.id == erasure_id).values(values))
+    claimed = await get(connection, erasure_id)
+    return ErasureLease(claimed, owner, claimed.attempts)
+
+
+async def renew(
+    connection: AsyncConnection, held: ErasureLease, now: datetime, lease: timedelta = LEASE
+) -> bool:
+    """Keep the lease for that long from now on."""
+    return await _change(connection, held, {"lease_until": to_milliseconds(now) + lease})
+
+
+async def report_progress(
+    connection: AsyncConnection,
+    held: ErasureLease,
+    counts: Mapping[str, int],
+    now: datetime,
+    message: str | None = None,
+    lease: timedelta = LEASE,
+) -> bool:
+    """Store the rows deleted so far by table, and what is being done; renews the lease."""
+    merged = await merged_counts(connection, held.erasure.id, counts)
+    values = {"counts": merged, "message": _shortened(message), "lease_until": to_milliseconds(now) + lease}
+    return await _change(connection, held, values)
+
+
+async def release(
+    connection: AsyncConnection, held: ErasureLease, retry_at: datetime | None = None, message: str | None = None
+) -> bool:
+    """Give the erasure back before it is done, at shutdown or because a store is unavailable. It is claimed again, not
+    before `retry_at`.
+    """
+    values = {"retry_at": retry_at, "message": _shortened(message), "lease_owner": None, "lease_until": None}
+    return await _change(connection, held, values)
+
+
+async def complete(
+    connection: AsyncConnection, held: ErasureLease, counts: Mapping[str, int], now: datetime
+) -> bool:
+    """The telemetry is deleted, or (dry run) counted. Raises AcknowledgementMissing while a journal may hold more of
+    it. The erasure is COMPLETED when its relational rows are deleted as well.
+    """
+    if not held.erasure.dry_run:
+        missing = await missing_acknowledgements(connection, held.erasure.id)
+        if missing:
+            raise AcknowledgementMissing(missing)
+    values = {
+        "erased_at": to_milliseconds(now),
+        "counts": await merged_counts(connection, held.erasure.id, counts),
+        "message": None,
+        "lease_owner": None,
+        "lease_until": None,
+    }
+    if not await _change(connection, held, values):
+        return False
+    await complete_if_done(connection, held.erasure.id, held.erasure.org_id, now)
+    return True
+
+
+async def fail(connection: AsyncConnection, held: ErasureLease, message: str) -> bool:
+    """The erasure cannot be executed, for a reason that a retry does not change. The operator lets it begin again."""
+    values = {
+        "state": ErasureState.FAILED.value,
+        "message": _shortened(message),
+        "lease_owner": None,
+        "lease_until": None,
+    }
+    return await _change(connection, held, values)
+
+
+async def _change(connection: AsyncConnection, held: ErasureLease, values: Mapping[str, Any]) -> bool:
+    still_held = (
+        erasures.c.id == held.erasure.id,
+        erasures.c.state == ErasureState.RUNNING.value,
+        erasures.c.lease_owner == held.owner,
+        erasures.c.attempts == held.attempt,
+    )
+    return (await connection.execute(erasures.update().where(*still_held).values(values))).rowcount == 1
+
+
+def _shortened(message: str | None) -> str | None:
+    return None if message is None else message[:MAX_MESSAGE_LENGTH]

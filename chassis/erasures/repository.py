@@ -1,0 +1,389 @@
+"""Erasures in the database: written by control and the command, read by gateways.
+
+Every function runs in the caller's transaction. Write transactions are serialized, so numbers ascend in the order of
+commits: a reader that knows the version N has missed nothing up to N.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from chassis.auth.tables import projects
+from chassis.db.database import to_milliseconds
+from chassis.erasures.tables import (
+    ErasureKind,
+    ErasureState,
+    erasure_acknowledgements,
+    erasure_journals,
+    erasures,
+)
+
+MAX_TOMBSTONES: Final = 1_000  # read at once
+OPEN_STATES: Final = (ErasureState.PENDING, ErasureState.RUNNING)
+
+Filters = Sequence[Mapping[str, Any]]  # as explore accepts them in a body: key, op, value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewErasure:
+    """What to erase. `filters` None: everything from `from_ns` to `to_ns` (nanoseconds since 1970, None: open).
+    `requested_by` None: the operator. `purged`: whether there are no relational rows to delete.
+    """
+
+    kind: ErasureKind
+    org_id: str
+    project_id: int | None = None
+    project_slug: str | None = None
+    filters: Filters | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+    dry_run: bool = False
+    requested_by: str | None = None
+    purged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredErasure:
+    """An erasure and how far it is. `counts`: rows by table, deleted or (dry run) found. Relative times in `filters`
+    are relative to `requested_at`.
+    """
+
+    id: str
+    number: int
+    org_id: str
+    project_id: int | None
+    project_slug: str | None
+    kind: ErasureKind
+    filters: Filters | None
+    from_ns: int | None
+    to_ns: int | None
+    dry_run: bool
+    requested_by: str | None
+    requested_at: datetime
+    state: ErasureState
+    counts: Mapping[str, int]
+    message: str | None
+    attempts: int
+    lease_owner: str | None
+    lease_until: datetime | None
+    retry_at: datetime | None
+    purged_at: datetime | None
+    erased_at: datetime | None
+    completed_at: datetime | None
+    expired_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What must not be stored, or stored again: items of the project that match, received before `received_before`
+    (None: whenever, because the project is deleted).
+    """
+
+    number: int
+    erasure_id: str
+    project_id: int
+    filters: Filters | None
+    from_ns: int | None
+    to_ns: int | None
+    requested_at: datetime
+    received_before: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenErasures:
+    """How many erasures are pending or running, and have failed; since when the oldest of all these waits."""
+
+    open: int
+    failed: int
+    oldest: datetime | None
+
+
+async def create(connection: AsyncConnection, new: NewErasure, now: datetime) -> StoredErasure:
+    """Store an erasure; it is in force from the commit on."""
+    now = to_milliseconds(now)
+    number = 1 + (await connection.scalar(sa.select(sa.func.max(erasures.c.number))) or 0)
+    row = {
+        "id": new_id("ers"),
+        "number": number,
+        "org_id": new.org_id,
+        "project_id": new.project_id,
+        "project_slug": new.project_slug,
+        "kind": new.kind.value,
+        "filters": None if new.filters is None else [dict(one) for one in new.filters],
+        "from_ns": new.from_ns,
+        "to_ns": new.to_ns,
+        "dry_run": new.dry_run,
+        "requested_by": new.requested_by,
+        "requested_at": now,
+        "state": ErasureState.PENDING.value,
+        "counts": {},
+        "attempts": 0,
+        "purged_at": now if new.purged else None,
+    }
+    await connection.execute(erasures.insert().values(row))
+    return await get(connection, str(row["id"]))
+
+
+async def find(connection: AsyncConnection, erasure_id: str, org_id: str | None = None) -> StoredErasure | None:
+    """The erasure with this id, of the organization or (None) of any."""
+    found = sa.select(erasures).where(erasures.c.id == erasure_id)
+    if org_id is not None:
+        found = found.where(erasures.c.org_id == org_id)
+    row = (await connection.execute(found)).mappings().one_or_none()
+    return None if row is None else erasure_from_row(row)
+
+
+async def get(connection: AsyncConnection, erasure_id: str) -> StoredErasure:
+    """An erasure that is known to exist. Raises LookupError."""
+    found = await find(connection, erasure_id)
+    if found is None:
+        raise LookupError(erasure_id)
+    return found
+
+
+async def list_erasures(
+    connection: AsyncConnection, org_id: str | None, before_id: str | None, limit: int, *, only_open: bool = False
+) -> list[StoredErasure]:
+    """At most `limit` erasures of the organization or (None) of all, newest first, starting with the first one older
+    than `before_id`. `only_open`: those that are not COMPLETED.
+    """
+    page = sa.select(erasures).order_by(erasures.c.id.desc()).limit(limit)
+    if org_id is not None:
+        page = page.where(erasures.c.org_id == org_id)
+    if before_id is not None:
+        page = page.where(erasures.c.id < before_id)
+    if only_open:
+        page = page.where(erasures.c.state != ErasureState.COMPLETED.value)
+    return [erasure_from_row(row) for row in (await connection.execute(page)).mappings()]
+
+
+async def count_open_filters(connection: AsyncConnection, org_id: str) -> int:
+    """Erasures by filter of the organization, dry runs included, that are pending or running."""
+    found = sa.select(sa.func.count()).where(
+        erasures.c.org_id == org_id, erasures.c.kind == ErasureKind.FILTER.value, _is_open()
+    )
+    return await connection.scalar(found) or 0
+
+
+async def tombstone_version(connection: AsyncConnection) -> int:
+    """The number of the latest erasure, 0 without any; one index look-up, to poll every few seconds."""
+    return await connection.scalar(sa.select(sa.func.max(erasures.c.number))) or 0
+
+
+async def list_tombstones(
+    connection: AsyncConnection, after: int = 0, limit: int = MAX_TOMBSTONES
+) -> list[Tombstone]:
+    """At most `limit` tombstones in force with a number above `after`, in order. Dry runs and organizations have none:
+    each project of a deleted organization has its own.
+    """
+    found = (
+        sa.select(erasures)
+        .where(
+            erasures.c.number > after,
+            erasures.c.project_id.is_not(None),
+            erasures.c.dry_run.is_(sa.false()),
+            erasures.c.expired_at.is_(None),
+        )
+        .order_by(erasures.c.number)
+        .limit(limit)
+    )
+    return [_tombstone(erasure_from_row(row)) for row in (await connection.execute(found)).mappings()]
+
+
+async def list_retention_days(connection: AsyncConnection) -> dict[int, int]:
+    """The retention of each project that has its own, in days. The shorter one of this and the settings applies."""
+    found = sa.select(projects.c.id, projects.c.retention_days).where(
+        projects.c.retention_days.is_not(None), projects.c.deleted_at.is_(None)
+    )
+    return {row.id: row.retention_days for row in await connection.execute(found)}
+
+
+async def register_journal(connection: AsyncConnection, journal: str, now: datetime) -> None:
+    """A gateway has this journal: erasures wait until it acknowledges. Call at the start and regularly."""
+    now = to_milliseconds(now)
+    where = erasure_journals.c.journal == journal
+    if (await connection.execute(erasure_journals.update().where(where).values(seen_at=now))).rowcount == 0:
+        await connection.execute(erasure_journals.insert().values(journal=journal, registered_at=now, seen_at=now))
+
+
+async def remove_journal(connection: AsyncConnection, journal: str) -> bool:
+    """The journal does not exist any more, with all it held; no erasure waits for it. False when it is unknown."""
+    removed = erasure_journals.delete().where(erasure_journals.c.journal == journal)
+    return (await connection.execute(removed)).rowcount == 1
+
+
+async def list_journals(connection: AsyncConnection) -> dict[str, datetime]:
+    """The registered journals, each with the time at which its gateway was last seen."""
+    found = sa.select(erasure_journals.c.journal, erasure_journals.c.seen_at).order_by(erasure_journals.c.journal)
+    return {row.journal: row.seen_at for row in await connection.execute(found)}
+
+
+async def acknowledge(connection: AsyncConnection, erasure_ids: Sequence[str], journal: str, now: datetime) -> None:
+    """The journal holds no request that these erasures cover and that was received before them; idempotent."""
+    known = sa.select(erasure_acknowledgements.c.erasure_id).where(
+        erasure_acknowledgements.c.journal == journal, erasure_acknowledgements.c.erasure_id.in_(list(erasure_ids))
+    )
+    acknowledged = set((await connection.scalars(known)).all())
+    at = to_milliseconds(now)
+    rows = [
+        {"erasure_id": one, "journal": journal, "acknowledged_at": at}
+        for one in dict.fromkeys(erasure_ids)
+        if one not in acknowledged
+    ]
+    if rows:
+        await connection.execute(erasure_acknowledgements.insert(), rows)
+
+
+async def missing_acknowledgements(connection: AsyncConnection, erasure_id: str) -> list[str]:
+    """The journals that were registered before the erasure was requested and have not acknowledged it. Those registered
+    later know the tombstone from their start on.
+    """
+    acknowledged = sa.select(erasure_acknowledgements.c.journal).where(
+        erasure_acknowledgements.c.erasure_id == erasure_id
+    )
+    requested_at = sa.select(erasures.c.requested_at).where(erasures.c.id == erasure_id).scalar_subquery()
+    found = (
+        sa.select(erasure_journals.c.journal)
+        .where(erasure_journals.c.registered_at <= requested_at, erasure_journals.c.journal.not_in(acknowledged))
+        .order_by(erasure_journals.c.journal)
+    )
+    return list((await connection.scalars(found)).all())
+
+
+async def list_unacknowledged(connection: AsyncConnection, journal: str, limit: int = MAX_TOMBSTONES) -> list[str]:
+    """Ids of at most `limit` erasures that wait for this journal, the oldest first."""
+    acknowledged = sa.exists().where(
+        erasure_acknowledgements.c.erasure_id == erasures.c.id, erasure_acknowledgements.c.journal == journal
+    )
+    found = (
+        sa.select(erasures.c.id)
+        .where(
+            erasures.c.state != ErasureState.COMPLETED.value,
+            erasures.c.project_id.is_not(None),
+            erasures.c.dry_run.is_(sa.false()),
+            ~acknowledged,
+        )
+        .order_by(erasures.c.number)
+        .limit(limit)
+    )
+    return list((await connection.scalars(found)).all())
+
+
+async def supersede_filters(connection: AsyncConnection, project_ids: Sequence[int], now: datetime) -> None:
+    """The projects are deleted: end their erasures by filter, and delete the filters, which may hold personal data. The
+    tombstones of the projects cover what these covered.
+    """
+    by_filter = (erasures.c.kind == ErasureKind.FILTER.value) & erasures.c.project_id.in_(list(project_ids))
+    now = to_milliseconds(now)
+    ended = {
+        "state": ErasureState.COMPLETED.value,
+        "completed_at": now,
+        "message": "The project was deleted.",
+        "lease_owner": None,
+        "lease_until": None,
+    }
+    open_or_failed = erasures.c.state != ErasureState.COMPLETED.value
+    await connection.execute(erasures.update().where(by_filter, open_or_failed).values(ended))
+    values = {"filters": None, "from_ns": None, "to_ns": None, "expired_at": now}
+    await connection.execute(erasures.update().where(by_filter, erasures.c.expired_at.is_(None)).values(values))
+
+
+async def expire_filters(connection: AsyncConnection, before: datetime, now: datetime) -> int:
+    """Delete the filters of erasures that were completed before `before`, and with them the tombstones. Returns their
+    number.
+    """
+    old = (
+        erasures.c.expired_at.is_(None)
+        & (erasures.c.kind == ErasureKind.FILTER.value)
+        & (erasures.c.state == ErasureState.COMPLETED.value)
+        & (erasures.c.completed_at < before)
+    )
+    values = {"filters": None, "from_ns": None, "to_ns": None, "expired_at": to_milliseconds(now)}
+    return (await connection.execute(erasures.update().where(old).values(values))).rowcount
+
+
+async def list_unpurged(connection: AsyncConnection, limit: int) -> list[StoredErasure]:
+    """At most `limit` erasures whose relational rows are still there, the oldest first."""
+    found = sa.select(erasures).where(erasures.c.purged_at.is_(None)).order_by(erasures.c.number).limit(limit)
+    return [erasure_from_row(row) for row in (await connection.execute(found)).mappings()]
+
+
+async def mark_purged(
+    connection: AsyncConnection, erasure: StoredErasure, counts: Mapping[str, int], now: datetime
+) -> None:
+    """The relational rows are deleted; completes the erasure if its telemetry is, too. Idempotent."""
+    unpurged = (erasures.c.id == erasure.id) & erasures.c.purged_at.is_(None)
+    values = {"purged_at": to_milliseconds(now), "counts": await merged_counts(connection, erasure.id, counts)}
+    await connection.execute(erasures.update().where(unpurged).values(values))
+    await complete_if_done(connection, erasure.id, erasure.org_id, now)
+
+
+async def retry(connection: AsyncConnection, erasure_id: str) -> bool:
+    """Let a failed erasure begin again; False when there is no failed one with this id."""
+    failed = (erasures.c.id == erasure_id) & (erasures.c.state == ErasureState.FAILED.value)
+    values = {"state": ErasureState.PENDING.value, "message": None, "retry_at": None}
+    return (await connection.execute(erasures.update().where(failed).values(values))).rowcount == 1
+
+
+async def count_unfinished(connection: AsyncConnection) -> OpenErasures:
+    """For metrics and `sluice doctor`."""
+    failed = erasures.c.state == ErasureState.FAILED.value
+    found = sa.select(
+        sa.func.count(), sa.func.count(sa.case((failed, 1))), sa.func.min(erasures.c.requested_at)
+    ).where(erasures.c.state != ErasureState.COMPLETED.value)
+    number, number_failed, oldest = (await connection.execute(found)).one()
+    return OpenErasures(number - number_failed, number_failed, oldest)
+
+
+async def merged_counts(connection: AsyncConnection, erasure_id: str, counts: Mapping[str, int]) -> dict[str, int]:
+    """The stored counts with these in place of those of the same tables."""
+    stored = await connection.scalar(sa.select(erasures.c.counts).where(erasures.c.id == erasure_id))
+    return {**(stored or {}), **counts}
+
+
+async def complete_if_done(connection: AsyncConnection, erasure_id: str, org_id: str, now: datetime) -> None:
+    """Complete the erasure if telemetry and relational rows are deleted; and that of its organization, if all of its
+    projects are completed.
+    """
+    completed = {"state": ErasureState.COMPLETED.value, "completed_at": to_milliseconds(now), "message": None}
+    purged = erasures.c.purged_at.is_not(None) & (erasures.c.state != ErasureState.COMPLETED.value)
+    one = (erasures.c.id == erasure_id) & erasures.c.erased_at.is_not(None)
+    await connection.execute(erasures.update().where(one, purged).values(completed))
+    unfinished = sa.select(erasures.c.id).where(
+        erasures.c.org_id == org_id,
+        erasures.c.kind == ErasureKind.PROJECT.value,
+        erasures.c.state != ErasureState.COMPLETED.value,
+    )
+    if await connection.scalar(unfinished.limit(1)) is None:
+        of_org = (erasures.c.org_id == org_id) & (erasures.c.kind == ErasureKind.ORGANIZATION.value)
+        values = {**completed, "erased_at": to_milliseconds(now)}
+        await connection.execute(erasures.update().where(of_org, purged).values(values))
+
+
+def erasure_from_row(row: sa.RowMapping) -> StoredErasure:
+    """The erasure of a row of `erasures`."""
+    return StoredErasure(**{**row, "kind": ErasureKind(row["kind"]), "state": ErasureState(row["state"])})
+
+
+def _tombstone(erasure: StoredErasure) -> Tombstone:
+    if erasure.project_id is None:
+        raise ValueError(f"{erasure.id} is of an organization")
+    return Tombstone(
+        erasure.number,
+        erasure.id,
+        erasure.project_id,
+        erasure.filters,
+        erasure.from_ns,
+        erasure.to_ns,
+        erasure.requested_at,
+        None if erasure.kind is ErasureKind.PROJECT else erasure.requested_at,
+    )
+
+
+def _is_open() -> sa.ColumnElement[bool]:
+    return erasures.c.state.in_([state.value for state in OPEN_STATES])
