@@ -16,6 +16,7 @@ from aiohttp import web
 from chassis.auth.model import AuthenticatedCredential
 from chassis.auth.tables import invitations, memberships, project_keys, projects
 from chassis.db.database import Database
+from chassis.erasures.tables import erasures
 from chassis.errors import NotFound
 from chassis.http.access import BearerAuth
 from chassis.http.web import Route
@@ -37,7 +38,7 @@ class _Resource(NamedTuple):
 
 _ORG_ID: Final[sa.BindParameter[Any]] = sa.bindparam("org_id")
 _PROJECT_ID: Final = sa.select(projects.c.id).where(
-    projects.c.org_id == _ORG_ID, projects.c.slug == sa.bindparam("project_slug")
+    projects.c.org_id == _ORG_ID, projects.c.slug == sa.bindparam("project_slug"), projects.c.deleted_at.is_(None)
 )
 _LIVE_CHANNEL: Final = (
     (notification_channels.c.org_id == _ORG_ID)
@@ -58,6 +59,7 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
             "apr", Scope.APPROVALS_READ, approval_requests.c.id, approval_requests.c.org_id == _ORG_ID
         ),
         "channelId": _Resource("chn", Scope.CHANNELS_READ, notification_channels.c.id, _LIVE_CHANNEL),
+        "erasureId": _Resource("ers", Scope.AUDIT_READ, erasures.c.id, erasures.c.org_id == _ORG_ID),
         "deliveryId": _Resource("dlv", Scope.CHANNELS_READ, deliveries.c.id, deliveries.c.org_id == _ORG_ID),
     }
 )

@@ -32,7 +32,9 @@ LAST_USE_PRECISION: Final = timedelta(minutes=1)  # the last use of a token is w
 _MAX_LAST_USE_WRITES: Final = 16  # in flight; a write beyond that is left to the token's next lookup
 
 _PROJECT: Final = sa.select(projects.c.id).where(
-    projects.c.org_id == sa.bindparam("org_id"), projects.c.slug == sa.bindparam("slug")
+    projects.c.org_id == sa.bindparam("org_id"),
+    projects.c.slug == sa.bindparam("slug"),
+    projects.c.deleted_at.is_(None),
 )
 
 

@@ -142,6 +142,12 @@ class LookupCache(Generic[K, V]):
         for key in [key for key in self._fetches if matches(key, self._value(key))]:
             del self._fetches[key]
 
+    def drop_where(self, matches: Callable[[K, V | None], bool]) -> None:
+        """Drop matching entries for good: while the source is unavailable, they are not served stale either."""
+        for key in [key for key, entry in self._known.items() if matches(key, entry.value)]:
+            del self._known[key]
+        self.invalidate_where(matches)
+
     def invalidate_all(self) -> None:
         """Mark all entries as outdated."""
         self.invalidate_where(lambda _key, _value: True)

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses, owning_user
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
-from chassis.auth.tables import access_tokens, delegations, organizations, sessions, users
+from chassis.auth.tables import access_tokens, delegations, organizations, projects, sessions, users
 from chassis.errors import Forbidden, MfaRequired, NotFound, Unauthorized
 from proto.identity import Scope
 
@@ -36,7 +36,7 @@ _TOKENS: Final = (
     )
     .join_from(access_tokens, organizations, organizations.c.id == access_tokens.c.org_id)
     .outerjoin(delegations, delegations.c.token_id == access_tokens.c.id)
-    .where(access_tokens.c.revoked_at.is_(None))
+    .where(access_tokens.c.revoked_at.is_(None), organizations.c.deleted_at.is_(None))
 )
 _BY_HASH: Final = _TOKENS.where(access_tokens.c.hash == sa.bindparam("hash"))
 _BY_ID: Final = _TOKENS.where(access_tokens.c.id == sa.bindparam("id"))
@@ -52,7 +52,12 @@ _SESSION: Final = (
     )
     .join_from(sessions, organizations, organizations.c.id == sessions.c.org_id)
     .join(users, users.c.principal_id == sessions.c.principal_id)
-    .where(sessions.c.id == sa.bindparam("id"), sessions.c.revoked_at.is_(None))
+    .where(
+        sessions.c.id == sa.bindparam("id"), sessions.c.revoked_at.is_(None), organizations.c.deleted_at.is_(None)
+    )
+)
+_LIVE_PROJECT: Final = sa.select(projects.c.id).where(
+    projects.c.id == sa.bindparam("id"), projects.c.deleted_at.is_(None)
 )
 
 
@@ -110,10 +115,15 @@ async def reload_authorization(
     Raises Unauthorized, MfaRequired, NotFound, Forbidden.
     """
     found = await reload_credential(connection, known.token_id, now)
-    if found.role is None:
+    if found.role is None or not await _is_live(connection, known.project_id):
         raise NotFound
     require_scope(found.scopes, wanted)
     return replace(known, role=found.role, scopes=found.scopes, kind=found.kind, owner_id=found.owner_id)
+
+
+async def _is_live(connection: AsyncConnection, project_id: int | None) -> bool:
+    """Whether the project of the path, if it has one, is not deleted."""
+    return project_id is None or await connection.scalar(_LIVE_PROJECT, {"id": project_id}) is not None
 
 
 def require_scope(held: frozenset[Scope], wanted: Collection[str]) -> None:

@@ -18,6 +18,8 @@ _BEARERS: Final = "bearers "  # + organization id
 _SESSIONS: Final = "sessions "  # + user id
 _PROJECT: Final = "project "
 _KEY: Final = "key "
+_DELETED_PROJECT: Final = "deleted-project "
+_DELETED_ORGANIZATION: Final = "deleted-organization "
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,18 @@ class AuthGuards:
         self.project_keys.invalidate(key_hash)
         self._publish(_KEY + key_hash.hex())
 
+    def drop_project(self, org_id: str, project_id: int) -> None:
+        """Call after the deletion of a project."""
+        self.project_keys.drop_project(project_id)
+        self._publish(f"{_DELETED_PROJECT}{project_id}")
+        self.invalidate_bearers(org_id)
+
+    def drop_organization(self, org_id: str) -> None:
+        """Call after the deletion of an organization."""
+        self.project_keys.drop_organization(org_id)
+        self._publish(_DELETED_ORGANIZATION + org_id)
+        self.invalidate_bearers(org_id)
+
     async def running(self, _app: web.Application) -> AsyncIterator[None]:
         """Start the database; at shutdown close the guards and the database."""
         await self.database.start()
@@ -87,7 +101,9 @@ class _InvalidationListener:
         invalidate = {_BEARERS: self.bearer.invalidate, _SESSIONS: self.bearer.invalidate_sessions}.get(kind + blank)
         if invalidate is not None:
             invalidate(subject)
-        elif message.startswith((_PROJECT, _KEY)):
+        elif message.startswith(_DELETED_ORGANIZATION):
+            self.project_keys.drop_organization(subject)
+        elif message.startswith((_PROJECT, _KEY, _DELETED_PROJECT)):
             self._invalidate_keys(message)
         else:  # a message of another release
             self.on_gap()
@@ -100,6 +116,8 @@ class _InvalidationListener:
         try:
             if message.startswith(_KEY):
                 self.project_keys.invalidate(bytes.fromhex(message.removeprefix(_KEY)))
+            elif message.startswith(_DELETED_PROJECT):
+                self.project_keys.drop_project(int(message.removeprefix(_DELETED_PROJECT)))
             else:
                 self.project_keys.invalidate_project(int(message.removeprefix(_PROJECT)))
         except ValueError:

@@ -45,6 +45,8 @@ _LOOKUP: Final = (
     .where(
         project_keys.c.hash == sa.bindparam("hash"),
         project_keys.c.enabled,
+        projects.c.deleted_at.is_(None),
+        organizations.c.deleted_at.is_(None),
         project_keys.c.revoked_at.is_(None) | (project_keys.c.revoked_at > sa.bindparam("now", type_=UtcTime)),
     )
 )
@@ -106,6 +108,14 @@ class ProjectKeyGuard:
     def invalidate_project(self, project_id: int) -> None:
         """Call after a change of the project."""
         self._cache.invalidate_where(lambda _, found: found is None or found.project_id == project_id)
+
+    def drop_project(self, project_id: int) -> None:
+        """Call after the deletion of the project: none of its keys works any more, database or not."""
+        self._cache.drop_where(lambda _, found: found is None or found.project_id == project_id)
+
+    def drop_organization(self, org_id: str) -> None:
+        """Call after the deletion of the organization."""
+        self._cache.drop_where(lambda _, found: found is None or found.org_id == org_id)
 
     def invalidate_all(self) -> None:
         """Call when any key or project may have changed."""

@@ -54,7 +54,9 @@ async def claim_recount(
 
 
 async def list_project_ids(connection: AsyncConnection, org_id: str) -> list[int]:
-    """The ids of all projects of the organization, ascending."""
+    """The ids of all projects of the organization, ascending; also of deleted ones, whose items still count for the
+    month.
+    """
     query = sa.select(projects.c.id).where(projects.c.org_id == org_id).order_by(projects.c.id)
     return list((await connection.scalars(query)).all())
 

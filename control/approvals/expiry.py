@@ -92,7 +92,7 @@ class ExpiryTask:
         found = (
             sa.select(columns.id, columns.org_id, organizations.c.slug, columns.expires_at)
             .join_from(approval_requests, organizations, organizations.c.id == columns.org_id)
-            .where(OPEN, columns.expires_at <= self._now())
+            .where(OPEN, columns.expires_at <= self._now(), organizations.c.deleted_at.is_(None))
             .order_by(columns.expires_at, columns.id)
             .limit(PAGE_SIZE)
         )

@@ -2,6 +2,10 @@
 
 The hash of an event is the SHA-256 of its JSON without `hash`: sorted keys, no spaces, text as UTF-8. So other tools
 can verify a line of an export: `jq -cjS 'del(.hash)' | sha256sum`. `prevHash` of the first event is all zeros.
+
+The events of a deleted organization lose their content and keep their hashes, so the links stay verifiable. The salt is
+erased with the content: nobody can test a guess of the content against the hash. What remains is bound by the last
+event, the seal, which has a digest of it (`remainder_line`).
 """
 
 import hashlib
@@ -18,6 +22,7 @@ from proto.identity import PrincipalKind
 HASH_BYTES: Final = 32
 GENESIS_HASH: Final = bytes(HASH_BYTES)
 HASH_PATTERN: Final = r"^[0-9a-f]{64}$"
+SEAL_ACTION: Final = "organization.erase"
 
 Hash = Annotated[str, Meta(pattern=HASH_PATTERN, description="SHA-256, in hexadecimal.")]
 
@@ -41,6 +46,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ]
     prev_hash: Hash
     hash: Hash
+    salt: Annotated[
+        str | msgspec.UnsetType,
+        Meta(description="Random, in hexadecimal. Missing in events from before there were salts."),
+    ] = msgspec.UNSET
+
+
+class ErasedEvent(Event, frozen=True, kw_only=True, rename="camel"):
+    """An event of a deleted organization: `data` and salt are erased, and texts that somebody chose."""
 
 
 BreakKind = Literal["missing", "altered", "unlinked", "replaced", "cut", "headless"]
@@ -49,7 +62,8 @@ BreakKind = Literal["missing", "altered", "unlinked", "replaced", "cut", "headle
 class ChainBreak(NamedTuple):
     """The first event at which a chain is broken, and how.
 
-    missing: there is a gap before it; altered: its hash does not match its content; unlinked: it does not continue the
+    missing: there is a gap before it; altered: its hash does not match its content, or it is erased and no seal matches
+    what remains of it; unlinked: it does not continue the
     previous event; replaced: it is valid, but differs from a known hash; cut: events are missing at the end; headless:
     the head, which records the last event, is missing.
     """
@@ -72,6 +86,17 @@ def hash_event(event: Event) -> bytes:
     return hashlib.sha256(canonical_json(hashed)).digest()
 
 
+def remainder_line(event: ErasedEvent) -> bytes:
+    """What remains of an erased event, as the seal's digest covers it: its JSON with sorted keys, and a line feed."""
+    return canonical_json(msgspec.to_builtins(event)) + b"\n"
+
+
+def seal_data(events: int, digest: bytes) -> dict[str, Any]:
+    """The data of the seal: the number of erased events, from the first on, and the SHA-256 of their remainder lines.
+    """
+    return {"events": events, "sha256": digest.hex()}
+
+
 class ChainVerifier:
     """Takes the events of one chain in order from its start, and reports the first break. Keeps only the chain's end.
 
@@ -86,6 +111,9 @@ class ChainVerifier:
         self.hash = start
         self._known_hashes = known_hashes
         self._first_break: ChainBreak | None = None
+        self._first_erased: int | None = None  # until a seal covers it
+        self._erased = 0
+        self._remainder = hashlib.sha256()
 
     def add(self, event: Event) -> None:
         """Check the next event; events after a break are not checked."""
@@ -101,17 +129,31 @@ class ChainVerifier:
         """Call after the last event. The break, None if the chain is intact."""
         if self._first_break is None and max(self._known_hashes, default=0) > self.seq:
             self._first_break = ChainBreak(self.seq + 1, "cut")
+        if self._first_break is None and self._first_erased is not None:
+            self._first_break = ChainBreak(self._first_erased, "altered")
         return self._first_break
 
     def _find_break(self, event: Event) -> ChainBreak | None:
         if event.seq != self.seq + 1:
             return ChainBreak(event.seq, "missing")
-        if not _has_valid_hash(event):
+        if isinstance(event, ErasedEvent):
+            self._add_erased(event)
+        elif not _has_valid_hash(event):
             return ChainBreak(event.seq, "altered")
+        elif self._first_erased is not None:
+            if event.action != SEAL_ACTION or event.data != seal_data(self._erased, self._remainder.digest()):
+                return ChainBreak(self._first_erased, "altered")
+            self._first_erased = None
         if event.prev_hash != self.hash.hex():
             return ChainBreak(event.seq, "unlinked")
         replaced = self._known_hashes.get(event.seq, bytes.fromhex(event.hash)).hex() != event.hash
         return ChainBreak(event.seq, "replaced") if replaced else None
+
+    def _add_erased(self, event: ErasedEvent) -> None:
+        if self._first_erased is None:
+            self._first_erased = event.seq
+        self._erased += 1
+        self._remainder.update(remainder_line(event))
 
 
 def _has_valid_hash(event: Event) -> bool:

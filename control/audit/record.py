@@ -1,5 +1,6 @@
 """Appends an event to the chain of its organization, in the transaction of the change that it records."""
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time, to_milliseconds
 from chassis.runtime.periodic import FailureLog
 from control.audit.chain import GENESIS_HASH, Event, canonical_json, hash_event
-from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, audit_events, audit_heads
+from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, SALT_BYTES, audit_events, audit_heads
 from proto.identity import PrincipalKind
 
 # Used instead of a request id for changes by a CLI command; no request has an id with brackets.
@@ -33,6 +34,10 @@ class ClockSkew(Exception):
         self.code = org_id
         self.message = f"the last event is {(last - now).total_seconds():.0f} s ahead of this host's clock"
         super().__init__(self.message)
+
+
+class ChainSealed(Exception):
+    """The organization is deleted and its chain is complete: nothing more happens in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ async def record(
     has the details: texts, integers, booleans, lists and mappings, never a secret. `request_id`:
     `chassis.http.web.request_id`, or COMMAND_REQUEST_ID. If this process's clock is behind the previous event, the
     event gets that one's time, so that a time window is a contiguous part of the chain. Raises ValueError for a longer
-    text, TypeError for other data.
+    text, TypeError for other data, ChainSealed for an organization that was deleted and erased.
     """
     if len(action) > MAX_ACTION_LENGTH or len(object_id) > MAX_OBJECT_ID_LENGTH:
         raise ValueError(
@@ -101,6 +106,7 @@ async def record(
         request_id=request_id,
         prev_hash=digest.hex(),
         hash=GENESIS_HASH.hex(),
+        salt=secrets.token_hex(SALT_BYTES),
     )
     await _append(connection, event, hash_event(event))
 
@@ -108,10 +114,12 @@ async def record(
 async def _read_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes, datetime | None]:
     """Number, hash and time of the last event; valid until the commit, because write transactions are serialized."""
     last = (audit_events.c.org_id == audit_heads.c.org_id) & (audit_events.c.seq == audit_heads.c.seq)
-    found = sa.select(audit_heads.c.seq, audit_heads.c.hash, audit_events.c.at).outerjoin_from(
+    found = sa.select(audit_heads.c.seq, audit_heads.c.hash, audit_heads.c.sealed, audit_events.c.at).outerjoin_from(
         audit_heads, audit_events, last
     )
     row = (await connection.execute(found.where(audit_heads.c.org_id == org_id))).one_or_none()
+    if row is not None and row.sealed:
+        raise ChainSealed(org_id)
     return (0, GENESIS_HASH, None) if row is None else (row.seq, bytes(row.hash), row.at)
 
 
@@ -140,4 +148,5 @@ def _row(event: Event, digest: bytes) -> dict[str, Any]:
         "request_id": event.request_id,
         "prev_hash": bytes.fromhex(event.prev_hash),
         "hash": digest,
+        "salt": None if isinstance(event.salt, msgspec.UnsetType) else bytes.fromhex(event.salt),
     }

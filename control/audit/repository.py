@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database, format_time
-from control.audit.chain import Event
+from control.audit.chain import ErasedEvent, Event
 from control.audit.tables import audit_events, audit_heads
 
 CHUNK_SIZE: Final = 500  # events in memory at once while a chain is read
@@ -70,8 +70,8 @@ async def find_head(connection: AsyncConnection, org_id: str) -> tuple[int, byte
 
 
 def event_from_row(row: sa.RowMapping) -> Event:
-    """The event as it was hashed."""
-    return Event(
+    """The event as it was hashed, or what remains of it."""
+    return (ErasedEvent if row["erased"] else Event)(
         org_id=row["org_id"],
         seq=row["seq"],
         at=format_time(row["at"]),
@@ -86,6 +86,7 @@ def event_from_row(row: sa.RowMapping) -> Event:
         request_id=row["request_id"],
         prev_hash=bytes(row["prev_hash"]).hex(),
         hash=bytes(row["hash"]).hex(),
+        salt=msgspec.UNSET if row["salt"] is None else bytes(row["salt"]).hex(),
     )
 
 

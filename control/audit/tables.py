@@ -1,4 +1,6 @@
-"""The tables of the audit log: Sluice only appends events, and never changes or deletes them."""
+"""The tables of the audit log: Sluice only appends events, and never changes or deletes them. The events of a deleted
+organization lose their content (`erased`); the database permits no other change.
+"""
 
 from typing import Final
 
@@ -9,6 +11,8 @@ from chassis.db.database import UtcTime, text
 
 MAX_ACTION_LENGTH: Final = 100
 MAX_OBJECT_ID_LENGTH: Final = 200
+SALT_BYTES: Final = 16
+ERASED: Final = "(erased)"  # in place of a text that a client or an administrator chose
 
 audit_events: Final = sa.Table(
     "audit_events",
@@ -28,6 +32,8 @@ audit_events: Final = sa.Table(
     sa.Column("request_id", text(64), nullable=False),
     sa.Column("prev_hash", sa.LargeBinary(32), nullable=False),
     sa.Column("hash", sa.LargeBinary(32), nullable=False),
+    sa.Column("salt", sa.LargeBinary(SALT_BYTES)),  # NULL: an event from before there were salts, or erased
+    sa.Column("erased", sa.Boolean, server_default=sa.false(), nullable=False),
     sa.Index(None, "org_id", "at", "seq"),
     sa.Index(None, "org_id", "action", "seq"),
     sa.Index(None, "org_id", "object_id", "seq"),
@@ -41,4 +47,5 @@ audit_heads: Final = sa.Table(
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), primary_key=True),
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("hash", sa.LargeBinary(32), nullable=False),
+    sa.Column("sealed", sa.Boolean, server_default=sa.false(), nullable=False),  # the organization is erased: no more
 )

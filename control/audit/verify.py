@@ -38,22 +38,22 @@ class VerifyResult(NamedTuple):
 
 
 async def iter_chains(database: Database) -> AsyncIterator[tuple[str, str]]:
-    """Id and slug of every organization, by slug."""
+    """Id and slug of every organization, by slug; of a deleted one the id twice."""
     slug = ""
     while True:
         page = (
-            sa.select(organizations.c.id, organizations.c.slug)
+            sa.select(organizations.c.id, organizations.c.slug, organizations.c.deleted_at)
             .where(organizations.c.slug > slug)
             .order_by(organizations.c.slug)
             .limit(_ORGANIZATIONS_PER_PAGE)
         )
         async with database.read() as connection:
-            found = [(row.id, row.slug) for row in await connection.execute(page)]
-        for one in found:
-            yield one
+            found = (await connection.execute(page)).all()
+        for row in found:
+            yield row.id, row.slug if row.deleted_at is None else row.id
         if len(found) < _ORGANIZATIONS_PER_PAGE:
             return
-        slug = found[-1][1]
+        slug = found[-1].slug
 
 
 async def verify_stored(database: Database, org_id: str, slug: str, known_hashes: Mapping[int, bytes]) -> VerifyResult:

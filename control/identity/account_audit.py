@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthenticatedCredential
-from chassis.auth.tables import memberships
+from chassis.auth.tables import memberships, organizations
 from control.audit.record import Actor, record
 
 
@@ -28,6 +28,11 @@ async def record_in_all_orgs(
     """Record an event about a user in every organization that the user is a member of. `actor_for` gets each
     organization's id.
     """
-    found = sa.select(memberships.c.org_id).where(memberships.c.principal_id == user_id).order_by(memberships.c.org_id)
+    found = (
+        sa.select(memberships.c.org_id)
+        .join_from(memberships, organizations, organizations.c.id == memberships.c.org_id)
+        .where(memberships.c.principal_id == user_id, organizations.c.deleted_at.is_(None))
+        .order_by(memberships.c.org_id)
+    )
     for org_id in (await connection.scalars(found)).all():
         await record(connection, actor_for(org_id), action, user_id, data, request_id)

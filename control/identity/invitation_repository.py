@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.id_generation import new_id, new_invitation
 from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
 from chassis.auth.model import AuthorizationContext
-from chassis.auth.tables import invitations, memberships, users
+from chassis.auth.tables import invitations, memberships, organizations, users
 from chassis.db.database import to_milliseconds
 from chassis.errors import Forbidden
 from control.identity.token_revocation import issuing_token
@@ -134,7 +134,11 @@ async def find_open(connection: AsyncConnection, secret: str, now: datetime) -> 
     """The invitation with this secret, if it can be accepted: it is open, and its inviter may still grant its role."""
     if not is_token(secret, INVITATION_PREFIX):
         return None
-    found = sa.select(invitations).where(invitations.c.hash == hash_secret(secret), _is_open(now))
+    found = (
+        sa.select(invitations)
+        .join_from(invitations, organizations, organizations.c.id == invitations.c.org_id)
+        .where(invitations.c.hash == hash_secret(secret), _is_open(now), organizations.c.deleted_at.is_(None))
+    )
     row = (await connection.execute(found)).mappings().one_or_none()
     invitation = None if row is None else _invitation(row)
     return invitation if invitation is not None and await _inviter_still_entitled(connection, invitation) else None

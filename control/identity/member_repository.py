@@ -89,7 +89,7 @@ async def list_organizations(
     found = (
         sa.select(organizations, memberships.c.role)
         .join_from(memberships, organizations, organizations.c.id == memberships.c.org_id)
-        .where(memberships.c.principal_id == principal_id)
+        .where(memberships.c.principal_id == principal_id, organizations.c.deleted_at.is_(None))
         .order_by(organizations.c.slug)
         .limit(limit)
     )

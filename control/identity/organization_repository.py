@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
+from msgspec import UNSET, UnsetType
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -62,7 +63,9 @@ class StoredOrganization:
 
 @dataclass(frozen=True, slots=True)
 class StoredProject:
-    """The unit that telemetry belongs to; `id` is a positive 53-bit integer."""
+    """The unit that telemetry belongs to; `id` is a positive 53-bit integer. `retention_days` None: as the settings
+    say.
+    """
 
     id: int
     org_id: str
@@ -70,6 +73,7 @@ class StoredProject:
     name: str
     sensitive_words: tuple[str, ...]
     created_at: datetime
+    retention_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +85,29 @@ class IssuedToken:
 
 
 async def has_any_organization(connection: AsyncConnection) -> bool:
-    """Whether this database has been set up."""
+    """Whether this database has been set up; also when all its organizations were deleted since."""
     return await connection.scalar(sa.select(organizations.c.id).limit(1)) is not None
 
 
 async def create_organization(
     connection: AsyncConnection, slug: str, name: str, monthly_items: int = 0
 ) -> StoredOrganization:
-    """Raises SlugTaken; ValueError for an invalid slug, name or quota."""
+    """Raises SlugTaken, also for the slug of a deleted organization; ValueError for an invalid slug, name or quota."""
     organization = StoredOrganization(
         new_id("org"), _validate_slug(slug), validate_name(name), bounded_int(MAX_MONTHLY_ITEMS, monthly_items), now()
     )
+    retired = sa.select(organizations.c.id).where(organizations.c.retired_slug == hash_secret(slug))
+    if await connection.scalar(retired) is not None:
+        raise SlugTaken(slug)
     await _insert_slug(connection, organizations, asdict(organization))
     return organization
 
 
 async def find_organization(connection: AsyncConnection, slug: str) -> StoredOrganization | None:
     """The organization with this slug."""
-    found = await connection.execute(sa.select(organizations).where(organizations.c.slug == slug))
-    row = found.mappings().one_or_none()
+    columns = [organizations.c[name] for name in StoredOrganization.__slots__]
+    found = sa.select(*columns).where(organizations.c.slug == slug, organizations.c.deleted_at.is_(None))
+    row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else StoredOrganization(**row)
 
 
@@ -119,9 +127,14 @@ async def set_quota(connection: AsyncConnection, org_id: str, monthly_items: int
 
 
 async def create_project(
-    connection: AsyncConnection, org_id: str, slug: str, name: str, sensitive_words: Sequence[str] = ()
+    connection: AsyncConnection,
+    org_id: str,
+    slug: str,
+    name: str,
+    sensitive_words: Sequence[str] = (),
+    retention_days: int | None = None,
 ) -> StoredProject:
-    """Raises SlugTaken; ValueError for an invalid slug, name or word."""
+    """Raises SlugTaken; ValueError for an invalid slug, name or word. The caller checks the bounds of the retention."""
     project = StoredProject(
         new_project_id(),
         org_id,
@@ -129,6 +142,7 @@ async def create_project(
         validate_name(name),
         _validate_sensitive_words(sensitive_words),
         now(),
+        retention_days,
     )
     row = {
         "id": project.id,
@@ -137,6 +151,7 @@ async def create_project(
         "name": project.name,
         "sensitive_words": list(project.sensitive_words),
         "created_at": project.created_at,
+        "retention_days": retention_days,
     }
     await _insert_slug(connection, projects, row)
     return project
@@ -144,7 +159,7 @@ async def create_project(
 
 async def find_project(connection: AsyncConnection, org_id: str, slug: str) -> StoredProject | None:
     """The organization's project with this slug."""
-    found = sa.select(projects).where(projects.c.org_id == org_id, projects.c.slug == slug)
+    found = sa.select(*_project_columns()).where(_live_project(org_id), projects.c.slug == slug)
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _project(row)
 
@@ -152,8 +167,8 @@ async def find_project(connection: AsyncConnection, org_id: str, slug: str) -> S
 async def list_projects(connection: AsyncConnection, org_id: str, after_slug: str, limit: int) -> list[StoredProject]:
     """At most `limit` projects by slug, starting after `after_slug` (empty: from the start)."""
     page = (
-        sa.select(projects)
-        .where(projects.c.org_id == org_id, projects.c.slug > after_slug)
+        sa.select(*_project_columns())
+        .where(_live_project(org_id), projects.c.slug > after_slug)
         .order_by(projects.c.slug)
         .limit(limit)
     )
@@ -167,17 +182,20 @@ async def change_project(
     *,
     name: str | None = None,
     sensitive_words: Sequence[str] | None = None,
+    retention_days: int | UnsetType | None = UNSET,
 ) -> StoredProject | None:
-    """Set the given values. Returns the changed project, None when there is none. ValueError for an invalid name or
-    word.
+    """Set the given values (`retention_days` None: as the settings say). Returns the changed project, None when there
+    is none. ValueError for an invalid name or word.
     """
     values: dict[str, Any] = {}
     if name is not None:
         values["name"] = validate_name(name)
     if sensitive_words is not None:
         values["sensitive_words"] = list(_validate_sensitive_words(sensitive_words))
+    if retention_days is not UNSET:
+        values["retention_days"] = retention_days
     if values:
-        where = (projects.c.org_id == org_id) & (projects.c.slug == slug)
+        where = _live_project(org_id) & (projects.c.slug == slug)
         await connection.execute(projects.update().where(where).values(values))
     return await find_project(connection, org_id, slug)
 
@@ -266,6 +284,14 @@ async def _insert_slug(connection: AsyncConnection, table: sa.Table, row: dict[s
         await connection.execute(table.insert().values(row))
     except exc.IntegrityError as error:
         raise SlugTaken(row["slug"]) from error
+
+
+def _project_columns() -> list[sa.Column[Any]]:
+    return [projects.c[name] for name in StoredProject.__slots__]
+
+
+def _live_project(org_id: str) -> sa.ColumnElement[bool]:
+    return (projects.c.org_id == org_id) & projects.c.deleted_at.is_(None)
 
 
 def _project(row: sa.RowMapping) -> StoredProject:
