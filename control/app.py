@@ -15,6 +15,10 @@ from control.channels.channels import Channels
 from control.deliveries.channel_tests import ChannelTests
 from control.deliveries.deliveries import Deliveries
 from control.deliveries.wiring import build_deliveries
+from control.erasures.housekeeping import ErasureHousekeeping
+from control.erasures.purge import Purger
+from control.erasures.requests import Erasures
+from control.erasures.submission import CheckFilters
 from control.existence import with_existence_checks
 from control.http.context import HandlerContext
 from control.identity.routes import build_identity_routes
@@ -28,9 +32,14 @@ from control.tenants.projects import Projects
 
 
 def service(
-    settings: ControlSettings, chassis: ChassisSettings, guards: AuthGuards, metrics: CollectorRegistry | None = None
+    settings: ControlSettings,
+    chassis: ChassisSettings,
+    guards: AuthGuards,
+    metrics: CollectorRegistry | None = None,
+    check_filters: CheckFilters | None = None,
 ) -> Service:
     """The service's routes, background tasks and readiness checks. The caller starts and closes `guards`.
+    `check_filters` is that of explore, if it is installed.
 
     Raises StartupError when the cursor key, the signing key or the key ring in the data directory cannot be used.
     """
@@ -39,7 +48,8 @@ def service(
     secret_box = SecretBox(key_source)
     delivery_parts = build_deliveries(settings, guards.database, secret_box, metrics)
     context = HandlerContext(guards, cursors, settings.max_body_bytes, chassis.body_timeout_s)
-    projects, keys = Projects(context), Keys(context, chassis.base_url, chassis.otlp_rate)
+    projects = Projects(context, chassis.retention_days)
+    keys = Keys(context, chassis.base_url, chassis.otlp_rate)
     links = LinkBuilder(chassis.base_url, settings.page_url.rstrip("/"))
     approvals = ApprovalRequests(context, delivery_parts.sender, links)
     policies, audit = Policies(context), Audit(context)
@@ -47,6 +57,7 @@ def service(
     channel_tests = ChannelTests(channels, delivery_parts.sender)
     routes, identity_contexts = build_identity_routes(context, secret_box, chassis.data_dir)
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
+    routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
@@ -57,6 +68,8 @@ def service(
         *keyring_contexts,
         *delivery_parts.resources,
         ExpiryTask(guards.database, links).running,
+        Purger(guards.database).running,
+        ErasureHousekeeping(guards.database, metrics, filter_days=settings.erasure_filter_days).running,
     ]
     return Service(
         name="control",

@@ -48,6 +48,17 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         int,
         setting("Age at which finished deliveries are deleted.", unit="days", zero="kept forever", ge=0, le=36_500),
     ] = 30
+    erasure_filter_days: Annotated[
+        int,
+        setting(
+            "How long the filters of completed erasures are kept, to apply them to a restored backup: at least as long "
+            "as your oldest backup. Filters may contain personal data.",
+            unit="days",
+            zero="kept forever",
+            ge=0,
+            le=36_500,
+        ),
+    ] = 90
     page_url: Annotated[
         str,
         setting(

@@ -5,10 +5,12 @@ each named service, and passes the collected routes, resources and readiness che
 imports its service when it is called, so a single service starts without the packages of the others.
 """
 
+import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from aiohttp import web
@@ -20,6 +22,7 @@ from chassis.clickhouse.migrations import VerifiedClickHouse
 from chassis.db.database import Database
 from chassis.http.access import Guards
 from chassis.http.cursor import load_cursor_signer
+from chassis.http.validation import Issues
 from chassis.http.web import CleanupContext, Route, Service, build_app
 from chassis.limits.local import LocalLimiter
 from chassis.limits.redis import RedisLimiter
@@ -29,6 +32,9 @@ from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from sluice import __version__, interface
 from sluice.settings_sources import SettingsSources
+
+if TYPE_CHECKING:
+    from control.erasures.submission import CheckFilters
 
 AfterOpen = Callable[[VerifiedClickHouse], Awaitable[object]]
 
@@ -202,9 +208,28 @@ def _add_control(builder: _AppBuilder) -> None:
     from control.app import service
     from control.settings import ControlSettings
 
-    builder.add(
-        service(builder.options.load(ControlSettings), builder.chassis, builder.guards, builder.telemetry.registry)
-    )
+    settings = builder.options.load(ControlSettings)
+    builder.add(service(settings, builder.chassis, builder.guards, builder.telemetry.registry, filter_check()))
+
+
+def filter_check() -> "CheckFilters | None":
+    """The check of filters of the query service; None where that is not installed. Its modules are imported when it is
+    called first.
+    """
+    try:
+        if importlib.util.find_spec("query") is None:
+            return None
+    except ModuleNotFoundError:
+        return None
+
+    def check(
+        filters: Sequence[Mapping[str, Any]], now: datetime, path: str, issues: Issues
+    ) -> list[dict[str, Any]]:
+        from sluice.erasure_filters import check_filters
+
+        return check_filters(filters, now, path, issues)
+
+    return check
 
 
 _ADD: Final[Mapping[str, Callable[[_AppBuilder], None]]] = {

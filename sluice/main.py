@@ -183,7 +183,9 @@ def _signers(command: argparse.ArgumentParser) -> None:
 def _audit(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     verify = actions.add_parser("verify", help="verify every chain of events; exit code 1 if one is broken")
-    verify.add_argument("--org", metavar="SLUG", help="verify the chain of this organization only")
+    verify.add_argument(
+        "--org", metavar="SLUG", help="verify the chain of this organization only (of a deleted one: its id)"
+    )
     verify.add_argument("--file", metavar="FILE", help="verify an export instead of the database")
     verify.add_argument(
         "--noted",

@@ -45,7 +45,13 @@ _WRITE_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "postgresql": {_WRITES: True, "isolation_level": "READ COMMITTED"},
 }
 # FULL: a revocation or a new key must survive power loss; a control database commits rarely enough for the fsync.
-_PRAGMAS: Final = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON")
+# secure_delete: deleted values are overwritten with zeros instead of staying in free pages.
+_PRAGMAS: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA secure_delete = ON",
+)
 _ACQUIRE_WRITE_LOCK: Final = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'sluice', 'big')})"
 _STATEMENT_ERRORS: Final = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.NotSupportedError)
 _TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%f"
@@ -164,6 +170,25 @@ class Database:
         """Read one row of Alembic's version table; raises DatabaseUnavailable."""
         async with self.read() as connection:
             await connection.execute(sa.text("SELECT version_num FROM alembic_version"))
+
+    async def compact(self) -> None:
+        """Rewrite a SQLite file without the remains of deleted rows, and empty its write-ahead log: pages may keep copies
+        of cells that were moved before they were deleted, and the log earlier versions of pages. Writers wait
+        meanwhile. Does nothing on PostgreSQL, whose own vacuum frees the rows. Raises DatabaseUnavailable, also when
+        another process uses the file for longer than `max_wait_s`.
+        """
+        engine = self._engine
+        if engine is None:
+            raise DatabaseUnavailable
+        if engine.dialect.name != "sqlite":
+            return
+        try:
+            async with self._write_lock, self._checkout(engine) as connection:
+                driver = (await connection.get_raw_connection()).driver_connection
+                await sqlite.compact(driver)
+        except (exc.DBAPIError, exc.TimeoutError, sqlite3.Error) as error:
+            self._outage_log.failed(str(error))
+            raise DatabaseUnavailable from error
 
     def read(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A read-only transaction on one snapshot."""

@@ -112,6 +112,16 @@ def _execute_statement(connection: sqlite3.Connection, method: str, sql: str, pa
         return _StatementResult(cursor.description, rows, cursor.rowcount, cursor.lastrowid)
 
 
+async def compact(connection: Any) -> None:
+    """Rewrite the file of a connection (SqliteConnection) outside a transaction, and empty its write-ahead log. Raises
+    sqlite3.OperationalError, also when other connections use the file for longer than their busy timeout.
+    """
+    await connection.run_statement("execute", "VACUUM", ())
+    ((is_busy, *_),) = (await connection.run_statement("execute", "PRAGMA wal_checkpoint(TRUNCATE)", ())).rows
+    if is_busy:
+        raise sqlite3.OperationalError("the write-ahead log is in use")
+
+
 class _RollbackOnClose(sqlite3.Connection):
     """Rolls back its transaction when closed. SQLite keeps a closed connection and its lock alive as long as a cursor
     of it is referenced, which the traceback of a cancelled task does.

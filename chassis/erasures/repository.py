@@ -293,24 +293,33 @@ async def supersede_filters(connection: AsyncConnection, project_ids: Sequence[i
     await connection.execute(erasures.update().where(by_filter, erasures.c.expired_at.is_(None)).values(values))
 
 
+async def has_filters_from_before(connection: AsyncConnection, before: datetime) -> bool:
+    """Whether `expire_filters` would find any."""
+    return await connection.scalar(sa.select(erasures.c.id).where(_is_expirable(before)).limit(1)) is not None
+
+
 async def expire_filters(connection: AsyncConnection, before: datetime, now: datetime) -> int:
     """Delete the filters of erasures that were completed before `before`, and with them the tombstones. Returns their
     number.
     """
-    old = (
-        erasures.c.expired_at.is_(None)
-        & (erasures.c.kind == ErasureKind.FILTER.value)
-        & (erasures.c.state == ErasureState.COMPLETED.value)
-        & (erasures.c.completed_at < before)
-    )
     values = {"filters": None, "from_ns": None, "to_ns": None, "expired_at": to_milliseconds(now)}
-    return (await connection.execute(erasures.update().where(old).values(values))).rowcount
+    return (await connection.execute(erasures.update().where(_is_expirable(before)).values(values))).rowcount
 
 
 async def list_unpurged(connection: AsyncConnection, limit: int) -> list[StoredErasure]:
     """At most `limit` erasures whose relational rows are still there, the oldest first."""
     found = sa.select(erasures).where(erasures.c.purged_at.is_(None)).order_by(erasures.c.number).limit(limit)
     return [erasure_from_row(row) for row in (await connection.execute(found)).mappings()]
+
+
+async def begin_purge(connection: AsyncConnection, erasure_id: str) -> None:
+    """The rows of an organization are being deleted. The state of other erasures is that of their telemetry."""
+    pending = (
+        (erasures.c.id == erasure_id)
+        & (erasures.c.kind == ErasureKind.ORGANIZATION.value)
+        & (erasures.c.state == ErasureState.PENDING.value)
+    )
+    await connection.execute(erasures.update().where(pending).values(state=ErasureState.RUNNING.value))
 
 
 async def mark_purged(
@@ -387,3 +396,12 @@ def _tombstone(erasure: StoredErasure) -> Tombstone:
 
 def _is_open() -> sa.ColumnElement[bool]:
     return erasures.c.state.in_([state.value for state in OPEN_STATES])
+
+
+def _is_expirable(before: datetime) -> sa.ColumnElement[bool]:
+    return (
+        erasures.c.expired_at.is_(None)
+        & (erasures.c.kind == ErasureKind.FILTER.value)
+        & (erasures.c.state == ErasureState.COMPLETED.value)
+        & (erasures.c.completed_at < before)
+    )

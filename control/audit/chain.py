@@ -56,14 +56,14 @@ class ErasedEvent(Event, frozen=True, kw_only=True, rename="camel"):
     """An event of a deleted organization: `data` and salt are erased, and texts that somebody chose."""
 
 
-BreakKind = Literal["missing", "altered", "unlinked", "replaced", "cut", "headless"]
+BreakKind = Literal["missing", "altered", "unlinked", "replaced", "cut", "headless", "unsealed"]
 
 
 class ChainBreak(NamedTuple):
     """The first event at which a chain is broken, and how.
 
-    missing: there is a gap before it; altered: its hash does not match its content, or it is erased and no seal matches
-    what remains of it; unlinked: it does not continue the
+    missing: there is a gap before it; altered: its hash does not match its content, or it is erased and the seal does
+    not match what remains; unsealed: it is erased and no seal follows; unlinked: it does not continue the
     previous event; replaced: it is valid, but differs from a known hash; cut: events are missing at the end; headless:
     the head, which records the last event, is missing.
     """
@@ -130,7 +130,7 @@ class ChainVerifier:
         if self._first_break is None and max(self._known_hashes, default=0) > self.seq:
             self._first_break = ChainBreak(self.seq + 1, "cut")
         if self._first_break is None and self._first_erased is not None:
-            self._first_break = ChainBreak(self._first_erased, "altered")
+            self._first_break = ChainBreak(self._first_erased, "unsealed")
         return self._first_break
 
     def _find_break(self, event: Event) -> ChainBreak | None:

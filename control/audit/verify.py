@@ -9,6 +9,7 @@ from sqlalchemy import exc
 
 from chassis.auth.tables import organizations
 from chassis.db.database import Database
+from chassis.erasures.tables import ErasureKind, erasures
 from control.audit import repository
 from control.audit.chain import ChainBreak, ChainVerifier, Event
 from control.audit.repository import Wanted
@@ -58,7 +59,8 @@ async def iter_chains(database: Database) -> AsyncIterator[tuple[str, str]]:
 
 async def verify_stored(database: Database, org_id: str, slug: str, known_hashes: Mapping[int, bytes]) -> VerifyResult:
     """Verify the stored chain against its own head and `known_hashes`, including events appended meanwhile. A chain
-    without events is broken: an organization is created together with its first event.
+    without events is broken: an organization is created together with its first event. One that is being erased has
+    no seal yet.
     """
     head = await _find_head(database, org_id)
     verifier = ChainVerifier({**({} if head is None else dict([head])), **known_hashes})
@@ -66,6 +68,8 @@ async def verify_stored(database: Database, org_id: str, slug: str, known_hashes
     first_break = verifier.end()
     if first_break is None and head is None and await _find_head(database, org_id) is None:
         first_break = ChainBreak(verifier.seq + 1, "headless")
+    if first_break is not None and first_break.kind == "unsealed" and await _is_being_erased(database, org_id):
+        first_break = None
     return VerifyResult(slug, events, verifier.seq, verifier.hash, first_break)
 
 
@@ -116,6 +120,16 @@ async def _find_head(database: Database, org_id: str) -> tuple[int, bytes] | Non
             return await repository.find_head(connection, org_id)
         except _COLUMN_ERRORS:
             return None
+
+
+async def _is_being_erased(database: Database, org_id: str) -> bool:
+    unpurged = sa.select(erasures.c.id).where(
+        erasures.c.org_id == org_id,
+        erasures.c.kind == ErasureKind.ORGANIZATION.value,
+        erasures.c.purged_at.is_(None),
+    )
+    async with database.read() as connection:
+        return await connection.scalar(unpurged.limit(1)) is not None
 
 
 def _decode_line(line: bytes, number: int) -> Event:

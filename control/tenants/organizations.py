@@ -1,4 +1,4 @@
-"""`/orgs/{orgSlug}`: show, rename."""
+"""`/orgs/{orgSlug}`: show, rename, delete."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,9 +13,12 @@ from chassis.auth import usage
 from chassis.db.database import format_time
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, ResponseSpec, Tag, json_content
+from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.validation import Issues, single_value
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
+from control.erasures import deletion
+from control.erasures.schemas import Erasure, erasure_body
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Slug, Timestamp
 from control.identity import organization_repository
@@ -49,6 +52,21 @@ CHANGE: Final = Operation(
     (ResponseSpec("The updated organization.", json_content(Organization)),),
     body=Body(json_content(OrganizationChange), example={"name": "Acme"}),
 )
+DELETE: Final = Operation(
+    "deleteOrganization",
+    TAG,
+    (ResponseSpec("The organization is deleted; its telemetry will be.", json_content(Erasure), 202),),
+    (
+        Parameter(
+            "confirm",
+            "query",
+            Annotated[str, Meta(min_length=1)],
+            "The slug of the organization again: this cannot be undone.",
+            required=True,
+            example="acme",
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +81,7 @@ class Organizations:
         return [
             Route("GET", one, self.show, bearer(Scope.PROJECTS_READ), operation=SHOW),
             Route("PATCH", one, self.change, bearer(Scope.PROJECTS_WRITE), operation=CHANGE),
+            Route("DELETE", one, self.delete, bearer(Scope.PROJECTS_WRITE), operation=DELETE),
         ]
 
     async def show(self, request: web.Request) -> web.StreamResponse:
@@ -83,6 +102,27 @@ class Organizations:
             )
             changed = await _load_organization(connection, caller.org_slug)
         return json_response(changed)
+
+    async def delete(self, request: web.Request) -> web.StreamResponse:
+        """Delete the organization with all its projects, members and telemetry.
+
+        At once it is out of sight, and every key, token, session, invitation and channel of it stops working. Its rows
+        and the accounts of users who are in no other organization are erased within minutes, its telemetry by a gateway
+        afterwards; the operator sees how far that is (`sluice erasures`). Its slug is not given again. Only owners may
+        delete it. This cannot be undone.
+        """
+        caller = authorization_context(request)
+        deletion.require_owner(caller)
+        issues = Issues()
+        if single_value(request.query, "confirm", issues) != caller.org_slug and not len(issues):
+            issues.add("query.confirm", "Must repeat the slug of the organization.", "unconfirmed")
+        issues.raise_if_any("The query is not valid.")
+        async with self.context.write_transaction(request) as (connection, caller):
+            deletion.require_owner(caller)
+            now = datetime.now(UTC)
+            erasure = await deletion.delete_organization(connection, caller, caller.org_slug, request_id(request), now)
+        self.context.guards.drop_organization(caller.org_id)
+        return json_response(erasure_body(erasure), status=202)
 
 
 async def _load_organization(connection: AsyncConnection, slug: str) -> Organization:

@@ -1,18 +1,24 @@
 """`/orgs/{orgSlug}/projects`: list, create, show, change."""
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from datetime import UTC, datetime
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
 
+from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Body, Operation, ResponseSpec, Tag, json_content
+from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
+from control.erasures import deletion
+from control.erasures.requests import accepted
+from control.erasures.schemas import Erasure
 from control.http.context import HandlerContext
 from control.http.field_types import Name, SensitiveWord, Slug, Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
@@ -20,12 +26,25 @@ from control.identity import organization_repository
 from control.identity.organization_repository import MAX_SENSITIVE_WORDS
 from proto.identity import Scope
 
+MAX_RETENTION_DAYS: Final = 36_500
+RetentionDays = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=MAX_RETENTION_DAYS,
+        description="Age at which spans and log records of the project are deleted, in days; at most that of the "
+        "settings. Null: that of the settings.",
+    ),
+]
+B = TypeVar("B", "NewProject", "ProjectChange")
 
-class NewProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+
+class NewProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The project to create."""
 
     slug: Slug
     name: Name
+    retention_days: RetentionDays | None = None
 
 
 class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -35,6 +54,7 @@ class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     sensitive_words: (
         Annotated[list[SensitiveWord], msgspec.Meta(max_length=MAX_SENSITIVE_WORDS)] | msgspec.UnsetType
     ) = msgspec.UNSET
+    retention_days: RetentionDays | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Project(msgspec.Struct, frozen=True, rename="camel"):
@@ -51,6 +71,10 @@ class Project(msgspec.Struct, frozen=True, rename="camel"):
         ),
     ]
     created_at: Timestamp
+    retention_days: Annotated[
+        int | None,
+        Meta(description="Age at which spans and log records are deleted, in days. Null: that of the settings."),
+    ]
 
 
 class ProjectPage(msgspec.Struct, rename="camel"):
@@ -77,13 +101,26 @@ CHANGE: Final = Operation(
     (ResponseSpec("The updated project.", json_content(Project)),),
     body=Body(json_content(ProjectChange), example={"sensitiveWords": ["iban"]}),
 )
+DELETE: Final = Operation(
+    "deleteProject",
+    TAG,
+    (
+        ResponseSpec(
+            "The project is deleted; its telemetry will be.",
+            json_content(Erasure),
+            202,
+            {"Location": "Path of the erasure."},
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Projects:
-    """Handlers of projects, and their dependencies."""
+    """Handlers of projects, and their dependencies. `retention_days`: of the settings, 0: for ever."""
 
     context: HandlerContext
+    retention_days: int = 0
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -93,6 +130,7 @@ class Projects:
             Route("POST", every, self.create, bearer(Scope.PROJECTS_WRITE), operation=CREATE),
             Route("GET", one, self.show, bearer(Scope.PROJECTS_READ), operation=SHOW),
             Route("PATCH", one, self.change, bearer(Scope.PROJECTS_WRITE), operation=CHANGE),
+            Route("DELETE", one, self.delete, bearer(Scope.PROJECTS_WRITE), operation=DELETE),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
@@ -109,10 +147,12 @@ class Projects:
 
         409 when the organization has a project with this slug.
         """
-        body = await self.context.read_body(request, NewProject)
+        body = await self._read_body(request, NewProject)
         async with self.context.write_transaction(request) as (connection, caller):
-            project = await organization_repository.create_project(connection, caller.org_id, body.slug, body.name)
-            data = {"slug": project.slug, "name": project.name}
+            project = await organization_repository.create_project(
+                connection, caller.org_id, body.slug, body.name, retention_days=body.retention_days
+            )
+            data = {"slug": project.slug, "name": project.name, "retentionDays": project.retention_days}
             await record(connection, caller, "project.create", str(project.id), data, request_id(request))
         self.context.guards.invalidate_bearers(caller.org_id)  # it may have cached that the project does not exist
         return json_response(project_body(project), status=201)
@@ -127,7 +167,7 @@ class Projects:
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a project."""
-        body = await self.context.read_body(request, ProjectChange)
+        body = await self._read_body(request, ProjectChange)
         async with self.context.write_transaction(request) as (connection, caller):
             changed = _require_project(
                 await organization_repository.change_project(
@@ -136,12 +176,46 @@ class Projects:
                     request.match_info["projectSlug"],
                     name=None if body.name is msgspec.UNSET else body.name,
                     sensitive_words=None if body.sensitive_words is msgspec.UNSET else body.sensitive_words,
+                    retention_days=body.retention_days,
                 )
             )
-            data = {"name": changed.name, "sensitiveWords": list(changed.sensitive_words)}
+            data = {
+                "name": changed.name,
+                "sensitiveWords": list(changed.sensitive_words),
+                "retentionDays": changed.retention_days,
+            }
             await record(connection, caller, "project.update", str(changed.id), data, request_id(request))
         self.context.guards.invalidate_project(changed.id)  # the cache of its keys includes the words
         return json_response(project_body(changed))
+
+    async def delete(self, request: web.Request) -> web.StreamResponse:
+        """Delete a project with all its telemetry.
+
+        At once it is out of sight, its keys and channels stop working, its policies are gone, and open approval
+        requests about it expire; a new project can have its slug. A gateway erases its telemetry afterwards, which the
+        erasure shows. Only users may delete a project. This cannot be undone.
+        """
+        deletion.require_user(authorization_context(request))
+        async with self.context.write_transaction(request) as (connection, caller):
+            deletion.require_user(caller)
+            project_id, slug = _path_project(caller)
+            now = datetime.now(UTC)
+            erasure = await deletion.delete_project(connection, caller, project_id, slug, request_id(request), now)
+        self.context.guards.drop_project(caller.org_id, project_id)
+        return accepted(erasure, caller.org_slug)
+
+    async def _read_body(self, request: web.Request, body_type: type[B]) -> B:
+        """Raises BadRequest, also for a retention longer than that of the settings."""
+        issues = Issues()
+        body = await self.context.read_partial_body(request, body_type, {}, issues)
+        days = None if body is None else body.retention_days
+        if isinstance(days, int) and 0 < self.retention_days < days:
+            message = f"Must be at most {self.retention_days}, the retention of the settings."
+            issues.add("body.retentionDays", message, "too_large")
+        issues.raise_if_any("The request body is not valid.")
+        if body is None:
+            raise TypeError("a missing body must have issues")
+        return body
 
 
 def project_body(project: organization_repository.StoredProject) -> Project:
@@ -152,6 +226,7 @@ def project_body(project: organization_repository.StoredProject) -> Project:
         name=project.name,
         sensitive_words=project.sensitive_words,
         created_at=format_time(project.created_at),
+        retention_days=project.retention_days,
     )
 
 
@@ -159,3 +234,9 @@ def _require_project(project: organization_repository.StoredProject | None) -> o
     if project is None:
         raise NotFound
     return project
+
+
+def _path_project(caller: AuthorizationContext) -> tuple[int, str]:
+    if caller.project_id is None or caller.project_slug is None:
+        raise LookupError("the path has no project")
+    return caller.project_id, caller.project_slug

@@ -23,8 +23,8 @@ from sluice.settings_sources import SettingsSources
 
 
 class ChainReport(msgspec.Struct, frozen=True):
-    """What `--json` prints for one chain. `broken`: missing, altered, unlinked, replaced, cut, headless, or null for an
-    intact chain.
+    """What `--json` prints for one chain. `broken`: missing, altered, unlinked, replaced, cut, headless, unsealed, or
+    null for an intact chain.
     """
 
     org: str
@@ -56,7 +56,7 @@ async def _verify_store(settings: ChassisSettings, org: str | None, noted: Mappi
     database = Database.from_settings(settings)
     await database.start()
     try:
-        chains = [(id_, slug) async for id_, slug in verify.iter_chains(database) if org in (None, slug)]
+        chains = [(id_, slug) async for id_, slug in verify.iter_chains(database) if org in (None, slug, id_)]
         if org is not None and not chains:
             raise StartupError(f"There is no organization {org}.")
         return [await verify.verify_stored(database, id_, slug, noted) for id_, slug in chains]

@@ -1,0 +1,221 @@
+"""Deletes the relational rows of deleted projects and organizations, in batches, each a transaction of its own, so that
+other writers wait for one at most. Every batch takes what is still there, so a purge that was interrupted resumes, and
+two processes that purge at once do no harm.
+
+What each table keeps is listed in `docs/adr/022-erasure.md`.
+"""
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import sqlalchemy as sa
+import structlog
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.tables import (
+    access_tokens,
+    delegations,
+    invitations,
+    memberships,
+    project_keys,
+    refresh_tokens,
+    sessions,
+)
+from chassis.db.database import Database, DatabaseUnavailable
+from chassis.erasures import repository
+from chassis.erasures.repository import StoredErasure
+from chassis.erasures.tables import ErasureKind
+from chassis.runtime.periodic import FailureLog, PeriodicTask
+from control.approvals.tables import approval_requests, approval_votes
+from control.audit import erasing
+from control.audit.tables import audit_events
+from control.channels.delivery_tables import deliveries
+from control.channels.tables import notification_channels
+from control.deliveries.capacity import delete_deliveries
+from control.identity.anonymization import anonymize_orphans
+from control.policies.tables import approval_policies
+
+POLL_S: Final = 5.0
+COMPACTION_SHARE: Final = 0.05  # of the time; a compaction rewrites the file, and who deletes projects all day causes it
+BATCH: Final = 500  # rows per transaction
+PAUSE_S: Final = 0.02  # between two batches, for other writers
+MAX_ERASURES: Final = 100  # read at once
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _TableStep:
+    """Rows of an organization to delete, and the columns of theirs that name principals."""
+
+    table: sa.Table
+    principals: tuple[str, ...] = ()
+
+
+# In the order of foreign keys: what refers to others first. Deliveries precede them, the audit log follows.
+_ORGANIZATION_STEPS: Final = (
+    _TableStep(notification_channels, ("created_by",)),
+    _TableStep(approval_votes, ("principal_id", "on_behalf_of")),
+    _TableStep(approval_requests, ("requester_id", "on_behalf_of", "decider_id")),
+    _TableStep(approval_policies),
+    _TableStep(project_keys, ("created_by",)),
+    _TableStep(delegations, ("subject_id",)),
+    _TableStep(refresh_tokens),
+    _TableStep(sessions, ("principal_id",)),
+    _TableStep(invitations, ("created_by", "accepted_by")),
+    _TableStep(access_tokens, ("principal_id",)),
+    _TableStep(memberships, ("principal_id",)),
+)
+_PROJECT_STEPS: Final = (_TableStep(notification_channels), _TableStep(project_keys))
+
+Batch = Callable[[AsyncConnection], Awaitable[int]]
+
+
+class PurgeFailed(Exception):
+    """The rows of an erasure cannot be deleted, for any reason in them. `code`: its id."""
+
+    def __init__(self, erasure_id: str, cause: Exception) -> None:
+        self.code = erasure_id
+        self.message = f"{erasure_id}: {type(cause).__name__}: {cause}"
+        super().__init__(self.message)
+
+
+class Purger:
+    """Polls for deleted projects and organizations, one task per process."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        batch: int = BATCH,
+        pause_s: float = PAUSE_S,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._compact_at = -math.inf
+        self._deleted: dict[str, Counter[str]] = {}  # rows by table, of erasures that wait for a compaction
+        self._failure_log = FailureLog(log, "deleting the rows of an erasure failed")
+        self._database = database
+        self._batch = batch
+        self._pause_s = pause_s
+        self._now = now
+        self._periodic_task = PeriodicTask(
+            self.poll_once, POLL_S, log, "deleting the rows of deleted organizations failed", run_immediately=True
+        )
+
+    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
+        """Run until shutdown; the next process resumes what is interrupted."""
+        self._periodic_task.start()
+        yield
+        await self._periodic_task.close()
+
+    async def poll_once(self) -> None:
+        """Delete the rows of everything that is not purged. Then their remains in a SQLite file, once for all; only then
+        the erasures count as purged. Raises DatabaseUnavailable.
+        """
+        async with self._database.read() as connection:
+            unpurged = await repository.list_unpurged(connection, MAX_ERASURES)
+        done = [erasure for erasure in unpurged if await self._is_deleted(erasure)]
+        if not done or self._clock() < self._compact_at:
+            return
+        begun = self._clock()
+        await self._database.compact()
+        self._compact_at = self._clock() + (self._clock() - begun) / COMPACTION_SHARE
+        for erasure in done:
+            async with self._database.write() as connection:
+                await repository.mark_purged(connection, erasure, self._deleted[erasure.id], self._now())
+            del self._deleted[erasure.id]
+            log.info("relational rows erased", erasure_id=erasure.id, kind=erasure.kind.value)
+
+    async def _is_deleted(self, erasure: StoredErasure) -> bool:
+        """Delete the rows of the erasure, if this process has not done so. False when that fails; it is retried at the
+        next poll, and does not stop the others.
+        """
+        if erasure.id in self._deleted:
+            return True
+        try:
+            self._deleted[erasure.id] = await self._delete_rows(erasure)
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 (a row may hold anything)
+            self._failure_log.failed(PurgeFailed(erasure.id, error))
+            return False
+        return True
+
+    async def _delete_rows(self, erasure: StoredErasure) -> Counter[str]:
+        """The number of rows by table."""
+        async with self._database.write() as connection:
+            await repository.begin_purge(connection, erasure.id)
+        counts: Counter[str] = Counter()
+        for name, step in self._steps(erasure):
+            counts[name] += await self._run_batches(step)
+        while erasure.kind is ErasureKind.ORGANIZATION and not await erasing.seal(self._database, erasure.org_id):
+            counts[audit_events.name] += await self._run_batches(self._audit_step(erasure.org_id))
+        return +counts
+
+    def _steps(self, erasure: StoredErasure) -> Sequence[tuple[str, Batch]]:
+        """The batches to repeat until they delete nothing, each with the name of its table."""
+        if erasure.kind is ErasureKind.ORGANIZATION:
+            where, steps = "org_id", _ORGANIZATION_STEPS
+            value: object = erasure.org_id
+            of_channels = deliveries.c.org_id == erasure.org_id
+            last = [(audit_events.name, self._audit_step(erasure.org_id))]
+        else:
+            where, steps, value, last = "project_id", _PROJECT_STEPS, erasure.project_id, []
+            channels = sa.select(notification_channels.c.id).where(notification_channels.c.project_id == value)
+            of_channels = deliveries.c.channel_id.in_(channels)
+        return [
+            (deliveries.name, self._delivery_step(of_channels)),
+            *((step.table.name, self._table_step(step, step.table.c[where] == value)) for step in steps),
+            *last,
+        ]
+
+    async def _run_batches(self, step: Batch) -> int:
+        """Rows deleted."""
+        total = 0
+        while True:
+            async with self._database.write() as connection:
+                number = await step(connection)
+            if not number:
+                return total
+            total += number
+            await asyncio.sleep(self._pause_s)
+
+    def _delivery_step(self, where: sa.ColumnElement[bool]) -> Batch:
+        async def delete(connection: AsyncConnection) -> int:
+            return await delete_deliveries(connection, sa.select(deliveries.c.id).where(where).limit(self._batch))
+
+        return delete
+
+    def _table_step(self, step: _TableStep, where: sa.ColumnElement[bool]) -> Batch:
+        key = tuple(step.table.primary_key.columns)
+
+        async def delete(connection: AsyncConnection) -> int:
+            columns = [step.table.c[name] for name in step.principals]
+            rows = (await connection.execute(sa.select(*key, *columns).where(where).limit(self._batch))).all()
+            if not rows:
+                return 0
+            keys = [tuple(row[: len(key)]) for row in rows]
+            matches = key[0].in_([one for (one,) in keys]) if len(key) == 1 else sa.tuple_(*key).in_(keys)
+            await connection.execute(step.table.delete().where(matches))
+            named = {one for row in rows for one in row[len(key) :] if one is not None}
+            await anonymize_orphans(connection, named, self._now())
+            return len(rows)
+
+        return delete
+
+    def _audit_step(self, org_id: str) -> Batch:
+        async def erase(connection: AsyncConnection) -> int:
+            number, named = await erasing.erase_events(connection, org_id, self._batch)
+            await anonymize_orphans(connection, named, self._now())
+            return number
+
+        return erase

@@ -1,0 +1,144 @@
+"""`/orgs/{orgSlug}/erasures` and `.../projects/{projectSlug}/erasures`: list, show, create by filter."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.db.database import to_milliseconds
+from chassis.erasures import repository
+from chassis.erasures.repository import NewErasure, StoredErasure
+from chassis.erasures.tables import ErasureKind
+from chassis.errors import NotFound, Unimplemented
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.validation import Issues
+from chassis.http.web import Route, json_response, request_id
+from control.erasures.deletion import require_user
+from control.erasures.schemas import Erasure, ErasurePage, NewFilterErasure, erasure_body, parse_item_time
+from control.erasures.submission import CheckFilters, check_time_range, create_filter_erasure
+from control.http.context import HandlerContext
+from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from proto.identity import Scope
+
+TAG: Final = Tag("erasures", "Deletions of projects and organizations, and of telemetry by filter.")
+READ_SCOPES: Final = (Scope.AUDIT_READ, Scope.PROJECTS_WRITE)
+_ID: Final = Parameter("erasureId", "path", Annotated[str, Meta(min_length=1)], "The erasure.")
+LIST: Final = Operation("listErasures", TAG, (ResponseSpec("A page.", json_content(ErasurePage)),), PAGE_PARAMETERS)
+SHOW: Final = Operation("showErasure", TAG, (ResponseSpec("The erasure.", json_content(Erasure)),), (_ID,))
+CREATE: Final = Operation(
+    "createErasure",
+    TAG,
+    (
+        ResponseSpec(
+            "The erasure, which a gateway executes.",
+            json_content(Erasure),
+            202,
+            {"Location": "Path of the erasure."},
+        ),
+    ),
+    body=Body(
+        json_content(NewFilterErasure),
+        example={"filters": [{"key": "user.id", "op": "eq", "value": "4711"}], "dryRun": True},
+    ),
+    error_statuses=(409, 501),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Erasures:
+    """Handlers of erasures, and their dependencies. `check_filters` None: explore is not installed here, and erasures
+    with filters get 501.
+    """
+
+    context: HandlerContext
+    check_filters: CheckFilters | None = None
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope."""
+        every = "/orgs/{orgSlug}/erasures"
+        create = "/orgs/{orgSlug}/projects/{projectSlug}/erasures"
+        return [
+            Route("GET", every, self.list, bearer(*READ_SCOPES), operation=LIST),
+            Route("GET", every + "/{erasureId}", self.show, bearer(*READ_SCOPES), operation=SHOW),
+            Route("POST", create, self.create, bearer(Scope.PROJECTS_WRITE), operation=CREATE),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List erasures, newest first."""
+        org_id = authorization_context(request).org_id
+        binding = f"erasures of {org_id}".encode()
+        page = parse_page_request(request, self.context.cursors, binding)
+        async with self.context.database.read() as connection:
+            found = await repository.list_erasures(connection, org_id, page.after, page.limit + 1)
+        return json_response(page_body(found, page, erasure_body, lambda one: one.id, self.context.cursors, binding))
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show an erasure."""
+        async with self.context.database.read() as connection:
+            found = await _find(connection, authorization_context(request).org_id, request.match_info["erasureId"])
+        return json_response(erasure_body(found))
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        """Erase the spans and log records of a project that match filters and a time range.
+
+        It covers what was received before this request. With `dryRun` a gateway only counts the rows. Only users may
+        erase. 409 while the organization has the maximum number of open erasures.
+        """
+        require_user(authorization_context(request))  # 403 comes before 400
+        now = to_milliseconds(datetime.now(UTC))
+        body, checked = await self._read_body(request, now)
+        async with self.context.write_transaction(request) as (connection, caller):
+            require_user(caller)
+            wanted = NewErasure(
+                kind=ErasureKind.FILTER,
+                org_id=caller.org_id,
+                project_id=caller.project_id,
+                project_slug=caller.project_slug,
+                dry_run=body.dry_run,
+                requested_by=caller.principal_id,
+                purged=True,
+                **checked,
+            )
+            erasure = await create_filter_erasure(connection, caller, wanted, request_id(request), now)
+        return accepted(erasure, caller.org_slug)
+
+    async def _read_body(self, request: web.Request, now: datetime) -> tuple[NewFilterErasure, dict[str, Any]]:
+        """The body, and what is stored of it. Raises BadRequest, Unimplemented."""
+        issues = Issues()
+        body = await self.context.read_partial_body(request, NewFilterErasure, {}, issues)
+        checked = {} if body is None else self._check(body, now, issues)
+        issues.raise_if_any("The request body is not valid.")
+        if body is None:
+            raise TypeError("a missing body must have issues")
+        return body, checked
+
+    def _check(self, body: NewFilterErasure, now: datetime, issues: Issues) -> dict[str, Any]:
+        from_ns = parse_item_time(body.from_, "body.from", issues)
+        to_ns = parse_item_time(body.to, "body.to", issues)
+        check_time_range(from_ns, to_ns, "body.from", issues)
+        filters: list[dict[str, Any]] = []
+        if body.filters and not issues.has_issue_under("body.filters"):
+            if self.check_filters is None:
+                raise Unimplemented("This process cannot check filters, because the query service is not installed.")
+            filters = self.check_filters(body.filters, now, "body.filters", issues)
+        if not body.filters and body.from_ is None and body.to is None and not len(issues):
+            message = "One of filters, from and to is required. To erase everything, delete the project."
+            issues.add("body", message, "missing")
+        return {"filters": filters or None, "from_ns": from_ns, "to_ns": to_ns}
+
+
+def accepted(erasure: StoredErasure, org_slug: str) -> web.Response:
+    """The 202 with the erasure."""
+    headers = {"Location": f"/orgs/{org_slug}/erasures/{erasure.id}"}
+    return json_response(erasure_body(erasure), status=202, headers=headers)
+
+
+async def _find(connection: AsyncConnection, org_id: str, erasure_id: str) -> StoredErasure:
+    found = await repository.find(connection, erasure_id, org_id)
+    if found is None:
+        raise NotFound
+    return found
