@@ -222,9 +222,7 @@ def filter_check() -> "CheckFilters | None":
     except ModuleNotFoundError:
         return None
 
-    def check(
-        filters: Sequence[Mapping[str, Any]], now: datetime, path: str, issues: Issues
-    ) -> list[dict[str, Any]]:
+    def check(filters: Sequence[Mapping[str, Any]], now: datetime, path: str, issues: Issues) -> list[dict[str, Any]]:
         from sluice.erasure_filters import check_filters
 
         return check_filters(filters, now, path, issues)

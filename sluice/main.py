@@ -29,6 +29,12 @@ _COMMANDS: Final = (
     ("signers", "sluice.cli.signing_keys", "lists or withdraws the keys that sign session tokens"),
     ("audit", "sluice.cli.audit", "verifies the audit hash chain of every organization"),
     ("secrets", "sluice.cli.secrets", "lists, rotates or retires the keys that encrypt stored secrets"),
+    ("erase", "sluice.cli.erase", "erases spans and log records of a project that match filters and a time range"),
+    (
+        "erasures",
+        "sluice.cli.erasures",
+        "lists, shows, retries or exports erasures, those of deleted organizations too",
+    ),
     ("config", "sluice.cli.config", "prints every setting: name, unit, default, what 0 means, current value"),
     ("doctor", "sluice.cli.doctor", "checks connections, schemas, decoder, versions and settings"),
     ("journal", "sluice.cli.journal", "shows and verifies the journals of a gateway; requeues quarantined requests"),
@@ -197,6 +203,38 @@ def _audit(command: argparse.ArgumentParser) -> None:
     _add_common_options(verify, default=argparse.SUPPRESS)
 
 
+def _erase(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--org", metavar="SLUG", default="default", help="slug of the organization; default: `default`"
+    )
+    command.add_argument("--project", metavar="SLUG", required=True, help="slug of the project")
+    command.add_argument(
+        "--where", metavar="FILTERS", help="filters as in explore, such as 'user.id:4711', or a JSON array of them"
+    )
+    for option, target, what in (("--from", "begin", "earliest"), ("--to", "end", "first excluded")):
+        text = f"{what} time of items, such as 2026-11-20T15:17:03Z or now-15m"
+        command.add_argument(option, dest=target, metavar="TIME", help=text)
+    command.add_argument("--dry-run", action="store_true", help="only count the rows")
+    command.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def _erasures(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listed = actions.add_parser("list", help="list the newest erasures of all organizations")
+    listed.add_argument("--open", action="store_true", help="only those that are not completed")
+    show = actions.add_parser("show", help="show one, with its rows by table and the journals that it waits for")
+    retry = actions.add_parser("retry", help="let a failed erasure begin again")
+    exported = actions.add_parser(
+        "export", help="print those in force as JSON lines, with their filters, to apply them to a restored backup"
+    )
+    for action in (show, retry):
+        action.add_argument("id", metavar="ID", help="id of the erasure")
+    for action in (listed, show):
+        action.add_argument("--json", action="store_true", help="print one JSON object per erasure")
+    for action in (listed, show, retry, exported):
+        _add_common_options(action, default=argparse.SUPPRESS)
+
+
 def _config(command: argparse.ArgumentParser) -> None:
     form = command.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print as JSON")
@@ -296,6 +334,8 @@ _OPTIONS: Final = {
     "owner": _owner,
     "signers": _signers,
     "audit": _audit,
+    "erase": _erase,
+    "erasures": _erasures,
     "secrets": _secrets,
     "config": _config,
     "doctor": _doctor,

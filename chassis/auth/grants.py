@@ -52,9 +52,7 @@ _SESSION: Final = (
     )
     .join_from(sessions, organizations, organizations.c.id == sessions.c.org_id)
     .join(users, users.c.principal_id == sessions.c.principal_id)
-    .where(
-        sessions.c.id == sa.bindparam("id"), sessions.c.revoked_at.is_(None), organizations.c.deleted_at.is_(None)
-    )
+    .where(sessions.c.id == sa.bindparam("id"), sessions.c.revoked_at.is_(None), organizations.c.deleted_at.is_(None))
 )
 _LIVE_PROJECT: Final = sa.select(projects.c.id).where(
     projects.c.id == sa.bindparam("id"), projects.c.deleted_at.is_(None)

@@ -172,10 +172,10 @@ class Database:
             await connection.execute(sa.text("SELECT version_num FROM alembic_version"))
 
     async def compact(self) -> None:
-        """Rewrite a SQLite file without the remains of deleted rows, and empty its write-ahead log: pages may keep copies
-        of cells that were moved before they were deleted, and the log earlier versions of pages. Writers wait
-        meanwhile. Does nothing on PostgreSQL, whose own vacuum frees the rows. Raises DatabaseUnavailable, also when
-        another process uses the file for longer than `max_wait_s`.
+        """Rewrite a SQLite file without the remains of deleted rows, and empty its write-ahead log: pages may keep
+        copies of cells that were moved before they were deleted, and the log has earlier versions of pages. Writers
+        wait meanwhile. Does nothing on PostgreSQL, whose own vacuum frees the rows. Raises DatabaseUnavailable, also
+        when another process uses the file for longer than `max_wait_s`.
         """
         engine = self._engine
         if engine is None:

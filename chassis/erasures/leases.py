@@ -76,9 +76,7 @@ async def claim(
     return ErasureLease(claimed, owner, claimed.attempts)
 
 
-async def renew(
-    connection: AsyncConnection, held: ErasureLease, now: datetime, lease: timedelta = LEASE
-) -> bool:
+async def renew(connection: AsyncConnection, held: ErasureLease, now: datetime, lease: timedelta = LEASE) -> bool:
     """Keep the lease for that long from now on."""
     return await _change(connection, held, {"lease_until": to_milliseconds(now) + lease})
 
@@ -107,9 +105,7 @@ async def release(
     return await _change(connection, held, values)
 
 
-async def complete(
-    connection: AsyncConnection, held: ErasureLease, counts: Mapping[str, int], now: datetime
-) -> bool:
+async def complete(connection: AsyncConnection, held: ErasureLease, counts: Mapping[str, int], now: datetime) -> bool:
     """The telemetry is deleted, or (dry run) counted. Raises AcknowledgementMissing while a journal may hold more of
     it. The erasure is COMPLETED when its relational rows are deleted as well.
     """

@@ -6,7 +6,7 @@ commits: a reader that knows the version N has missed nothing up to N.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -24,6 +24,7 @@ from chassis.erasures.tables import (
 )
 
 MAX_TOMBSTONES: Final = 1_000  # read at once
+DEADLINE: Final = timedelta(hours=24)  # in which an erasure completes, while gateways and ClickHouse are available
 OPEN_STATES: Final = (ErasureState.PENDING, ErasureState.RUNNING)
 
 Filters = Sequence[Mapping[str, Any]]  # as explore accepts them in a body: key, op, value
@@ -175,9 +176,7 @@ async def tombstone_version(connection: AsyncConnection) -> int:
     return await connection.scalar(sa.select(sa.func.max(erasures.c.number))) or 0
 
 
-async def list_tombstones(
-    connection: AsyncConnection, after: int = 0, limit: int = MAX_TOMBSTONES
-) -> list[Tombstone]:
+async def list_tombstones(connection: AsyncConnection, after: int = 0, limit: int = MAX_TOMBSTONES) -> list[Tombstone]:
     """At most `limit` tombstones in force with a number above `after`, in order. Dry runs and organizations have none:
     each project of a deleted organization has its own.
     """
@@ -342,9 +341,9 @@ async def retry(connection: AsyncConnection, erasure_id: str) -> bool:
 async def count_unfinished(connection: AsyncConnection) -> OpenErasures:
     """For metrics and `sluice doctor`."""
     failed = erasures.c.state == ErasureState.FAILED.value
-    found = sa.select(
-        sa.func.count(), sa.func.count(sa.case((failed, 1))), sa.func.min(erasures.c.requested_at)
-    ).where(erasures.c.state != ErasureState.COMPLETED.value)
+    found = sa.select(sa.func.count(), sa.func.count(sa.case((failed, 1))), sa.func.min(erasures.c.requested_at)).where(
+        erasures.c.state != ErasureState.COMPLETED.value
+    )
     number, number_failed, oldest = (await connection.execute(found)).one()
     return OpenErasures(number - number_failed, number_failed, oldest)
 

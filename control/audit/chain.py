@@ -92,8 +92,7 @@ def remainder_line(event: ErasedEvent) -> bytes:
 
 
 def seal_data(events: int, digest: bytes) -> dict[str, Any]:
-    """The data of the seal: the number of erased events, from the first on, and the SHA-256 of their remainder lines.
-    """
+    """The data of the seal: how many events are erased, from the first on, and the SHA-256 of their remainder lines."""
     return {"events": events, "sha256": digest.hex()}
 
 

@@ -1,5 +1,5 @@
-"""Deletes a project or an organization in one transaction: the erasure is stored, every credential of it is revoked, and
-it is out of sight. A fixed number of statements; the remaining rows are deleted afterwards (`control.erasures.purge`).
+"""Deletes a project or an organization in one transaction: the erasure is stored, every credential of it is revoked,
+and it is out of sight. The remaining rows are deleted afterwards (`control.erasures.purge`).
 
 Every function runs in the caller's transaction; after the commit the caller notifies the guards.
 """

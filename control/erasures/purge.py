@@ -43,7 +43,9 @@ from control.identity.anonymization import anonymize_orphans
 from control.policies.tables import approval_policies
 
 POLL_S: Final = 5.0
-COMPACTION_SHARE: Final = 0.05  # of the time; a compaction rewrites the file, and who deletes projects all day causes it
+COMPACTION_SHARE: Final = (
+    0.05  # of the time; a compaction rewrites the file, and who deletes projects all day causes it
+)
 BATCH: Final = 500  # rows per transaction
 PAUSE_S: Final = 0.02  # between two batches, for other writers
 MAX_ERASURES: Final = 100  # read at once
@@ -118,8 +120,8 @@ class Purger:
         await self._periodic_task.close()
 
     async def poll_once(self) -> None:
-        """Delete the rows of everything that is not purged. Then their remains in a SQLite file, once for all; only then
-        the erasures count as purged. Raises DatabaseUnavailable.
+        """Delete the rows of everything that is not purged. Then their remains in a SQLite file, once for all of them;
+        only then the erasures count as purged. Raises DatabaseUnavailable.
         """
         async with self._database.read() as connection:
             unpurged = await repository.list_unpurged(connection, MAX_ERASURES)

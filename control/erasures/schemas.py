@@ -40,7 +40,7 @@ StoredItemTime = Annotated[
 
 
 class NewFilterErasure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What to erase. At least one of `filters`, `from` and `to` is required; to erase everything, delete the project."""
+    """What to erase: at least one of `filters`, `from` and `to`. To erase everything, delete the project."""
 
     filters: Annotated[
         list[dict[str, Any]],
@@ -63,7 +63,9 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     kind: ErasureKind
     state: Annotated[
         ErasureState,
-        Meta(description="FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is erased."),
+        Meta(
+            description="FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is erased."
+        ),
     ]
     project_id: Annotated[str | None, Meta(description="Null: the whole organization.")]
     project_slug: Annotated[Slug | None, Meta(description="The slug that the project had.")]

@@ -19,7 +19,8 @@ EMAIL_DOMAIN: Final = "deleted.invalid"  # RFC 2606: no mailbox
 
 
 async def anonymize_orphans(connection: AsyncConnection, ids: Collection[str], now: datetime) -> None:
-    """Anonymize those of the principals that are in no organization, deleted ones aside; idempotent. A user loses password, second factor and e-mail address; the address is free again.
+    """Anonymize those of the principals that are in no organization, deleted ones aside; idempotent. A user loses
+    password, second factor and e-mail address; the address is free again.
     """
     is_member = (
         sa.exists()

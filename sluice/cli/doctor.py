@@ -9,6 +9,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,8 @@ import msgspec
 from chassis.clickhouse import QueryLimits
 from chassis.clickhouse import migrations as schema
 from chassis.db import migrations
-from chassis.db.database import redacted_url
+from chassis.db.database import Database, format_time, redacted_url
+from chassis.erasures import repository
 from chassis.errors import StartupError
 from chassis.redis import open_redis
 from chassis.runtime.settings import ChassisSettings
@@ -64,7 +66,10 @@ def run_checks(sources: SettingsSources) -> Iterator[CheckResult]:
     running = _in_use(settings)
     state = "in use" if running else "exists" if settings.data_dir.is_dir() else "missing; `sluice up` creates it"
     yield CheckResult("data", settings.data_dir.is_dir(), f"{settings.data_dir}: {state}")
-    yield _run_check("database", lambda: _database(settings))
+    database = _run_check("database", lambda: _database(settings))
+    yield database
+    if database.ok:
+        yield _run_check("erasures", lambda: process.run(_erasures(settings)))
     yield _run_check("clickhouse", lambda: _clickhouse(settings, running=running))
     yield _run_check("redis", lambda: _redis(settings))
     yield _run_check("journal", lambda: _journal(sources, settings))
@@ -127,6 +132,25 @@ def _database(settings: ChassisSettings) -> str:
     url = settings.effective_database_url
     schema_version = migrations.check(url)
     return f"{redacted_url(url)}: {migrations.describe_server(url)}, schema {schema_version}"
+
+
+async def _erasures(settings: ChassisSettings) -> str:
+    """Raises StartupError for failed erasures, and for one that is not completed in time."""
+    database = Database.from_settings(settings)
+    await database.start()
+    try:
+        async with database.read() as connection:
+            unfinished = await repository.count_unfinished(connection)
+    finally:
+        await database.close()
+    found = f"open: {unfinished.open}, failed: {unfinished.failed}"
+    if unfinished.oldest is None:
+        return found
+    is_late = datetime.now(UTC) - unfinished.oldest > repository.DEADLINE
+    found = f"{found}, the oldest since {format_time(unfinished.oldest)}"
+    if unfinished.failed or is_late:
+        raise StartupError(f"{found}; `sluice erasures list --open` lists them.")
+    return found
 
 
 def _clickhouse(settings: ChassisSettings, *, running: bool) -> str:
