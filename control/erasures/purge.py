@@ -110,7 +110,7 @@ class Purger:
         self._pause_s = pause_s
         self._now = now
         self._periodic_task = PeriodicTask(
-            self.poll_once, POLL_S, log, "deleting the rows of deleted organizations failed", run_immediately=True
+            self._poll, POLL_S, log, "deleting the rows of deleted organizations failed", run_immediately=True
         )
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
@@ -136,6 +136,9 @@ class Purger:
                 await repository.mark_purged(connection, erasure, self._deleted[erasure.id], self._now())
             del self._deleted[erasure.id]
             log.info("relational rows erased", erasure_id=erasure.id, kind=erasure.kind.value)
+
+    async def _poll(self) -> None:
+        await self.poll_once()
 
     async def _is_deleted(self, erasure: StoredErasure) -> bool:
         """Delete the rows of the erasure, if this process has not done so. False when that fails; it is retried at the
@@ -163,21 +166,23 @@ class Purger:
             counts[audit_events.name] += await self._run_batches(self._audit_step(erasure.org_id))
         return +counts
 
-    def _steps(self, erasure: StoredErasure) -> Sequence[tuple[str, Batch]]:
+    def _steps(self, erasure: StoredErasure) -> list[tuple[str, Batch]]:
         """The batches to repeat until they delete nothing, each with the name of its table."""
         if erasure.kind is ErasureKind.ORGANIZATION:
-            where, steps = "org_id", _ORGANIZATION_STEPS
-            value: object = erasure.org_id
-            of_channels = deliveries.c.org_id == erasure.org_id
-            last = [(audit_events.name, self._audit_step(erasure.org_id))]
-        else:
-            where, steps, value, last = "project_id", _PROJECT_STEPS, erasure.project_id, []
-            channels = sa.select(notification_channels.c.id).where(notification_channels.c.project_id == value)
-            of_channels = deliveries.c.channel_id.in_(channels)
+            of_org = deliveries.c.org_id == erasure.org_id
+            steps = [(step, step.table.c.org_id == erasure.org_id) for step in _ORGANIZATION_STEPS]
+            return [*self._table_steps(of_org, steps), (audit_events.name, self._audit_step(erasure.org_id))]
+        project_id = erasure.project_id
+        channels = sa.select(notification_channels.c.id).where(notification_channels.c.project_id == project_id)
+        steps = [(step, step.table.c.project_id == project_id) for step in _PROJECT_STEPS]
+        return self._table_steps(deliveries.c.channel_id.in_(channels), steps)
+
+    def _table_steps(
+        self, of_deliveries: sa.ColumnElement[bool], steps: Sequence[tuple[_TableStep, sa.ColumnElement[bool]]]
+    ) -> list[tuple[str, Batch]]:
         return [
-            (deliveries.name, self._delivery_step(of_channels)),
-            *((step.table.name, self._table_step(step, step.table.c[where] == value)) for step in steps),
-            *last,
+            (deliveries.name, self._delivery_step(of_deliveries)),
+            *((step.table.name, self._table_step(step, where)) for step, where in steps),
         ]
 
     async def _run_batches(self, step: Batch) -> int:
@@ -209,7 +214,8 @@ class Purger:
             matches = key[0].in_([one for (one,) in keys]) if len(key) == 1 else sa.tuple_(*key).in_(keys)
             await connection.execute(step.table.delete().where(matches))
             named = {one for row in rows for one in row[len(key) :] if one is not None}
-            await anonymize_orphans(connection, named, self._now())
+            if named:
+                await anonymize_orphans(connection, named, self._now())
             return len(rows)
 
         return delete

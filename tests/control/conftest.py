@@ -18,6 +18,7 @@ from chassis.http.web import build_app
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from control.app import service
+from control.erasures.submission import CheckFilters
 from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.databases import WAIT_S
@@ -58,12 +59,14 @@ def control_settings() -> ControlSettings:
 
 
 @asynccontextmanager
-async def serving(url: str, directory: Path, settings: ControlSettings, **chassis: Any) -> AsyncIterator[Control]:
+async def serving(
+    url: str, directory: Path, settings: ControlSettings, check_filters: CheckFilters | None = None, **chassis: Any
+) -> AsyncIterator[Control]:
     """The service over the database of this URL, with its keys in this directory."""
     telemetry = Telemetry("control")
     chassis_settings = ChassisSettings(data=str(directory), public_url="https://sluice.example.org", **chassis)
     checks = AuthGuards.create(Database(url, max_wait_s=WAIT_S), telemetry.registry)
-    part = service(settings, chassis_settings, checks, telemetry.registry)
+    part = service(settings, chassis_settings, checks, telemetry.registry, check_filters)
     app = build_app(
         part.routes,
         service=part.name,

@@ -32,6 +32,7 @@ from chassis.db.database import (
     to_milliseconds,
 )
 from chassis.db.migrations import DatabaseSchemaTooNew, DatabaseSchemaTooOld, check, migrate
+from chassis.erasures import tables as _erasures  # noqa: F401  # what is imported is in `metadata`
 from control.approvals import tables as _approvals  # noqa: F401  # what is imported is in `metadata`
 from control.audit import tables as _audit  # noqa: F401
 from control.channels import delivery_tables as _deliveries  # noqa: F401

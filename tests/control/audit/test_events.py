@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,7 +25,7 @@ from tests.control.plans import Plans
 
 KEYS = [
     *("orgId", "seq", "at", "actorPrincipalId", "actorKind", "onBehalfOfPrincipalId", "actChain", "tokenId"),
-    *("action", "objectId", "data", "requestId", "prevHash", "hash"),
+    *("action", "objectId", "data", "requestId", "prevHash", "hash", "salt"),
 ]
 
 
@@ -58,7 +59,7 @@ async def test_events_record_actor_and_delegation(office: Office) -> None:
     )
     [event] = page["data"]
     assert list(event) == KEYS
-    assert event | {"at": "", "hash": "", "tokenId": ""} == {
+    assert event | {"at": "", "hash": "", "tokenId": "", "salt": ""} == {
         "orgId": office.acme.organization.id,
         "seq": 1,
         "at": "",
@@ -73,7 +74,9 @@ async def test_events_record_actor_and_delegation(office: Office) -> None:
         "requestId": "from-the-client",
         "prevHash": "0" * 64,
         "hash": "",
+        "salt": "",
     }
+    assert re.fullmatch("[0-9a-f]{32}", event["salt"])
     assert agent.token not in msgspec.json.encode(page).decode()
 
 

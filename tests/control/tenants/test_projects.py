@@ -19,7 +19,7 @@ async def test_a_project_is_created_shown_and_listed(control: Control) -> None:
     status, made, headers = await control.call("POST", "/orgs/acme/projects", {"slug": "api", "name": "The API"})
     assert status == 201
     assert headers["Content-Type"] == "application/json"
-    assert list(made) == ["id", "slug", "name", "sensitiveWords", "createdAt"]
+    assert list(made) == ["id", "slug", "name", "sensitiveWords", "createdAt", "retentionDays"]
     assert made["id"].isdecimal()
     assert TIME.fullmatch(made["createdAt"])
     assert (made["slug"], made["name"], made["sensitiveWords"]) == ("api", "The API", [])

@@ -1,0 +1,175 @@
+"""Erasing by filter over HTTP: what is stored, who may, and the bounds."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from chassis.db.database import Database
+from chassis.erasures import repository
+from chassis.erasures.repository import StoredErasure
+from control.erasures.submission import MAX_OPEN
+from control.settings import ControlSettings
+from proto.identity import PrincipalKind, Role, Scope
+from tests.chassis.auth.tenants import new_member_token
+from tests.control.approvals.office import new_machine
+from tests.control.conftest import Control, serving
+from tests.control.erasures.conftest import erase_telemetry
+
+ERASURES: Final = "/orgs/acme/erasures"
+WEB: Final = "/orgs/acme/projects/web/erasures"
+BODY: Final[dict[str, Any]] = {"filters": [{"key": "user.id", "op": "eq", "value": "4711"}]}
+
+
+async def stored(database: Database, erasure_id: str) -> StoredErasure:
+    async with database.read() as connection:
+        return await repository.get(connection, erasure_id)
+
+
+@pytest.mark.both_stores
+async def test_an_erasure_is_stored_and_shown_without_its_values(control: Control) -> None:
+    filters = [
+        {"key": "user.email", "op": "eq", "value": "mallory@example.com"},
+        {"key": "attr:tags", "op": "in", "value": ["a", "b,c"]},
+        {"key": "has", "op": "exists"},
+        {"key": "durationMs", "op": "gt", "value": 100},
+    ]
+    body = {"filters": filters, "from": "2026-11-20T15:17:03.123456789+01:00", "to": "2026-11-21T00:00:00Z"}
+    status, erasure, headers = await control.call("POST", WEB, body | {"dryRun": True})
+    assert status == 202
+    assert erasure | {"id": "", "requestedAt": ""} == {
+        "id": "",
+        "kind": "filter",
+        "state": "PENDING",
+        "projectId": str(control.acme.project.id),
+        "projectSlug": "web",
+        "dryRun": True,
+        "filterCount": 4,
+        "from": "2026-11-20T14:17:03.123456789Z",
+        "to": "2026-11-21T00:00:00.000000000Z",
+        "rows": {},
+        "message": None,
+        "requestedByPrincipalId": control.acme.owner_id,
+        "requestedAt": "",
+        "completedAt": None,
+    }
+    assert (await control.call("GET", headers["Location"]))[:2] == (200, erasure)
+    found = await stored(control.checks.database, erasure["id"])
+    assert found.filters == [
+        {"key": "user.email", "op": "eq", "value": "mallory@example.com"},
+        {"key": "attr:tags", "op": "in", "value": ["a", "b,c"]},
+        {"key": "has", "op": "exists", "value": None},
+        {"key": "durationMs", "op": "gt", "value": "100"},
+    ]
+    assert (found.from_ns, found.to_ns) == (1_795_184_223_123_456_789, 1_795_219_200_000_000_000)
+    async with control.client.get(
+        "/orgs/acme/audit", headers={"Authorization": f"Bearer {control.acme.token.secret}"}
+    ) as answer:
+        text = await answer.text()
+    assert '"action":"erasure.create"' in text
+    assert '"filters":4' in text
+    assert "mallory" not in text
+    assert await erase_telemetry(control.checks.database) == 1
+    _, shown, _ = await control.call("GET", headers["Location"])
+    assert (shown["state"], shown["rows"]) == ("COMPLETED", {"spans": 1})
+
+
+@pytest.mark.parametrize(
+    ("body", "issues"),
+    [
+        ({}, [("body", "missing")]),
+        ({"filters": [], "dryRun": True}, [("body", "missing")]),
+        ({"filters": "user.id:1"}, [("body.filters", "type")]),
+        ({"filters": [{"key": "a"}]}, [("body.filters[0].op", "missing")]),
+        ({"filters": [{"key": "a", "op": "like", "value": "x"}]}, [("body.filters[0].op", "not_allowed")]),
+        ({"filters": [{"key": "a", "op": "eq"}]}, [("body.filters[0].value", "missing")]),
+        ({"filters": [{"key": "a" * 257, "op": "exists"}]}, [("body.filters[0].key", "length")]),
+        ({"filters": [{"key": "a", "op": "eq", "value": "x" * 1_025}]}, [("body.filters[0].value", "too_long")]),
+        ({"filters": [{"key": "a", "op": "exists"}] * 21}, [("body.filters", "too_many")]),
+        ({"filters": [{"key": "durationMs", "op": "gt", "value": "x"}]}, [("body.filters[0].value", "type")]),
+        ({"filters": [{"key": "severityNumber", "op": "gt", "value": "x"}]}, [("body.filters[0].value", "type")]),
+        ({"filters": [{"key": "statusCode", "op": "eq", "value": "FINE"}]}, [("body.filters[0].value", "not_allowed")]),
+        ({"from": "yesterday"}, [("body.from", "format")]),
+        ({"from": "2026-11-20T15:17:03"}, [("body.from", "format")]),
+        (
+            {"from": "1969-12-31T23:59:59Z", "to": "2263-01-01T00:00:00Z"},
+            [("body.from", "format"), ("body.to", "format")],
+        ),
+        ({"from": "2026-11-20T00:00:00Z", "to": "2026-11-20T00:00:00Z"}, [("body.from", "range")]),
+        ({"to": "2026-13-20T00:00:00Z", "x": 1}, [("body.x", "unknown_field"), ("body.to", "format")]),
+        ([], [("body", "type")]),
+    ],
+)
+async def test_invalid_bodies_name_every_field(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
+    status, answer, _ = await control.call("POST", WEB, body)
+    assert (status, answer["error"]["code"]) == (400, "bad_request")
+    assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == issues
+
+
+async def test_text_that_is_not_unicode_is_400(control: Control) -> None:
+    data = b'{"filters": [{"key": "a", "op": "eq", "value": "\\ud800"}]}'
+    headers = {"Content-Type": "application/json"}
+    assert (await control.call("POST", WEB, data=data, headers=headers))[0] == 400
+
+
+async def test_without_the_query_service_filters_are_501(
+    migrated_url: str, tmp_path: Path, control_settings: ControlSettings
+) -> None:
+    async with serving(migrated_url, tmp_path, control_settings) as control:
+        status, refusal, _ = await control.call("POST", WEB, BODY)
+        assert (status, refusal["error"]["code"]) == (501, "not_implemented")
+        assert (await control.call("POST", WEB, {"to": "2026-11-20T00:00:00Z"}))[0] == 202
+
+
+async def test_an_organization_has_few_open_erasures(control: Control) -> None:
+    await control.call("POST", "/orgs/acme/projects", {"slug": "other", "name": "x"})
+    for number in range(MAX_OPEN):
+        path = WEB if number % 2 else WEB.replace("web", "other")
+        assert (await control.call("POST", path, BODY | {"dryRun": number % 3 == 0}))[0] == 202
+    status, refusal, _ = await control.call("POST", WEB, BODY)
+    assert (status, refusal["error"]["code"]) == (409, "conflict")
+    path = "/orgs/globex/projects/web/erasures"
+    assert (await control.call("POST", path, BODY, control.globex.token.secret))[0] == 202
+    assert (await control.call("DELETE", "/orgs/acme/projects/web"))[0] == 202
+    await erase_telemetry(control.checks.database)
+    assert (await control.call("POST", WEB.replace("web", "other"), BODY))[0] == 202
+
+
+async def test_only_administrators_read_and_only_users_erase(control: Control) -> None:
+    database = control.checks.database
+    _, erasure, _ = await control.call("POST", WEB, BODY)
+    one = f"{ERASURES}/{erasure['id']}"
+    for role in (Role.VIEWER, Role.BILLING, Role.MEMBER):
+        _, token = await new_member_token(database, control.acme, role)
+        assert [(await control.call(*call, token=token))[0] for call in (("GET", ERASURES), ("GET", one))] == [403, 403]
+        assert (await control.call("POST", WEB, BODY, token))[0] == 403
+    machine = await new_machine(database, control.acme, control.acme.owner_id, PrincipalKind.AGENT, Role.ADMIN)
+    assert (await control.call("POST", WEB, b"not even JSON", machine.token))[0] == 403
+    assert (await control.call("GET", one, token=machine.token))[0] == 200
+    _, auditor = await new_member_token(database, control.acme, Role.ADMIN, frozenset({Scope.AUDIT_READ}))
+    assert (await control.call("GET", one, token=auditor))[0] == 200
+    _, reader = await new_member_token(database, control.acme, Role.ADMIN, frozenset({Scope.PROJECTS_READ}))
+    assert (await control.call("GET", one, token=reader))[0] == 403
+    for path in (f"{ERASURES}/ers_{'0' * 26}", f"{ERASURES}/%00", f"{ERASURES}/x"):
+        assert (await control.call("GET", path))[0] == 404
+    foreign = f"/orgs/globex/erasures/{erasure['id']}"
+    assert (await control.call("GET", foreign))[0] == 404
+    assert (await control.call("GET", foreign, token=control.globex.token.secret))[0] == 404
+    assert (await control.call("POST", "/orgs/acme/projects/none/erasures", BODY))[0] == 404
+
+
+async def test_pages_list_every_erasure_once_newest_first(control: Control) -> None:
+    made = [(await control.call("POST", WEB, BODY))[1]["id"] for _ in range(5)]
+    await control.call("POST", "/orgs/globex/projects/web/erasures", BODY, control.globex.token.secret)
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        status, page, _ = await control.call("GET", ERASURES, params={"limit": "2"} | cursor)
+        assert (status, list(page)) == (200, ["data", "nextCursor", "hasMore"])
+        seen += [one["id"] for one in page["data"]]
+        if not page["hasMore"]:
+            break
+        cursor = {"cursor": page["nextCursor"]}
+    assert seen == sorted(made, reverse=True)
+    path, token = "/orgs/globex/erasures", control.globex.token.secret
+    assert (await control.call("GET", path, token=token, params=cursor))[0] == 400
