@@ -106,28 +106,19 @@ class OpenErasures:
 
 async def create(connection: AsyncConnection, new: NewErasure, now: datetime) -> StoredErasure:
     """Store an erasure; it is in force from the commit on."""
+    [erasure_id] = await create_many(connection, [new], now)
+    return await get(connection, erasure_id)
+
+
+async def create_many(connection: AsyncConnection, wanted: Sequence[NewErasure], now: datetime) -> list[str]:
+    """Store erasures; returns their ids in the same order."""
+    if not wanted:
+        return []
     now = to_milliseconds(now)
-    number = 1 + (await connection.scalar(sa.select(sa.func.max(erasures.c.number))) or 0)
-    row = {
-        "id": new_id("ers"),
-        "number": number,
-        "org_id": new.org_id,
-        "project_id": new.project_id,
-        "project_slug": new.project_slug,
-        "kind": new.kind.value,
-        "filters": None if new.filters is None else [dict(one) for one in new.filters],
-        "from_ns": new.from_ns,
-        "to_ns": new.to_ns,
-        "dry_run": new.dry_run,
-        "requested_by": new.requested_by,
-        "requested_at": now,
-        "state": ErasureState.PENDING.value,
-        "counts": {},
-        "attempts": 0,
-        "purged_at": now if new.purged else None,
-    }
-    await connection.execute(erasures.insert().values(row))
-    return await get(connection, str(row["id"]))
+    first = 1 + await tombstone_version(connection)
+    rows = [_row(new, number, now) for number, new in enumerate(wanted, first)]
+    await connection.execute(erasures.insert(), rows)
+    return [str(row["id"]) for row in rows]
 
 
 async def find(connection: AsyncConnection, erasure_id: str, org_id: str | None = None) -> StoredErasure | None:
@@ -273,11 +264,13 @@ async def list_unacknowledged(connection: AsyncConnection, journal: str, limit: 
     return list((await connection.scalars(found)).all())
 
 
-async def supersede_filters(connection: AsyncConnection, project_ids: Sequence[int], now: datetime) -> None:
-    """The projects are deleted: end their erasures by filter, and delete the filters, which may hold personal data. The
-    tombstones of the projects cover what these covered.
+async def supersede_filters(connection: AsyncConnection, org_id: str, project_id: int | None, now: datetime) -> None:
+    """The project, or (None) the organization, is deleted: end its erasures by filter, and delete the filters, which
+    may hold personal data. The tombstones of the projects cover what these covered.
     """
-    by_filter = (erasures.c.kind == ErasureKind.FILTER.value) & erasures.c.project_id.in_(list(project_ids))
+    by_filter = (erasures.c.org_id == org_id) & (erasures.c.kind == ErasureKind.FILTER.value)
+    if project_id is not None:
+        by_filter &= erasures.c.project_id == project_id
     now = to_milliseconds(now)
     ended = {
         "state": ErasureState.COMPLETED.value,
@@ -376,6 +369,27 @@ async def complete_if_done(connection: AsyncConnection, erasure_id: str, org_id:
 def erasure_from_row(row: sa.RowMapping) -> StoredErasure:
     """The erasure of a row of `erasures`."""
     return StoredErasure(**{**row, "kind": ErasureKind(row["kind"]), "state": ErasureState(row["state"])})
+
+
+def _row(new: NewErasure, number: int, now: datetime) -> dict[str, Any]:
+    return {
+        "id": new_id("ers"),
+        "number": number,
+        "org_id": new.org_id,
+        "project_id": new.project_id,
+        "project_slug": new.project_slug,
+        "kind": new.kind.value,
+        "filters": None if new.filters is None else [dict(one) for one in new.filters],
+        "from_ns": new.from_ns,
+        "to_ns": new.to_ns,
+        "dry_run": new.dry_run,
+        "requested_by": new.requested_by,
+        "requested_at": now,
+        "state": ErasureState.PENDING.value,
+        "counts": {},
+        "attempts": 0,
+        "purged_at": now if new.purged else None,
+    }
 
 
 def _tombstone(erasure: StoredErasure) -> Tombstone:

@@ -13,6 +13,9 @@ MAX_MESSAGE_LENGTH: Final = 500
 MAX_OWNER_LENGTH: Final = 200  # of a worker's or journal's name
 
 
+_UNPURGED: Final = sa.text("purged_at IS NULL")
+
+
 class ErasureKind(StrEnum):
     """What is erased. An organization's telemetry is erased by an erasure of each of its projects."""
 
@@ -65,6 +68,7 @@ erasures: Final = sa.Table(
     sa.CheckConstraint("(state = 'COMPLETED') = (completed_at IS NOT NULL)", name="completed"),
     sa.Index(None, "org_id", "id"),
     sa.Index(None, "state", "number"),
+    sa.Index("ix_erasures_unpurged", "number", sqlite_where=_UNPURGED, postgresql_where=_UNPURGED),
 )
 
 # That a journal holds no request of the erasure from before it any more.

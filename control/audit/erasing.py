@@ -6,7 +6,7 @@ What remains of an event: number, time, action, the ids of principals, tokens an
 
 import hashlib
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -23,23 +23,30 @@ _OWN_ID: Final = re.compile(r"[a-z]{3}_[0-9a-z]{26}|[1-9][0-9]{0,15}")  # a ULID
 _PRINCIPAL_ID: Final = re.compile(r"prn_[0-9a-z]{26}")
 
 
-async def erase_events(connection: AsyncConnection, org_id: str, limit: int) -> tuple[int, set[str]]:
-    """Erase at most `limit` events of a deleted organization, the oldest first. Returns their number, and the ids of
-    the principals that they name.
+class ErasedBatch(NamedTuple):
+    """Events that were erased: their number, the last of them, and the ids of the principals that they name."""
+
+    events: int
+    last_seq: int
+    principal_ids: frozenset[str]
+
+
+async def erase_events(connection: AsyncConnection, org_id: str, after: int, limit: int) -> ErasedBatch | None:
+    """Erase at most `limit` events of a deleted organization after the event `after`, the oldest first. None when all
+    are erased.
     """
     if await is_sealed(connection, org_id):
-        return 0, set()
+        return None
     columns = (audit_events.c.seq, audit_events.c.actor_id, audit_events.c.on_behalf_of, audit_events.c.object_id)
     found = (
         sa.select(*columns)
-        .where(audit_events.c.org_id == org_id, audit_events.c.erased.is_(sa.false()))
+        .where(audit_events.c.org_id == org_id, audit_events.c.seq > after, audit_events.c.erased.is_(sa.false()))
         .order_by(audit_events.c.seq)
         .limit(limit)
     )
     rows = (await connection.execute(found)).all()
     if not rows:
-        return 0, set()
-    of_org = (audit_events.c.org_id == org_id) & audit_events.c.seq.in_([row.seq for row in rows])
+        return None
     foreign = [row.seq for row in rows if _OWN_ID.fullmatch(row.object_id) is None]
     values = {
         "data": "{}",
@@ -48,9 +55,11 @@ async def erase_events(connection: AsyncConnection, org_id: str, limit: int) -> 
         "erased": True,
         "object_id": sa.case((audit_events.c.seq.in_(foreign), ERASED), else_=audit_events.c.object_id),
     }
+    of_org = (audit_events.c.org_id == org_id) & audit_events.c.seq.in_([row.seq for row in rows])
     await connection.execute(audit_events.update().where(of_org).values(values))
     named = {one for row in rows for one in (row.actor_id, row.on_behalf_of, row.object_id) if one is not None}
-    return len(rows), {one for one in named if _PRINCIPAL_ID.fullmatch(one) is not None}
+    principal_ids = frozenset(one for one in named if _PRINCIPAL_ID.fullmatch(one) is not None)
+    return ErasedBatch(len(rows), rows[-1].seq, principal_ids)
 
 
 async def seal(database: Database, org_id: str) -> bool:

@@ -23,7 +23,7 @@ from chassis.auth.tables import (
     sessions,
 )
 from chassis.db.database import to_milliseconds
-from chassis.erasures.repository import NewErasure, StoredErasure, create, supersede_filters
+from chassis.erasures.repository import NewErasure, StoredErasure, create, create_many, supersede_filters
 from chassis.erasures.tables import ErasureKind, erasures
 from chassis.errors import Forbidden
 from control.approvals.tables import OPEN, approval_requests
@@ -73,7 +73,7 @@ async def delete_project(
         ),
         now,
     )
-    await supersede_filters(connection, [project_id], now)
+    await supersede_filters(connection, by.org_id, project_id, now)
     await _hide_projects(connection, projects.c.id == project_id, now)
     await _revoke_keys(connection, project_keys.c.project_id == project_id, now)
     await _delete_channels(connection, notification_channels.c.project_id == project_id, now)
@@ -98,23 +98,24 @@ async def delete_organization(
         NewErasure(kind=ErasureKind.ORGANIZATION, org_id=by.org_id, requested_by=by.principal_id),
         now,
     )
-    project_ids = await _live_project_ids(connection, by.org_id)
-    for project_id in project_ids:
-        of_project = NewErasure(
+    of_projects = [
+        NewErasure(
             kind=ErasureKind.PROJECT,
             org_id=by.org_id,
             project_id=project_id,
             requested_by=by.principal_id,
             purged=True,  # by the erasure of the organization
         )
-        await create(connection, of_project, now)
-    await supersede_filters(connection, project_ids, now)
+        for project_id in await _live_project_ids(connection, by.org_id)
+    ]
+    await create_many(connection, of_projects, now)
+    await supersede_filters(connection, by.org_id, None, now)
     await _forget_project_slugs(connection, by.org_id)
     await _hide_projects(connection, (projects.c.org_id == by.org_id) & projects.c.deleted_at.is_(None), now)
     await _revoke_keys(connection, project_keys.c.org_id == by.org_id, now)
     await _delete_channels(connection, notification_channels.c.org_id == by.org_id, now)
     await _revoke_credentials(connection, by.org_id, now)
-    data = {"erasureId": erasure.id, "projects": len(project_ids)}
+    data = {"erasureId": erasure.id, "projects": len(of_projects)}
     await record(connection, by, "organization.delete", by.org_id, data, request_id)
     values: dict[str, Any] = {
         "slug": deleted_slug(organizations),

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 import structlog
@@ -204,15 +204,21 @@ class Purger:
 
     def _table_step(self, step: _TableStep, where: sa.ColumnElement[bool]) -> Batch:
         key = tuple(step.table.primary_key.columns)
+        whole_key = sa.tuple_(*key)
+        last: tuple[Any, ...] | None = None  # in the order of the key: some tables have no index by organization
 
         async def delete(connection: AsyncConnection) -> int:
+            nonlocal last
             columns = [step.table.c[name] for name in step.principals]
-            rows = (await connection.execute(sa.select(*key, *columns).where(where).limit(self._batch))).all()
+            page = sa.select(*key, *columns).where(where).order_by(*key).limit(self._batch)
+            if last is not None:
+                page = page.where(whole_key > last)
+            rows = (await connection.execute(page)).all()
             if not rows:
                 return 0
             keys = [tuple(row[: len(key)]) for row in rows]
-            matches = key[0].in_([one for (one,) in keys]) if len(key) == 1 else sa.tuple_(*key).in_(keys)
-            await connection.execute(step.table.delete().where(matches))
+            await connection.execute(step.table.delete().where(whole_key.in_(keys)))
+            last = keys[-1]
             named = {one for row in rows for one in row[len(key) :] if one is not None}
             if named:
                 await anonymize_orphans(connection, named, self._now())
@@ -221,9 +227,15 @@ class Purger:
         return delete
 
     def _audit_step(self, org_id: str) -> Batch:
+        last = 0
+
         async def erase(connection: AsyncConnection) -> int:
-            number, named = await erasing.erase_events(connection, org_id, self._batch)
-            await anonymize_orphans(connection, named, self._now())
-            return number
+            nonlocal last
+            erased = await erasing.erase_events(connection, org_id, last, self._batch)
+            if erased is None:
+                return 0
+            await anonymize_orphans(connection, erased.principal_ids, self._now())
+            last = erased.last_seq
+            return erased.events
 
         return erase

@@ -231,7 +231,7 @@ async def test_filters_of_a_deleted_project_are_superseded(database: Database, a
         assert await leases.complete(connection, first, {}, NOW)
     second = await held(database)
     async with database.write() as connection:
-        await repository.supersede_filters(connection, [acme.project.id], LATER)
+        await repository.supersede_filters(connection, acme.organization.id, acme.project.id, LATER)
         assert not await leases.complete(connection, second, {}, LATER)
     for erasure in (done, running, waiting):
         now = await state(database, erasure)

@@ -269,7 +269,7 @@ async def test_a_purge_that_was_interrupted_is_resumed(
     erasure_id = await deleted(control)
     erase_events, calls = erasing.erase_events, 0
 
-    async def crash(*arguments: Any) -> tuple[int, set[str]]:
+    async def crash(*arguments: Any) -> erasing.ErasedBatch | None:
         nonlocal calls
         calls += 1
         if calls == 3:

@@ -72,6 +72,8 @@ def _erasures() -> None:
     )
     op.create_index("ix_erasures_org_id_id", "erasures", ["org_id", "id"])
     op.create_index("ix_erasures_state_number", "erasures", ["state", "number"])
+    unpurged = sa.text("purged_at IS NULL")
+    op.create_index("ix_erasures_unpurged", "erasures", ["number"], sqlite_where=unpurged, postgresql_where=unpurged)
 
 
 def _acknowledgements() -> None:

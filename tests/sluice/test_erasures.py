@@ -1,0 +1,155 @@
+"""`sluice erase` and `sluice erasures`, and the shell lines of docs/deletion.md, which run as they are printed."""
+
+import asyncio
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.db.database import Database
+from chassis.erasures import leases, repository
+from chassis.erasures.export import decode_line
+
+from .conftest import ROOT, Start, clean_environment, command, refusal, sluice, wait_until
+
+T = TypeVar("T")
+
+
+def lines() -> str:
+    """Everything that the page has indented."""
+    text = (ROOT / "docs/deletion.md").read_text(encoding="utf-8")
+    return "\n".join(line[4:] for line in text.split("\n") if line.startswith("    "))
+
+
+def in_database(data: Path, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+    """In a write transaction."""
+
+    async def run() -> T:
+        database = Database(f"sqlite:///{data / 'sluice.db'}")
+        await database.start()
+        try:
+            async with database.write() as connection:
+                return await work(connection)
+        finally:
+            await database.close()
+
+    return asyncio.run(run())
+
+
+@pytest.fixture
+def acme(migrated: Path) -> Path:
+    """The data directory of an organization with a project."""
+    assert sluice("init", "--org", "acme", "--project", "web", "--data", migrated).returncode == 0
+    return migrated
+
+
+def erase(data: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return sluice("erase", "--org", "acme", "--project", "web", *arguments, "--data", data)
+
+
+def test_an_erasure_is_requested_shown_and_exported(acme: Path) -> None:
+    done = erase(acme, "--where", "user.email:mallory@example.com -level:debug", "--to", "2026-11-20T00:00:00Z")
+    assert done.returncode == 0, done.stderr
+    found = re.match(r"(ers_[0-9a-z]{26}): a gateway erases the rows; `sluice erasures show ers_", done.stdout)
+    assert found is not None, done.stdout
+    counted = json.loads(erase(acme, "--from", "now-1h", "--dry-run", "--json").stdout)
+    assert (counted["kind"], counted["dryRun"], counted["requestedByPrincipalId"]) == ("filter", True, None)
+
+    listed = sluice("erasures", "list", "--data", acme).stdout.splitlines()
+    assert [line.split("  ")[0] for line in listed] == [counted["id"], found[1]]
+    assert listed[1].split("  ", 2)[2].startswith("PENDING  filter of project ")
+    shown = json.loads(sluice("erasures", "show", found[1], "--json", "--data", acme).stdout)
+    assert (shown["state"], shown["filterCount"], shown["to"]) == ("PENDING", 2, "2026-11-20T00:00:00.000000000Z")
+    assert (shown["orgId"][:4], shown["waitsFor"]) == ("org_", [])
+
+    [line] = sluice("erasures", "export", "--data", acme).stdout.splitlines()  # without the dry run
+    exported = decode_line(line.encode())
+    assert exported.filters == [
+        {"key": "user.email", "op": "eq", "value": "mallory@example.com"},
+        {"key": "level", "op": "neq", "value": "debug"},
+    ]
+    assert exported.to_ns == 1_795_132_800_000_000_000
+
+
+def test_a_failed_erasure_begins_again(acme: Path) -> None:
+    erasure_id = json.loads(erase(acme, "--where", "a:b", "--json").stdout)["id"]
+    assert refusal(sluice("erasures", "retry", erasure_id, "--data", acme), 1) == (
+        f"There is no failed erasure {erasure_id}."
+    )
+
+    async def fail(connection: AsyncConnection) -> None:
+        await repository.register_journal(connection, "gateway-1/0", datetime(2026, 1, 1, tzinfo=UTC))
+        lease = await leases.claim(connection, "gateway-1", datetime.now(UTC))
+        assert lease is not None
+        assert await leases.report_progress(connection, lease, {"spans": 7}, datetime.now(UTC))
+        assert await leases.fail(connection, lease, "The filters cannot be compiled.")
+
+    in_database(acme, fail)
+    shown = sluice("erasures", "show", erasure_id, "--data", acme).stdout.splitlines()
+    assert shown[1:] == [
+        "  spans: 7 rows",
+        "  waits for the journals: gateway-1/0",
+        "  The filters cannot be compiled.",
+    ]
+    doctor = sluice("doctor", "--json", "--data", acme)
+    findings = {finding["name"]: finding for finding in json.loads(doctor.stdout)}
+    assert not findings["erasures"]["ok"]
+    assert findings["erasures"]["detail"].startswith("open: 0, failed: 1, the oldest since 20")
+    assert sluice("erasures", "retry", erasure_id, "--data", acme).stdout == f"{erasure_id} begins again.\n"
+    [open_one] = sluice("erasures", "list", "--open", "--data", acme).stdout.splitlines()
+    assert open_one.startswith(f"{erasure_id}  ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 2, "One of --where, --from and --to is required."),
+        (("--where", ""), 2, "--where: Must have a filter."),
+        (("--where", "durationMs:>x"), 2, "--where[0].value: Must be a number."),
+        (("--where", "[{}]"), 2, "--where[0].key: Is required."),
+        (("--from", "then"), 2, "--from: Must be a time:"),
+        (("--from", "now", "--to", "now-1h"), 2, "--from: Must be before --to."),
+        (("--to", "now", "--org", "none"), 1, "There is no organization none."),
+        (("--to", "now", "--project", "none"), 1, "The organization acme has no project none."),
+    ],
+)
+def test_what_cannot_be_erased_is_refused(acme: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
+    assert refusal(erase(acme, *arguments), code).startswith(message)
+
+
+def test_an_unknown_erasure_is_refused(acme: Path) -> None:
+    assert refusal(sluice("erasures", "show", "ers_x", "--data", acme), 1) == "There is no erasure ers_x."
+
+
+def test_the_page_can_be_followed(start: Start, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    settings = {"SLUICE_DATA": str(data)}
+    sluice("migrate", **settings)
+    sluice("init", "--out", str(data / "bootstrap.json"), **settings)
+    up = start("control", data=data)
+    ours = f'set -euo pipefail\nsluice() {{ {shlex.join(command())} "$@"; }}\n'
+    script = ours + re.sub(r"http://127\.0\.0\.1:4318", up.url, lines())
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    exported = [decode_line(line) for line in (tmp_path / "erasures.jsonl").read_bytes().splitlines()]
+    assert {one.kind.value for one in exported} == {"organization", "project"}  # no filter outlives its project
+
+    def purged() -> bool:  # by the service itself
+        return in_database(data, lambda connection: repository.list_unpurged(connection, 1)) == []
+
+    wait_until(purged)
+    chain = sluice("audit", "verify", "--json", **settings)
+    assert (chain.returncode, json.loads(chain.stdout)["broken"]) == (0, None)
+    org_id = json.loads(chain.stdout)["org"]
+    assert sluice("audit", "verify", "--org", org_id, **settings).returncode == 0
+    taken = refusal(sluice("init", "--org", "default", "--out", str(tmp_path / "x.json"), **settings), 1)
+    assert "already taken" in taken
