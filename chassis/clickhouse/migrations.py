@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import structlog
 
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreError, StoreUnavailable
+from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.errors import StartupError
 
 _FILE: Final = re.compile(r"(\d{4})_\w+\.sql")
@@ -130,7 +131,7 @@ class VerifiedClickHouse(ClickHouse):
     """
 
     def __init__(self, url: str, **options: Any) -> None:
-        super().__init__(url, **options)
+        super().__init__(url, stored_time_floor=StoredTimeFloor(), **options)
         self._verification: asyncio.Task[None] | None = None
         self._is_verified = False
         self._last_logged = ""
