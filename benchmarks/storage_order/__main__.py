@@ -82,8 +82,8 @@ async def _compare_inserts(before: ClickHouse, after: ClickHouse, blocks: Sequen
             costs.append(spent["before"] / rows * 1e6)
     ratios.sort()
     print(
-        f"insert, after to before: {statistics.median(ratios):.3f} ({ratios[1]:.3f} to {ratios[-2]:.3f}) in {pairs} pairs of"
-        f" {rows} spans; before {statistics.median(costs):.2f} us of CPU a span"
+        f"insert, after to before: {statistics.median(ratios):.3f} ({ratios[1]:.3f} to {ratios[-2]:.3f}) in {pairs}"
+        f" pairs of {rows} spans; before {statistics.median(costs):.2f} us of CPU a span"
     )
 
 
@@ -115,7 +115,8 @@ WITH cityHash64(number) AS hash, hash % {INSTANCES} AS instance, number / {rate}
      floor(((floor((at + phase) / {interval}) + 1) * {interval} - phase) * 2) AS batch
 SELECT 1, fromUnixTimestamp64Nano(toInt64((1763868000 + at) * 1e9) + hash % 1000000, 'UTC'),
        concat('service-', toString(instance % 20)), concat('operation-', toString(intDiv(hash, 1000) % 30)),
-       cityHash64(batch), fromUnixTimestamp64Micro(toInt64((1763868000 + batch / 2) * 1e6) + cityHash64(batch) % 400000, 'UTC')
+       cityHash64(batch),
+       fromUnixTimestamp64Micro(toInt64((1763868000 + batch / 2) * 1e6) + cityHash64(batch) % 400000, 'UTC')
 FROM numbers({SIMULATED})"""
 
 
