@@ -60,7 +60,7 @@ async def _measure(directory: Path, pairs: int) -> None:
 
 def _blocks() -> Sequence[Block]:
     decoded = [
-        decode("traces", body, 1, Policy(retention_days=0), NOW_NS)
+        decode("traces", body, 1, Policy(), NOW_NS)
         for body in bodies(Kind("traces", "protobuf"))[:REQUESTS]
     ]
     return [block for block in build_blocks(decoded, 1) if block.table == SPANS.name]

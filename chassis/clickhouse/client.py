@@ -75,7 +75,6 @@ QUERY_SETTINGS_IF_KNOWN: Final[Mapping[str, str | int]] = {"low_priority_query_w
 # The embedded client runs any other statement as a command, with `SET readonly`, which then cannot be unset.
 _READ: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
 
-_GRANTS_EVERYWHERE: Final = re.compile(r"GRANT ([\w, ]+) ON \*\.\*")
 _KILL: Final = "KILL QUERY WHERE Settings['log_comment'] = {comment:String} ASYNC"
 _KILL_PAUSE_S: Final = 0.2
 CLOSE_S: Final = 3.0  # calls that end by themselves have ended by then; a drain precedes it
@@ -252,15 +251,6 @@ class ClickHouse:
             client.command(sql, parameters=dict(parameters or {}) or None, settings=used or None)
 
         await self._call(call, errors.from_query)
-
-    async def sees_all_queries(self) -> bool:
-        """Whether `system.processes` has the queries of all users for this one. The embedded engine has one user."""
-        if self.embedded:
-            return True
-        grants: list[str] = []
-        await self._call(lambda client: grants.append(str(client.command("SHOW GRANTS FINAL"))))
-        found = {privilege for text in _GRANTS_EVERYWHERE.findall(grants[0]) for privilege in text.split(", ")}
-        return not found.isdisjoint(("ALL", "SHOW", "SHOW PROCESSES"))
 
     async def create_database(self) -> None:
         """Create the URL's database if it names one and it is missing."""

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from chassis.clickhouse.client import ClickHouse, QueryLimits
-from chassis.clickhouse.errors import QueryTooLarge, StoreMisconfigured
+from chassis.clickhouse.errors import QueryTooLarge
 from chassis.clickhouse.stored_time import INSERT_COMMENT, floor_of
 
 # Between ClickHouse's clock and what is settled: more than the floor of any insert may be behind that clock.
@@ -113,7 +113,9 @@ class OrderedRows(Protocol):
 
 
 class OrderedTable:
-    """The rows of a table in ClickHouse: `columns` are expressions of ours, `project_ids` restricts the rows."""
+    """The rows of a table in ClickHouse: `columns` are expressions of ours, `project_ids` restricts the rows. The user
+    needs SELECT on `system.processes`.
+    """
 
     def __init__(
         self, clickhouse: ClickHouse, table: str, columns: Sequence[str] = (), project_ids: Sequence[int] | None = None
@@ -122,16 +124,6 @@ class OrderedTable:
         self._table = table
         self._columns = columns
         self._projects = None if project_ids is None else list(project_ids)
-
-    async def check(self) -> None:
-        """Raises StoreMisconfigured unless the ClickHouse user sees the inserts of all users, without which rows would
-        be skipped.
-        """
-        if not await self._clickhouse.sees_all_queries():
-            raise StoreMisconfigured(
-                "The ClickHouse user cannot see running inserts; run GRANT SHOW PROCESSES ON *.* TO this user"
-                " (deploy/clickhouse/users.sql)."
-            )
 
     async def settled_time(self) -> int:
         """Microseconds since 1970, at or before which nothing will be stored any more."""

@@ -20,7 +20,7 @@ GRANT SELECT ON system.parts TO sluice_writer;
 -- rows are stored must see the inserts that are running, which are another user's.
 CREATE ROLE IF NOT EXISTS sluice_reader;
 GRANT SELECT ON sluice.* TO sluice_reader;
-GRANT SHOW PROCESSES ON *.* TO sluice_reader;
+GRANT SELECT ON system.processes TO sluice_reader;
 
 CREATE SETTINGS PROFILE IF NOT EXISTS sluice_reader SETTINGS
     readonly = 2,

@@ -124,7 +124,7 @@ class Repair:
                 ]
                 if before == await self._count_items(day):
                     if self._replace:
-                        await self._replace(day, temporary)
+                        await self._replace_rows(day, temporary)
                     if before == await self._count_items(day):
                         return changes
         raise DayStillWritten(f"{day} still receives spans or logs; repair it after writes to it have stopped.")
@@ -201,7 +201,7 @@ class Repair:
         (after,) = await self._read(statements.total_of_day(temporary, table), day=day)
         return TableChange(day, table, *(int(str(number)) for number in (*before, *after)))
 
-    async def _replace(self, day: date, temporary: _TemporaryTables) -> None:
+    async def _replace_rows(self, day: date, temporary: _TemporaryTables) -> None:
         for table, name in zip(DERIVED_TABLES, temporary.derived, strict=True):
             if table == ERROR_OCCURRENCES.name:
                 await self._correct_occurrences(day, name, temporary.kept_occurrences)
