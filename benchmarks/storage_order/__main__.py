@@ -18,7 +18,6 @@ from chassis.clickhouse.stored_time import StoredTimeFloor
 from proto.otlp.codec import build_blocks, decode
 from proto.otlp.policy import Block, Policy
 from proto.storage.tables import SPANS
-from tests.proto.otlp.realistic import NOW_NS
 
 REQUESTS: Final = 96  # of 512 spans: a block of about 50 000 rows
 PAIRS: Final = 12
@@ -60,8 +59,7 @@ async def _measure(directory: Path, pairs: int) -> None:
 
 def _blocks() -> Sequence[Block]:
     decoded = [
-        decode("traces", body, 1, Policy(), NOW_NS)
-        for body in bodies(Kind("traces", "protobuf"))[:REQUESTS]
+        decode("traces", body, 1, Policy(), time.time_ns()) for body in bodies(Kind("traces", "protobuf"))[:REQUESTS]
     ]
     return [block for block in build_blocks(decoded, 1) if block.table == SPANS.name]
 
