@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from chassis.auth.guards import AuthGuards
 from chassis.clickhouse import ClickHouse, StoreMisconfigured, StoreUnavailable
 from chassis.clickhouse.migrations import VerifiedClickHouse
+from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.db.database import Database
 from chassis.http.access import Guards
 from chassis.http.cursor import load_cursor_signer
@@ -147,6 +148,7 @@ def open_clickhouse(
         timeout_s=chassis.clickhouse_timeout_s if timeout_s is None else timeout_s,
         scratch=_scratch(chassis),
         memory_bytes=chassis.clickhouse_memory_bytes,
+        stored_time_floor=StoredTimeFloor(),
     )
 
 

@@ -16,9 +16,11 @@ GRANT SELECT ON system.parts TO sluice_writer;
 
 -- `sluice query`: only reads. With readonly = 2 the service may lower its own limits, which it sends with every query
 -- (1 would reject them), but it cannot write. The limits here apply whatever limits the service
--- sends. It cancels its own queries when a client disconnects, which needs no privilege.
+-- sends. It cancels its own queries when a client disconnects, which needs no privilege. Whoever follows the tables as
+-- rows are stored must see the inserts that are running, which are another user's.
 CREATE ROLE IF NOT EXISTS sluice_reader;
 GRANT SELECT ON sluice.* TO sluice_reader;
+GRANT SELECT ON system.processes TO sluice_reader;
 
 CREATE SETTINGS PROFILE IF NOT EXISTS sluice_reader SETTINGS
     readonly = 2,
