@@ -9,10 +9,12 @@ CREATE DATABASE IF NOT EXISTS sluice;
 CREATE ROLE IF NOT EXISTS sluice_schema;
 GRANT CREATE DATABASE, CREATE TABLE, DROP TABLE, ALTER TABLE, SYSTEM MERGES, SELECT, INSERT ON sluice.* TO sluice_schema;
 
--- `sluice gateway`: inserts rows, lists tables, and counts parts for its metrics.
+-- `sluice gateway`: inserts rows, lists tables, and counts parts for its metrics. It also erases: deletes rows, and
+-- rebuilds indexes in temporary tables.
 CREATE ROLE IF NOT EXISTS sluice_writer;
-GRANT SELECT, INSERT ON sluice.* TO sluice_writer;
+GRANT SELECT, INSERT, ALTER DELETE, CREATE TABLE, DROP TABLE ON sluice.* TO sluice_writer;
 GRANT SELECT ON system.parts TO sluice_writer;
+GRANT SELECT ON system.mutations TO sluice_writer;
 
 -- `sluice query`: only reads. With readonly = 2 the service may lower its own limits, which it sends with every query
 -- (1 would reject them), but it cannot write. The limits here apply whatever limits the service

@@ -22,8 +22,8 @@ from gateway.journal.tools import erasing
 
 ID_FILE: Final = "id"  # names this directory's journals in the database, on whatever machine it is mounted
 REGISTER_INTERVAL_S: Final = 60.0
-# A segment must be younger by this than the request for an erasure: requests wait for their sync, and the clocks of this
-# machine and of the control service differ.
+# A segment must be younger by this than the request for an erasure: other processes know of it some seconds later, and
+# the clocks of this machine and of the control service differ.
 MARGIN_NS: Final = 60 * 10**9
 
 

@@ -1,17 +1,18 @@
 """Counts and deletes the rows of an erasure in ClickHouse.
 
 A deletion is a mutation (`ALTER TABLE ... DELETE`), which writes the parts that hold such rows anew, without them, and
-leaves all other parts as they are. ClickHouse keeps the files of a replaced part for some minutes
-(`old_parts_lifetime`), so an erasure is only done when these are gone too.
+leaves all other parts as they are. ClickHouse keeps the files of a replaced part for a while (`old_parts_lifetime`),
+and those of an idle table until something happens to it, so an erasure is only done when these are gone too.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from proto.storage.tables import TABLES
+from proto.storage.tables import ERROR_OCCURRENCES, LOGS, SPANS, TABLES
 
 PROJECT: Final = "project_id = {project:UInt64}"
+NO_DAY: Final = "1970-01-01"  # no item is older than 2000
 ALL_TABLES: Final = tuple(table.name for table in TABLES)
 
 _LIMITS: Final = QueryLimits(max_seconds=600, max_result_rows=0, priority=3)
@@ -31,22 +32,43 @@ _OLD_PARTS_SQL: Final = (
 _NOW_SQL: Final = "SELECT toUInt32(toUnixTimestamp(now()))"
 
 
-class Condition:
-    """Rows to erase: an SQL condition of ours for each table, and the parameters bound in it."""
+class Condition(NamedTuple):
+    """Rows to erase: an SQL condition of ours for each table, in the order in which they are deleted, and the values
+    bound in them.
+    """
 
-    def __init__(self, by_table: Mapping[str, str], parameters: Mapping[str, object]) -> None:
-        self.by_table = by_table
-        self.parameters = parameters
+    by_table: Mapping[str, str]
+    parameters: Mapping[str, object]
 
     @property
     def tables(self) -> Sequence[str]:
-        """The tables in the order in which rows are deleted."""
+        """The tables, in order."""
         return list(self.by_table)
+
+    def parameters_of(self, table: str) -> dict[str, object]:
+        """The values that the condition of a table uses."""
+        sql = self.by_table[table]
+        return {name: value for name, value in self.parameters.items() if f"{{{name}:" in sql}
 
 
 def of_project(project_id: int) -> Condition:
     """All rows of a project."""
     return Condition(dict.fromkeys(ALL_TABLES, PROJECT), {"project": project_id})
+
+
+def of_items(project_id: int, spans: str, logs: str, parameters: Mapping[str, object]) -> Condition:
+    """Spans and log records of a project that meet an SQL condition, and their error occurrences. Those go first: they
+    are found by their items. Items of one request that share ids and time share their occurrences.
+    """
+    ids = "batch_id, trace_id, span_id"
+    occurrences = (
+        f"(source = 'span' AND ({ids}, time) IN"
+        f" (SELECT {ids}, start_time FROM {SPANS.name} WHERE {PROJECT} AND {spans})"
+        f" OR source = 'log' AND ({ids}, time) IN (SELECT {ids}, time FROM {LOGS.name} WHERE {PROJECT} AND {logs}))"
+    )
+    by_table = {ERROR_OCCURRENCES.name: occurrences, SPANS.name: spans, LOGS.name: logs}
+    conditions = {table: f"{PROJECT} AND {sql}" for table, sql in by_table.items()}
+    return Condition(conditions, {**parameters, "project": project_id})
 
 
 class TelemetryErasure:
@@ -64,7 +86,7 @@ class TelemetryErasure:
         """The rows that are there now, by table; without the tables that have none."""
         counts = {}
         for table, sql in condition.by_table.items():
-            ((rows,),) = await self._read(f"SELECT count() FROM {table} WHERE {sql}", **condition.parameters)
+            ((rows,),) = await self._read(f"SELECT count() FROM {table} WHERE {sql}", **condition.parameters_of(table))
             if rows:
                 counts[table] = int(rows)
         return counts
@@ -73,7 +95,7 @@ class TelemetryErasure:
         """Begin to delete the rows of some tables. Repeating it is harmless."""
         for table in tables:
             sql = f"ALTER TABLE {table} DELETE WHERE {condition.by_table[table]}"
-            await self._clickhouse.command(sql, condition.parameters, {"mutations_sync": 0})
+            await self._clickhouse.command(sql, condition.parameters_of(table), {"mutations_sync": 0})
 
     async def running(self, tables: Sequence[str]) -> Sequence[str]:
         """What mutations of the tables are still to do, with the reason of a failure."""
@@ -85,10 +107,19 @@ class TelemetryErasure:
         ((now,),) = await self._read(_NOW_SQL)
         return int(now)
 
-    async def has_old_parts(self, tables: Sequence[str], before: int) -> bool:
-        """Whether files of parts that existed before a time, and were replaced since, are still there."""
+    async def remove_old_parts(self, tables: Sequence[str], before: int) -> bool:
+        """Remove the files of parts that existed before a time and were replaced since, as far as ClickHouse does not
+        keep them on purpose; returns whether all are gone.
+        """
+        if not await self._count_old_parts(tables, before):
+            return True
+        for table in tables:  # no such partition exists, but what follows dropping one is what an idle table lacks
+            await self._clickhouse.command(f"ALTER TABLE {table} DROP PARTITION '{NO_DAY}'")
+        return not await self._count_old_parts(tables, before)
+
+    async def _count_old_parts(self, tables: Sequence[str], before: int) -> int:
         ((count,),) = await self._read(_OLD_PARTS_SQL, tables=list(tables), before=before)
-        return bool(count)
+        return int(count)
 
     async def _read(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
         return await self._clickhouse.query(sql, parameters, limits=_LIMITS)

@@ -14,31 +14,49 @@ from chassis.clickhouse import StoreError, StoreRejected
 from chassis.db.database import Database
 from chassis.erasures import leases
 from chassis.erasures.leases import AcknowledgementMissing, ErasureLease
+from chassis.erasures.repository import StoredErasure
+from chassis.erasures.tables import ErasureKind
 from chassis.runtime.periodic import PeriodicTask
 from gateway.erasure.deleted_projects import DeletedProjects
+from gateway.erasure.derived import DerivedRows
 from gateway.erasure.journals import MARGIN_NS, JournalErasure
-from gateway.erasure.telemetry import Condition, TelemetryErasure, of_project
+from gateway.erasure.telemetry import ALL_TABLES, Condition, TelemetryErasure, of_items, of_project
+
+# The SQL conditions of an erasure by filter on spans and on logs, and the values bound in them.
+CompileFilters = Callable[[StoredErasure], tuple[str, str, Mapping[str, object]]]
 
 POLL_INTERVAL_S: Final = 5.0
 RETRY_S: Final = 5.0  # between two steps of an erasure
 UNAVAILABLE_RETRY_S: Final = 60.0
 MAX_STEPS: Final = 20  # of as many erasures, in one poll
+WAITING: Final = "Waits a minute for requests that were accepted before, and for their derived rows."
+LEASE_LOST: Final = "Another gateway continues."
 OLD_PARTS: Final = "The rows are deleted; ClickHouse keeps files of replaced parts for some minutes."
 RECENT: Final = "The rows are deleted; requests that gateways accepted before they knew may follow for a minute."
 
 
+class ErasureImpossible(Exception):
+    """The erasure cannot be executed here; the message is for the operator."""
+
+
 class ErasureWorker:
-    """Deletes what erasures cover, together with the workers of other gateways. `clock` gives nanoseconds since 1970."""
+    """Deletes what erasures cover, together with the workers of other gateways. `compile_filters` gives the SQL of an
+    erasure by filter; `clock` nanoseconds since 1970.
+    """
 
     def __init__(
         self,
         database: Database,
         telemetry: TelemetryErasure,
+        derived_rows: DerivedRows,
         journals: JournalErasure,
         deleted_projects: DeletedProjects,
+        compile_filters: CompileFilters | None,
         log: structlog.stdlib.BoundLogger,
         clock: Callable[[], int],
     ) -> None:
+        self._derived_rows = derived_rows
+        self._compile_filters = compile_filters
         self._database = database
         self._telemetry = telemetry
         self._journals = journals
@@ -71,16 +89,13 @@ class ErasureWorker:
 
     async def _execute(self, held: ErasureLease) -> None:
         """One step of an erasure; gives the lease back, unless it ends."""
+        renewing = asyncio.create_task(self._renew(held))
         try:
             message = await self._step(held)
+        except ErasureImpossible as error:
+            await self._fail(held, str(error))
         except StoreRejected as error:  # a missing privilege, for example
-            async with self._database.write() as connection:
-                await leases.fail(connection, held, error.message)
-            self._log.error(
-                "an erasure has failed; `sluice erasures retry` begins it again",
-                erasure=held.erasure.id,
-                error=error.message,
-            )
+            await self._fail(held, error.message)
         except StoreError as error:
             await self._release(held, error.message, UNAVAILABLE_RETRY_S)
         except asyncio.CancelledError:
@@ -90,39 +105,92 @@ class ErasureWorker:
         else:
             if message is not None:
                 await self._release(held, message, RETRY_S)
+        finally:
+            renewing.cancel()
 
     async def _step(self, held: ErasureLease) -> str | None:
-        """Returns why the erasure is not done yet; None if it has ended."""
-        erasure, condition = held.erasure, _condition(held)
-        tables = condition.tables
+        """Returns why the erasure is not done yet; None if it has ended. Raises ErasureImpossible, StoreError."""
+        condition = self._condition(held.erasure)
         if others := await self._telemetry.unsupported_engines():
-            raise StoreRejected(f"Rows can only be deleted from tables of the MergeTree family: {', '.join(others)}.")
-        if running := await self._telemetry.running(tables):
+            raise ErasureImpossible(f"Rows can only be deleted from MergeTree tables, not from {', '.join(others)}.")
+        if held.erasure.dry_run:
+            return await self._complete(held, await self._telemetry.count(condition))
+        pending = await self._delete_rows(held, condition) or await self._finish_rows(held.erasure, condition)
+        return pending or await self._complete(held, held.erasure.counts)
+
+    async def _delete_rows(self, held: ErasureLease, condition: Condition) -> str:
+        """Delete the rows that are there; returns what is waited for, empty if there are none."""
+        is_filter = held.erasure.kind is ErasureKind.FILTER
+        if is_filter and self._is_recent(held.erasure):
+            return WAITING
+        if running := await self._telemetry.running(condition.tables):
             return f"ClickHouse is deleting rows: {'; '.join(running)}"
         counts = await self._telemetry.count(condition)
-        if counts:
-            self._deleted_at.pop(erasure.id, None)
-            total = {table: erasure.counts.get(table, 0) + rows for table, rows in counts.items()}
-            async with (
-                self._database.write() as connection
-            ):  # before: a crash may count rows twice, and never not at all
-                if not await leases.report_progress(connection, held, total, self._now()):
-                    return None
-            await self._telemetry.delete(condition, list(counts))
-            return f"ClickHouse is deleting {sum(counts.values())} rows."
+        if not counts:
+            return ""
+        self._deleted_at.pop(held.erasure.id, None)
+        if is_filter:  # error occurrences are found by their items, which must be there until they are deleted
+            counts = dict([next(iter(counts.items()))])
+        total = {table: held.erasure.counts.get(table, 0) + rows for table, rows in counts.items()}
+        async with self._database.write() as connection:  # before the deletion: what a crash repeats is counted twice
+            if not await leases.report_progress(connection, held, total, self._now()):
+                return LEASE_LOST
+        await self._telemetry.delete(condition, list(counts))
+        return f"ClickHouse is deleting {sum(counts.values())} rows."
+
+    async def _finish_rows(self, erasure: StoredErasure, condition: Condition) -> str:
+        """After the last row: derived rows, requests on their way, files; returns what is waited for."""
+        is_filter = erasure.kind is ErasureKind.FILTER
+        if is_filter and (message := await self._rebuild_derived(erasure)):
+            return message
         deleted_at = self._deleted_at.setdefault(erasure.id, await self._telemetry.now())
-        if self._clock() < int(erasure.requested_at.timestamp() * 10**9) + MARGIN_NS:
+        if self._is_recent(erasure):
             return RECENT
-        if await self._telemetry.has_old_parts(tables, deleted_at):
-            return OLD_PARTS
-        return await self._complete(held, erasure.counts)
+        tables = ALL_TABLES if is_filter else condition.tables
+        return "" if await self._telemetry.remove_old_parts(tables, deleted_at) else OLD_PARTS
+
+    async def _rebuild_derived(self, erasure: StoredErasure) -> str:
+        """Rebuild the derived rows of days from which items were deleted; returns why that is not done yet."""
+        project_id = _project_of(erasure)
+        for day in await self._derived_rows.outdated_days(project_id):
+            self._deleted_at.pop(erasure.id, None)
+            if not await self._derived_rows.rebuild(project_id, day):
+                return f"The rows are deleted; trace index and attribute keys follow when {day} receives no more items."
+        return ""
+
+    def _condition(self, erasure: StoredErasure) -> Condition:
+        project_id = _project_of(erasure)
+        if erasure.kind is not ErasureKind.FILTER:
+            return of_project(project_id)
+        if self._compile_filters is None:
+            raise ErasureImpossible("Filters need the query service, which is not installed beside this gateway.")
+        spans, logs, parameters = self._compile_filters(erasure)
+        return of_items(project_id, spans, logs, parameters)
+
+    def _is_recent(self, erasure: StoredErasure) -> bool:
+        """Whether requests that were accepted before the erasure may still be on their way to ClickHouse."""
+        return self._clock() < int(erasure.requested_at.timestamp() * 10**9) + MARGIN_NS
+
+    async def _renew(self, held: ErasureLease) -> None:
+        while True:
+            await asyncio.sleep(leases.LEASE.total_seconds() / 3)
+            with contextlib.suppress(Exception):  # the next attempt, or another gateway
+                async with self._database.write() as connection:
+                    await leases.renew(connection, held, self._now())
+
+    async def _fail(self, held: ErasureLease, reason: str) -> None:
+        async with self._database.write() as connection:
+            await leases.fail(connection, held, reason)
+        self._log.error(
+            "an erasure has failed; `sluice erasures retry` begins it again", erasure=held.erasure.id, error=reason
+        )
 
     async def _complete(self, held: ErasureLease, counts: Mapping[str, int]) -> str | None:
         try:
             async with self._database.write() as connection:
                 ended = await leases.complete(connection, held, counts, self._now())
         except AcknowledgementMissing as error:
-            return f"The rows are deleted; requests are still held in {len(error.journals)} journals: {', '.join(error.journals)}."
+            return f"The rows are deleted; these journals still hold requests: {', '.join(error.journals)}."
         self._deleted_at.pop(held.erasure.id, None)
         if ended:
             self._log.info("an erasure is complete", erasure=held.erasure.id, rows=sum(counts.values()))
@@ -136,7 +204,7 @@ class ErasureWorker:
         return datetime.fromtimestamp(self._clock() / 10**9, UTC)
 
 
-def _condition(held: ErasureLease) -> Condition:
-    if held.erasure.project_id is None:
+def _project_of(erasure: StoredErasure) -> int:
+    if erasure.project_id is None:
         raise ValueError("an organization's telemetry is erased by the erasures of its projects")
-    return of_project(held.erasure.project_id)
+    return erasure.project_id

@@ -14,6 +14,7 @@ from proto.storage.tables import (
 )
 
 _NO_TRACE: Final = r"unhex('00000000000000000000000000000000')"
+HAS_TRACE: Final = f"trace_id != {_NO_TRACE}"
 _INFINITE: Final = "('NaN', 'Infinity', '-Infinity')"
 
 
@@ -97,7 +98,7 @@ def trace_rows(source: Source, into: str) -> str:
     return (
         f"INSERT INTO {into} (project_id, trace_id, signal, day, min_time, max_time, items)"
         f" SELECT project_id, trace_id, {signal}, toDate({time}) AS day, min({time}), max({time}), count()"
-        f" FROM {source.table} WHERE {_in_chunk(source)} AND trace_id != {_NO_TRACE}"
+        f" FROM {source.table} WHERE {_in_chunk(source)} AND {HAS_TRACE}"
         " GROUP BY project_id, trace_id, day"
     )
 

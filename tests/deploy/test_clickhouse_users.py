@@ -28,7 +28,7 @@ async def statements(clickhouse: ClickHouse) -> list[str]:
 async def test_clickhouse_can_read_them(statements: list[str]) -> None:
     kinds = [re.match(r"(CREATE (?:DATABASE|ROLE|SETTINGS PROFILE|USER)|GRANT)", each) for each in statements]
     assert all(kinds)
-    assert len(statements) == 16
+    assert len(statements) == 17
 
 
 async def test_the_query_service_may_only_read(statements: list[str]) -> None:
