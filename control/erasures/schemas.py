@@ -14,6 +14,7 @@ from chassis.http.validation import Issues
 from control.http.field_types import Slug, Timestamp
 from control.http.paging import NextCursor
 
+ERASURE_ID: Final = re.compile(r"ers_[0-9a-z]{26}")
 MAX_FILTERS: Final = 20  # as explore accepts; its parser checks them
 MAX_NANOS: Final = 2**63 - 1
 _NANOS_PER_SECOND: Final = 10**9
@@ -59,7 +60,7 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     returned: their values may be what has to be erased.
     """
 
-    id: Annotated[str, Meta(pattern="^ers_[0-9a-z]{26}$")]
+    id: Annotated[str, Meta(pattern=f"^{ERASURE_ID.pattern}$")]
     kind: ErasureKind
     state: Annotated[
         ErasureState,
