@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from control.audit.tables import ERASED
 from control.http.field_types import Timestamp
 from proto.identity import PrincipalKind
 
@@ -136,11 +137,13 @@ class ChainVerifier:
         if event.seq != self.seq + 1:
             return ChainBreak(event.seq, "missing")
         if isinstance(event, ErasedEvent):
+            if event.data or event.request_id != ERASED or event.salt is not msgspec.UNSET:
+                return ChainBreak(event.seq, "altered")
             self._add_erased(event)
         elif not _has_valid_hash(event):
             return ChainBreak(event.seq, "altered")
-        elif self._first_erased is not None:
-            if event.action != SEAL_ACTION or event.data != seal_data(self._erased, self._remainder.digest()):
+        elif self._first_erased is not None and event.action == SEAL_ACTION:
+            if event.data != seal_data(self._erased, self._remainder.digest()):
                 return ChainBreak(self._first_erased, "altered")
             self._first_erased = None
         if event.prev_hash != self.hash.hex():

@@ -129,8 +129,10 @@ class Purger:
         if not done or self._clock() < self._compact_at:
             return
         begun = self._clock()
-        await self._database.compact()
-        self._compact_at = self._clock() + (self._clock() - begun) / COMPACTION_SHARE
+        try:
+            await self._database.compact()
+        finally:
+            self._compact_at = self._clock() + (self._clock() - begun) / COMPACTION_SHARE
         for erasure in done:
             async with self._database.write() as connection:
                 await repository.mark_purged(connection, erasure, self._deleted[erasure.id], self._now())

@@ -18,7 +18,7 @@ from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from control.erasures.deletion import require_user
-from control.erasures.schemas import Erasure, ErasurePage, NewFilterErasure, erasure_body, parse_item_time
+from control.erasures.schemas import ERASURE_ID, Erasure, ErasurePage, NewFilterErasure, erasure_body, parse_item_time
 from control.erasures.submission import CheckFilters, check_time_range, create_filter_erasure
 from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
@@ -138,6 +138,8 @@ def accepted(erasure: StoredErasure, org_slug: str) -> web.Response:
 
 
 async def _find(connection: AsyncConnection, org_id: str, erasure_id: str) -> StoredErasure:
+    if ERASURE_ID.fullmatch(erasure_id) is None:  # a path may hold characters that no database column accepts
+        raise NotFound
     found = await repository.find(connection, erasure_id, org_id)
     if found is None:
         raise NotFound

@@ -14,6 +14,7 @@ from chassis.http.validation import Issues
 from control.http.field_types import Slug, Timestamp
 from control.http.paging import NextCursor
 
+ERASURE_ID: Final = re.compile(r"ers_[0-9a-z]{26}")
 MAX_FILTERS: Final = 20  # as explore accepts; its parser checks them
 MAX_NANOS: Final = 2**63 - 1
 _NANOS_PER_SECOND: Final = 10**9
@@ -31,10 +32,10 @@ ItemTime = Annotated[
     ),
 ]
 StoredItemTime = Annotated[
-    str | None,
+    str,
     Meta(
         pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{9}Z$",
-        description="A time of spans or log records. Null: open.",
+        description="A time of spans or log records.",
     ),
 ]
 
@@ -59,7 +60,7 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     returned: their values may be what has to be erased.
     """
 
-    id: Annotated[str, Meta(pattern="^ers_[0-9a-z]{26}$")]
+    id: Annotated[str, Meta(pattern=f"^{ERASURE_ID.pattern}$")]
     kind: ErasureKind
     state: Annotated[
         ErasureState,
@@ -71,8 +72,8 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     project_slug: Annotated[Slug | None, Meta(description="The slug that the project had.")]
     dry_run: bool
     filter_count: Annotated[int, Meta(ge=0)]
-    from_: StoredItemTime = msgspec.field(name="from")
-    to: StoredItemTime
+    from_: Annotated[StoredItemTime | None, Meta(description="Inclusive. Null: open.")] = msgspec.field(name="from")
+    to: Annotated[StoredItemTime | None, Meta(description="Exclusive. Null: open.")]
     rows: Annotated[dict[str, int], Meta(description="Rows by table: erased so far, or (dry run) found.")]
     message: Annotated[str | None, Meta(description="What it waits for, or why it failed.")]
     requested_by_principal_id: Annotated[str | None, Meta(description="Null: the operator.")]

@@ -46,6 +46,7 @@ IDS: Final = {
     "requestId": "apr",
     "channelId": "chn",
     "deliveryId": "dlv",
+    "erasureId": "ers",
 }
 NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
 
@@ -76,10 +77,11 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
         ("policyId", "approval-policies", policy),
         ("requestId", "approval-requests", request),
         ("invitationId", "invitations", {"email": "a@example.org", "role": "VIEWER"}),
+        ("erasureId", "erasures", {"to": "2026-11-20T00:00:00Z"}),
     ):
-        below = f"projects/web/{path}" if name == "channelId" else path
+        below = f"projects/web/{path}" if name in ("channelId", "erasureId") else path
         status, answer, _ = await control.call("POST", f"/orgs/{org}/{below}", body, token)
-        assert status in (200, 201), answer
+        assert status in (200, 201, 202), answer
         made[name] = (answer.get("request") or answer)["id"]
     _, page, _ = await control.call("GET", f"/orgs/{org}/deliveries", token=token)
     made["deliveryId"] = page["data"][0]["id"]

@@ -135,6 +135,7 @@ async def test_an_organization_has_few_open_erasures(control: Control) -> None:
     assert (await control.call("POST", WEB.replace("web", "other"), BODY))[0] == 202
 
 
+@pytest.mark.both_stores
 async def test_only_administrators_read_and_only_users_erase(control: Control) -> None:
     database = control.checks.database
     _, erasure, _ = await control.call("POST", WEB, BODY)
