@@ -1,7 +1,7 @@
 """Retention of single projects: deletes the rows of days that a project does not keep.
 
-The retention of the settings is a TTL of the tables, which drops whole parts. That of a project is shorter, and its rows
-share their parts with others, so they are deleted by mutations: once a day, soon after midnight (UTC).
+The retention of the settings is a TTL of the tables, which drops whole parts. That of a project is shorter, and its
+rows share their parts with others, so they are deleted by mutations: once a day, soon after midnight (UTC).
 """
 
 from collections.abc import Callable
