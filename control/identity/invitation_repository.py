@@ -32,7 +32,9 @@ LIFETIME: Final = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class StoredInvitation:
-    """An invitation. It is open until `expires_at`, unless `accepted_at` or `revoked_at` is set."""
+    """An invitation. It is open until `expires_at`, unless `accepted_at` or `revoked_at` is set. `mailed`: its secret
+    was sent to the address and shown to nobody, so whoever presents it has the mailbox.
+    """
 
     id: str
     org_id: str
@@ -43,6 +45,7 @@ class StoredInvitation:
     expires_at: datetime
     accepted_at: datetime | None
     revoked_at: datetime | None
+    mailed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,12 @@ def require_can_invite(by: AuthorizationContext) -> None:
         )
 
 
-async def invite(connection: AsyncConnection, by: AuthorizationContext, email: str, role: Role) -> IssuedInvitation:
-    """Create an invitation; open ones to the same address are revoked."""
+async def invite(
+    connection: AsyncConnection, by: AuthorizationContext, email: str, role: Role, *, mailed: bool
+) -> IssuedInvitation:
+    """Create an invitation; open ones to the same address are revoked. With `mailed` the caller sends the secret to the
+    address, and shows it to nobody.
+    """
     now = to_milliseconds(datetime.now(UTC))
     address = normalize_email(email)
     same_address = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & _is_open(now)
@@ -81,6 +88,7 @@ async def invite(connection: AsyncConnection, by: AuthorizationContext, email: s
         expires_at=now + LIFETIME,
         accepted_at=None,
         revoked_at=None,
+        mailed=mailed,
     )
     secret = new_invitation()
     token = await issuing_token(connection, by)

@@ -10,6 +10,7 @@ from control.identity.account import Accounts
 from control.identity.invitations import Invitations
 from control.identity.login import Logins
 from control.identity.login_throttle import LoginThrottle
+from control.identity.mail import AccountMailer
 from control.identity.members import Members
 from control.identity.mfa import Mfa
 from control.identity.mfa_secrets import MfaSecrets
@@ -17,11 +18,12 @@ from control.identity.passwords import Passwords
 from control.identity.principals import Principals
 from control.identity.session_issuer import SessionIssuer
 from control.identity.tokens import AccessTokens
+from control.identity.verification import EmailVerification
 from control.secrets.secret_box import SecretBox
 
 
 def build_identity_routes(
-    context: HandlerContext, secret_box: SecretBox, data_dir: Path
+    context: HandlerContext, secret_box: SecretBox, data_dir: Path, mailer: AccountMailer
 ) -> tuple[list[Route], list[CleanupContext]]:
     """Raises KeyFileUnusable when the signing key in the data directory cannot be used."""
     throttle, passwords, mfa_secrets = LoginThrottle(), Passwords(), MfaSecrets(secret_box)
@@ -32,8 +34,9 @@ def build_identity_routes(
         *logins.routes(),
         *Mfa(context, throttle, passwords, mfa_secrets, issuer).routes(),
         *Accounts(context, throttle, passwords).routes(),
+        *EmailVerification(context, throttle, mailer).routes(),
         *Members(context).routes(),
-        *Invitations(context, throttle, passwords, logins, issuer).routes(),
+        *Invitations(context, throttle, passwords, logins, issuer, mailer).routes(),
         *Principals(context).routes(),
         *AccessTokens(context).routes(),
     ]
