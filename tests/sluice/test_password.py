@@ -123,8 +123,9 @@ def test_one_of_several_accounts_is_selected(
 ) -> None:
     asyncio.run(several(migrated_url, verified=verified))
     done = command(tmp_path, migrated_url, PASSWORD + "\n", "--email", ADA, *options)
+    where = f" in the organization {options[1]}" if options else ""
     said = {
-        0: f"{ADA} has a new password{' in the organization ' + options[1] if options else ''}; all sessions were ended.",
+        0: f"{ADA} has a new password{where}; all sessions were ended.",
         1: f"sluice: There is no user with the e-mail address {ADA} in the organization nowhere.",
         2: f"sluice: Several users have the e-mail address {ADA}; select one with --org: acme, globex, initech.",
     }
