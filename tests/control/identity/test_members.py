@@ -120,10 +120,10 @@ async def test_inviter_demoted_during_password_hashing_voids_the_invitation(
     _, made, _ = await boss.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "ADMIN"})
     hashed = Passwords.hash
 
-    async def slow(self: Passwords, password: str) -> str:
+    async def slow(self: Passwords, password: str, *, salted_like: str | None) -> str:
         async with control.checks.database.write() as connection:
             await organization_repository.set_role(connection, control.acme.organization.id, boss.id, Role.MEMBER)
-        return await hashed(self, password)
+        return await hashed(self, password, salted_like=salted_like)
 
     monkeypatch.setattr(Passwords, "hash", slow)
     assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
