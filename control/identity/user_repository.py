@@ -168,9 +168,6 @@ async def verify_email(connection: AsyncConnection, user: User) -> None:
     """Mark the address as verified, which ends the confinement to one organization. Raises EmailTaken if another
     account has verified it.
     """
-    other = await find_verified(connection, user.email)
-    if other is not None and other.id != user.id:
-        raise EmailTaken
     try:
         await change_user(connection, user.id, values={"email_verified": True, "home_org_id": None})
     except exc.IntegrityError as error:

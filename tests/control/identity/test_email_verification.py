@@ -1,6 +1,7 @@
 """Proof of an address by mail, through a real mail server: invitations that are mailed, and verification."""
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -18,8 +19,10 @@ from control.identity import user_repository
 from control.settings import ControlSettings
 from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol, verify
+from tests.control.identity.test_secrets import stored
 from tests.control.identity.test_unverified_accounts import ADA, SQUATTED, accept, invite, join, log_in
 from tests.control.mail import Office, serving
+from tests.logs import captured_log
 
 REQUEST = "/auth/email/verification"
 CONFIRM = "/auth/email/verification/confirm"
@@ -345,6 +348,27 @@ async def test_removed_account_verifies_nothing(control: Control, person: NewPer
     secret = await requested(ada, office)
     assert (await control.call("DELETE", f"/orgs/acme/members/{ada.id}"))[0] == 204
     assert (await confirmed(ada, secret))[0] == 401
+
+
+@pytest.mark.both_stores
+async def test_mailed_secrets_are_neither_stored_nor_logged(
+    control: Control, person: NewPerson, office: Office, migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("mail.log"), "disabled", True)  # of the mail server, which is in this process
+    ada = await person()
+    with captured_log("debug") as log:
+        answers = [await ada.call("POST", REQUEST)]
+        secrets = [token(office)]
+        body = {"email": "bob@example.org", "role": "VIEWER", "sendMail": True}
+        answers.append(await control.call("POST", INVITATIONS, body))
+        secrets.append(token(office))
+        office.data = "451 busy"
+        answers += [await ada.call("POST", REQUEST), await control.call("POST", INVITATIONS, body)]
+        secrets += [token(office, 2), token(office, 3)]
+        answers.append(await ada.call("POST", CONFIRM, {"token": secrets[0]}))
+    assert [status for status, _, _ in answers] == [202, 201, 503, 503, 403]
+    searched = {"database": stored(migrated_url), "log": log.getvalue().encode(), "answers": repr(answers).encode()}
+    assert [(name, secret) for secret in secrets for name, text in searched.items() if secret.encode() in text] == []
 
 
 class TestPage:

@@ -44,7 +44,8 @@ async def test_only_one_account_of_an_address_can_be_verified(database: Database
     async with database.write() as connection:
         first, second = [await user_repository.get_user(connection, one) for one in made]
         await user_repository.verify_email(connection, first)
-        with pytest.raises(EmailTaken):
+    with pytest.raises(EmailTaken):
+        async with database.write() as connection:
             await user_repository.verify_email(connection, second)
     async with database.read() as connection:
         states = [await user_repository.get_user(connection, one) for one in made]
