@@ -15,7 +15,7 @@ from chassis.auth.membership_status import any_disabled, common_scopes, load_mem
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import invitations, memberships, users
 from chassis.db.database import to_milliseconds
-from chassis.errors import Forbidden
+from chassis.errors import Conflict, Forbidden
 from control.identity.token_revocation import issuing_token
 from proto.identity import (
     INVITATION_PREFIX,
@@ -106,6 +106,12 @@ async def is_member(connection: AsyncConnection, org_id: str, email: str) -> boo
         .where(users.c.email == normalize_email(email), memberships.c.org_id == org_id)
     )
     return await connection.scalar(found) is not None
+
+
+async def require_no_member(connection: AsyncConnection, org_id: str, email: str) -> None:
+    """Raises Conflict if a user of the organization has this address: at most one has."""
+    if await is_member(connection, org_id, email):
+        raise Conflict("The organization already has a member with this e-mail address.")
 
 
 async def list_invitations(

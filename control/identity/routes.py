@@ -6,7 +6,9 @@ from chassis.auth.jwt import JwtSigner
 from chassis.http.web import CleanupContext, Route
 from chassis.runtime.key_file import load_or_create_key
 from control.http.context import HandlerContext
+from control.identity.acceptance import Acceptances
 from control.identity.account import Accounts
+from control.identity.authentication import Authenticator
 from control.identity.invitations import Invitations
 from control.identity.login import Logins
 from control.identity.login_throttle import LoginThrottle
@@ -29,14 +31,15 @@ def build_identity_routes(
     throttle, passwords, mfa_secrets = LoginThrottle(), Passwords(), MfaSecrets(secret_box)
     signer = JwtSigner.from_seed(load_or_create_key(data_dir / "signing.key", "signing key"))
     issuer = SessionIssuer(signer, context.database)
-    logins = Logins(context, throttle, passwords, mfa_secrets, issuer)
+    authenticator = Authenticator(context.database, throttle, passwords, mfa_secrets)
     routes = [
-        *logins.routes(),
+        *Logins(context, throttle, authenticator, issuer).routes(),
         *Mfa(context, throttle, passwords, mfa_secrets, issuer).routes(),
         *Accounts(context, throttle, passwords).routes(),
         *EmailVerification(context, throttle, mailer).routes(),
         *Members(context).routes(),
-        *Invitations(context, throttle, passwords, logins, issuer, mailer).routes(),
+        *Invitations(context, mailer).routes(),
+        *Acceptances(context, throttle, passwords, authenticator, issuer).routes(),
         *Principals(context).routes(),
         *AccessTokens(context).routes(),
     ]

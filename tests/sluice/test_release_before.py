@@ -34,7 +34,7 @@ def test_what_the_release_before_stored_is_read_back_whole(tmp_path: Path, answe
     service = Service("up", data, tmp_path / "log", ENVIRONMENT)
     service.start()
     try:
-        run("owner", "--org", "default", "--data", str(data), environment=ENVIRONMENT)  # of the schema that is there now
+        run("owner", "--org", "default", "--data", str(data), environment=ENVIRONMENT)  # after the migration
         token = json.loads((data / "owner-default.json").read_text())["accessToken"]
         for asked, expected in answers.items():
             path, _, body = asked.partition(" ")

@@ -145,6 +145,7 @@ async def test_unverified_account_accepts_nowhere_else(control: Control, person:
     invitation = await invite(control, control.globex)
     status, answer = await accept(control, invitation, existingAccount=True)
     assert (status, answer["error"]["code"]) == (401, "unauthorized")
+    assert "has to verify its address first" in answer["error"]["message"]
     status, material = await accept(control, invitation)
     assert (status, material["user"]["id"] == ada.id) == (201, False)
 
