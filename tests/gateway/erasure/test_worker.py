@@ -88,7 +88,11 @@ class Erasing:
 
     async def request(self, kind: ErasureKind, **more: Any) -> StoredErasure:
         async with self.database.write() as connection:
-            of_project = {"org_id": self.tenant.organization.id, "project_id": self.project_id, "purged": True}
+            of_project: dict[str, Any] = {
+                "org_id": self.tenant.organization.id,
+                "project_id": self.project_id,
+                "purged": True,
+            }
             new = NewErasure(kind=kind, **(of_project | more))
             return await repository.create(connection, new, datetime.fromtimestamp(self.clock.ns / 10**9, UTC))
 
@@ -105,7 +109,7 @@ class Erasing:
                 return found
             self.clock.pass_time(worker_module.RETRY_S)
             await asyncio.sleep(0.05)
-        raise AssertionError(f"not reached: {found}")
+        raise AssertionError(f"not reached: {await self.state(erasure)}")
 
     async def insert(self, batch_id: int, *requests: DecodedPayload) -> None:
         for insert_block in build_insert_blocks([Request(one) for one in requests], batch_id, NOW_NS // 10**6):
