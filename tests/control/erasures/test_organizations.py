@@ -77,6 +77,8 @@ async def populated(control: Control, person: NewPerson) -> Populated:
          {"action": "a.b", "targetType": "user", "targetId": "xyzzy", "summary": "Fnord?", "notify": True}),
         ("POST", "/approval-requests", {"action": "issue.assign", "targetType": "user", "targetId": "quuxley"}),
         ("POST", "/projects/web/erasures", {"filters": [{"key": "user", "op": "eq", "value": "waldo"}]}),
+        ("POST", "/projects", {"slug": "waldo", "name": "Waldo"}),
+        ("DELETE", "/projects/waldo", None),
         ("DELETE", f"/members/{left.id}", None),
     ):  # fmt: skip
         status, answer, _ = await control.call(method, path if path == ACME else ACME + path, body, owner)
@@ -175,7 +177,7 @@ async def test_nothing_personal_is_left(control: Control, populated: Populated) 
     assert found.state is ErasureState.RUNNING
     assert found.purged_at is not None
     assert found.counts.keys() >= {"memberships", "access_tokens", "audit_events", "deliveries", "sessions"}
-    assert await erase_telemetry(database) == 2
+    assert await erase_telemetry(database) == 3
     async with database.read() as connection:
         assert (await repository.get(connection, erasure_id)).state is ErasureState.COMPLETED
     assert (await populated.bob.login())[0] == 200
