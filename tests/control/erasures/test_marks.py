@@ -15,8 +15,6 @@ from control.identity import invitation_repository
 from tests.control.conftest import Control
 from tests.control.identity.conftest import NewPerson
 
-pytestmark = pytest.mark.both_stores
-
 
 async def mark(control: Control, table: sa.Table, row_id: object) -> None:
     """Deleted, and nothing else."""
@@ -36,6 +34,7 @@ async def test_keys_go_by_it(control: Control, table: sa.Table) -> None:
     await control.checks.project_keys.check(legacy_key=control.globex.key.secret)
 
 
+@pytest.mark.both_stores
 async def test_tokens_sessions_and_invitations_go_by_it(control: Control, person: NewPerson) -> None:
     ada = await person()
     body = {"email": "bob@example.org", "role": "MEMBER"}
@@ -57,6 +56,7 @@ async def test_projects_go_by_it(control: Control) -> None:
     assert (await control.call("POST", "/orgs/acme/approval-requests", asked))[0] == 400
 
 
+@pytest.mark.both_stores
 async def test_background_work_and_accounts_go_by_it(control: Control, person: NewPerson) -> None:
     """No event is appended to a chain that is being erased."""
     database, org_id = control.checks.database, control.acme.organization.id
