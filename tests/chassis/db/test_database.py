@@ -190,9 +190,15 @@ async def test_connections_to_a_file_are_set_up_for_safety(database: Database) -
     async with database.read() as connection:
         pragmas = {
             name: (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar()
-            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout", "secure_delete")
         }
-    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 5_000}
+    assert pragmas == {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "foreign_keys": 1,
+        "busy_timeout": 5_000,
+        "secure_delete": 1,
+    }
 
 
 async def slugs(database: Database) -> set[str]:

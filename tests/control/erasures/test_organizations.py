@@ -31,8 +31,6 @@ from tests.control.erasures.conftest import erase_telemetry, purge
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 from tests.control.test_rights_meanwhile import sent_slowly
 
-pytestmark = pytest.mark.both_stores
-
 ACME: Final = "/orgs/acme"
 DELETE: Final = f"{ACME}?confirm=acme"
 # What only the organization has, and what only people who are nowhere else have; in no id by chance.
@@ -77,6 +75,8 @@ async def populated(control: Control, person: NewPerson) -> Populated:
          {"action": "a.b", "targetType": "user", "targetId": "xyzzy", "summary": "Fnord?", "notify": True}),
         ("POST", "/approval-requests", {"action": "issue.assign", "targetType": "user", "targetId": "quuxley"}),
         ("POST", "/projects/web/erasures", {"filters": [{"key": "user", "op": "eq", "value": "waldo"}]}),
+        ("POST", "/projects", {"slug": "waldo", "name": "Waldo"}),
+        ("DELETE", "/projects/waldo", None),
         ("DELETE", f"/members/{left.id}", None),
     ):  # fmt: skip
         status, answer, _ = await control.call(method, path if path == ACME else ACME + path, body, owner)
@@ -152,6 +152,7 @@ async def scalar(database: Database, query: sa.Select[Any]) -> Any:
         return await connection.scalar(query)
 
 
+@pytest.mark.both_stores
 async def test_nothing_personal_is_left(control: Control, populated: Populated) -> None:
     database = control.checks.database
     assert {place.partition(".")[0] for place, _ in await leftovers(database)} >= {
@@ -175,12 +176,13 @@ async def test_nothing_personal_is_left(control: Control, populated: Populated) 
     assert found.state is ErasureState.RUNNING
     assert found.purged_at is not None
     assert found.counts.keys() >= {"memberships", "access_tokens", "audit_events", "deliveries", "sessions"}
-    assert await erase_telemetry(database) == 2
+    assert await erase_telemetry(database) == 3
     async with database.read() as connection:
         assert (await repository.get(connection, erasure_id)).state is ErasureState.COMPLETED
     assert (await populated.bob.login())[0] == 200
 
 
+@pytest.mark.both_stores
 async def test_the_audit_chain_stays_verifiable(control: Control, populated: Populated) -> None:
     database, org_id = control.checks.database, control.acme.organization.id
     await deleted(control)
@@ -234,6 +236,7 @@ async def test_a_change_of_what_remains_is_detected(control: Control, change: st
     assert found.kind == ("unlinked" if change == "hash = prev_hash" else "altered")
 
 
+@pytest.mark.both_stores
 async def test_events_of_a_living_organization_cannot_be_erased(control: Control) -> None:
     await control.call("PATCH", ACME, {"name": "X"})
     erased = "UPDATE audit_events SET data = '{}', request_id = '(erased)', salt = NULL, erased = true"
@@ -255,6 +258,7 @@ async def test_events_of_a_living_organization_cannot_be_erased(control: Control
     assert (found_break.seq, found_break.kind) == (1, "unsealed")
 
 
+@pytest.mark.both_stores
 async def test_its_slug_is_not_given_again(control: Control) -> None:
     await deleted(control)
     for _ in range(2):
@@ -267,6 +271,7 @@ async def test_its_slug_is_not_given_again(control: Control) -> None:
         await organization_repository.create_organization(connection, "acme-2", "Anew")
 
 
+@pytest.mark.both_stores
 async def test_a_purge_that_was_interrupted_is_resumed(
     control: Control, populated: Populated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,17 +329,14 @@ async def test_only_an_owner_deletes(control: Control, person: NewPerson) -> Non
 
 
 @pytest.mark.parametrize(
-    ("change", "status"),
+    "change",
     [
-        (("POST", f"{ACME}/projects/web/keys", {"name": "x"}), 401),
-        (("POST", f"{ACME}/projects", {"slug": "fresh", "name": "Fresh"}), 401),
-        (("POST", f"{ACME}/invitations", {"email": "x@example.org", "role": "MEMBER"}), 401),
-        (("POST", f"{ACME}/tokens", {"name": "x"}), 401),
+        ("POST", f"{ACME}/projects/web/keys", {"name": "x"}),
+        ("POST", f"{ACME}/invitations", {"email": "x@example.org", "role": "MEMBER"}),
     ],
+    ids=["key", "invitation"],
 )
-async def test_a_change_that_is_under_way_changes_nothing(
-    control: Control, change: tuple[str, str, object], status: int
-) -> None:
+async def test_a_change_that_is_under_way_changes_nothing(control: Control, change: tuple[str, str, object]) -> None:
     """Deleted by another process, of which this one has not heard."""
     org_id = control.acme.organization.id
 
@@ -342,7 +344,7 @@ async def test_a_change_that_is_under_way_changes_nothing(
         async with control.checks.database.write() as connection:
             await delete_organization(connection, Actor(org_id), "acme", "r", datetime.now(UTC))
 
-    assert await sent_slowly(control, control.acme.token.secret, change, delete) == status
+    assert await sent_slowly(control, control.acme.token.secret, change, delete) == 401
     await purge(control.checks.database)
     assert (await verify_stored(control.checks.database, org_id, org_id, {})).first_break is None
 

@@ -25,8 +25,6 @@ from tests.control.conftest import Control
 from tests.control.erasures.conftest import erase_telemetry, purge
 from tests.control.test_rights_meanwhile import sent_slowly
 
-pytestmark = pytest.mark.both_stores
-
 WEB: Final = "/orgs/acme/projects/web"
 
 
@@ -35,6 +33,7 @@ async def scalar(database: Database, query: sa.Select[Any]) -> Any:
         return await connection.scalar(query)
 
 
+@pytest.mark.both_stores
 async def test_a_deleted_project_is_gone_at_once(control: Control) -> None:
     key = control.acme.key.secret
     assert (await control.checks.project_keys.check(legacy_key=key)).project_slug == "web"
@@ -87,6 +86,7 @@ async def test_the_slug_is_free_for_a_new_project(control: Control) -> None:
     assert (status, again["projectId"]) == (202, made["id"])
 
 
+@pytest.mark.both_stores
 async def test_what_depends_on_the_project_ends_with_it(control: Control) -> None:
     email = {"name": "c", "kind": "email", "config": {"to": ["ops@example.org"]}}
     _, channel, _ = await control.call("POST", f"{WEB}/notification-channels", email)
@@ -171,6 +171,7 @@ async def test_only_users_with_the_scope_delete(control: Control) -> None:
     assert (await control.call("DELETE", WEB, token=admin))[0] == 202
 
 
+@pytest.mark.both_stores
 async def test_a_change_of_the_project_that_is_under_way_changes_nothing(control: Control) -> None:
     """Deleted by another process, of which this one has not heard; a project of the same slug follows."""
     other = AuthGuards.create(control.checks.database, None)
@@ -220,6 +221,7 @@ async def test_a_key_that_another_process_knows_stops_by_message(control: Contro
     await guards.project_keys.close()
 
 
+@pytest.mark.both_stores
 async def test_a_project_has_its_own_retention(control: Control) -> None:
     _, shown, _ = await control.call("GET", WEB)
     assert shown["retentionDays"] is None

@@ -1,5 +1,6 @@
 """The background work of deletions: what it does when, and that nothing stops it."""
 
+import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -75,6 +76,17 @@ async def test_many_deletions_rewrite_the_file_once_and_seldom(
     clock.seconds += 1
     await purger.poll_once()
     assert (len(compactions), await unpurged(database)) == (2, [])
+
+
+async def test_the_service_purges_by_itself(database: Database, acme: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the other tests purge when they want to
+    await deleted(database, acme, "a")
+    running = Purger(database, pause_s=0).running()
+    await anext(running)
+    async with asyncio.timeout(30):
+        while await unpurged(database):
+            await asyncio.sleep(0.01)
+    assert await anext(running, None) is None
 
 
 @pytest.mark.both_stores
