@@ -12,7 +12,7 @@ import structlog
 
 from chassis.clickhouse import StoreError, StoreRejected
 from chassis.db.database import Database
-from chassis.erasures import leases
+from chassis.erasures import leases, repository
 from chassis.erasures.leases import AcknowledgementMissing, ErasureLease
 from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
@@ -80,7 +80,9 @@ class ErasureWorker:
         await self._deleted_projects.refresh(self._database)
         await self._journals.register()
         await self._journals.acknowledge()
-        for _ in range(MAX_STEPS):
+        async with self._database.read() as connection:  # a claim would take the lock of writers
+            unfinished = await repository.count_unfinished(connection)
+        for _ in range(min(MAX_STEPS, unfinished.open)):
             async with self._database.write() as connection:
                 held = await leases.claim(connection, self._owner, self._now())
             if held is None:

@@ -101,9 +101,9 @@ def test_what_is_erased_is_in_no_file_any_more(sluice: Sluice) -> None:
     refused = sluice.export("traces", request(), X_Legacy_Auth=f"Legacy legacy_key={key['key']}")
     assert refused.status == 401
 
-    assert wait_until_complete(sluice, by_filter["id"], kills=3)["counts"]["spans"] >= 200  # type: ignore[index]
-    wait_until_complete(sluice, of_project["id"], kills=1)
-    assert control(sluice, "GET", f"/erasures/{dry['id']}")[1]["counts"] == {"spans": 200}
+    assert wait_until_complete(sluice, by_filter["id"], kills=4)["rows"]["spans"] >= 200  # type: ignore[index]
+    wait_until_complete(sluice, of_project["id"], kills=0)
+    assert control(sluice, "GET", f"/erasures/{dry['id']}")[1]["rows"] == {"spans": 200}
     assert count_spans(sluice, sluice.project) == 200
     assert control(sluice, "GET", "/projects/gone")[0] == 404
     assert files_with(sluice.data, SEED) == []
