@@ -81,7 +81,7 @@ def wait_until_complete(sluice: Sluice, erasure: object, kills: int) -> dict[str
 
 @pytest.mark.long
 def test_what_is_erased_is_in_no_file_any_more(sluice: Sluice) -> None:
-    assert control(sluice, "POST", "/projects", {"slug": "gone", "name": SEED})[0] == 201
+    assert control(sluice, "POST", "/projects", {"slug": "gone", "name": "Gone"})[0] == 201
     status, key = control(sluice, "POST", "/projects/gone/keys", {"name": "key"})
     assert status == 201
     for user in ("4711", "4712"):

@@ -51,13 +51,13 @@ class Populated:
 @pytest.fixture
 async def populated(control: Control, person: NewPerson) -> Populated:
     zebedee = await person("zebedee.quuxley@example.org", "ADMIN")
-    bob = await person("bob@example.org", "MEMBER")
+    bob = await person("bob@example.org", "MEMBER", verified=True)
     left = await person("zebedee.left@example.org", "MEMBER")
     await enrol(zebedee)
     status, invitation, _ = await control.call(
         "POST", "/orgs/globex/invitations", {"email": bob.email, "role": "MEMBER"}, control.globex.token.secret
     )
-    accepted = {"inviteToken": invitation["inviteToken"], "name": "Bob", "password": PASSWORD}
+    accepted = {"inviteToken": invitation["inviteToken"], "name": "Bob", "password": PASSWORD, "existingAccount": True}
     status, _, _ = await control.call("POST", "/auth/invitations/accept", accepted)
     assert status == 201
     owner = control.acme.token.secret
