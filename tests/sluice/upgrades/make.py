@@ -1,0 +1,103 @@
+"""Writes a data directory with the code that is checked out, and what its API answers, as a fixture of `test_upgrades`.
+
+python -m tests.sluice.upgrades.make clickhouse-2-relational-5
+
+Run once for each migration, by the release that has it as its last; later releases read it. Keys that seal and sign are
+not kept: nothing in the directory needs them.
+"""
+
+import json
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from proto.otlp.protobuf_writer import bytes_field
+from tests.e2e.product import Service, Sluice, call, eventually, started
+from tests.proto.otlp.realistic import NOW_NS
+from tests.proto.otlp.realistic import request as realistic_request
+from tests.proto.otlp.sent import attributes, pair, request, span, string
+
+DAY_S = 86_400
+KEYS = ("signing.key", "sealing.keys", "cursor.key", "bootstrap.json", "lock")
+PASSWORD = "correct horse battery"
+
+
+def main(name: str) -> None:
+    """Run the product, fill it, note what it answers, stop it, pack its directory."""
+    target = Path(__file__).parent / name
+    target.mkdir()
+    with tempfile.TemporaryDirectory() as temporary:
+        data = Path(temporary) / "data"
+        service = Service("up", data, Path(temporary) / "log", {"SLUICE_RETENTION_DAYS": "0"})
+        sluice = started(service, data)
+        try:
+            _fill(sluice)
+            answers = {asked: _answer(sluice, asked) for asked in _questions()}
+        finally:
+            sluice.stop()
+        (target / "answers.json").write_text(json.dumps(answers, indent=1) + "\n")
+        for key in KEYS:
+            (data / key).unlink(missing_ok=True)
+        with tarfile.open(target / "data.tar.xz", "w:xz") as archive:
+            archive.add(data, ".")
+
+
+def _fill(sluice: Sluice) -> None:
+    """Spans, logs and errors; a user, a second project, a channel, an approval request."""
+    for signal in ("traces", "logs"):
+        answer = sluice.export(signal, realistic_request(signal, 12).SerializeToString())
+        assert answer.status == 200, answer.body
+    event = bytes_field(11, bytes_field(2, b"exception") + attributes(3, pair("exception.message", string("timeout"))))
+    answer = sluice.export("traces", request(span(event, start=NOW_NS, end=NOW_NS)))
+    assert answer.status == 200, answer.body
+    invited = _post(sluice, "/orgs/default/invitations", {"email": "ada@example.org", "role": "ADMIN"})
+    accepted = {"inviteToken": invited["inviteToken"], "name": "Ada", "password": PASSWORD}
+    _post(sluice, "/auth/invitations/accept", accepted)
+    _post(sluice, "/orgs/default/projects", {"slug": "shop", "name": "Shop"})
+    eventually(lambda: _answer(sluice, _of_day("/logs"))["data"], "logs are stored")
+    eventually(lambda: _answer(sluice, _of_day("/attributes"))["data"], "attribute keys are stored")
+    time.sleep(3)  # what follows them: outcomes, errors
+
+
+def _questions() -> list[str]:
+    """Paths below the project's explore API, with the body of a POST; whole paths of the control API."""
+    window = {"from": _day(0), "to": _day(1)}
+    aggregate = {**window, "fn": "p95", "field": "durationMs", "groupBy": "serviceName"}
+    return [
+        *(_of_day(path) for path in ("/spans", "/logs", "/attributes", "/errors")),
+        f"/spans/aggregate {json.dumps({**window, 'fn': 'count', 'groupBy': 'name'})}",
+        f"/spans/aggregate {json.dumps(aggregate)}",
+        *("/orgs/default/members", "/orgs/default/projects", "/orgs/default/invitations"),
+    ]
+
+
+def _of_day(path: str) -> str:
+    return f"{path}?from={_day(0)}&to={_day(1)}"
+
+
+def _day(after: int) -> str:
+    """Midnight of the items' day, or a day after it."""
+    return time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime((NOW_NS // 10**9 // DAY_S + after) * DAY_S))
+
+
+def _answer(sluice: Sluice, asked: str) -> Any:
+    path, _, body = asked.partition(" ")
+    whole = path if path.startswith("/orgs/") else f"/orgs/default/projects/default/explore{path}"
+    headers = {"Authorization": f"Bearer {sluice.token}", "Content-Type": "application/json"}
+    answer = call("POST" if body else "GET", f"{sluice.url_of(whole)}{whole}", body.encode() or None, headers)
+    assert answer.status == 200, (asked, answer.body)
+    return answer.json()
+
+
+def _post(sluice: Sluice, path: str, body: object) -> Any:
+    headers = {"Authorization": f"Bearer {sluice.token}", "Content-Type": "application/json"}
+    answer = call("POST", f"{sluice.control_url}{path}", json.dumps(body).encode(), headers)
+    assert answer.status in (200, 201), answer.body
+    return answer.json()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
