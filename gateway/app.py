@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -29,6 +30,7 @@ from gateway.http import openapi
 from gateway.http.decoding import Decoder
 from gateway.http.handlers import ExportHandlers, reject_metrics
 from gateway.http.responses import OtlpResponses
+from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.wiring import StoragePipeline, TelemetryStore, build_ingest
 from gateway.metrics import Metrics
 from gateway.outcomes import OutcomeCounters
@@ -40,6 +42,13 @@ METRICS: Final = "/v1/metrics"
 MAX_THREADS: Final = 4
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayService(Service):
+    """The service, and the snapshots of what it has acknowledged, for backups."""
+
+    snapshots: IngestSnapshots
+
+
 def service(
     chassis: ChassisSettings,
     settings: GatewaySettings,
@@ -49,7 +58,7 @@ def service(
     database: Database,
     redis: Redis | None = None,
     clock: Callable[[], int] = time.time_ns,
-) -> Service:
+) -> GatewayService:
     """Build the gateway over a started `clickhouse` whose tables are migrated, a relational `database`, and optionally
     a `redis`; the caller starts and closes them. `clock` gives nanoseconds since 1970.
 
@@ -61,7 +70,7 @@ def service(
     outcomes = OutcomeCounters(metrics)
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="gateway")
     pipeline = StoragePipeline(settings, clickhouse, metrics, outcomes, log, threads, clock)
-    ingest = build_ingest(pipeline, chassis, telemetry)
+    ingest, snapshots = build_ingest(pipeline, chassis, telemetry)
     cors = _cors(settings)
     concurrency_limiter = _concurrency_limiter(chassis, settings, metrics, outcomes, vary=cors.varies_by_origin)
     refusal_cache = RefusalCache(
@@ -97,7 +106,13 @@ def service(
 
     routes = cross_origin(_routes(handlers, responses, refusal_cache), cors)
     resources = (run, trim_task) if concurrency_limiter is None else (run, trim_task, concurrency_limiter.task)
-    return Service("gateway", routes, resources, tuple(ingest.dependencies()))
+    return GatewayService(
+        name="gateway",
+        routes=routes,
+        cleanup_contexts=resources,
+        readiness=tuple(ingest.dependencies()),
+        snapshots=snapshots,
+    )
 
 
 def _concurrency_limiter(
