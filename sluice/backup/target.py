@@ -56,56 +56,9 @@ class _Base(NamedTuple):
     files: Mapping[str, FileEntry]
 
 
-def copy_snapshot(snapshot: Snapshot, target: Path, confirm: Callable[[], None], *, keys: bool) -> Copied:
-    """Copy a snapshot into a new directory of `target`; it is on disk when this returns, and nothing is there after an
-    exception. `confirm` raises if the snapshot was removed. Raises BackupFailed, OSError.
-    """
-    moment = datetime.fromtimestamp(snapshot.moment_ns // 10**9, UTC)
-    micros = snapshot.moment_ns // 1_000 % 10**6
-    name = f"{moment:%Y%m%dT%H%M%S}.{micros:06d}Z"
-    with _locked(target):
-        for leftover in target.glob(f"{PARTIAL}*"):
-            remove_tree(leftover)
-        base = _last_backup(target)
-        partial, directory = target / f"{PARTIAL}{name}", target / name
-        try:
-            partial.mkdir(mode=_DIRECTORY_MODE)
-            sources, links = _list(snapshot, keys=keys)
-            confirm()  # what was listed is all there is
-            results = list(in_threads(lambda source: _copy(source, partial, base), _with_parents(sources, partial)))
-            manifest = Manifest(
-                release=snapshot.release,
-                moment=f"{moment:%Y-%m-%dT%H:%M:%S}.{micros:06d}Z",
-                moment_ns=snapshot.moment_ns,
-                held_s=snapshot.held_s,
-                durability=snapshot.durability,
-                engine=snapshot.engine,
-                clickhouse_schema=snapshot.clickhouse_schema,
-                database_revision=snapshot.database_revision,
-                keys=keys,
-                files=[result.entry for result in results],
-                links=links,
-            )
-            sync_tree(partial)
-            write_manifest(partial, manifest)
-            sync_directory(partial)
-            partial.rename(directory)
-        except BaseException:
-            with suppress(OSError):  # the next backup removes it, and no restore takes it
-                remove_tree(partial)
-            raise
-        sync_directory(target)
-    copied = [result.entry.size for result in results if not result.linked]
-    return Copied(directory, manifest, len(results) - len(copied), sum(copied))
-
-
-def find_backups(target: Path) -> list[Path]:
-    """The backups in a directory by their names, newest first; whether they are complete, their manifests say."""
-    return sorted((path for path in target.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
-
-
 @contextmanager
-def _locked(target: Path) -> Iterator[None]:
+def locked_target(target: Path) -> Iterator[None]:
+    """Create the directory of backups, mode 0700, and lock it while the block runs. Raises BackupFailed, OSError."""
     target.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     descriptor = os.open(target / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -116,6 +69,57 @@ def _locked(target: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def copy_snapshot(snapshot: Snapshot, target: Path, confirm: Callable[[], None], *, keys: bool) -> Copied:
+    """Copy a snapshot into a new directory of `target`, which is locked; it is on disk when this returns, and nothing is
+    there after an exception. `confirm` raises if the snapshot was removed. Raises BackupFailed, OSError.
+    """
+    moment = datetime.fromtimestamp(snapshot.moment_ns // 10**9, UTC)
+    micros = snapshot.moment_ns // 1_000 % 10**6
+    name = f"{moment:%Y%m%dT%H%M%S}.{micros:06d}Z"
+    for leftover in target.glob(f"{PARTIAL}*"):
+        remove_tree(leftover)
+    base = _last_backup(target)
+    partial, directory = target / f"{PARTIAL}{name}", target / name
+    try:
+        partial.mkdir(mode=_DIRECTORY_MODE)
+        sources, links = _list(snapshot, keys=keys)
+        confirm()  # what was listed is all there is
+        results = list(in_threads(lambda source: _copy(source, partial, base), _with_parents(sources, partial)))
+        manifest = Manifest(
+            release=snapshot.release,
+            moment=f"{moment:%Y-%m-%dT%H:%M:%S}.{micros:06d}Z",
+            moment_ns=snapshot.moment_ns,
+            held_s=snapshot.held_s,
+            durability=snapshot.durability,
+            engine=snapshot.engine,
+            clickhouse_schema=snapshot.clickhouse_schema,
+            database_revision=snapshot.database_revision,
+            keys=keys,
+            files=[result.entry for result in results],
+            links=links,
+        )
+        sync_tree(partial)
+        write_manifest(partial, manifest)
+        sync_directory(partial)
+        partial.rename(directory)
+    except BaseException:
+        with suppress(OSError):  # the next backup removes it, and no restore takes it
+            remove_tree(partial)
+        raise
+    sync_directory(target)
+    copied = [result.entry.size for result in results if not result.linked]
+    return Copied(directory, manifest, len(results) - len(copied), sum(copied))
+
+
+def find_backups(target: Path) -> list[Path]:
+    """The backups in a directory by their names, newest first; none if there is no directory. Whether they are complete,
+    their manifests say.
+    """
+    if not target.is_dir():
+        return []
+    return sorted((path for path in target.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
 
 
 def _last_backup(target: Path) -> _Base | None:

@@ -24,7 +24,7 @@ from sluice.backup import record
 from sluice.backup.client import connected
 from sluice.backup.record import Record
 from sluice.backup.snapshot import BackupFailed, Snapshot, SnapshotTaker, failures_of_stores, require_embedded
-from sluice.backup.target import Copied, copy_snapshot
+from sluice.backup.target import Copied, copy_snapshot, locked_target
 from sluice.cli.journal import journal_directory
 from sluice.settings_sources import SettingsSources
 
@@ -55,7 +55,7 @@ def _backup(sources: SettingsSources, settings: ChassisSettings, target: Path, *
     except data_dir.DataDirInUse:
         pass
     started = time.monotonic()
-    with failures_of_stores(), connected(settings.data_dir) as connection:
+    with failures_of_stores(), locked_target(target), connected(settings.data_dir) as connection:
         snapshot = connection.begin(target)
         copied = copy_snapshot(snapshot, target, connection.confirm, keys=keys)
         completed = _completed(settings, copied, started)
@@ -65,8 +65,8 @@ def _backup(sources: SettingsSources, settings: ChassisSettings, target: Path, *
 
 async def _back_up_stopped(sources: SettingsSources, settings: ChassisSettings, target: Path, *, keys: bool) -> Record:
     started = time.monotonic()
-    async with _snapshot_of_stopped(sources, settings) as snapshot:
-        with failures_of_stores():
+    with failures_of_stores(), locked_target(target):
+        async with _snapshot_of_stopped(sources, settings) as snapshot:
             copied = await asyncio.to_thread(copy_snapshot, snapshot, target, _nothing, keys=keys)
     return _completed(settings, copied, started)
 
