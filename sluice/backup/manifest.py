@@ -130,7 +130,7 @@ def _check_paths(directory: Path, manifest: Manifest) -> None:
     paths = [entry.path for entry in (*manifest.files, *manifest.links)]
     outside = [path for path in paths if not _is_inside(path)]
     for link in manifest.links:
-        if not _is_inside(os.path.normpath(f"{PurePosixPath(link.path).parent}/{link.target}")):
+        if not _is_inside(os.path.normpath(PurePosixPath(link.path).parent / link.target)):
             outside.append(link.path)
     if outside or len(set(paths)) != len(paths):
         raise NotABackup(f"The manifest of {directory} has invalid paths: {', '.join(outside[:3]) or 'duplicates'}.")

@@ -72,8 +72,8 @@ def locked_target(target: Path) -> Iterator[None]:
 
 
 def copy_snapshot(snapshot: Snapshot, target: Path, confirm: Callable[[], None], *, keys: bool) -> Copied:
-    """Copy a snapshot into a new directory of `target`, which is locked; it is on disk when this returns, and nothing is
-    there after an exception. `confirm` raises if the snapshot was removed. Raises BackupFailed, OSError.
+    """Copy a snapshot into a new directory of `target`, which is locked; it is on disk when this returns, and nothing
+    is there after an exception. `confirm` raises if the snapshot was removed. Raises BackupFailed, OSError.
     """
     moment = datetime.fromtimestamp(snapshot.moment_ns // 10**9, UTC)
     micros = snapshot.moment_ns // 1_000 % 10**6
@@ -114,8 +114,8 @@ def copy_snapshot(snapshot: Snapshot, target: Path, confirm: Callable[[], None],
 
 
 def find_backups(target: Path) -> list[Path]:
-    """The backups in a directory by their names, newest first; none if there is no directory. Whether they are complete,
-    their manifests say.
+    """The backups in a directory by their names, newest first; none if there is no directory. Whether they are
+    complete, their manifests say.
     """
     if not target.is_dir():
         return []

@@ -120,6 +120,7 @@ def test_a_backup_has_what_was_acknowledged_before_its_moment_once(sluice: Sluic
     eventually(lambda: has_stored_all(sluice.gateway_url), "all is stored")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sluice", "mode"), [("store", "store")], indirect=["sluice"])
 def test_without_a_journal_it_has_what_was_stored_with_derived_rows(
     sluice: Sluice, mode: str, tmp_path: Path, run: str
@@ -152,14 +153,14 @@ def begun(data: Path, target: Path, log: Path, **environment: str) -> "subproces
         )
 
 
-@pytest.mark.sized
+@pytest.mark.long
 def test_a_killed_backup_leaves_nothing_that_a_restore_takes_and_harms_nobody(
     sluice: Sluice, tmp_path: Path, run: str
 ) -> None:
     chance, target = random.Random(run), tmp_path / "backups"
     with sending(sluice, run) as load:
         more(load)
-        for _ in range(scaled(2, 20)):
+        for _ in range(20):
             process = begun(sluice.data, target, tmp_path / "said")
             wait_for_snapshot(sluice.data, process)
             time.sleep(chance.uniform(0.0, 0.3))
@@ -180,7 +181,7 @@ def _restore_checks(backup: Path) -> None:
     product.run("restore", "--check", "--from", str(backup), environment={})
 
 
-@pytest.mark.sized
+@pytest.mark.long
 def test_a_service_killed_during_a_backup_starts_again_and_has_everything(
     sluice: Sluice, tmp_path: Path, run: str
 ) -> None:
@@ -188,7 +189,7 @@ def test_a_service_killed_during_a_backup_starts_again_and_has_everything(
     load = Load(sluice.gateway_url, sluice.key, run, clients=2, rate=20.0)
     load.start()
     try:
-        for _ in range(scaled(1, 10)):
+        for _ in range(10):
             more(load)
             process = begun(sluice.data, target, tmp_path / "said")
             wait_for_snapshot(sluice.data, process)
@@ -217,7 +218,7 @@ def test_a_service_killed_during_a_backup_starts_again_and_has_everything(
     assert (records.faults, records.unanswered) == ({}, 0), records
 
 
-@pytest.mark.parametrize("call", ["write", "mkdir"])
+@pytest.mark.parametrize("call", ["write", pytest.param("mkdir", marks=pytest.mark.long)])
 def test_a_full_disk_at_the_target_is_one_sentence_and_harms_nobody(
     sluice: Sluice, tmp_path: Path, run: str, call: Any
 ) -> None:

@@ -22,7 +22,7 @@ def made(directory: Path) -> Path:
 
 def copied_in_use(directory: Path, target: Path) -> Path:
     with in_use(directory):
-        shutil.copytree(directory, target)
+        shutil.copytree(directory, target, symlinks=True)
     return target
 
 
@@ -114,7 +114,15 @@ def test_an_interrupted_restore_is_refused(tmp_path: Path) -> None:
         pytest.fail("it was used")
 
 
-def test_a_service_refuses_a_copy_of_one_that_runs_and_says_what_to_do(start: Start, tmp_path: Path) -> None:
+def test_a_command_refuses_a_copy_of_one_in_use_and_says_what_to_do(migrated: Path, tmp_path: Path) -> None:
+    sentence = refusal(sluice("migrate", "--data", copied_in_use(migrated, tmp_path / "b")), 1)
+    assert sentence.startswith(f"The data directory {tmp_path}/b is a copy of one that was in use: ")
+    assert "`sluice up --accept-copy`" in sentence
+    assert sluice("migrate", "--data", migrated).returncode == 0
+
+
+@pytest.mark.long
+def test_a_service_refuses_a_copy_of_one_that_runs_until_it_is_accepted(start: Start, tmp_path: Path) -> None:
     up = start()
     copy = tmp_path / "copy"
     shutil.copytree(up.data, copy, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))

@@ -82,7 +82,11 @@ asyncio.run(main())
 
 def python(code: str, *arguments: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", BLOCK + code, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=ROOT
+        [sys.executable, "-c", BLOCK + code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
