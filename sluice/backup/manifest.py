@@ -127,7 +127,7 @@ def _read_verified(directory: Path) -> bytes:
 
 def _check_paths(directory: Path, manifest: Manifest) -> None:
     """Refuse names that lead out of the directory, or that occur twice."""
-    paths = [entry.path for entry in (*manifest.files, *manifest.links)]
+    paths = [*(file.path for file in manifest.files), *(link.path for link in manifest.links)]
     outside = [path for path in paths if not _is_inside(path)]
     for link in manifest.links:
         if not _is_inside(os.path.normpath(PurePosixPath(link.path).parent / link.target)):

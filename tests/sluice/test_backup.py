@@ -247,15 +247,16 @@ def test_where_the_directory_cannot_be_replaced_it_is_filled(
 
 
 def test_what_cannot_be_backed_up_is_one_sentence(migrated: Path, tmp_path: Path) -> None:
-    def refused(data: Path, code: int, target: Path = tmp_path / "backups", **settings: str) -> str:
+    def refused(data: Path, code: int, target: Path, **settings: str) -> str:
         return refusal(sluice("backup", "--to", target, "--data", data, **settings), code)
 
+    target = tmp_path / "backups"
     server = {"SLUICE_CLICKHOUSE_URL": "http://127.0.0.1:1"}
-    assert "the settings name a ClickHouse server" in refused(migrated, 2, **server)
+    assert "the settings name a ClickHouse server" in refused(migrated, 2, target, **server)
     server = {"SLUICE_DATABASE_URL": "postgresql://127.0.0.1:1/x"}
-    assert "the settings name a PostgreSQL server" in refused(migrated, 2, **server)
+    assert "the settings name a PostgreSQL server" in refused(migrated, 2, target, **server)
     assert "is inside" in refused(migrated, 2, migrated / "backups")
-    assert "There is nothing to back up" in refused(tmp_path / "nowhere", 1)
+    assert "There is nothing to back up" in refused(tmp_path / "nowhere", 1, target)
     assert not (tmp_path / "nowhere").exists()
     with data_dir.locked(migrated, exclusive=True):
-        assert "is in use by a process that takes no backups" in refused(migrated, 1)
+        assert "is in use by a process that takes no backups" in refused(migrated, 1, target)
