@@ -1,7 +1,7 @@
 """The manifest of a backup: what it contains, file by file.
 
-`manifest.json` is written last, and `manifest.sha256` after it (`sha256sum -c` reads it): a directory without both is
-not a backup. Paths are relative to the directory of the backup.
+MANIFEST is written last, and CHECKSUM after it (`sha256sum -c` reads it): a directory without both is not a backup.
+Paths are relative to the directory of the backup.
 """
 
 import hashlib
