@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
+import structlog
 
 from chassis.errors import StartupError
 
@@ -28,6 +29,9 @@ MARK: Final = "state.json"
 ORIGIN: Final = "origin"  # created anew by each start, and never changed
 # Created at different times and never replaced: no copy gets the inode numbers of all.
 _COMPARED: Final = (ORIGIN, "lock", "sluice.db", "clickhouse/sluice-engine.xml")
+
+
+log = structlog.get_logger(__name__)
 
 
 class DataMark(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,13 +54,16 @@ def in_use(directory: Path, *, accept_copy: bool = False) -> Iterator[None]:
     check(directory, accept_copy=accept_copy)
     try:
         _write_origin(directory)
-        _write(directory, _current(directory))
     except OSError as error:
-        raise StartupError(f"The data directory {directory} is not writable: {error.strerror}.") from error
+        _log_unmarked(error)
+    record_files(directory)
     try:
         yield
     finally:
-        mark_stopped(directory)
+        try:
+            mark_stopped(directory)
+        except OSError as error:  # it starts where it is nevertheless
+            _log_unmarked(error)
 
 
 def check(directory: Path, *, accept_copy: bool = False) -> None:
@@ -77,8 +84,11 @@ def check(directory: Path, *, accept_copy: bool = False) -> None:
 
 
 def record_files(directory: Path) -> None:
-    """Add the files that have been created since `in_use` began. Raises OSError."""
-    _write(directory, _current(directory))
+    """Mark the directory as in use with the files that it has now; they may be more than when `in_use` began."""
+    try:
+        _write(directory, _current(directory))
+    except OSError as error:
+        _log_unmarked(error)
 
 
 def mark_stopped(directory: Path) -> None:
@@ -89,6 +99,11 @@ def mark_stopped(directory: Path) -> None:
 def mark_unfinished_restore(directory: Path) -> None:
     """Refuse starts until another mark replaces this one. Raises OSError."""
     _write(directory, DataMark(state="restoring"))
+
+
+def _log_unmarked(error: OSError) -> None:
+    """A full disk prevents no start, and the last mark stays: a copy that is made now may not be recognized."""
+    log.warning("the data directory cannot be marked as in use or stopped", error=str(error))
 
 
 def _current(directory: Path) -> DataMark:

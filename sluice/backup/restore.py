@@ -11,7 +11,7 @@ _publish           one rename; or, where the target is a mount point, several be
 import os
 import secrets
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from chassis.clickhouse import migrations as clickhouse_schema
@@ -52,10 +52,20 @@ def find_backup(source: Path) -> Path:
 def verify(source: Path) -> Restored:
     """Read every file of a backup. Raises NotABackup, Damaged."""
     directory = find_backup(source)
-    manifest = read_manifest(directory)
+    manifest = _read_manifest(directory)
     for entry, found in in_threads(lambda entry: (entry, _hash(directory, entry)), manifest.files):
         _compare(directory, entry, found)
     return Restored(directory, manifest)
+
+
+def _read_manifest(directory: Path) -> Manifest:
+    """The manifest of a backup all of whose directories are its own. Raises NotABackup."""
+    manifest = read_manifest(directory)
+    parents = {parent for entry in manifest.files for parent in PurePosixPath(entry.path).parents}
+    linked = sorted(str(parent) for parent in parents if (directory / parent).is_symlink() and parent.parts)
+    if linked:
+        raise NotABackup(f"{directory} is not a backup: {linked[0]} is a symbolic link.")
+    return manifest
 
 
 def restore(source: Path, target: Path) -> Restored:
@@ -63,7 +73,7 @@ def restore(source: Path, target: Path) -> Restored:
     NotABackup, RestoreFailed; then `target` is as it was.
     """
     directory = find_backup(source)
-    manifest = read_manifest(directory)
+    manifest = _read_manifest(directory)
     _check_release(directory, manifest)
     _require_empty(target)
     try:

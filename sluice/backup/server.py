@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from chassis.clickhouse import StoreError
 from sluice.backup import protocol, record
 from sluice.backup.protocol import Alive, Begin, Done, Failed, Held, Taken
+from sluice.backup.record import Record
 from sluice.backup.snapshot import BackupFailed, SnapshotTaker
 from sluice.unix_socket import peer_of, short_path
 
@@ -135,6 +136,7 @@ class BackupServer:
             await _send(writer, Held())
             if isinstance(request, Done):
                 done = request.record
+                await self._note(done)
                 self._last_success.set(done.completed_s)
                 log.info(
                     "backup completed",
@@ -148,6 +150,12 @@ class BackupServer:
                 return True
             if not isinstance(request, Alive):
                 return False
+
+    async def _note(self, completed: Record) -> None:
+        try:
+            await asyncio.to_thread(record.write, self._directory, completed)
+        except OSError as error:
+            log.warning("the time of the backup cannot be noted", error=str(error))
 
 
 async def _send(writer: asyncio.StreamWriter, reply: protocol.Reply) -> None:

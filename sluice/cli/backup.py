@@ -6,6 +6,7 @@ none runs, this command opens the stores itself.
 
 import argparse
 import asyncio
+import os
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -27,6 +28,8 @@ from sluice.backup.snapshot import BackupFailed, Snapshot, SnapshotTaker, failur
 from sluice.backup.target import Copied, copy_snapshot, locked_target
 from sluice.cli.journal import journal_directory
 from sluice.settings_sources import SettingsSources
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -50,16 +53,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _backup(sources: SettingsSources, settings: ChassisSettings, target: Path, *, keys: bool) -> Record:
     try:
-        with data_dir.locked(settings.data_dir, exclusive=True), data_marker.in_use(settings.data_dir):
-            return process.run(_back_up_stopped(sources, settings, target, keys=keys))
+        with data_dir.locked(settings.data_dir, exclusive=True):
+            _require_owner(settings.data_dir)
+            with data_marker.in_use(settings.data_dir):
+                return process.run(_back_up_stopped(sources, settings, target, keys=keys))
     except data_dir.DataDirInUse:
         pass
     started = time.monotonic()
     with failures_of_stores(), locked_target(target), connected(settings.data_dir) as connection:
         snapshot = connection.begin(target)
         copied = copy_snapshot(snapshot, target, connection.confirm, keys=keys)
-        completed = _completed(settings, copied, started)
-        connection.done(completed)
+        completed = _completed(copied, started)
+        try:
+            connection.done(completed)
+        except BackupFailed:  # the process has ended: the backup is complete all the same
+            _note(settings, completed)
     return completed
 
 
@@ -68,7 +76,9 @@ async def _back_up_stopped(sources: SettingsSources, settings: ChassisSettings, 
     with failures_of_stores(), locked_target(target):
         async with _snapshot_of_stopped(sources, settings) as snapshot:
             copied = await asyncio.to_thread(copy_snapshot, snapshot, target, _nothing, keys=keys)
-    return _completed(settings, copied, started)
+    completed = _completed(copied, started)
+    _note(settings, completed)
+    return completed
 
 
 @asynccontextmanager
@@ -77,7 +87,6 @@ async def _snapshot_of_stopped(sources: SettingsSources, settings: ChassisSettin
     from gateway.ingest.snapshots import IngestSnapshots
     from gateway.inserts.gate import Gate
 
-    log: structlog.stdlib.BoundLogger = structlog.get_logger("backup")
     journals = journal_directory(sources)
     ingest = IngestSnapshots(journals, None, [], Gate(), Gate(), _store_nothing, time.time_ns, log)
     clickhouse = open_clickhouse(settings)
@@ -89,10 +98,9 @@ async def _snapshot_of_stopped(sources: SettingsSources, settings: ChassisSettin
         await clickhouse.close()
 
 
-def _completed(settings: ChassisSettings, copied: Copied, started: float) -> Record:
-    """The record of a backup, which is also kept in the data directory."""
+def _completed(copied: Copied, started: float) -> Record:
     now, manifest = time.time(), copied.manifest
-    completed = Record(
+    return Record(
         directory=str(copied.directory),
         moment=manifest.moment,
         completed=f"{datetime.fromtimestamp(now, UTC):%Y-%m-%dT%H:%M:%SZ}",
@@ -104,11 +112,23 @@ def _completed(settings: ChassisSettings, copied: Copied, started: float) -> Rec
         held_s=manifest.held_s,
         seconds=round(time.monotonic() - started, 3),
     )
+
+
+def _note(settings: ChassisSettings, completed: Record) -> None:
     try:
         record.write(settings.data_dir, completed)
     except OSError as error:
-        print(f"sluice: the time of this backup cannot be noted: {error}", file=sys.stderr)
-    return completed
+        log.warning("the time of the backup cannot be noted", error=str(error))
+
+
+def _require_owner(directory: Path) -> None:
+    """Files that another user creates there could not be used by the service."""
+    owner = directory.stat().st_uid
+    if owner != os.geteuid():
+        raise BackupFailed(
+            f"The data directory {directory} belongs to the user with the id {owner}: run this command as that user, "
+            "or while `sluice up` runs."
+        )
 
 
 def _require_outside(target: Path, settings: ChassisSettings, sources: SettingsSources) -> None:

@@ -1,5 +1,5 @@
-"""The procedure of docs/backup.md for servers: ClickHouse is backed up and restored by its own statements, PostgreSQL by
-its own programs, and the journals of gateways close the gap.
+"""The procedure of docs/backup.md for servers: ClickHouse is backed up and restored by its own statements, PostgreSQL
+by its own programs, and the journals of gateways close the gap.
 """
 
 import os

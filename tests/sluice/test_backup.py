@@ -213,6 +213,10 @@ def test_a_link_in_a_backup_is_not_followed(backup: Path, tmp_path: Path) -> Non
     (backup / "sluice.db").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RestoreFailed):
         restore.restore(backup, tmp_path / "other")
+    (backup / "clickhouse").rename(tmp_path / "tables")
+    (backup / "clickhouse").symlink_to(tmp_path / "tables")
+    with pytest.raises(NotABackup, match="clickhouse is a symbolic link"):
+        restore.restore(backup, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 

@@ -1,5 +1,6 @@
 """A copy of a data directory in use is refused at the start; any other directory starts."""
 
+import errno
 import os
 import shutil
 import signal
@@ -105,6 +106,20 @@ def test_a_directory_without_a_readable_mark_is_used(tmp_path: Path, content: by
     if content is not None:
         (directory / data_marker.MARK).write_bytes(content)
     with in_use(directory):
+        pass
+
+
+def test_a_full_disk_prevents_no_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    directory = crashed(made(tmp_path / "a"))
+    with monkeypatch.context() as patch:
+        patch.setattr(data_marker, "_write", full)
+        patch.setattr(data_marker, "_write_origin", full)
+        with in_use(directory):
+            pass
+    with in_use(directory):  # the mark is that of the crash, and the place the same
         pass
 
 
