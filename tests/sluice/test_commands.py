@@ -178,7 +178,8 @@ def test_doctor_reports_a_running_sluice_as_ready(start: Start) -> None:
     done = sluice("doctor", "--json", "--data", up.data)
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
     assert list(findings) == [
-        *("sluice", "packages", "decoder", "settings", "data", "database", "clickhouse", "redis", "journal", "server")
+        *("sluice", "packages", "decoder", "settings", "data", "database", "clickhouse", "redis", "journal", "backup"),
+        "server",
     ]
     assert findings["journal"]["detail"].startswith(f"{up.data}/journal: writable, journals: 1 (")
     assert findings["redis"]["detail"] == "not configured: each process enforces rate limits separately"
