@@ -18,11 +18,13 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import structlog
 
+from chassis.errors import ServiceUnavailable
 from gateway.inserts.gate import Gate, GateBusy
 from gateway.journal import Journal, JournalLocked
 from gateway.journal.storage import snapshot
@@ -36,7 +38,7 @@ LOCK_RETRY_S: Final = 0.1
 INSERTS_UNDER_WAY: Final = (
     f"Inserts that are under way did not end within {HOLD_TIMEOUT_S:g} s, so no backup was taken; try again later."
 )
-OPENING: Final = "The journal {} is being opened, so no backup was taken; try again later."
+OPENING: Final = "The journal {} is being opened or closed, so no backup was taken; try again later."
 
 
 class SnapshotFailed(Exception):
@@ -88,7 +90,7 @@ class IngestSnapshots:
         await self.release()  # of a process that was killed
         lock = await self._lock_quarantine()
         try:
-            self._files.make_directory(self._directory)
+            await asyncio.to_thread(self._files.make_directory, self._directory)
             async with self._batches_held():
                 started = time.monotonic()
                 async with self._insert_gate.closed(HOLD_TIMEOUT_S):
@@ -126,15 +128,14 @@ class IngestSnapshots:
             self._log.warning("a backup lacks derived rows that were not stored in time; `sluice repair` rebuilds them")
 
     async def _lock_quarantine(self) -> int:
-        for _ in range(LOCK_TRIES - 1):
+        for attempt in count(1):
             try:
-                return snapshot.lock_quarantine(self._files, self._root)
-            except JournalLocked:
+                return await asyncio.to_thread(snapshot.lock_quarantine, self._files, self._root)
+            except JournalLocked as error:
+                if attempt == LOCK_TRIES:
+                    raise SnapshotFailed(str(error)) from error
                 await asyncio.sleep(LOCK_RETRY_S)
-        try:
-            return snapshot.lock_quarantine(self._files, self._root)
-        except JournalLocked as error:
-            raise SnapshotFailed(str(error)) from error
+        raise AssertionError  # count() is infinite
 
     async def _link_journals(self) -> tuple[int, dict[str, int]]:
         """Link all journals; the moment is that of the one that accepts requests, which is the last."""
@@ -158,9 +159,11 @@ class IngestSnapshots:
                     if journal.is_open and journal.directory == directory:
                         return (await journal.snapshot(target)).lengths
                 return await asyncio.to_thread(snapshot.link_closed_journal, self._files, directory, target)
-            except FileNotFoundError:  # all of it is stored, and it is removed
-                return {}
-            except JournalLocked:
+            except FileNotFoundError:
+                if not await asyncio.to_thread(directory.exists):  # all of it is stored, and it was removed
+                    return {}
+                raise
+            except (JournalLocked, ServiceUnavailable):  # it is being opened, or closed
                 await asyncio.sleep(LOCK_RETRY_S)
         raise SnapshotFailed(OPENING.format(directory))
 

@@ -10,6 +10,7 @@ _publish           one rename; or, where the target is a mount point, several be
 
 import os
 import secrets
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
@@ -20,6 +21,7 @@ from chassis.errors import StartupError
 from sluice import data_marker
 from sluice.backup.copying import copy_file, hash_file, in_threads, remove_tree, sync_directory, sync_tree
 from sluice.backup.manifest import FileEntry, Manifest, NotABackup, read_manifest
+from sluice.backup.progress import Progress
 from sluice.backup.target import find_backups
 
 STAGING: Final = ".restore-"
@@ -53,8 +55,8 @@ def verify(source: Path) -> Restored:
     """Read every file of a backup. Raises NotABackup, Damaged."""
     directory = find_backup(source)
     manifest = _read_manifest(directory)
-    for entry, found in in_threads(lambda entry: (entry, _hash(directory, entry)), manifest.files):
-        _compare(directory, entry, found)
+    hashed = in_threads(lambda entry: (entry, _hash(directory, entry)), manifest.files)
+    _compare_all(directory, manifest, "Verified", hashed)
     return Restored(directory, manifest)
 
 
@@ -143,8 +145,7 @@ def _copy(directory: Path, manifest: Manifest, staging: Path) -> None:
         except FileNotFoundError as error:
             raise Damaged(f"The backup {directory} is damaged: {entry.path} is missing.") from error
 
-    for entry, found in in_threads(copy, manifest.files):
-        _compare(directory, entry, found)
+    _compare_all(directory, manifest, "Restored", in_threads(copy, manifest.files))
     for link in manifest.links:
         (staging / link.path).symlink_to(link.target)
 
@@ -156,9 +157,15 @@ def _hash(directory: Path, entry: FileEntry) -> tuple[int, str]:
         raise Damaged(f"The backup {directory} is damaged: {entry.path} cannot be read: {error.strerror}.") from error
 
 
-def _compare(directory: Path, entry: FileEntry, found: tuple[int, str]) -> None:
-    if found != (entry.size, entry.sha256):
-        raise Damaged(f"The backup {directory} is damaged: {entry.path} is not as its manifest says.")
+def _compare_all(
+    directory: Path, manifest: Manifest, verb: str, read: Iterable[tuple[FileEntry, tuple[int, str]]]
+) -> None:
+    """Compare size and SHA-256 of each file that was read with its entry. Raises Damaged."""
+    progress = Progress(verb)
+    for done, (entry, found) in enumerate(read, 1):
+        if found != (entry.size, entry.sha256):
+            raise Damaged(f"The backup {directory} is damaged: {entry.path} is not as its manifest says.")
+        progress(done, len(manifest.files))
 
 
 def _publish(staging: Path, target: Path) -> None:

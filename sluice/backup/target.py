@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from sluice.backup.copying import copy_file, in_threads, remove_tree, sync_directory, sync_tree
 from sluice.backup.manifest import FileEntry, LinkEntry, Manifest, NotABackup, read_manifest, write_manifest
+from sluice.backup.progress import Progress
 from sluice.backup.snapshot import KEY_FILES, BackupFailed, Snapshot
 
 LOCK: Final = "lock"
@@ -86,7 +87,11 @@ def copy_snapshot(snapshot: Snapshot, target: Path, confirm: Callable[[], None],
         partial.mkdir(mode=_DIRECTORY_MODE)
         sources, links = _list(snapshot, keys=keys)
         confirm()  # what was listed is all there is
-        results = list(in_threads(lambda source: _copy(source, partial, base), _with_parents(sources, partial)))
+        progress = Progress("Copied")
+        results: list[_Result] = []
+        for result in in_threads(lambda source: _copy(source, partial, base), _with_parents(sources, partial)):
+            results.append(result)
+            progress(len(results), len(sources))
         manifest = Manifest(
             release=snapshot.release,
             moment=f"{moment:%Y-%m-%dT%H:%M:%S}.{micros:06d}Z",

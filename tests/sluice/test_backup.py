@@ -15,6 +15,7 @@ import pytest
 from sluice import data_dir, data_marker
 from sluice.backup import restore
 from sluice.backup.manifest import CHECKSUM, MANIFEST, LinkEntry, NotABackup, read_manifest, write_manifest
+from sluice.backup.progress import Progress
 from sluice.backup.restore import Damaged, RestoreFailed
 from sluice.backup.snapshot import KEY_FILES
 from tests.sluice.conftest import Start, Up, refusal, sluice
@@ -153,6 +154,16 @@ def test_without_keys_it_has_no_secret_and_says_so(start: Start, migrated: Path,
         assert {name for name in KEY_FILES if (Path(record["directory"]) / name).exists()} == expected
     done = sluice("restore", "--from", tmp_path / "b", "--to", tmp_path / "other")
     assert "put sealing.keys, signing.key and cursor.key into the data directory" in done.stdout
+
+
+def test_progress_is_for_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    Progress("Copied")(3, 3)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    progress = Progress("Copied")
+    for done in range(1, 4):
+        progress(done, 3)
+    assert capsys.readouterr().err == "\rCopied 1 of 3 files\rCopied 3 of 3 files\n"
 
 
 def flip(path: Path) -> None:
