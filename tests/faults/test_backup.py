@@ -218,7 +218,8 @@ def test_a_service_killed_during_a_backup_starts_again_and_has_everything(
     assert (records.faults, records.unanswered) == ({}, 0), records
 
 
-@pytest.mark.parametrize("call", ["write", pytest.param("mkdir", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("call", ["write", "mkdir"])
 def test_a_full_disk_at_the_target_is_one_sentence_and_harms_nobody(
     sluice: Sluice, tmp_path: Path, run: str, call: Any
 ) -> None:
