@@ -2,7 +2,7 @@
 
     FrozenTables.prepare    freezes everything, while inserts go on
     FrozenTables.complete   while no insert is under way: freezes again the partitions that have changed since, and
-                            copies what the engine keeps beside the parts. This takes milliseconds, whatever the size
+                            copies what the engine keeps beside the parts; other partitions cost nothing here
     FrozenTables.settle     makes one tree of both, as the engine's directory would be, had it stopped at that moment
 
 A part never changes once it is active, so a link is a copy. Merges may replace parts at any time, but not rows, and a
