@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -36,6 +37,7 @@ from gateway.http import openapi
 from gateway.http.decoding import Decoder
 from gateway.http.handlers import ExportHandlers, reject_metrics
 from gateway.http.responses import OtlpResponses
+from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.wiring import StoragePipeline, TelemetryStore, build_ingest
 from gateway.metrics import Metrics
 from gateway.outcomes import OutcomeCounters
@@ -45,6 +47,13 @@ TRACES: Final = "/v1/traces"
 LOGS: Final = "/v1/logs"
 METRICS: Final = "/v1/metrics"
 MAX_THREADS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayService(Service):
+    """The service, and the snapshots of what it has acknowledged, for backups."""
+
+    snapshots: IngestSnapshots
 
 
 def service(
@@ -58,7 +67,7 @@ def service(
     erasure_clickhouse: ClickHouse | None = None,
     compile_filters: CompileFilters | None = None,
     clock: Callable[[], int] = time.time_ns,
-) -> Service:
+) -> GatewayService:
     """Build the gateway over a started `clickhouse` whose tables are migrated, a relational `database`, and optionally
     a `redis`; the caller starts and closes them. Erasures are executed over `erasure_clickhouse`, if given; without
     `compile_filters` those by filter fail. `clock` gives nanoseconds since 1970.
@@ -73,7 +82,7 @@ def service(
     pipeline = StoragePipeline(settings, clickhouse, metrics, outcomes, log, threads, clock)
     journals = settings.journal_directory(chassis.data_dir)
     deleted_projects = DeletedProjects(journals)
-    ingest = build_ingest(pipeline, chassis, telemetry, deleted_projects)
+    ingest, snapshots = build_ingest(pipeline, chassis, telemetry, deleted_projects)
     cors = _cors(settings)
     concurrency_limiter = _concurrency_limiter(chassis, settings, metrics, outcomes, vary=cors.varies_by_origin)
     refusal_cache = RefusalCache(
@@ -128,7 +137,13 @@ def service(
 
     routes = cross_origin(_routes(handlers, responses, refusal_cache), cors)
     resources = (run, trim_task) if concurrency_limiter is None else (run, trim_task, concurrency_limiter.task)
-    return Service("gateway", routes, resources, tuple(ingest.dependencies()))
+    return GatewayService(
+        name="gateway",
+        routes=routes,
+        cleanup_contexts=resources,
+        readiness=tuple(ingest.dependencies()),
+        snapshots=snapshots,
+    )
 
 
 def _concurrency_limiter(

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 from aiohttp import web
@@ -35,9 +35,10 @@ from chassis.runtime.telemetry import Telemetry
 from sluice import __version__, interface
 from sluice.settings_sources import SettingsSources
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a service starts without the packages of the others
     from control.erasures.submission import CheckFilters
     from gateway.erasure.worker import CompileFilters
+    from gateway.ingest.snapshots import IngestSnapshots
 
 AfterOpen = Callable[[VerifiedClickHouse], Awaitable[object]]
 
@@ -59,6 +60,7 @@ class _AppBuilder:
     guards: AuthGuards
     redis: Redis | None
     after_open: AfterOpen
+    gateway: "_Gateway | None" = None
     routes: list[Route] = field(default_factory=list)
     resources: list[CleanupContext] = field(default_factory=list)
     readiness: list[Dependency] = field(default_factory=list)
@@ -72,6 +74,13 @@ class _AppBuilder:
         self.resources += service.cleanup_contexts
         known = {dependency.name for dependency in self.readiness}
         self.readiness += [dependency for dependency in service.readiness if dependency.name not in known]
+
+
+class _Gateway(NamedTuple):
+    """What a backup needs of the gateway: its ClickHouse, and snapshots of what it has acknowledged."""
+
+    clickhouse: VerifiedClickHouse
+    snapshots: "IngestSnapshots"
 
 
 async def verify_clickhouse(clickhouse: VerifiedClickHouse) -> None:
@@ -112,6 +121,7 @@ def compose_app(
         builder.readiness.append(OptionalDependency(redis))
     for name in names:
         _ADD[name](builder)
+    _add_backups(builder)
     return build_app(
         builder.routes,
         service=names[0] if len(names) == 1 else "sluice",
@@ -177,18 +187,18 @@ def _add_gateway(builder: _AppBuilder) -> None:
     handles = settings.max_batches + settings.slow_batches + settings.recovery_batches + SPARE_HANDLES
     clickhouse = _verified_clickhouse(builder.chassis, handles=handles, max_waiting=INGEST_QUEUE)
     builder.resources.append(_open_and_run(clickhouse, _run_once(builder)))
-    builder.add(
-        service(
-            builder.chassis,
-            settings,
-            clickhouse,
-            builder.telemetry,
-            database=builder.guards.database,
-            redis=builder.redis,
-            erasure_clickhouse=clickhouse,
-            compile_filters=_filter_compiler(),
-        )
+    gateway = service(
+        builder.chassis,
+        settings,
+        clickhouse,
+        builder.telemetry,
+        database=builder.guards.database,
+        redis=builder.redis,
+        erasure_clickhouse=clickhouse,
+        compile_filters=_filter_compiler(),
     )
+    builder.add(gateway)
+    builder.gateway = _Gateway(clickhouse, gateway.snapshots)
 
 
 def _add_query(builder: _AppBuilder) -> None:
@@ -251,6 +261,18 @@ def _has_query() -> bool:
         return importlib.util.find_spec("query") is not None
     except ModuleNotFoundError:
         return False
+
+
+def _add_backups(builder: _AppBuilder) -> None:
+    """Serve `sluice backup`, where both stores are embedded. Last: it closes before what it copies."""
+    chassis = builder.chassis
+    if builder.gateway is None or not chassis.uses_embedded_clickhouse or not chassis.uses_sqlite:
+        return
+    from sluice.backup.server import BackupServer
+    from sluice.backup.snapshot import SnapshotTaker
+
+    taker = SnapshotTaker(chassis, builder.gateway.clickhouse, builder.gateway.snapshots)
+    builder.resources.append(BackupServer(chassis.data_dir, taker, builder.telemetry.registry).running)
 
 
 _ADD: Final[Mapping[str, Callable[[_AppBuilder], None]]] = {

@@ -17,6 +17,10 @@ LOCK: Final = "lock"
 MODE: Final = 0o700
 
 
+class DataDirInUse(StartupError):
+    """Another process has locked the directory."""
+
+
 def prepare(directory: Path) -> None:
     """Create the directory (mode 0700) if it is missing. Raises StartupError if it is not writable."""
     try:
@@ -42,7 +46,7 @@ class DataDirLock:
 
 @contextmanager
 def locked(directory: Path, *, exclusive: bool) -> Iterator[DataDirLock]:
-    """Prepare the directory and lock it while the block runs. Raises StartupError if another process has locked it."""
+    """Prepare the directory and lock it while the block runs. Raises DataDirInUse, StartupError."""
     prepare(directory)
     try:
         descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -69,7 +73,7 @@ def _lock(descriptor: int, directory: Path, *, exclusive: bool) -> None:
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise StartupError(
+        raise DataDirInUse(
             f"The data directory {directory} is in use by another sluice process; "
             "stop that one or choose another directory with --data."
         ) from error

@@ -14,7 +14,6 @@ import errno
 import fcntl
 import os
 import socket
-import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from chassis.errors import StartupError
+from sluice.unix_socket import peer_of, short_path
 
 REPLY_TIMEOUT_S: Final = 2.0
 CHECK_INTERVAL_S: Final = 0.5  # between two checks of who owns the path
@@ -32,7 +32,6 @@ LOCK: Final = "listeners.lock"  # a file in the data directory
 MAX_NAME: Final = 64  # bytes, of a command
 NO_SOCKETS_TAKEN_OVER: Final = "no listening sockets taken over; opened new ones"
 MAX_SOCKETS: Final = 253  # sockets per message (SCM_MAX_FD)
-_CREDENTIALS: Final = struct.Struct("3i")  # of the peer: process, user, group
 
 log = structlog.get_logger(__name__)
 
@@ -70,12 +69,13 @@ def take_over_sockets(directory: Path, bound: socket.socket, command: str) -> li
 
 def _request_sockets(directory: Path, bound: socket.socket, command: str) -> HandoverReply:
     address = bound.getsockname()
-    with _socket_path(directory, address[1]) as path, socket.socket(socket.AF_UNIX) as connection:
+    with short_path(directory, _socket_name(address[1])) as path, socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(REPLY_TIMEOUT_S)
         try:
             connection.connect(path)
-            process, same_user = _peer_credentials(connection)
-            if not same_user:
+            peer = peer_of(connection)
+            process = peer.process
+            if not peer.is_same_user:
                 return HandoverReply([], process, f"process {process} runs as another user")
             name, descriptors, _, _ = socket.recv_fds(connection, MAX_NAME, MAX_SOCKETS)
             sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
@@ -115,7 +115,7 @@ def _is_address_in_use(bound: socket.socket) -> bool:
 @contextmanager
 def offer_sockets(directory: Path, sockets: Sequence[socket.socket], command: str) -> Iterator[None]:
     """Offer the sockets, which `command` serves, to the next supervisor while the block runs. Needs a running loop."""
-    with _socket_path(directory, sockets[0].getsockname()[1]) as path:
+    with short_path(directory, _socket_name(sockets[0].getsockname()[1])) as path:
         offer = _SocketOffer(Path(path), sockets, command)
         offer.check()
         try:
@@ -204,11 +204,11 @@ def _send_sockets(listener: socket.socket, sockets: Sequence[socket.socket], com
     with suppress(OSError):
         connection, name = listener.accept()
         with connection:
-            process, same_user = _peer_credentials(connection)
-            if same_user and not name:
+            peer = peer_of(connection)
+            if peer.is_same_user and not name:
                 socket.send_fds(connection, [command.encode()], [each.fileno() for each in sockets[:MAX_SOCKETS]])
                 port = sockets[0].getsockname()[1]
-                message = f"handed the listening sockets on port {port} to process {process}"
+                message = f"handed the listening sockets on port {port} to process {peer.process}"
                 message += "; send SIGTERM to this process when that one is ready"
                 log.warning(message)
 
@@ -224,7 +224,7 @@ def _is_served(path: Path) -> bool:
             return True  # served, with a full queue
         except OSError:
             return False
-        return _peer_credentials(connection)[1]
+        return peer_of(connection).is_same_user
 
 
 @contextmanager
@@ -238,18 +238,5 @@ def _directory_lock(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-@contextmanager
-def _socket_path(directory: Path, port: int) -> Iterator[str]:
-    """A path of the Unix socket that is short enough (unix(7): 107 bytes), however long the path of the directory."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{descriptor}/listeners-{port}"
-    finally:
-        os.close(descriptor)
-
-
-def _peer_credentials(connection: socket.socket) -> tuple[int, bool]:
-    """The process id of the peer, and whether it runs as the same user."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    process, user, _ = _CREDENTIALS.unpack(credentials)
-    return process, user == os.geteuid()
+def _socket_name(port: int) -> str:
+    return f"listeners-{port}"

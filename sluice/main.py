@@ -38,6 +38,8 @@ _COMMANDS: Final = (
     ("config", "sluice.cli.config", "prints every setting: name, unit, default, what 0 means, current value"),
     ("doctor", "sluice.cli.doctor", "checks connections, schemas, decoder, versions and settings"),
     ("journal", "sluice.cli.journal", "shows and verifies the journals of a gateway; requeues quarantined requests"),
+    ("backup", "sluice.cli.backup", "backs up the embedded stores while they are in use (docs/backup.md)"),
+    ("restore", "sluice.cli.restore", "restores a backup into an empty data directory, or verifies one"),
     ("repair", "sluice.cli.repair", "rebuilds trace index, attribute keys and errors of some days from spans and logs"),
     ("send", "sluice.cli.send", "exports a small trace and a log record through the OpenTelemetry SDK"),
 )
@@ -132,6 +134,16 @@ def _serving(command: argparse.ArgumentParser) -> None:
         "--workers", metavar="N", type=_workers, default=1, help="processes that share the port; default: 1"
     )
     command.add_argument("--share-port", help=argparse.SUPPRESS)  # set for worker processes
+
+
+def _up(command: argparse.ArgumentParser) -> None:
+    _serving(command)
+    command.add_argument(
+        "--accept-copy",
+        action="store_true",
+        help="start on a data directory that was copied or moved after a crash; one that was copied while it was in "
+        "use has rows twice and lacks others",
+    )
 
 
 def _init(command: argparse.ArgumentParser) -> None:
@@ -281,6 +293,23 @@ def _repair(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dry-run", action="store_true", help="show what would change, without changing it")
 
 
+def _backup(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--to", metavar="DIR", required=True, help="directory of backups; created with mode 0700")
+    command.add_argument(
+        "--without-keys", action="store_true", help="leave out the key ring, the signing keys and bootstrap.json"
+    )
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _restore(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--from", dest="source", metavar="DIR", required=True, help="a backup, or a directory of backups: the newest"
+    )
+    command.add_argument("--to", metavar="DATA", help="empty or new data directory; default: --data")
+    command.add_argument("--check", action="store_true", help="read and verify every file, and restore nothing")
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
 def _send(command: argparse.ArgumentParser) -> None:
     command.add_argument("--file", metavar="FILE", help="credentials file; default: DATA/bootstrap.json")
     command.add_argument("--url", metavar="URL", help="URL to send to; default: the URL of the running `sluice up`")
@@ -330,7 +359,7 @@ def _number(text: str, minimum: int, maximum: int, alternative: str = "") -> int
 
 
 _OPTIONS: Final = {
-    "up": _serving,
+    "up": _up,
     "gateway": _serving,
     "query": _serving,
     "control": _serving,
@@ -346,6 +375,8 @@ _OPTIONS: Final = {
     "config": _config,
     "doctor": _doctor,
     "journal": _journal,
+    "backup": _backup,
+    "restore": _restore,
     "repair": _repair,
     "send": _send,
 }

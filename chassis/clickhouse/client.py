@@ -149,6 +149,11 @@ class ClickHouse:
         return self._target.directory is not None
 
     @property
+    def directory(self) -> Path | None:
+        """The directory of the embedded engine; None for a server."""
+        return self._target.directory
+
+    @property
     def address(self) -> str:
         """The URL for messages, without credentials."""
         return self._target.redacted_url

@@ -450,6 +450,11 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         return self.effective_clickhouse_url.startswith("chdb:")
 
     @property
+    def uses_sqlite(self) -> bool:
+        """Whether the relational database is a SQLite file."""
+        return self.effective_database_url.startswith("sqlite:")
+
+    @property
     def base_url(self) -> str:
         """The base URL shown to users, without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -77,14 +77,16 @@ class BatchWriter:
         """Form a batch of requests, and store it."""
         requests = sorted(requests, key=lambda request: request.sequence)
         batch = self._new_batch(requests, self._context.clock() // 10**6)
-        try:
-            await self._record_with_retry(lambda: self._journal.begin(batch))
-        except Exception as error:
-            # The disk has taken no bytes for half a minute, so its contents may soon be lost. If the process ends
-            # before the disk recovers, the rows are stored twice, which is better than not at all. (Without the memory
-            # to note the batch they are stored twice in any case: the lane still finds the requests in the journal.)
-            self._context.log.exception("storing a batch without a journal record", error=str(error))
-        await self.store(batch, requests)
+        async with self._context.batch_gate:
+            try:
+                await self._record_with_retry(lambda: self._journal.begin(batch))
+            except Exception as error:
+                # The disk has taken no bytes for half a minute, so its contents may soon be lost. If the process ends
+                # before the disk recovers, the rows are stored twice, which is better than not at all. (Without the
+                # memory to note the batch they are stored twice in any case: the lane still finds the requests in the
+                # journal.)
+                self._context.log.exception("storing a batch without a journal record", error=str(error))
+            await self.store(batch, requests)
 
     async def store(self, batch: Batch, requests: Sequence[PendingRequest], *, again: bool = False) -> None:
         """Store a batch whose boundaries are on disk, except its blocks in `batch.skip`, which are stored already.

@@ -18,6 +18,7 @@ from chassis.clickhouse import StoreError
 from gateway.ingest.batch_writer import BatchWriter
 from gateway.ingest.journal_reader import JournalReader
 from gateway.ingest.recovery_progress import RecoveryProgress
+from gateway.inserts import insert_retry
 from gateway.inserts.insert_context import InsertContext
 from gateway.journal import Batch, JournalLike, RecoveredState, TableDay
 from proto.otlp.policy import NANOS_PER_DAY
@@ -27,7 +28,7 @@ RETRY_S: Final = 5.0
 
 class Recovery:
     """Recovery of one journal. Rows older than `retention_days` (0: for ever) may be gone for a good reason;
-    `max_concurrent` batches are completed at a time.
+    `max_concurrent` batches are completed or reinserted at a time.
     """
 
     def __init__(
@@ -119,15 +120,33 @@ class Recovery:
         deleted projects are missing for a good reason.
         """
         retained = self._journal.retained_batches()
-        complete, missing = True, await self._find_missing(retained)
-        for batch in retained:
-            table_days = missing.get(batch.batch_id)
-            if table_days:
+        missing = await self._find_missing(retained)
+        if not missing:
+            return True
+        await asyncio.sleep(insert_retry.CONFIRM_S)  # once for all: after a restore from a backup they may be many
+        missing = await self._find_missing([batch for batch in retained if batch.batch_id in missing])
+        batches = [batch for batch in retained if batch.batch_id in missing]
+        return not batches or await self._reinsert_all(batches, missing)
+
+    async def _reinsert_all(self, batches: Sequence[Batch], missing: Mapping[int, set[TableDay]]) -> bool:
+        """Reinsert the missing rows of these batches, several at a time; returns whether none failed."""
+        waiting, complete = deque(batches), True
+
+        async def reinsert_next() -> None:
+            nonlocal complete
+            while waiting:
+                batch = waiting.popleft()
                 try:
-                    await self._reinsert_missing(batch, table_days)
+                    await self._reinsert_missing(batch, missing[batch.batch_id])
                 except Exception:  # the other batches do not wait for this one
                     self._context.log.exception("reinserting missing rows failed; retrying", batch=batch.batch_id)
                     complete = False
+                progress.completed()
+
+        with RecoveryProgress(self._context, len(batches)) as progress:
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(min(self._max_concurrent, len(batches))):
+                    workers.create_task(reinsert_next())
         return complete
 
     async def _reinsert_missing(self, batch: Batch, table_days: set[TableDay]) -> None:

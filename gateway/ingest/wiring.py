@@ -3,7 +3,8 @@
 from collections.abc import Callable, Container
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
+from weakref import WeakSet
 
 import structlog
 
@@ -13,6 +14,7 @@ from gateway.ingest.interface import Ingest
 from gateway.ingest.journal_health import JournalHealth
 from gateway.ingest.journaled import JournaledIngest
 from gateway.ingest.orphans import OrphanRecovery, WithOrphanRecovery
+from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.synchronous import SynchronousIngest
 from gateway.inserts import insert_breaker
 from gateway.inserts.derived_coalescer import DerivedCoalescer
@@ -79,6 +81,12 @@ class StoragePipeline:
         self._flusher.start()
         self._part_monitor.start()
 
+    async def store_derived(self) -> None:
+        """Store the rows that wait in memory because no journal has them; returns when ClickHouse has taken them."""
+        self._flusher.flush()
+        await self.coalescer.flush()
+        await self.retry_queue.wait_until_empty()
+
     async def close(self) -> None:
         """Stop each component after those that pass blocks to it."""
         await self._part_monitor.close()
@@ -90,9 +98,16 @@ class StoragePipeline:
         self.block_executor.shutdown(wait=True)
 
 
+class IngestParts(NamedTuple):
+    """An ingest, and the snapshots of what it has acknowledged."""
+
+    ingest: Ingest
+    snapshots: IngestSnapshots
+
+
 def build_ingest(
     pipeline: StoragePipeline, chassis: ChassisSettings, telemetry: Telemetry, deleted_projects: Container[int]
-) -> Ingest:
+) -> IngestParts:
     """The ingest of the configured durability mode."""
     context = InsertContext(
         pipeline.inserter,
@@ -115,20 +130,33 @@ def build_ingest(
     def make_journaled(journal: JournalLike) -> JournaledIngest:
         return JournaledIngest(journal, context, pipeline.outcomes, pipeline.settings, chassis.retention_days)
 
+    journals: WeakSet[Journal] = WeakSet()
+
     def journal_at(path: Path) -> Journal:
-        return Journal(path, _journal_limits(pipeline.settings), metrics, pipeline.log, clock=pipeline.clock)
+        journal = Journal(path, _journal_limits(pipeline.settings), metrics, pipeline.log, clock=pipeline.clock)
+        journals.add(journal)
+        return journal
+
+    def with_snapshots(ingest: Ingest, own: Journal | None) -> IngestParts:
+        gates = context.batch_gate, context.inserter.gate
+        snapshots = IngestSnapshots(
+            directory, own, journals, *gates, pipeline.store_derived, pipeline.clock, pipeline.log
+        )
+        return IngestParts(ingest, snapshots)
 
     orphan_recovery = OrphanRecovery(directory, journal_at, make_journaled, pipeline.log)
     if chassis.durability == "store":
         synchronous = SynchronousIngest(context, pipeline.outcomes, pipeline.settings)
-        return WithOrphanRecovery(synchronous, orphan_recovery)
+        return with_snapshots(WithOrphanRecovery(synchronous, orphan_recovery), None)
     if chassis.durability == "memory":
         pipeline.log.warning(
             "durability is memory: acknowledged items are lost if the process ends before they are stored"
         )
-        return WithOrphanRecovery(make_journaled(NullJournal(pipeline.log)), orphan_recovery)
+        in_memory = make_journaled(NullJournal(pipeline.log))
+        return with_snapshots(WithOrphanRecovery(in_memory, orphan_recovery), None)
     journal = journal_at(directory)
-    return WithOrphanRecovery(make_journaled(journal), orphan_recovery, [_journal_health(journal, pipeline.settings)])
+    health = _journal_health(journal, pipeline.settings)
+    return with_snapshots(WithOrphanRecovery(make_journaled(journal), orphan_recovery, [health]), journal)
 
 
 def _journal_limits(settings: GatewaySettings) -> JournalLimits:

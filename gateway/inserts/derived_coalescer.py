@@ -30,6 +30,7 @@ class DerivedCoalescer:
         self._has_capacity = asyncio.Event()
         self._has_capacity.set()
         self._task: asyncio.Task[None] | None = None
+        self._flushing = asyncio.Lock()
 
     def start(self) -> None:
         """Start the task that inserts."""
@@ -49,6 +50,11 @@ class DerivedCoalescer:
         """Wait until blocks may be added: back-pressure on batches that are written faster than derived rows."""
         await self._has_capacity.wait()
 
+    async def flush(self) -> None:
+        """Insert all blocks that were added before this call; returns when each is stored or in the retry queue."""
+        async with self._flushing:
+            await self._flush()
+
     async def close(self, timeout_s: float) -> None:
         """Insert the remaining blocks, at most `timeout_s`; the rest is left to the retry queue."""
         if self._task is not None:
@@ -56,7 +62,7 @@ class DerivedCoalescer:
             await asyncio.gather(self._task, return_exceptions=True)
         try:
             async with asyncio.timeout(timeout_s):
-                await self._flush()
+                await self.flush()
         except TimeoutError:
             pass
 
@@ -70,7 +76,7 @@ class DerivedCoalescer:
                 pass
             self._filled.clear()
             self._due.clear()
-            await self._flush()
+            await self.flush()
             self._flushed_at = asyncio.get_running_loop().time()
 
     def _wait_s(self) -> float:

@@ -116,6 +116,10 @@ class BlockRetryQueue:
         self._metrics.lost_rows.labels(block.table).inc(block.rows)
         self._log.error("rows lost", table=block.table, day=block.day, rows=block.rows, reason=reason)
 
+    async def wait_until_empty(self) -> None:
+        """Wait until every queued block is stored or given up."""
+        await self._empty.wait()
+
     async def close(self, timeout_s: float) -> None:
         """Wait until the queue is empty, at most `timeout_s`; drop the rest."""
         try:

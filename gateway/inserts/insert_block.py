@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from chassis.clickhouse import StoreError
+from gateway.inserts.gate import Gate
 from gateway.inserts.insert_breaker import InsertBreaker, InsertStore
 from gateway.metrics import Metrics
 from proto.otlp.policy import Block
@@ -67,23 +68,27 @@ def merge_blocks(blocks: Sequence[InsertBlock]) -> InsertBlock:
 
 
 class Inserter:
-    """Inserts blocks, records their metrics, and reports successes to `InsertBreaker`."""
+    """Inserts blocks, records their metrics, and reports successes to `InsertBreaker`. Inserts wait while `gate` is
+    closed.
+    """
 
     def __init__(self, store: InsertStore, breaker: InsertBreaker, metrics: Metrics) -> None:
         self._store = store
         self._breaker = breaker
         self._metrics = metrics
         self.inserted_blocks = Counter[str]()  # blocks, by table
+        self.gate = Gate()
 
     async def insert(self, insert_block: InsertBlock) -> None:
         """Insert one block once. Raises StoreError, and counts it."""
         block, metrics = insert_block.block, self._metrics
-        started = time.perf_counter()
-        try:
-            await self._store.insert(block.table, _COLUMNS[block.table], block.pieces, token=insert_block.token)
-        except StoreError as error:
-            metrics.insert_failures.labels(block.table, type(error).__name__).inc()
-            raise
+        async with self.gate:
+            started = time.perf_counter()
+            try:
+                await self._store.insert(block.table, _COLUMNS[block.table], block.pieces, token=insert_block.token)
+            except StoreError as error:
+                metrics.insert_failures.labels(block.table, type(error).__name__).inc()
+                raise
         self.inserted_blocks[block.table] += 1
         self._breaker.succeeded(block.table)
         metrics.insert_seconds.labels(block.table).observe(time.perf_counter() - started)

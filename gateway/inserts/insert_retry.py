@@ -77,8 +77,8 @@ class RetryingInserter:
         self._clear(key)
 
     async def reinsert_if_missing(self, insert_block: InsertBlock) -> bool:
-        """Insert a block whose rows were found missing; returns whether they still were."""
-        missing = not await self._is_stored_or_soon(insert_block)
+        """Insert a block whose rows were found missing, twice, CONFIRM_S apart; returns whether they still were."""
+        missing = not await self.is_stored(insert_block)
         if missing:
             await self._reinsert(insert_block)
         self._clear(_block_key(insert_block))

@@ -36,14 +36,15 @@ class OutcomeFlusher:
     async def close(self) -> None:
         """Stop, and pass the remaining sums to the coalescer."""
         await self._periodic_task.close()
-        self._flush()
+        self.flush()
 
     async def _flush_if_up(self) -> None:
         # While ClickHouse is unavailable the sums keep growing, instead of becoming a queue of blocks.
         if self._breaker.is_up:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Pass the pending sums to the coalescer."""
         batch_id = new_batch_id()
         block = self._outcomes.drain(batch_id, self._clock() // 10**6)
         if block is not None:

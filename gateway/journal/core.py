@@ -3,6 +3,7 @@
 import contextlib
 import errno
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from gateway.journal.format.ledger_records import (
@@ -23,6 +24,7 @@ from gateway.journal.storage.retention import Retention
 from gateway.journal.storage.segment_index import CooperativeSteps
 from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment, SegmentWriter, required_bytes
+from gateway.journal.storage.snapshot import JournalSnapshot, link_files
 
 MIN_SEAL_AGE_S: Final = 60.0  # minimum age at which a segment is sealed before it is full
 
@@ -112,6 +114,15 @@ class JournalCore:
             self._quarantined[batch.batch_id] = len(entries)
         self.ledger.flush()
         return self._quarantined.pop(batch.batch_id)
+
+    def snapshot(self, target: Path) -> JournalSnapshot:
+        """Link everything that is on disk at this moment into the new directory `target`. Raises OSError."""
+        self.ledger.flush()
+        lengths = {segment.path: segment.length for segment in self.segment_set.segments}
+        moment_ns = self._context.clock()
+        return JournalSnapshot(
+            moment_ns, link_files(self._context.files, {self.ledger.path: self.ledger.length, **lengths}, target)
+        )
 
     def tick(self) -> None:
         """Called about once a second: flushes the ledger, seals an old segment, removes what is due."""

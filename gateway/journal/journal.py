@@ -33,6 +33,7 @@ from gateway.journal.storage.ledger import LEDGER_PREFIX
 from gateway.journal.storage.segment_index import CooperativeSteps
 from gateway.journal.storage.segment_set import ANY_LANE
 from gateway.journal.storage.segments import parse_segment_name
+from gateway.journal.storage.snapshot import JournalSnapshot
 from gateway.journal.storage.space_quota import DISK_NEARLY_FULL, SpaceQuota
 
 T = TypeVar("T")
@@ -81,6 +82,11 @@ class Journal:
         self._io_thread.start()
         self._context.metrics.register(self)
         return recovered
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the journal is open, and not closing."""
+        return self._io_thread is not None
 
     @property
     def directory(self) -> Path:
@@ -162,6 +168,12 @@ class Journal:
     async def read_batch(self, batch: Batch) -> list[Entry]:
         """The readable requests of a batch. Raises OSError."""
         return await self._submit(self._core.segment_set.read_batch(batch))
+
+    async def snapshot(self, target: Path) -> JournalSnapshot:
+        """Link the files of the journal into the new directory `target`, between two groups of requests: everything
+        that was acknowledged before is in them. Raises OSError, ServiceUnavailable.
+        """
+        return await self._submit(_single_step(lambda: self._core.snapshot(target)))
 
     def retained_batches(self) -> Sequence[Batch]:
         """Finished batches whose requests are still on disk."""

@@ -26,6 +26,7 @@ from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.settings_loader import SettingsError
 from sluice import __version__, data_dir, process
 from sluice.app_builder import open_clickhouse
+from sluice.backup import record
 from sluice.cli.config import settings_classes
 from sluice.settings_sources import SettingsSources
 
@@ -73,6 +74,8 @@ def run_checks(sources: SettingsSources) -> Iterator[CheckResult]:
     yield _run_check("clickhouse", lambda: _clickhouse(settings, running=running))
     yield _run_check("redis", lambda: _redis(settings))
     yield _run_check("journal", lambda: _journal(sources, settings))
+    if settings.uses_embedded_clickhouse:
+        yield CheckResult("backup", True, _backup(settings))
     if running:
         yield _run_check("server", lambda: _server(settings))
 
@@ -217,6 +220,13 @@ def _journal(sources: SettingsSources, settings: ChassisSettings) -> str:
         else "not created yet"
     )
     return f"{directory}: writable, {state}, free: {_mib(free)}"
+
+
+def _backup(settings: ChassisSettings) -> str:
+    last = record.read(settings.data_dir)
+    if last is None:
+        return "none was made of this data directory (`sluice backup`)"
+    return f"last one: {last.moment}, {last.bytes:,} bytes in {last.directory}"
 
 
 def _allocated(file: Path) -> int:

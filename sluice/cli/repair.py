@@ -6,6 +6,7 @@ Use it after parts of a table were lost, once spans and logs are restored. Count
 
 import argparse
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from chassis.runtime.settings import ChassisSettings
 from gateway.journal.tools import inspection
 from gateway.repair.days import QUIET_S, DayStillWritten, Repair, TableChange
 from gateway.settings import GatewaySettings
-from sluice import data_dir, process
+from sluice import data_dir, data_marker, process
 from sluice.app_builder import open_clickhouse
 from sluice.cli import journal as sluice_journal
 from sluice.settings_sources import SettingsSources
@@ -35,7 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
     process.log_to_stderr(settings)
     with data_dir.locked(settings.data_dir, exclusive=settings.uses_embedded_clickhouse):
         _reject_unfinished_batches(sluice_journal.journal_directory(sources))
-        return process.run(_repair(settings, days, keys_per_day, replace=not arguments.dry_run))
+        mark = data_marker.in_use(settings.data_dir) if settings.uses_embedded_clickhouse else nullcontext()
+        with mark:
+            return process.run(_repair(settings, days, keys_per_day, replace=not arguments.dry_run))
 
 
 def _reject_unfinished_batches(directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 data directory   private, writable, locked exclusively      -> otherwise one sentence, exit 1
 port             bound before anything is opened            -> otherwise one sentence, exit 1
+mark             the directory is no copy of one in use      -> otherwise one sentence, exit 1
 schemas          both migrated to this release              -> otherwise one sentence, exit 1
 first start      creates organization, project, key and token, and writes them to DATA/bootstrap.json, mode 0600
 serve            gateway, query and control on one port
@@ -20,7 +21,7 @@ from chassis.http.serve import bind, bind_health, serve
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from control.identity.bootstrap import bootstrap
-from sluice import bootstrap_audit, bootstrap_file, data_dir, extras, process, supervisor
+from sluice import bootstrap_audit, bootstrap_file, data_dir, data_marker, extras, process, supervisor
 from sluice.app_builder import ALL_SERVICES, compose_app, open_clickhouse
 from sluice.quickstart import quickstart_text
 from sluice.settings_sources import SettingsSources
@@ -44,12 +45,13 @@ def run(arguments: argparse.Namespace) -> int:
         listener = bind(settings.host, settings.port, reuse_port=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)
         health = [] if arguments.workers > 1 else bind_health(settings)  # with workers the supervisor binds it
-        migrations.migrate(settings.effective_database_url)
-        announce = partial(_announce, settings, lock)
-        if arguments.workers > 1:
-            process.run(_prepare(settings))
-            return supervisor.supervise(arguments, settings, listener, announce)
-        process.run(_serve(sources, settings, listener, health, announce))
+        with data_marker.in_use(settings.data_dir, accept_copy=arguments.accept_copy):
+            migrations.migrate(settings.effective_database_url)
+            announce = partial(_announce, settings, lock)
+            if arguments.workers > 1:
+                process.run(_prepare(settings))
+                return supervisor.supervise(arguments, settings, listener, announce)
+            process.run(_serve(sources, settings, listener, health, announce))
     return 0
 
 
@@ -91,8 +93,11 @@ async def _bootstrap(settings: ChassisSettings) -> None:
 
 
 def _announce(settings: ChassisSettings, lock: data_dir.DataDirLock) -> None:
-    """Print the URL and the quick-start text, without secrets; write the URL to the lock file."""
+    """Print the URL and the quick-start text, without secrets; write the URL to the lock file, and what the start has
+    created to the mark of the directory.
+    """
     lock.write_url(settings.base_url)
+    data_marker.record_files(settings.data_dir)
     print(f"Sluice listens on {settings.base_url} and keeps its data in {settings.data_dir}.\n", flush=True)
     file = settings.data_dir / bootstrap_file.FILE_NAME
     if file.exists():

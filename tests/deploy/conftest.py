@@ -16,9 +16,11 @@ ALWAYS: frozenset[str] = frozenset({"instance", "job", "worker"})
 
 @pytest.fixture(scope="session")
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, frozenset[str]]:
-    """Labels by metric of a gateway in the mode `journal`, of query and control, with those that every metric gets."""
+    """Labels by metric of a gateway in the mode `journal`, of query and control with embedded stores, with those that
+    every metric gets.
+    """
     telemetry = Telemetry("gateway")
-    chassis = ChassisSettings(data=str(tmp_path_factory.mktemp("data")), clickhouse_url="http://127.0.0.1:1/sluice")
+    chassis = ChassisSettings(data=str(tmp_path_factory.mktemp("data")))
     compose_app(("gateway", "query", "control"), SettingsSources({}, None, {}), chassis, telemetry)
     found: dict[str, frozenset[str]] = {"sluice_worker_up": ALWAYS}
     for collector in telemetry.registry._collector_to_names:

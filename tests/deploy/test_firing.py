@@ -49,6 +49,7 @@ HEALTHY: Final[Mapping[str, str]] = {
     'sluice_query_queue_seconds_bucket{le="+Inf"}': "0+30x140",
     'sluice_delivery_attempts_total{kind="webhook",result="DEAD"}': "0x140",
     "sluice_deliveries_overdue_seconds": "0x140",
+    "sluice_backup_last_success_timestamp_seconds": "0x140",
 }
 # Counters that have no sample before they count.
 LATER: Final = {
@@ -76,6 +77,7 @@ PROMPT: Final = 'sluice_query_queue_seconds_bucket{le="10.0"}'
 DEAD: Final = 'sluice_delivery_attempts_total{kind="webhook",result="DEAD"}'
 FAULTS: Final = 'sluice_delivery_faults_total{kind="email"}'
 OVERDUE: Final = "sluice_deliveries_overdue_seconds"
+BACKUP: Final = "sluice_backup_last_success_timestamp_seconds"  # here it is 0 when the time begins
 
 AWAY: Final = "SluiceClickHouseAway"
 STALLED: Final = {PENDING: "0x20 300+300x119", STORED: "0+300x20 6000x119"}  # from 10m30s on nothing is stored
@@ -157,6 +159,8 @@ CASES: Final = (
     Case("the mail server was away for a moment", {FAULTS: "0x4 2x135"}, "10m"),
     Case("a message waits for its turn", {OVERDUE: "0+30x140"}, "32m", frozenset({"SluiceDeliveriesLate"})),
     Case("a message waited for its turn", {OVERDUE: "0+30x30 0x109"}, "32m"),
+    Case("the last backup is two days old", {BACKUP: "-172800x140"}, "65m", frozenset({"SluiceBackupOld"})),
+    Case("the last backup is a day old", {BACKUP: "-86400x140"}, "65m"),
 )
 
 

@@ -59,13 +59,14 @@ def main() -> None:
     parser.add_argument("--readonly-user", metavar="NAME:PASSWORD", help="a user with readonly = 2 in the profile")
     parser.add_argument("--frozen-user", metavar="NAME:PASSWORD", help="the same with readonly = 1: no settings")
     parser.add_argument("--keep-alive", type=float, default=10.0, help="seconds; ClickHouse's own default")
+    parser.add_argument("--config", type=Path, help="configuration of the engine, XML")
     arguments = parser.parse_args()
     users = {arguments.user: User(arguments.password)}
     for level, given in (("2", arguments.readonly_user), ("1", arguments.frozen_user)):
         if given:
             name, _, password = given.partition(":")
             users[name] = User(password, {"readonly": level})
-    engine = Embedded(arguments.directory)
+    engine = Embedded(arguments.directory, arguments.config)
     try:
         asyncio.run(serve(engine, users, arguments.port, arguments.keep_alive))
     finally:

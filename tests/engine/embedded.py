@@ -58,9 +58,10 @@ class Result(NamedTuple):
 class Embedded:
     """The engine of one directory, open for as long as this is."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, config: Path | None = None) -> None:
+        """`config`: an XML file that the engine reads once; whoever opens the directory meanwhile has it, too."""
         self._path = str(directory)
-        self._anchor = _open(self._path)
+        self._anchor = _open(self._path if config is None else f"{self._path}?config-file={config}")
         self.version = self._anchor.query("SELECT version()", "TabSeparated").bytes().decode().strip()
 
     def close(self) -> None:

@@ -20,16 +20,17 @@ class Engine:
     """One directory and one port, which a restart keeps.
 
     The URLs name no database. `reader_url` is that of a user who may read and change settings (`readonly = 2`),
-    `frozen_url` of one who may read alone (`readonly = 1`).
+    `frozen_url` of one who may read alone (`readonly = 1`). `config` is a file of the engine's own.
     """
 
-    def __init__(self, directory: Path, *, keep_alive_s: float = 10.0) -> None:
+    def __init__(self, directory: Path, *, keep_alive_s: float = 10.0, config: Path | None = None) -> None:
         self._directory = directory
         self.port = _free_port()
         self.url = f"http://{USER}:{QUOTED}@127.0.0.1:{self.port}"
         self.reader_url = f"http://reader:reader@127.0.0.1:{self.port}"
         self.frozen_url = f"http://frozen:frozen@127.0.0.1:{self.port}"
         self._more = ["--readonly-user=reader:reader", "--frozen-user=frozen:frozen", f"--keep-alive={keep_alive_s}"]
+        self._more += [] if config is None else [f"--config={config}"]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -113,7 +113,7 @@ class Load:
     async def _deliver(self, session: aiohttp.ClientSession, export: Export) -> None:
         body = body_of(export, self.run, start_ns=time.time_ns() + self.ahead_ns)
         headers = {**body.headers, "X-Legacy-Auth": f"Legacy legacy_key={self.key}"}
-        backoff = FIRST_BACKOFF_S
+        backoff, export.sent_ns = FIRST_BACKOFF_S, time.time_ns()
         while time.monotonic() < self._give_up_at:
             try:
                 async with session.post(self.url + body.path, data=body.content, headers=headers) as answer:
@@ -127,6 +127,7 @@ class Load:
                 export.answers.append("reset")
             else:
                 if export.acknowledged:
+                    export.acknowledged_ns = time.time_ns()
                     rejected = rejected_of(export, content)
                     if rejected != len(export.bad):
                         export.wrong = f"{rejected} rejected instead of {len(export.bad)}"

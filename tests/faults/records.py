@@ -56,6 +56,8 @@ class Export:
     spoiled: bool = False
     answers: list[str] = field(default_factory=list)
     wrong: str = ""  # what was wrong with an answer
+    sent_ns: int = 0  # when it was first sent
+    acknowledged_ns: int = 0  # when its 200 was read; 0: it was not
 
     @property
     def acknowledged(self) -> bool:

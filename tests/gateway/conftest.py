@@ -27,6 +27,7 @@ from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from control.identity import organization_repository, project_key_repository
 from gateway.app import service
+from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.wiring import TelemetryStore
 from gateway.settings import GatewaySettings
 from tests.gateway.otlp import NOW_NS, PROTOBUF
@@ -125,6 +126,7 @@ class Gateway:
     projects: list[Project]
     telemetry: Telemetry
     stop: Callable[[], Awaitable[None]]
+    snapshots: IngestSnapshots
 
     async def post(
         self, path: str, body: bytes, headers: Mapping[str, str] | None = None, *, project: int = 0
@@ -250,7 +252,7 @@ async def start_gateway(
             stack.push_async_exit(running)
             await running.enter_async_context(listening(app, listener, chassis, telemetry))
             client = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
-            started.append(Gateway(port, client, projects, telemetry, running.aclose))
+            started.append(Gateway(port, client, projects, telemetry, running.aclose, made.snapshots))
             return started[-1]
 
         yield start

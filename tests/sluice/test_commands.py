@@ -179,7 +179,7 @@ def test_doctor_reports_a_running_sluice_as_ready(start: Start) -> None:
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
     assert list(findings) == [
         *("sluice", "packages", "decoder", "settings", "data", "database", "erasures", "clickhouse", "redis"),
-        *("journal", "server"),
+        *("journal", "backup", "server"),
     ]
     assert findings["erasures"]["detail"] == "open: 0, failed: 0"
     assert findings["journal"]["detail"].startswith(f"{up.data}/journal: writable, journals: 1 (")

@@ -104,6 +104,11 @@ def check(url: str) -> str:
     return current
 
 
+def is_known(revision: str) -> bool:
+    """Whether this release can use or migrate a schema of this revision."""
+    return revision in {script.revision for script in _scripts().walk_revisions()}
+
+
 def describe_server(url: str) -> str:
     """Name and version of the database, `PostgreSQL 18.4`. Raises DatabaseUnusable."""
     with _connect(url) as connection:

@@ -54,6 +54,9 @@ class Files(Protocol):
     def rename(self, old: Path, new: Path) -> None:
         """Move a file or directory within a file system."""
 
+    def link(self, path: Path, new: Path) -> None:
+        """Give a file another name (hard link) within a file system. Raises FileExistsError."""
+
     def unlink(self, path: Path) -> None:
         """Remove a file, if it exists."""
 
@@ -111,6 +114,9 @@ class RealFiles:
 
     def rename(self, old: Path, new: Path) -> None:
         os.rename(old, new)  # noqa: PTH104 (the methods are named after the system calls)
+
+    def link(self, path: Path, new: Path) -> None:
+        os.link(path, new, follow_symlinks=False)
 
     def unlink(self, path: Path) -> None:
         path.unlink(missing_ok=True)

@@ -60,6 +60,16 @@ class Ledger:
         self._failing = False
 
     @property
+    def path(self) -> Path:
+        """The file; it exists while `is_flushed`."""
+        return ledger_path(self._directory, self._number)
+
+    @property
+    def length(self) -> int:
+        """Bytes of the file that are written and synced."""
+        return self._end
+
+    @property
     def is_flushed(self) -> bool:
         """Whether all records are on disk."""
         return self._fd is not None and not self._pending

@@ -255,6 +255,11 @@ class Disk(Files):
 
         self._later(new.parent, change)
 
+    def link(self, path: Path, new: Path) -> None:
+        self._did("link", new)
+        file = self.files[new] = self.files[path]
+        self._later(new.parent, lambda: self._durable_files.update({new: file}))
+
     def unlink(self, path: Path) -> None:
         self._did("unlink", path)
         if self.files.pop(path, None) is not None:

@@ -1,0 +1,173 @@
+"""Snapshots of what a gateway has acknowledged, for backups.
+
+    IngestSnapshots.take   inserts stop for a moment, and requests do not: the journal goes on accepting them
+      link journals        what was acknowledged until now, those of earlier processes first (`Journal.snapshot`)
+      while_held           the caller freezes the tables, in which no insert is under way
+      link quarantine      afterwards: its files do not change
+
+What a batch has stored of its blocks is in the frozen tables, and the batch in the ledger, finished or not: together
+they are what a crash at this moment would have left, and a start completes them as after a crash.
+
+Without a journal there is nothing to complete them from. In the modes `store` and `memory` new batches wait as well,
+until the running ones are stored with their derived rows. So in the mode `store` a snapshot has what was acknowledged.
+In the mode `memory` it lacks what is not stored yet, as after a crash.
+"""
+
+import asyncio
+import shutil
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
+
+from chassis.errors import ServiceUnavailable
+from gateway.inserts.gate import Gate, GateBusy
+from gateway.journal import Journal, JournalLocked
+from gateway.journal.storage import snapshot
+from gateway.journal.storage.directory_lock import list_journals
+from gateway.journal.storage.files import RealFiles
+
+HOLD_TIMEOUT_S: Final = 10.0  # for the inserts that are under way, and for batches without a journal
+DERIVED_TIMEOUT_S: Final = 5.0  # for derived rows that wait in memory
+LOCK_TRIES: Final = 50
+LOCK_RETRY_S: Final = 0.1
+INSERTS_UNDER_WAY: Final = (
+    f"Inserts that are under way did not end within {HOLD_TIMEOUT_S:g} s, so no backup was taken; try again later."
+)
+OPENING: Final = "The journal {} is being opened or closed, so no backup was taken; try again later."
+
+
+class SnapshotFailed(Exception):
+    """No snapshot was taken, and nothing has changed; the message is one sentence for an operator."""
+
+
+class IngestSnapshot(NamedTuple):
+    """Links of the journals' files as they were at one moment. `lengths`: how many bytes of a file count, by its path
+    in `directory`; those of other files count in full. `held_s`: seconds that inserts waited.
+    """
+
+    moment_ns: int
+    directory: Path
+    lengths: dict[str, int]
+    held_s: float
+
+
+class IngestSnapshots:
+    """Takes snapshots of one process's ingest. `journals` are those that this process has created, open or not, and
+    `own` the one that accepts requests, if there is one. `root` contains all journals.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        own: Journal | None,
+        journals: Iterable[Journal],
+        batch_gate: Gate,
+        insert_gate: Gate,
+        flush_derived: Callable[[], Awaitable[None]],
+        clock: Callable[[], int],
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        self._files = RealFiles()
+        self._root = root.absolute()
+        self._directory = self._root / snapshot.SNAPSHOT_DIRECTORY
+        self._own = own
+        self._journals = journals
+        self._batch_gate = batch_gate
+        self._insert_gate = insert_gate
+        self._flush_derived = flush_derived
+        self._clock = clock
+        self._log = log
+
+    async def take(self, while_held: Callable[[], Awaitable[None]]) -> IngestSnapshot:
+        """Link what is acknowledged at this moment, and run `while_held` before inserts go on. The caller removes the
+        links (`release`). Raises SnapshotFailed, OSError, and what `while_held` raises.
+        """
+        await self.release()  # of a process that was killed
+        lock = await self._lock_quarantine()
+        try:
+            await asyncio.to_thread(self._files.make_directory, self._directory)
+            async with self._batches_held():
+                started = time.monotonic()
+                async with self._insert_gate.closed(HOLD_TIMEOUT_S):
+                    moment_ns, lengths = await self._link_journals()
+                    shared = await asyncio.to_thread(snapshot.list_shared, self._files, self._root)
+                    await while_held()
+                held_s = time.monotonic() - started
+            await asyncio.to_thread(snapshot.link_shared, self._files, shared, self._directory)
+        except GateBusy as error:
+            raise SnapshotFailed(INSERTS_UNDER_WAY) from error
+        finally:
+            self._files.close(lock)
+        return IngestSnapshot(moment_ns, self._directory, lengths, held_s)
+
+    async def release(self) -> None:
+        """Remove the links of the last snapshot, or of an earlier process. Raises OSError."""
+        await asyncio.to_thread(_remove_tree, self._directory)
+
+    @asynccontextmanager
+    async def _batches_held(self) -> AsyncIterator[None]:
+        """Store what no journal has; without a journal, no batch begins meanwhile."""
+        if self._own is not None:
+            await self._store_derived()
+            yield
+            return
+        async with self._batch_gate.closed(HOLD_TIMEOUT_S):
+            await self._store_derived()
+            yield
+
+    async def _store_derived(self) -> None:
+        try:
+            async with asyncio.timeout(DERIVED_TIMEOUT_S):
+                await self._flush_derived()
+        except TimeoutError:
+            self._log.warning("a backup lacks derived rows that were not stored in time; `sluice repair` rebuilds them")
+
+    async def _lock_quarantine(self) -> int:
+        for attempt in count(1):
+            try:
+                return await asyncio.to_thread(snapshot.lock_quarantine, self._files, self._root)
+            except JournalLocked as error:
+                if attempt == LOCK_TRIES:
+                    raise SnapshotFailed(str(error)) from error
+                await asyncio.sleep(LOCK_RETRY_S)
+        raise AssertionError  # count() is infinite
+
+    async def _link_journals(self) -> tuple[int, dict[str, int]]:
+        """Link all journals; the moment is that of the one that accepts requests, which is the last."""
+        lengths: dict[str, int] = {}
+        own = None if self._own is None else self._own.directory
+        for directory in await asyncio.to_thread(list_journals, self._files, self._root):
+            if directory != own:
+                linked = await self._link_journal(directory)
+                lengths |= {f"{directory.name}/{name}": length for name, length in linked.items()}
+        if self._own is None or own is None:
+            return self._clock(), lengths
+        taken = await self._own.snapshot(self._directory / own.name)
+        return taken.moment_ns, lengths | {f"{own.name}/{name}": length for name, length in taken.lengths.items()}
+
+    async def _link_journal(self, directory: Path) -> dict[str, int]:
+        """Link a journal that accepts no requests: one that this process has taken over, or that nobody has open."""
+        target = self._directory / directory.name
+        for _ in range(LOCK_TRIES):
+            try:
+                for journal in list(self._journals):
+                    if journal.is_open and journal.directory == directory:
+                        return (await journal.snapshot(target)).lengths
+                return await asyncio.to_thread(snapshot.link_closed_journal, self._files, directory, target)
+            except FileNotFoundError:
+                if not await asyncio.to_thread(directory.exists):  # all of it is stored, and it was removed
+                    return {}
+                raise
+            except (JournalLocked, ServiceUnavailable):  # it is being opened, or closed
+                await asyncio.sleep(LOCK_RETRY_S)
+        raise SnapshotFailed(OPENING.format(directory))
+
+
+def _remove_tree(directory: Path) -> None:
+    if directory.exists():
+        shutil.rmtree(directory)

@@ -1,0 +1,181 @@
+"""Restores a backup into an empty data directory.
+
+read_manifest      refuses what is not a complete backup, before anything is written
+_check_release     refuses what a newer release has written
+_copy              copies every file and compares its SHA-256, into a directory that no start uses
+(erasures)         what was erased after the backup must not come back: its tombstones belong into the copied
+                   relational database here, before anybody can see the data (docs/adr/023-backup.md)
+_publish           one rename; or, where the target is a mount point, several behind a mark that refuses a start
+"""
+
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
+
+from chassis.clickhouse import migrations as clickhouse_schema
+from chassis.db import migrations as relational_schema
+from chassis.errors import StartupError
+from sluice import data_marker
+from sluice.backup.copying import copy_file, hash_file, in_threads, remove_tree, sync_directory, sync_tree
+from sluice.backup.manifest import FileEntry, Manifest, NotABackup, read_manifest
+from sluice.backup.progress import Progress
+from sluice.backup.target import find_backups
+
+STAGING: Final = ".restore-"
+_DIRECTORY_MODE: Final = 0o700
+_IGNORED: Final = frozenset({"lost+found"})  # of a file system of its own
+
+
+class RestoreFailed(StartupError):
+    """Nothing was restored; the message is one sentence for the operator."""
+
+
+class Damaged(RestoreFailed):
+    """A file of the backup is not as its manifest says."""
+
+
+class Restored(NamedTuple):
+    """A backup that was restored or verified."""
+
+    directory: Path
+    manifest: Manifest
+
+
+def find_backup(source: Path) -> Path:
+    """The newest backup in a directory of backups, or `source` itself. Raises NotABackup."""
+    if not source.is_dir():
+        raise NotABackup(f"There is no backup at {source}: it is not a directory.")
+    return next(iter(find_backups(source)), source)
+
+
+def verify(source: Path) -> Restored:
+    """Read every file of a backup. Raises NotABackup, Damaged."""
+    directory = find_backup(source)
+    manifest = _read_manifest(directory)
+    hashed = in_threads(lambda entry: (entry, _hash(directory, entry)), manifest.files)
+    _compare_all(directory, manifest, "Verified", hashed)
+    return Restored(directory, manifest)
+
+
+def _read_manifest(directory: Path) -> Manifest:
+    """The manifest of a backup all of whose directories are its own. Raises NotABackup."""
+    manifest = read_manifest(directory)
+    parents = {parent for entry in manifest.files for parent in PurePosixPath(entry.path).parents}
+    linked = sorted(str(parent) for parent in parents if (directory / parent).is_symlink() and parent.parts)
+    if linked:
+        raise NotABackup(f"{directory} is not a backup: {linked[0]} is a symbolic link.")
+    return manifest
+
+
+def restore(source: Path, target: Path) -> Restored:
+    """Restore a backup into `target`, which is empty or does not exist; it is on disk when this returns. Raises
+    NotABackup, RestoreFailed; then `target` is as it was.
+    """
+    directory = find_backup(source)
+    manifest = _read_manifest(directory)
+    _check_release(directory, manifest)
+    _require_empty(target)
+    try:
+        staging = _create_staging(target)
+    except OSError as error:
+        raise RestoreFailed(f"Nothing was restored: {error}.") from error
+    try:
+        _copy(directory, manifest, staging)
+        sync_tree(staging)
+        _publish(staging, target)
+    except OSError as error:
+        raise RestoreFailed(f"Nothing was restored: {error}.") from error
+    finally:
+        with suppress(OSError):
+            remove_tree(staging)
+    return Restored(directory, manifest)
+
+
+def _check_release(directory: Path, manifest: Manifest) -> None:
+    newest = clickhouse_schema.migrations()[-1].version
+    if manifest.clickhouse_schema > newest or not relational_schema.is_known(manifest.database_revision):
+        raise RestoreFailed(
+            f"The backup {directory} was made by release {manifest.release}, whose schemas this release does not know; "
+            "restore it with that release or a later one."
+        )
+
+
+def _require_empty(target: Path) -> None:
+    try:
+        found = {path.name for path in target.iterdir()} - _IGNORED
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RestoreFailed(f"The directory {target} cannot be used: {error.strerror}.") from error
+    if found:
+        raise RestoreFailed(
+            f"The directory {target} is not empty; a backup is restored into an empty or new directory.", exit_code=2
+        )
+
+
+def _create_staging(target: Path) -> Path:
+    """A directory on the same file system as `target`: beside it, or inside it where it cannot be replaced."""
+    parent = target.parent if _is_replaceable(target) else target
+    parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    staging = parent / f"{STAGING}{secrets.token_hex(8)}"
+    staging.mkdir(mode=_DIRECTORY_MODE)
+    return staging
+
+
+def _is_replaceable(target: Path) -> bool:
+    """Whether a rename can replace the directory: it is no mount point, and its parent can be written."""
+    if not target.exists():
+        return True
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    escaped = str(target.resolve()).replace("\\", "\\134").replace(" ", "\\040")
+    is_mount = target.is_mount() or any(line.split(" ")[4] == escaped for line in mounts)  # also of the same device
+    return not is_mount and os.access(target.parent, os.W_OK | os.X_OK)
+
+
+def _copy(directory: Path, manifest: Manifest, staging: Path) -> None:
+    for path in [*(entry.path for entry in manifest.files), *(link.path for link in manifest.links)]:
+        (staging / path).parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+
+    def copy(entry: FileEntry) -> tuple[FileEntry, tuple[int, str]]:
+        try:
+            return entry, copy_file(directory / entry.path, staging / entry.path)
+        except FileNotFoundError as error:
+            raise Damaged(f"The backup {directory} is damaged: {entry.path} is missing.") from error
+
+    _compare_all(directory, manifest, "Restored", in_threads(copy, manifest.files))
+    for link in manifest.links:
+        (staging / link.path).symlink_to(link.target)
+
+
+def _hash(directory: Path, entry: FileEntry) -> tuple[int, str]:
+    try:
+        return hash_file(directory / entry.path)
+    except OSError as error:
+        raise Damaged(f"The backup {directory} is damaged: {entry.path} cannot be read: {error.strerror}.") from error
+
+
+def _compare_all(
+    directory: Path, manifest: Manifest, verb: str, read: Iterable[tuple[FileEntry, tuple[int, str]]]
+) -> None:
+    """Compare size and SHA-256 of each file that was read with its entry. Raises Damaged."""
+    progress = Progress(verb)
+    for done, (entry, found) in enumerate(read, 1):
+        if found != (entry.size, entry.sha256):
+            raise Damaged(f"The backup {directory} is damaged: {entry.path} is not as its manifest says.")
+        progress(done, len(manifest.files))
+
+
+def _publish(staging: Path, target: Path) -> None:
+    if staging.parent != target:
+        staging.rename(target)  # an empty directory in its place is replaced
+        sync_directory(target.parent)
+        return
+    data_marker.mark_unfinished_restore(target)
+    sync_directory(target)
+    for path in sorted(staging.iterdir()):
+        path.rename(target / path.name)
+    sync_directory(target)
+    data_marker.mark_stopped(target)

@@ -1,0 +1,164 @@
+"""The part of a backup that the serving process does: snapshots for `sluice backup`, one at a time, over a Unix socket
+in the data directory (mode 0600, for processes of the same user and root).
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from chassis.clickhouse import StoreError
+from sluice.backup import protocol, record
+from sluice.backup.protocol import Alive, Begin, Done, Failed, Held, Taken
+from sluice.backup.record import Record
+from sluice.backup.snapshot import BackupFailed, SnapshotTaker
+from sluice.unix_socket import peer_of, short_path
+
+BEGIN_TIMEOUT_S: Final = 10.0  # for the first message of a connection
+BUSY: Final = "Another backup is in progress; try again when it has ended."
+ROOT: Final = 0
+
+log = structlog.get_logger(__name__)
+
+
+class BackupServer:
+    """Serves the socket in `directory` while the process runs."""
+
+    def __init__(self, directory: Path, taker: SnapshotTaker, registry: CollectorRegistry) -> None:
+        self._directory = directory
+        self._taker = taker
+        self._is_busy = False
+        self._connections: set[asyncio.Task[None]] = set()
+        self._last_success = Gauge(
+            "sluice_backup_last_success_timestamp_seconds",
+            "When the last backup of this data directory was completed, in seconds since 1970; 0 if none was.",
+            registry=registry,
+        )
+        self._hold_seconds = Gauge(
+            "sluice_backup_insert_hold_seconds", "How long inserts waited for the last snapshot.", registry=registry
+        )
+        self._failures = Counter(
+            "sluice_backup_failures", "Backups that were begun and not completed.", registry=registry
+        )
+
+    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
+        """A cleanup context, to be started after the stores and closed before them."""
+        await self._remove_leftovers()
+        last = record.read(self._directory)
+        self._last_success.set(0.0 if last is None else last.completed_s)
+        listener = self._listen()
+        server = await asyncio.start_unix_server(self._accept, sock=listener, limit=protocol.MAX_LINE_BYTES)
+        yield
+        server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        (self._directory / protocol.SOCKET).unlink(missing_ok=True)
+
+    def _listen(self) -> socket.socket:
+        (self._directory / protocol.SOCKET).unlink(missing_ok=True)  # of a process that was killed
+        listener = socket.socket(socket.AF_UNIX)
+        listener.setblocking(False)
+        os.fchmod(listener.fileno(), 0o600)  # on Linux also the mode of the file that bind() creates
+        with short_path(self._directory, protocol.SOCKET) as path:
+            listener.bind(path)
+        return listener
+
+    async def _remove_leftovers(self) -> None:
+        try:
+            await self._taker.remove()
+        except (StoreError, OSError) as error:  # it takes space, and nothing else
+            log.warning("removing an unfinished backup's snapshot failed", error=str(error))
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._connections.add(task)
+            task.add_done_callback(self._connections.discard)
+        try:
+            peer = peer_of(writer.get_extra_info("socket"))
+            if not (peer.is_same_user or peer.user == ROOT):
+                log.warning("backup refused: another user", process=peer.process, user=peer.user)
+                return
+            async with asyncio.timeout(BEGIN_TIMEOUT_S):
+                request = protocol.decode_request(await reader.readline())
+            if isinstance(request, Begin):
+                await self._serve(request, reader, writer)
+        except (OSError, ValueError, TimeoutError, msgspec.MsgspecError) as error:  # a lost or foreign connection
+            log.info("backup connection ended", error=str(error))
+        except Exception:
+            log.exception("backup failed")
+        finally:
+            with suppress(OSError):
+                writer.close()
+                await writer.wait_closed()
+
+    async def _serve(self, begin: Begin, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_busy:
+            await _send(writer, Failed(BUSY))
+            return
+        self._is_busy = True
+        completed = False
+        try:
+            async with self._taker.taken() as snapshot:
+                self._hold_seconds.set(snapshot.held_s)
+                log.info("backup snapshot taken", target=begin.target, inserts_held_s=snapshot.held_s)
+                await _send(writer, Taken(snapshot))
+                completed = await self._hold(reader, writer)
+        except BackupFailed as error:
+            await _send(writer, Failed(str(error)))
+            log.warning("backup failed", target=begin.target, error=str(error))
+        finally:
+            self._is_busy = False
+            if not completed:
+                self._failures.inc()
+
+    async def _hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Keep the snapshot until the command is done; whether it was."""
+        while True:
+            try:
+                async with asyncio.timeout(protocol.SILENCE_S):
+                    line = await reader.readline()
+            except TimeoutError:
+                line = b""
+            if not line:
+                log.warning("backup abandoned: the command ended or does not respond")
+                return False
+            request = protocol.decode_request(line)
+            await _send(writer, Held())
+            if isinstance(request, Done):
+                done = request.record
+                await self._note(done)
+                self._last_success.set(done.completed_s)
+                log.info(
+                    "backup completed",
+                    directory=done.directory,
+                    moment=done.moment,
+                    files=done.files,
+                    bytes=done.bytes,
+                    copied_bytes=done.copied_bytes,
+                    seconds=done.seconds,
+                )
+                return True
+            if not isinstance(request, Alive):
+                return False
+
+    async def _note(self, completed: Record) -> None:
+        try:
+            await asyncio.to_thread(record.write, self._directory, completed)
+        except OSError as error:
+            log.warning("the time of the backup cannot be noted", error=str(error))
+
+
+async def _send(writer: asyncio.StreamWriter, reply: protocol.Reply) -> None:
+    writer.write(protocol.encode(reply))
+    async with asyncio.timeout(BEGIN_TIMEOUT_S):
+        await writer.drain()

@@ -1,0 +1,198 @@
+"""Copies a snapshot into a directory of backups.
+
+    DIR/20261123T040102.123456Z/    a complete backup, named by its moment: it stands on its own
+    DIR/.partial-20261123T.../      one that is being written, or was given up; the next backup removes it
+    DIR/lock                        locked (flock) by the command that writes
+
+A file that the last complete backup has, unchanged, becomes a hard link to it: a backup costs the space of what is new,
+and can be removed without harm to the others.
+"""
+
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sluice.backup.copying import copy_file, in_threads, remove_tree, sync_directory, sync_tree
+from sluice.backup.manifest import FileEntry, LinkEntry, Manifest, NotABackup, read_manifest, write_manifest
+from sluice.backup.progress import Progress
+from sluice.backup.snapshot import KEY_FILES, BackupFailed, Snapshot
+
+LOCK: Final = "lock"
+PARTIAL: Final = ".partial-"
+_NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
+_DIRECTORY_MODE: Final = 0o700
+
+
+class Copied(NamedTuple):
+    """A backup that was written."""
+
+    directory: Path
+    manifest: Manifest
+    linked_files: int
+    copied_bytes: int
+
+
+class _Source(NamedTuple):
+    """A file of a snapshot: its path in the backup, where it is, and how many bytes of it count (None: all)."""
+
+    path: str
+    file: Path
+    length: int | None
+
+
+class _Result(NamedTuple):
+    entry: FileEntry
+    linked: bool
+
+
+class _Base(NamedTuple):
+    """The backup that unchanged files are linked to."""
+
+    directory: Path
+    files: Mapping[str, FileEntry]
+
+
+@contextmanager
+def locked_target(target: Path) -> Iterator[None]:
+    """Create the directory of backups, mode 0700, and lock it while the block runs. Raises BackupFailed, OSError."""
+    target.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    descriptor = os.open(target / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BackupFailed(f"Another backup into {target} is in progress; try again when it has ended.") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def copy_snapshot(snapshot: Snapshot, target: Path, confirm: Callable[[], None], *, keys: bool) -> Copied:
+    """Copy a snapshot into a new directory of `target`, which is locked; it is on disk when this returns, and nothing
+    is there after an exception. `confirm` raises if the snapshot was removed. Raises BackupFailed, OSError.
+    """
+    moment = datetime.fromtimestamp(snapshot.moment_ns // 10**9, UTC)
+    micros = snapshot.moment_ns // 1_000 % 10**6
+    name = f"{moment:%Y%m%dT%H%M%S}.{micros:06d}Z"
+    for leftover in target.glob(f"{PARTIAL}*"):
+        remove_tree(leftover)
+    base = _last_backup(target)
+    partial, directory = target / f"{PARTIAL}{name}", target / name
+    try:
+        partial.mkdir(mode=_DIRECTORY_MODE)
+        sources, links = _list(snapshot, keys=keys)
+        confirm()  # what was listed is all there is
+        progress = Progress("Copied")
+        results: list[_Result] = []
+        for result in in_threads(lambda source: _copy(source, partial, base), _with_parents(sources, partial)):
+            results.append(result)
+            progress(len(results), len(sources))
+        manifest = Manifest(
+            release=snapshot.release,
+            moment=f"{moment:%Y-%m-%dT%H:%M:%S}.{micros:06d}Z",
+            moment_ns=snapshot.moment_ns,
+            held_s=snapshot.held_s,
+            durability=snapshot.durability,
+            engine=snapshot.engine,
+            clickhouse_schema=snapshot.clickhouse_schema,
+            database_revision=snapshot.database_revision,
+            keys=keys,
+            files=[result.entry for result in results],
+            links=links,
+        )
+        sync_tree(partial)
+        write_manifest(partial, manifest)
+        sync_directory(partial)
+        partial.rename(directory)
+    except BaseException:
+        with suppress(OSError):  # the next backup removes it, and no restore takes it
+            remove_tree(partial)
+        raise
+    sync_directory(target)
+    copied = [result.entry.size for result in results if not result.linked]
+    return Copied(directory, manifest, len(results) - len(copied), sum(copied))
+
+
+def find_backups(target: Path) -> list[Path]:
+    """The backups in a directory by their names, newest first; none if there is no directory. Whether they are
+    complete, their manifests say.
+    """
+    if not target.is_dir():
+        return []
+    return sorted((path for path in target.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
+
+
+def _last_backup(target: Path) -> _Base | None:
+    for directory in find_backups(target):
+        try:
+            manifest = read_manifest(directory)
+        except NotABackup:
+            continue
+        return _Base(directory, {entry.path: entry for entry in manifest.files})
+    return None
+
+
+def _list(snapshot: Snapshot, *, keys: bool) -> tuple[list[_Source], list[LinkEntry]]:
+    """Files and symbolic links of a snapshot, by path."""
+    sources, links = [], []
+    for tree in snapshot.trees:
+        root = Path(tree.directory)
+        for path in _walk(root):
+            name = f"{tree.prefix}/{path.relative_to(root)}".lstrip("/")
+            if path.is_symlink():
+                links.append(LinkEntry(name, str(path.readlink())))
+            elif keys or name not in KEY_FILES:
+                sources.append(_Source(name, path, snapshot.lengths.get(name)))
+    return sorted(sources), sorted(links, key=lambda link: link.path)
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    """Everything below a directory but directories. Raises OSError if it changes meanwhile."""
+    for directory, _, files in os.walk(root, onerror=_raise):
+        for entry in os.scandir(directory):
+            if entry.is_symlink() or entry.name in files:
+                yield Path(entry.path)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _with_parents(sources: list[_Source], partial: Path) -> Iterator[_Source]:
+    """The sources, each after its directory was created."""
+    created = {partial}
+    for source in sources:
+        directory = (partial / source.path).parent
+        for parent in (*reversed(directory.parents), directory):
+            if parent not in created and parent.is_relative_to(partial):
+                parent.mkdir(mode=_DIRECTORY_MODE)
+                created.add(parent)
+        yield source
+
+
+def _copy(source: _Source, partial: Path, base: _Base | None) -> _Result:
+    status = source.file.stat(follow_symlinks=False)
+    size = status.st_size if source.length is None else min(source.length, status.st_size)
+    known = None if base is None else base.files.get(source.path)
+    if base is not None and known is not None:
+        same = (known.size, known.inode, known.mtime_ns) == (size, status.st_ino, status.st_mtime_ns)
+        if same and _link(base.directory / source.path, partial / source.path, size):
+            return _Result(known, linked=True)
+    copied, digest = copy_file(source.file, partial / source.path, source.length)
+    return _Result(FileEntry(source.path, copied, digest, status.st_ino, status.st_mtime_ns), linked=False)
+
+
+def _link(existing: Path, new: Path, size: int) -> bool:
+    """Link a file of the last backup, if it is as its manifest says; whether that was possible."""
+    try:
+        if existing.stat(follow_symlinks=False).st_size != size:
+            return False
+        os.link(existing, new, follow_symlinks=False)
+    except OSError:  # it is gone, or the file system has no hard links, or no more of this file
+        return False
+    return True
