@@ -18,9 +18,9 @@ from control.audit.tables import audit_events
 from control.identity import user_repository
 from control.settings import ControlSettings
 from tests.control.conftest import Control
+from tests.control.identity.accounts import ADA, SQUATTED, accept, invite, join, log_in
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol, verify
 from tests.control.identity.test_secrets import stored
-from tests.control.identity.test_unverified_accounts import ADA, SQUATTED, accept, invite, join, log_in
 from tests.control.mail import Office, serving
 from tests.logs import captured_log
 
@@ -235,6 +235,20 @@ async def test_address_verified_during_acceptance_gets_no_second_account(
     assert (await accept(control, {"inviteToken": token(office)}))[0] == 409
     assert (await accept(control, {"inviteToken": token(office)}))[0] == 201, "with the account that there is by now"
     assert (await ada.call("GET", "/auth/organizations"))[1]["data"][1]["slug"] == "globex"
+
+
+@pytest.mark.both_stores
+async def test_mailed_invitations_of_two_organizations_make_one_account(control: Control, office: Office) -> None:
+    """Also if they are accepted at once."""
+    for tenant in (control.acme, control.globex):
+        await invite(control, tenant, sendMail=True)
+    invitations = [{"inviteToken": token(office, number)} for number in range(2)]
+    answers = await asyncio.gather(*(accept(control, one) for one in invitations))
+    assert sorted(status for status, _ in answers) in ([201, 201], [201, 409])
+    again = [await accept(control, one) for one, (status, _) in zip(invitations, answers, strict=True) if status == 409]
+    joined = [material["user"]["id"] for status, material in (*answers, *again) if status == 201]
+    assert len(joined) == 2
+    assert len(set(joined)) == 1
 
 
 @pytest.mark.parametrize("how", ["again", "shown"])
