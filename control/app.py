@@ -48,19 +48,14 @@ def service(
     cursors = load_cursor_signer(settings.cursor_key, chassis.data_dir / "cursor.key")
     key_source = load_key_source(settings.sealing_keys, chassis.data_dir / "sealing.keys")
     secret_box = SecretBox(key_source)
-    delivery_parts = build_deliveries(settings, guards.database, secret_box, metrics)
+    mail_egress = Egress(settings.mail_policy, allow_local_names=True)
+    delivery_parts = build_deliveries(settings, guards.database, secret_box, mail_egress, metrics)
     context = HandlerContext(guards, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     projects = Projects(context, chassis.retention_days)
     keys = Keys(context, chassis.base_url, chassis.otlp_rate)
     page_url = settings.page_url.rstrip("/")
     links = LinkBuilder(chassis.base_url, page_url)
-    mailer = AccountMailer(
-        settings.mail_server(),
-        Egress(settings.mail_policy, allow_local_names=True),
-        chassis.base_url,
-        page_url,
-        AccountMailMetrics(metrics),
-    )
+    mailer = AccountMailer(settings.mail_server(), mail_egress, chassis.base_url, page_url, AccountMailMetrics(metrics))
     approvals = ApprovalRequests(context, delivery_parts.sender, links)
     policies, audit = Policies(context), Audit(context)
     channels, deliveries = Channels(context, secret_box, settings.channel_rules), Deliveries(context)

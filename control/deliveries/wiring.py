@@ -23,10 +23,16 @@ class DeliveryParts:
 
 
 def build_deliveries(
-    settings: ControlSettings, database: Database, secret_box: SecretBox, registry: CollectorRegistry | None
+    settings: ControlSettings,
+    database: Database,
+    secret_box: SecretBox,
+    mail_egress: Egress,
+    registry: CollectorRegistry | None,
 ) -> DeliveryParts:
-    """Starts nothing. The caller starts `database` before the resources and closes it after them."""
-    egress, mail_egress = Egress(settings.egress_policy), Egress(settings.mail_policy, allow_local_names=True)
+    """Starts nothing. The caller starts `database` before the resources and closes it after them. `mail_egress` is for
+    the mail server.
+    """
+    egress = Egress(settings.egress_policy)
     transports = Transports(
         egress, mail_egress, settings.mail_server(), settings.chat_a_api.rstrip("/"), settings.pager_url
     )

@@ -118,11 +118,11 @@ class AccountMailer:
         if self.page_url:
             return ["or open", "", f"    {self.page_url}/email-verification#token={secret}"]
         return [
-            "With the access token of your session:",
+            "With the access token of your session, and the password that the account is to have from now on:",
             "",
             "    curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\",
             f"      {self.base_url}/auth/email/verification/confirm \\",
-            f"""      -d '{{"token": "{secret}"}}'""",
+            f"""      -d '{{"token": "{secret}", "password": "YOUR PASSWORD"}}'""",
         ]
 
     def _compose(self, address: str, subject: str, lines: list[str], at: datetime, mail_id: str) -> EmailMessage:

@@ -36,7 +36,7 @@ def build_identity_routes(
         *Logins(context, throttle, authenticator, issuer).routes(),
         *Mfa(context, throttle, passwords, mfa_secrets, issuer).routes(),
         *Accounts(context, throttle, passwords).routes(),
-        *EmailVerification(context, throttle, mailer).routes(),
+        *EmailVerification(context, throttle, passwords, mailer).routes(),
         *Members(context).routes(),
         *Invitations(context, mailer).routes(),
         *Acceptances(context, throttle, passwords, authenticator, issuer).routes(),

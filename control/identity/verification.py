@@ -7,7 +7,9 @@ from typing import Final
 
 import msgspec
 from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.model import AuthenticatedCredential
 from chassis.db.database import format_time
 from chassis.errors import Conflict
 from chassis.http.access import authenticated_credential, session
@@ -21,7 +23,8 @@ from control.identity.account_audit import record_in_all_orgs, session_actor
 from control.identity.login import TAG
 from control.identity.login_throttle import LoginThrottle, ReauthenticationFailed
 from control.identity.mail import AccountMailer, require_mail_rate
-from control.identity.schemas import Email, SecretInput
+from control.identity.passwords import Passwords
+from control.identity.schemas import Email, NewPassword, SecretInput
 from control.identity.session_issuer import SessionUser, user_body
 from control.identity.user_repository import EmailTaken, User
 
@@ -38,10 +41,11 @@ class RequestedVerification(msgspec.Struct, frozen=True, rename="camel"):
     expires_at: Timestamp
 
 
-class VerificationToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The secret in the mail."""
+class VerificationConfirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The secret in the mail, and the password of the account from now on."""
 
     token: SecretInput
+    password: NewPassword
 
 
 REQUEST: Final = Operation(
@@ -54,7 +58,7 @@ CONFIRM: Final = Operation(
     "confirmEmailVerification",
     TAG,
     (ResponseSpec("The account, with its verified address.", json_content(SessionUser)),),
-    body=Body(json_content(VerificationToken)),
+    body=Body(json_content(VerificationConfirmation)),
     error_statuses=(409,),
 )
 
@@ -65,6 +69,7 @@ class EmailVerification:
 
     context: HandlerContext
     throttle: LoginThrottle
+    passwords: Passwords
     mailer: AccountMailer
 
     def routes(self) -> list[Route]:
@@ -100,30 +105,40 @@ class EmailVerification:
     async def confirm(self, request: web.Request) -> web.StreamResponse:
         """Verify the address of the account.
 
-        From then on the account may join other organizations. Its other sessions end. 409 if another account has
+        From then on the account may join other organizations. It gets the password in the request, because whoever
+        accepted its invitation may have set the one before, and its other sessions end. 409 if another account has
         verified the address first.
         """
-        body = await self.context.read_body(request, VerificationToken)
+        body = await self.context.read_body(request, VerificationConfirmation)
         caller = authenticated_credential(request)
-        async with (
-            self.throttle.account(request, caller.principal_id),
-            self.context.session_transaction(request) as (connection, caller),
-        ):
+        async with self.context.database.read() as connection:
             user = await user_repository.get_user(connection, caller.principal_id)
-            _require_unverified(user)
-            if not await store.consume(connection, user, body.token, datetime.now(UTC)):
-                raise ReauthenticationFailed("The token is not valid.")
-            try:
-                await user_repository.verify_email(connection, user)
-            except EmailTaken:
-                raise Conflict(_TAKEN) from None
-            await session_repository.end_all(connection, user.id, datetime.now(UTC), except_session_id=caller.token_id)
-            by = partial(session_actor, caller)
-            data = {"email": user.email}
-            await record_in_all_orgs(connection, user.id, by, "email_verification.confirm", data, request_id(request))
-            user = await user_repository.get_user(connection, user.id)
+        async with self.throttle.account(request, user.id):
+            hashed = await self.passwords.hash(body.password, salted_like=user.password_hash)
+            async with self.context.session_transaction(request) as (connection, caller):
+                user = await _verify(connection, request, caller, body.token, hashed)
         self.context.guards.invalidate_sessions(caller.principal_id)
         return json_response(user_body(user))
+
+
+async def _verify(
+    connection: AsyncConnection, request: web.Request, caller: AuthenticatedCredential, secret: str, hashed: str
+) -> User:
+    """Verify the address of the caller's account, and set its password. Raises ReauthenticationFailed, Conflict."""
+    user = await user_repository.get_user(connection, caller.principal_id)
+    _require_unverified(user)
+    if not await store.consume(connection, user, secret, datetime.now(UTC)):
+        raise ReauthenticationFailed("The token is not valid.")
+    try:
+        await user_repository.verify_email(connection, user)
+    except EmailTaken:
+        raise Conflict(_TAKEN) from None
+    await user_repository.set_password(connection, user.id, hashed)
+    await session_repository.end_all(connection, user.id, datetime.now(UTC), except_session_id=caller.token_id)
+    by = partial(session_actor, caller)
+    data = {"email": user.email}
+    await record_in_all_orgs(connection, user.id, by, "email_verification.confirm", data, request_id(request))
+    return await user_repository.get_user(connection, user.id)
 
 
 def _require_unverified(user: User) -> None:

@@ -54,6 +54,8 @@ BY_THEMSELVES: Final = {
     "erasures/housekeeping.py",
     "erasures/purge.py",
     "http/context.py",
+    "identity/acceptance.py",
+    "identity/authentication.py",
     "identity/bootstrap.py",
     "identity/acceptance.py",
     "identity/authentication.py",

@@ -18,9 +18,9 @@ from control.audit.tables import audit_events
 from control.identity import user_repository
 from control.settings import ControlSettings
 from tests.control.conftest import Control
+from tests.control.identity.accounts import ADA, SQUATTED, accept, invite, join, log_in
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol, verify
 from tests.control.identity.test_secrets import stored
-from tests.control.identity.test_unverified_accounts import ADA, SQUATTED, accept, invite, join, log_in
 from tests.control.mail import Office, serving
 from tests.logs import captured_log
 
@@ -63,8 +63,8 @@ async def requested(person: Person, office: Office) -> str:
     return token(office)
 
 
-async def confirmed(person: Person, secret: str) -> tuple[int, Any]:
-    status, answer, _ = await person.call("POST", CONFIRM, {"token": secret})
+async def confirmed(person: Person, secret: str, password: str = PASSWORD) -> tuple[int, Any]:
+    status, answer, _ = await person.call("POST", CONFIRM, {"token": secret, "password": password})
     return status, answer
 
 
@@ -81,8 +81,8 @@ async def test_verified_account_may_join_other_organizations(
     assert (await control.call("GET", "/auth/user", token=other))[0] == 401, "other sessions end"
     again = await join(control, control.globex, existingAccount=True)
     assert again.id == ada.id
-    for number in range(2):
-        assert (await ada.call("POST", REQUEST))[0] == 409, number
+    assert (await ada.call("POST", REQUEST))[0] == 409
+    assert (await confirmed(ada, secret))[0] == 409
     assert len(office.taken) == 1
     async with control.checks.database.read() as connection:
         found = sa.select(audit_events.c.action).where(audit_events.c.object_id == ada.id)
@@ -101,7 +101,10 @@ async def test_mail_says_what_it_is_for(control: Control, person: NewPerson, off
     )  # fmt: skip
     text = sent.get_content().replace("\r\n", "\n")
     assert "organization acme at https://sluice.example.org" in text
-    assert f"""https://sluice.example.org{CONFIRM} \\\n      -d '{{"token": "{secret}"}}'""" in text
+    assert (
+        f"""https://sluice.example.org{CONFIRM} \\\n      -d '{{"token": "{secret}", "password": "YOUR PASSWORD"}}'"""
+        in text
+    )
     invited = {"email": "bob@example.org", "role": "VIEWER", "sendMail": True}
     assert (await control.call("POST", INVITATIONS, invited))[0] == 201
     sent = mail(office)
@@ -126,8 +129,9 @@ async def test_stolen_secret_is_worth_nothing_to_another_account(
         status, answer = await confirmed(thief, secret)
         assert (status, answer["error"]["message"]) == (403, "The token is not valid.")
     assert (await confirmed(ada, of_squatter))[0] == 403
-    assert (await control.client.post(CONFIRM, json={"token": secret})).status == 401
-    assert (await control.call("POST", CONFIRM, {"token": secret}))[0] == 403, "a personal access token is no session"
+    body = {"token": secret, "password": SQUATTED}
+    assert (await control.client.post(CONFIRM, json=body)).status == 401
+    assert (await control.call("POST", CONFIRM, body))[0] == 403, "a personal access token is no session"
     assert (await confirmed(ada, secret))[0] == 200
 
 
@@ -171,6 +175,24 @@ async def test_one_of_two_accounts_verifies_the_address(control: Control, person
     assert (await loser.call("GET", "/auth/user"))[1]["emailVerified"] is False
     assert (await loser.call("POST", REQUEST))[0] == 202, "who has only the session learns nothing"
     assert (await confirmed(loser, token(office)))[0] == 409
+
+
+@pytest.mark.both_stores
+async def test_who_has_the_mailbox_sets_the_password(control: Control, office: Office) -> None:
+    """An administrator who has accepted in the name of somebody else would get into the other organizations too."""
+    account = await join(control, control.acme, SQUATTED)
+    secret = await requested(account, office)
+    status, answer, _ = await account.call("POST", CONFIRM, {"token": secret, "password": "x" * 11})
+    assert (status, answer["error"]["details"][0]["path"]) == (400, "body.password")
+    assert (await confirmed(account, secret[::-1], "a battery of her own"))[0] == 403
+    assert (await log_in(control, SQUATTED))[0] == 200
+    assert (await confirmed(account, secret, "a battery of her own"))[0] == 200
+    assert (await log_in(control, SQUATTED))[0] == 401
+    status, material = await log_in(control, "a battery of her own")
+    assert (status, material["user"]["id"]) == (200, account.id)
+    squatter = await join(control, control.globex, SQUATTED)
+    assert squatter.id != account.id, "and the salt is still that of the address"
+    assert (await log_in(control, SQUATTED))[1]["user"]["id"] == squatter.id
 
 
 async def test_second_account_joins_as_the_verified_one_after_its_removal(
@@ -235,6 +257,20 @@ async def test_address_verified_during_acceptance_gets_no_second_account(
     assert (await accept(control, {"inviteToken": token(office)}))[0] == 409
     assert (await accept(control, {"inviteToken": token(office)}))[0] == 201, "with the account that there is by now"
     assert (await ada.call("GET", "/auth/organizations"))[1]["data"][1]["slug"] == "globex"
+
+
+@pytest.mark.both_stores
+async def test_mailed_invitations_of_two_organizations_make_one_account(control: Control, office: Office) -> None:
+    """Also if they are accepted at once."""
+    for tenant in (control.acme, control.globex):
+        await invite(control, tenant, sendMail=True)
+    invitations = [{"inviteToken": token(office, number)} for number in range(2)]
+    answers = await asyncio.gather(*(accept(control, one) for one in invitations))
+    assert sorted(status for status, _ in answers) in ([201, 201], [201, 409])
+    again = [await accept(control, one) for one, (status, _) in zip(invitations, answers, strict=True) if status == 409]
+    joined = [material["user"]["id"] for status, material in (*answers, *again) if status == 201]
+    assert len(joined) == 2
+    assert len(set(joined)) == 1
 
 
 @pytest.mark.parametrize("how", ["again", "shown"])
@@ -365,7 +401,7 @@ async def test_mailed_secrets_are_neither_stored_nor_logged(
         office.data = "451 busy"
         answers += [await ada.call("POST", REQUEST), await control.call("POST", INVITATIONS, body)]
         secrets += [token(office, 2), token(office, 3)]
-        answers.append(await ada.call("POST", CONFIRM, {"token": secrets[0]}))
+        answers.append(await ada.call("POST", CONFIRM, {"token": secrets[0], "password": PASSWORD}))
     assert [status for status, _, _ in answers] == [202, 201, 503, 503, 403]
     searched = {"database": stored(migrated_url), "log": log.getvalue().encode(), "answers": repr(answers).encode()}
     assert [(name, secret) for secret in secrets for name, text in searched.items() if secret.encode() in text] == []

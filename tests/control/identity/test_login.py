@@ -213,8 +213,9 @@ async def test_five_failures_lock_the_account_for_the_right_password_too(control
     assert (await control.call("POST", "/auth/login", {"email": "bob@example.org", "password": PASSWORD}))[0] == 200
 
 
-async def test_unknown_account_is_locked_like_any_other(control: Control) -> None:
-    body = {"email": "nobody@example.org", "password": "wrong"}
+@pytest.mark.parametrize("named", [{}, {"orgSlug": "acme"}, {"orgSlug": "nowhere"}])
+async def test_unknown_account_is_locked_like_any_other(control: Control, named: dict[str, str]) -> None:
+    body = {"email": "nobody@example.org", "password": "wrong"} | named
     answers = [(await control.call("POST", "/auth/login", body))[0] for _ in range(7)]
     assert answers == [401] * 5 + [429] * 2
 

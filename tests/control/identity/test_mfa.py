@@ -3,6 +3,7 @@
 import asyncio
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ import sqlalchemy as sa
 from chassis.auth.tables import recovery_codes, users
 from control.audit.tables import audit_events
 from control.identity.passwords import Passwords
-from tests.control.conftest import Control
+from control.settings import ControlSettings
+from tests.control.conftest import Control, serving
+from tests.control.identity.accounts import join
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 
 
@@ -118,6 +121,15 @@ async def test_code_failures_count_with_password_failures(control: Control, pers
         statuses.append((status, body["error"]["code"]))
     assert statuses == [(401, "unauthorized")] * 5 + [(429, "rate_limited")]
     assert (await ada.login(totp=app.now()))[0] == 429
+
+
+async def test_wrong_code_of_a_login_counts_once_for_the_address(migrated_url: str, tmp_path: Path) -> None:
+    """Although it counts for the login and for the account."""
+    async with serving(migrated_url, tmp_path, ControlSettings(), failed_bearer_rate=3) as control:
+        ada = await join(control, control.acme)
+        app, codes = await enrol(ada)
+        assert [(await ada.login(totp=wrong(app.now())))[0] for _ in range(2)] == [401, 401]
+        assert (await ada.login(totp=codes[0]))[0] == 200
 
 
 @pytest.mark.both_stores

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from typing import Any
 
 import msgspec
 import pytest
@@ -12,39 +11,10 @@ from argon2 import PasswordHasher
 from chassis.auth.tables import memberships, users
 from control.audit.tables import audit_events
 from control.identity.passwords import same_salt
-from tests.chassis.auth.tenants import Tenant, new_tenant
+from tests.chassis.auth.tenants import new_tenant
 from tests.control.conftest import Control
-from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol, verify
-
-ADA = "ada@example.org"
-SQUATTED = "a squatter's battery"
-ACCEPT = "/auth/invitations/accept"
-
-
-async def invite(control: Control, tenant: Tenant, email: str = ADA, **more: Any) -> Any:
-    path = f"/orgs/{tenant.organization.slug}/invitations"
-    status, made, _ = await control.call("POST", path, {"email": email, "role": "MEMBER"} | more, tenant.token.secret)
-    assert status == 201, made
-    return made
-
-
-async def accept(control: Control, invitation: Any, password: str = PASSWORD, **more: Any) -> tuple[int, Any]:
-    body = {"inviteToken": invitation["inviteToken"], "name": "Ada", "password": password} | more
-    status, material, _ = await control.call("POST", ACCEPT, body)
-    return status, material
-
-
-async def join(control: Control, tenant: Tenant, password: str = PASSWORD, email: str = ADA, **more: Any) -> Person:
-    """Somebody who was invited and has accepted."""
-    status, material = await accept(control, await invite(control, tenant, email), password, **more)
-    assert status == 201, material
-    tokens = material["tokens"]
-    return Person(control, email, material["user"]["id"], tokens["accessToken"], tokens["refreshToken"])
-
-
-async def log_in(control: Control, password: str, **more: Any) -> tuple[int, Any]:
-    status, answer, _ = await control.call("POST", "/auth/login", {"email": ADA, "password": password} | more)
-    return status, answer
+from tests.control.identity.accounts import ADA, SQUATTED, accept, invite, join, log_in
+from tests.control.identity.conftest import PASSWORD, NewPerson, enrol, verify
 
 
 @pytest.mark.both_stores
@@ -61,9 +31,10 @@ async def test_squatter_with_a_second_factor_keeps_nobody_out(control: Control) 
     assert len((await ada.call("GET", "/auth/organizations"))[1]["data"]) == 1
 
 
+@pytest.mark.parametrize("verified", [False, True])
 @pytest.mark.both_stores
-async def test_squatter_reaches_nothing_of_the_person(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_squatter_reaches_nothing_of_the_person(control: Control, person: NewPerson, verified: bool) -> None:
+    ada = await person(verified=verified)
     squatter = await join(control, control.globex, SQUATTED)
     app, codes = await enrol(ada)
     assert (await log_in(control, SQUATTED, orgSlug="acme"))[0] == 401
