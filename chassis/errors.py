@@ -80,10 +80,9 @@ class CredentialExpired(Unauthorized):
 
 
 class MfaRequired(ApiError):
-    """401: the session is valid, but its user has not yet presented the second factor."""
+    """401: the session or the password is valid, but its user has not yet presented the second factor."""
 
-    def __init__(self) -> None:
-        message = "A second factor is required; send its code to /auth/totp/verify."
+    def __init__(self, message: str = "A second factor is required; send its code to /auth/totp/verify.") -> None:
         super().__init__(ErrorCode.MFA_REQUIRED, message, headers={"WWW-Authenticate": "Bearer"})
 
 

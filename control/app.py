@@ -21,7 +21,9 @@ from control.erasures.requests import Erasures
 from control.erasures.submission import CheckFilters
 from control.existence import with_existence_checks
 from control.http.context import HandlerContext
+from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes
+from control.outbound.egress import Egress
 from control.policies.policies import Policies
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
@@ -50,12 +52,20 @@ def service(
     context = HandlerContext(guards, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     projects = Projects(context, chassis.retention_days)
     keys = Keys(context, chassis.base_url, chassis.otlp_rate)
-    links = LinkBuilder(chassis.base_url, settings.page_url.rstrip("/"))
+    page_url = settings.page_url.rstrip("/")
+    links = LinkBuilder(chassis.base_url, page_url)
+    mailer = AccountMailer(
+        settings.mail_server(),
+        Egress(settings.mail_policy, allow_local_names=True),
+        chassis.base_url,
+        page_url,
+        AccountMailMetrics(metrics),
+    )
     approvals = ApprovalRequests(context, delivery_parts.sender, links)
     policies, audit = Policies(context), Audit(context)
     channels, deliveries = Channels(context, secret_box, settings.channel_rules), Deliveries(context)
     channel_tests = ChannelTests(channels, delivery_parts.sender)
-    routes, identity_contexts = build_identity_routes(context, secret_box, chassis.data_dir)
+    routes, identity_contexts = build_identity_routes(context, secret_box, chassis.data_dir, mailer)
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]

@@ -62,9 +62,9 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     page_url: Annotated[
         str,
         setting(
-            "Base URL of your page for approval requests, which messages link to; /orgs/ORG/approval-requests/ID is "
-            "appended.",
-            zero="empty: messages have the approval command instead of a link",
+            "Base URL of your web page, which messages link to; /orgs/ORG/approval-requests/ID, "
+            "/invitations#inviteToken=TOKEN or /email-verification#token=TOKEN is appended.",
+            zero="empty: messages have the command instead of a link",
         ),
     ] = ""
     egress_allow: Annotated[

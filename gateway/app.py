@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
+from chassis.clickhouse import ClickHouse
 from chassis.db.database import Database
 from chassis.http.access import project_key, public
 from chassis.http.cors import RATE_HEADERS, Cors
@@ -25,6 +26,12 @@ from gateway.admission.large_resources import LargeResourceBudget
 from gateway.admission.memory_budget import MemoryBudget
 from gateway.admission.quota.service import QuotaService
 from gateway.admission.refusal_cache import RefusalCache
+from gateway.erasure.deleted_projects import DeletedProjects
+from gateway.erasure.derived import DerivedRows
+from gateway.erasure.journals import JournalErasure
+from gateway.erasure.retention import ProjectRetention
+from gateway.erasure.telemetry import TelemetryErasure
+from gateway.erasure.worker import CompileFilters, ErasureWorker
 from gateway.http import openapi
 from gateway.http.decoding import Decoder
 from gateway.http.handlers import ExportHandlers, reject_metrics
@@ -48,10 +55,13 @@ def service(
     *,
     database: Database,
     redis: Redis | None = None,
+    erasure_clickhouse: ClickHouse | None = None,
+    compile_filters: CompileFilters | None = None,
     clock: Callable[[], int] = time.time_ns,
 ) -> Service:
     """Build the gateway over a started `clickhouse` whose tables are migrated, a relational `database`, and optionally
-    a `redis`; the caller starts and closes them. `clock` gives nanoseconds since 1970.
+    a `redis`; the caller starts and closes them. Erasures are executed over `erasure_clickhouse`, if given; without
+    `compile_filters` those by filter fail. `clock` gives nanoseconds since 1970.
 
     Its routes need the project-key guard.
     """
@@ -61,7 +71,9 @@ def service(
     outcomes = OutcomeCounters(metrics)
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="gateway")
     pipeline = StoragePipeline(settings, clickhouse, metrics, outcomes, log, threads, clock)
-    ingest = build_ingest(pipeline, chassis, telemetry)
+    journals = settings.journal_directory(chassis.data_dir)
+    deleted_projects = DeletedProjects(journals)
+    ingest = build_ingest(pipeline, chassis, telemetry, deleted_projects)
     cors = _cors(settings)
     concurrency_limiter = _concurrency_limiter(chassis, settings, metrics, outcomes, vary=cors.varies_by_origin)
     refusal_cache = RefusalCache(
@@ -85,11 +97,30 @@ def service(
         clock=clock,
     )
 
+    erasing: list[ErasureWorker | ProjectRetention] = []
+    if erasure_clickhouse is not None:
+        telemetry_erasure = TelemetryErasure(erasure_clickhouse)
+        worker = ErasureWorker(
+            database,
+            telemetry_erasure,
+            DerivedRows(erasure_clickhouse, telemetry_erasure, settings.keys_per_day),
+            JournalErasure(journals, database, clock, time.monotonic),
+            deleted_projects,
+            compile_filters,
+            log,
+            clock,
+        )
+        erasing = [worker, ProjectRetention(database, telemetry_erasure, log, clock)]
+
     async def run(_app: web.Application) -> AsyncIterator[None]:
         pipeline.start()
         await ingest.start()
         quota_service.start()
+        for task in erasing:
+            task.start()
         yield
+        for task in erasing:
+            await task.close()
         await ingest.close()
         await pipeline.close()
         await quota_service.close()

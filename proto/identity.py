@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 TOKEN_PREFIX: Final = "pat_"  # noqa: S105  # the prefix of every token is public
 INVITATION_PREFIX: Final = "inv_"
 REFRESH_PREFIX: Final = "ref_"
+EMAIL_VERIFICATION_PREFIX: Final = "emv_"
 TOKEN_ENTROPY_BYTES: Final = 32
 MAX_ACT_CHAIN: Final = 16  # specification 2.8: links of an act chain
 PROJECT_KEY_ENTROPY_BYTES: Final = 16
@@ -176,7 +177,8 @@ def encode_token(entropy: bytes, prefix: str = TOKEN_PREFIX) -> str:
     """`pat_` + 43 base62 digits + 6 of checksum, from 32 random bytes. The checksum lets secret scanners verify a
     match.
 
-    Invitations and refresh tokens have the same form with their own prefixes. Raises ValueError for another length.
+    Other secrets (invitations, refresh tokens, e-mail verifications) have the same form with their own prefixes. Raises
+    ValueError for another length.
     """
     if len(entropy) != TOKEN_ENTROPY_BYTES:
         raise ValueError(f"a personal access token requires {TOKEN_ENTROPY_BYTES} random bytes")

@@ -19,7 +19,9 @@ from prometheus_client import CollectorRegistry
 from chassis.auth.guards import AuthGuards
 from chassis.clickhouse import ClickHouse, StoreMisconfigured, StoreUnavailable
 from chassis.clickhouse.migrations import VerifiedClickHouse
+from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.db.database import Database
+from chassis.erasures.repository import StoredErasure
 from chassis.http.access import Guards
 from chassis.http.cursor import load_cursor_signer
 from chassis.http.validation import Issues
@@ -35,11 +37,12 @@ from sluice.settings_sources import SettingsSources
 
 if TYPE_CHECKING:
     from control.erasures.submission import CheckFilters
+    from gateway.erasure.worker import CompileFilters
 
 AfterOpen = Callable[[VerifiedClickHouse], Awaitable[object]]
 
 ALL_SERVICES: Final = ("gateway", "query", "control")
-SPARE_HANDLES: Final = 2  # of the gateway: for derived rows and probes, in addition to the inserts of batches
+SPARE_HANDLES: Final = 3  # of the gateway: for derived rows, probes and erasures, besides the inserts of batches
 INGEST_QUEUE: Final = 64  # waiting calls; the gateway itself bounds its memory, in bytes
 EXPLORE_QUEUE: Final = 64  # waiting calls: probes, and reads behind cancelled ones; other reads wait for a slot
 
@@ -147,6 +150,7 @@ def open_clickhouse(
         timeout_s=chassis.clickhouse_timeout_s if timeout_s is None else timeout_s,
         scratch=_scratch(chassis),
         memory_bytes=chassis.clickhouse_memory_bytes,
+        stored_time_floor=StoredTimeFloor(),
     )
 
 
@@ -181,6 +185,8 @@ def _add_gateway(builder: _AppBuilder) -> None:
             builder.telemetry,
             database=builder.guards.database,
             redis=builder.redis,
+            erasure_clickhouse=clickhouse,
+            compile_filters=_filter_compiler(),
         )
     )
 
@@ -216,10 +222,7 @@ def filter_check() -> "CheckFilters | None":
     """The check of filters of the query service; None where that is not installed. Its modules are imported when it is
     called first.
     """
-    try:
-        if importlib.util.find_spec("query") is None:
-            return None
-    except ModuleNotFoundError:
+    if not _has_query():
         return None
 
     def check(filters: Sequence[Mapping[str, Any]], now: datetime, path: str, issues: Issues) -> list[dict[str, Any]]:
@@ -228,6 +231,26 @@ def filter_check() -> "CheckFilters | None":
         return check_filters(filters, now, path, issues)
 
     return check
+
+
+def _filter_compiler() -> "CompileFilters | None":
+    """The same for the SQL of filters."""
+    if not _has_query():
+        return None
+
+    def compile_filters(erasure: StoredErasure) -> tuple[str, str, Mapping[str, object]]:
+        from sluice.erasure_filters import compile_filters
+
+        return compile_filters(erasure)
+
+    return compile_filters
+
+
+def _has_query() -> bool:
+    try:
+        return importlib.util.find_spec("query") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 _ADD: Final[Mapping[str, Callable[[_AppBuilder], None]]] = {

@@ -6,10 +6,13 @@ from typing import Any
 
 import msgspec
 
+from chassis.erasures.repository import StoredErasure
 from chassis.http.validation import Issues, decode_json
 from query.fields import LOGS, SPANS
 from query.request.filters import Filter, Op, WrittenFilter, conditions, parse_filters
 from query.request.filters import check_filters as check_written_filters
+from query.sql.bindings import Bindings
+from query.sql.predicates import condition_sql
 
 _NANOS_PER_MILLISECOND = 10**6
 
@@ -34,8 +37,33 @@ def check_filter_text(text: str, now: datetime, path: str, issues: Issues) -> li
     return _stored(parse_filters(text, path, issues), now, path, issues)
 
 
+def compile_filters(erasure: StoredErasure) -> tuple[str, str, Mapping[str, object]]:
+    """The SQL conditions of a stored erasure on spans and on logs, and the values bound in them. Without `to`, items
+    from before the request are meant.
+    """
+    issues = Issues()
+    inputs = decode_json(list[WrittenFilter], msgspec.json.encode(erasure.filters or []), "filters", issues)
+    filters = check_written_filters(inputs or (), "filters", issues)
+    bindings, requested_ns = Bindings(), _nanoseconds(erasure.requested_at)
+    to_ns = requested_ns if erasure.to_ns is None else erasure.to_ns
+    sql = []
+    for table in (SPANS, LOGS):
+        parts = [f"{table.time_column} < {bindings.timestamp(to_ns)}"]
+        if erasure.from_ns is not None:
+            parts.append(f"{table.time_column} >= {bindings.timestamp(erasure.from_ns)}")
+        parts += [condition_sql(one, bindings) for one in conditions(filters, table, requested_ns, "filters", issues)]
+        sql.append(" AND ".join(parts))
+    if len(issues):
+        raise ValueError(f"stored filters are not valid: {issues}")
+    return sql[0], sql[1], bindings.values
+
+
+def _nanoseconds(time: datetime) -> int:
+    return round(time.timestamp() * 1_000) * _NANOS_PER_MILLISECOND
+
+
 def _stored(filters: Sequence[Filter], now: datetime, path: str, issues: Issues) -> list[dict[str, Any]]:
-    now_ns = round(now.timestamp() * 1_000) * _NANOS_PER_MILLISECOND
+    now_ns = _nanoseconds(now)
     for table in (SPANS, LOGS):
         if not len(issues):
             conditions(tuple(filters), table, now_ns, path, issues)

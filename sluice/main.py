@@ -167,6 +167,12 @@ def _password(command: argparse.ArgumentParser) -> None:
         required=True,
         help="e-mail address of the user; the new password is prompted for, or read from standard input",
     )
+    command.add_argument(
+        "--org",
+        metavar="SLUG",
+        help="the account with this address in this organization; default: the one that has verified the address, else "
+        "the only one",
+    )
     command.add_argument("--without-factor", action="store_true", help="remove the second factor as well")
 
 

@@ -5,6 +5,7 @@ import time
 from typing import Final
 
 from proto.identity import (
+    EMAIL_VERIFICATION_PREFIX,
     INVITATION_PREFIX,
     MAX_PROJECT_ID,
     PROJECT_KEY_ENTROPY_BYTES,
@@ -43,6 +44,11 @@ def new_invitation() -> str:
 def new_refresh_token() -> str:
     """A new refresh token of a session, in plain text."""
     return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES), REFRESH_PREFIX)
+
+
+def new_email_verification() -> str:
+    """A new secret that verifies an e-mail address, in plain text."""
+    return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES), EMAIL_VERIFICATION_PREFIX)
 
 
 def new_project_key() -> str:

@@ -38,6 +38,7 @@ DELETED_NAME: Final = "(deleted)"  # of organizations, projects and principals
 
 _Id: Final = text(32)
 _Json: Final = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+_VERIFIED: Final = sa.text("email_verified")
 
 
 organizations: Final = sa.Table(
@@ -138,13 +139,16 @@ access_tokens: Final = sa.Table(
     sa.Index(None, "org_id", "minted_with"),
 )
 
-# Login data of a principal of kind user, independent of its organizations.
+# Login data of a principal of kind user: an account. Several accounts may have the same address; at most one of them
+# has verified it. The others are each confined to a home organization, or closed when they were removed from it. All
+# accounts of an address have the same password salt (`control.identity.passwords`).
 users: Final = sa.Table(
     "users",
     metadata,
     sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), primary_key=True),
-    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False, unique=True),  # in lower case
+    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False),  # in lower case
     sa.Column("email_verified", sa.Boolean, nullable=False),
+    sa.Column("home_org_id", _Id, sa.ForeignKey("organizations.id")),  # NULL: verified, or closed
     sa.Column("password_hash", text(200)),  # argon2id, with its parameters
     sa.Column("totp_secret", sa.LargeBinary(512), info={"sealed": True}),
     sa.Column("totp_confirmed_at", UtcTime),  # NULL: no second factor is required
@@ -153,6 +157,20 @@ users: Final = sa.Table(
     sa.Column("theme", text(16), nullable=False),
     sa.Column("avatar_url", text(MAX_URL_LENGTH)),
     sa.Column("created_at", UtcTime, nullable=False),
+    sa.CheckConstraint("NOT (email_verified AND home_org_id IS NOT NULL)", name="home_org_id"),
+    sa.UniqueConstraint("email", "home_org_id"),
+    sa.Index(None, "email", unique=True, sqlite_where=_VERIFIED, postgresql_where=_VERIFIED),
+)
+
+# Secrets mailed to the address of an account; the account returns one to verify the address. At most one is valid.
+email_verifications: Final = sa.Table(
+    "email_verifications",
+    metadata,
+    sa.Column("principal_id", _Id, sa.ForeignKey("users.principal_id"), primary_key=True),
+    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False),  # that it was mailed to
+    sa.Column("hash", sa.LargeBinary(32), nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False),
 )
 
 # Each is valid once instead of a TOTP code.
@@ -179,6 +197,7 @@ invitations: Final = sa.Table(
     sa.Column("accepted_at", UtcTime),
     sa.Column("accepted_by", _Id, sa.ForeignKey("principals.id")),
     sa.Column("revoked_at", UtcTime),
+    sa.Column("mailed", sa.Boolean, server_default=sa.false(), nullable=False),  # else the inviter has seen the secret
     enum_check("role", Role),
     sa.Index(None, "org_id", "id"),
     sa.Index(None, "minted_with"),

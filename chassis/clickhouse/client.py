@@ -8,6 +8,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -16,6 +17,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from urllib3.exceptions import HTTPError
 
 from chassis.clickhouse import crashes, embedded, errors
+from chassis.clickhouse.stored_time import CLOCK_SQL, ClockReading, StoredTimeFloor
 from chassis.clickhouse.target import Target, new_connections, open_client, parse_url
 from chassis.clickhouse.threads import PrestartedExecutor
 
@@ -110,7 +112,8 @@ class ClickHouse:
     At most `handles` calls run at once and `max_waiting` wait; any further call raises StoreBusy. `timeout_s` bounds
     the wait for a server's response. `database` overrides the URL's. `scratch` is the directory for the embedded
     engine's insert files (each exists for one call; default: the process's temporary directory), `memory_bytes` its
-    memory limit (0: two fifths of what the process may use). Every method raises a `StoreError`.
+    memory limit (0: two fifths of what the process may use). With `stored_time_floor`, inserted rows have a place in
+    storage order. Every method raises a `StoreError`.
     """
 
     def __init__(
@@ -123,6 +126,7 @@ class ClickHouse:
         database: str | None = None,
         scratch: Path | None = None,
         memory_bytes: int = 0,
+        stored_time_floor: StoredTimeFloor | None = None,
     ) -> None:
         self._target = parse_url(url, database)._replace(memory_bytes=memory_bytes)
         self._max_read_bytes = embedded.max_read_bytes(embedded.engine_bytes(memory_bytes)) if self.embedded else 0
@@ -137,6 +141,7 @@ class ClickHouse:
         self._kills: set[asyncio.Task[None]] = set()
         self._running: dict[asyncio.Future[Any], str | None] = {}  # with the log comment by which a read is killed
         self._threads = PrestartedExecutor(handles + 1)
+        self._stored_time_floor = stored_time_floor
 
     @property
     def embedded(self) -> bool:
@@ -177,11 +182,16 @@ class ClickHouse:
         await asyncio.get_running_loop().run_in_executor(None, self._close_handles)
 
     async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
-        """Insert one block in Native format, given in pieces. Repeating it with the same token changes nothing."""
+        """Insert one block in Native format, given in pieces. Repeating it with the same token changes nothing.
+
+        ClickHouse computes the column `stored_time`, which is not among `columns`.
+        """
 
         def call(client: Client) -> None:
             settings: dict[str, str | int] = {**INSERT_SETTINGS, "insert_deduplication_token": token}
             settings |= _supported_settings(client, INSERT_SETTINGS_IF_KNOWN)
+            if self._stored_time_floor is not None:
+                settings["log_comment"] = self._stored_time_floor.insert_comment(partial(_read_clock, client))
             _require(client, settings)
             client.raw_insert(
                 table,
@@ -225,12 +235,20 @@ class ClickHouse:
         sql: str,
         parameters: Mapping[str, object] | None = None,
         settings: Mapping[str, str | int | float] | None = None,
+        *,
+        stores_rows: bool = False,
     ) -> None:
-        """Run a statement of ours (DDL, INSERT SELECT); values of a caller are never part of `sql` but bound."""
+        """Run a statement of ours (DDL, INSERT SELECT); values of a caller are never part of `sql` but bound.
+
+        `stores_rows`: the rows that it inserts have a place in storage order, as those of `insert` have.
+        """
 
         def call(client: Client) -> None:
-            _require(client, settings or {})
-            client.command(sql, parameters=dict(parameters or {}) or None, settings=dict(settings or {}) or None)
+            used = dict(settings or {})
+            if stores_rows and self._stored_time_floor is not None:
+                used["log_comment"] = self._stored_time_floor.insert_comment(partial(_read_clock, client))
+            _require(client, used)
+            client.command(sql, parameters=dict(parameters or {}) or None, settings=used or None)
 
         await self._call(call, errors.from_query)
 
@@ -363,6 +381,11 @@ def _classify_errors(call: Callable[[], T], classify: Callable[[int | None, str]
         raise classify(errors.MEMORY_LIMIT_EXCEEDED, message) from error
     except (ClickHouseError, HTTPError, OSError) as error:
         raise errors.StoreUnavailable(f"ClickHouse does not respond: {errors.reason(error)}") from error
+
+
+def _read_clock(client: Client) -> ClockReading:
+    ((now_us, latest_us),) = client.query(CLOCK_SQL).result_rows
+    return ClockReading(now_us, latest_us)
 
 
 def _supported_settings(client: Client, settings: Mapping[str, str | int]) -> dict[str, str | int]:

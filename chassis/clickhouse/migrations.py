@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import structlog
 
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreError, StoreUnavailable
+from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.errors import StartupError
 
 _FILE: Final = re.compile(r"(\d{4})_\w+\.sql")
@@ -21,6 +22,7 @@ _COMMENT: Final = re.compile(r"--[^\n]*")
 _RETENTION: Final = re.compile(r"\{retention:([^}]+)\}")
 _TABLE: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
 _SETTING: Final = re.compile(r"ALTER TABLE (\w+) MODIFY SETTING (\w+) = .*")
+_ALTER: Final = re.compile(r"ALTER TABLE (\w+) ")
 _LIMITS: Final = QueryLimits(max_seconds=30)
 VERIFY_TIMEOUT_S: Final = 5.0  # of one verification, which all concurrent calls wait for
 # About one bucket per key. New parts stay unsplit: splitting them would slow the insert.
@@ -108,6 +110,9 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
         for statement in migration.statements:
             if _SETTING.fullmatch(statement):
                 continue  # below, together with settings that an older engine did not know
+            altered = _ALTER.match(statement)
+            if altered and not await _stores_rows(clickhouse, altered[1], statement):
+                continue
             sql = render(statement, embedded=clickhouse.embedded, retention_days=retention_days, bucketed=bucketed)
             await clickhouse.command(sql)
         await _apply_settings(clickhouse, migration, settings, resumed=True)
@@ -130,7 +135,7 @@ class VerifiedClickHouse(ClickHouse):
     """
 
     def __init__(self, url: str, **options: Any) -> None:
-        super().__init__(url, **options)
+        super().__init__(url, stored_time_floor=StoredTimeFloor(), **options)
         self._verification: asyncio.Task[None] | None = None
         self._is_verified = False
         self._last_logged = ""
@@ -269,6 +274,18 @@ async def _apply_settings(
             log.warning(
                 "setting not applied: the table engine stores no data itself", table=table, engine=engine, hint=hint
             )
+
+
+async def _stores_rows(clickhouse: ClickHouse, table: str, statement: str) -> bool:
+    """Whether a table stores rows itself; if not (Distributed, or a view), log what is to be done instead."""
+    sql = "SELECT engine FROM system.tables WHERE database = currentDatabase() AND name = {table:String}"
+    rows = await _UnverifiedReader(clickhouse).query(sql, {"table": table}, limits=_LIMITS)
+    engine = str(rows[0][0]) if rows else ""
+    if not rows or engine.endswith("MergeTree"):
+        return True
+    hint = f"run `{' '.join(statement.split())}` on the underlying tables, on every server; give this one its columns"
+    log.warning("table not altered: its engine stores no data itself", table=table, engine=engine, hint=hint)
+    return False
 
 
 async def _alter_with_merges_stopped(clickhouse: ClickHouse, table: str, statement: str) -> None:

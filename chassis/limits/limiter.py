@@ -17,6 +17,8 @@ class LimitClass(StrEnum):
     CHANNEL_TEST = "channel_test"  # requests that send to an endpoint of a tenant's choice; counted as API as well
     VISITOR = "visitor"  # requests of an address for a session: login, refresh, logout, invitation, keys
     REFRESH = "refresh"  # refreshes of one session
+    ACCOUNT_MAIL = "account_mail"  # mails about accounts of an organization to one address
+    ORGANIZATION_MAIL = "organization_mail"  # mails about accounts of an organization
     OTLP = "otlp"  # export requests with a project key
     FAILED_BEARER = "failed_bearer"  # invalid bearer credentials, by address
     FAILED_KEY = "failed_key"  # invalid project keys, by address
@@ -41,6 +43,8 @@ UNAVAILABLE_POLICIES: Final[Mapping[LimitClass, UnavailablePolicy]] = MappingPro
         LimitClass.CHANNEL_TEST: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.VISITOR: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.REFRESH: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.ACCOUNT_MAIL: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.ORGANIZATION_MAIL: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.OTLP: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.FAILED_BEARER: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.FAILED_KEY: UnavailablePolicy.COUNT_LOCALLY,

@@ -17,6 +17,7 @@ from chassis.runtime.settings import ChassisSettings
 LIMIT_RESULT: Final = web.RequestKey("rate_limit", LimitResult)
 MINUTE: Final = 60
 QUARTER: Final = 15 * MINUTE
+HOUR: Final = 60 * MINUTE
 MAX_CACHED_RULES: Final = 1_024  # rules of keys with a rate of their own; most keys share a few
 
 _COUNTED_SUBJECTS: Final[Mapping[LimitClass, str]] = MappingProxyType(
@@ -26,6 +27,8 @@ _COUNTED_SUBJECTS: Final[Mapping[LimitClass, str]] = MappingProxyType(
         LimitClass.FAILED_LOGIN: "failed logins to this account",
         LimitClass.VISITOR: "requests from this address",
         LimitClass.REFRESH: "refreshes of this session",
+        LimitClass.ACCOUNT_MAIL: "mails of this organization to this address",
+        LimitClass.ORGANIZATION_MAIL: "mails of this organization",
     }
 )
 _LimiterCall = Callable[[Bucket, Rule], Awaitable[LimitResult]]
@@ -129,6 +132,8 @@ def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
         (LimitClass.CHANNEL_TEST, settings.channel_test_rate, MINUTE, settings.channel_test_rate),
         (LimitClass.VISITOR, settings.visitor_rate, MINUTE, settings.visitor_rate),
         (LimitClass.REFRESH, settings.refresh_rate, MINUTE, settings.refresh_rate),
+        (LimitClass.ACCOUNT_MAIL, settings.account_mail_rate, HOUR, settings.account_mail_rate),
+        (LimitClass.ORGANIZATION_MAIL, settings.organization_mail_rate, HOUR, settings.organization_mail_rate),
         (LimitClass.OTLP, settings.otlp_rate, 1, settings.otlp_burst),
         (LimitClass.FAILED_BEARER, settings.failed_bearer_rate, MINUTE, settings.failed_bearer_rate),
         (LimitClass.FAILED_KEY, settings.failed_key_rate, MINUTE, settings.failed_key_rate),

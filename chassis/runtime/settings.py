@@ -366,14 +366,36 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_login_rate: Annotated[
         int,
         setting(
-            "Failed logins allowed per account, by password or second factor; above it 429, also with correct "
-            "credentials.",
+            "Failed logins allowed per e-mail address and organization, and failed passwords and codes of an account; "
+            "above it 429, also with correct credentials.",
             unit="attempts/15 min",
             zero="no limit",
             ge=0,
             le=10_000_000,
         ),
     ] = 5
+    account_mail_rate: Annotated[
+        int,
+        setting(
+            "Invitations and address verifications that an organization may mail to one address; above it 429.",
+            unit="mails/h",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+            advanced="mails to one address get lost and are sent again more often",
+        ),
+    ] = 5
+    organization_mail_rate: Annotated[
+        int,
+        setting(
+            "Invitations and address verifications that an organization may mail in total; above it 429.",
+            unit="mails/h",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+            advanced="an organization invites more users at once",
+        ),
+    ] = 100
     trusted_proxies: Annotated[
         tuple[str, ...],
         setting(

@@ -1,8 +1,13 @@
 """Users, members, machine principals, and their credentials: passwords, second factors, sessions, access tokens.
 
-A login: `login.Logins.login` limits failed attempts per account (`login_throttle`), verifies the password in a thread
-(`passwords`) and the second factor (`mfa_secrets`), starts a session (`session_repository`) and signs its access token
-(`session_issuer`). From then on `chassis.auth.bearer` authenticates the session like a personal access token.
+A login: `login.Logins.login` limits failed attempts (`login_throttle`), finds the account by its password
+(`authentication`, in a thread: `passwords`), verifies the second factor (`mfa_secrets`), starts a session
+(`session_repository`) and signs its access token (`session_issuer`). From then on `chassis.auth.bearer` authenticates
+the session like a personal access token.
+
+Several accounts may have one e-mail address (`user_repository`). An invitation (`invitations`) creates one that is
+confined to its organization (`acceptance`), until it verifies the address with a secret that is mailed to it
+(`verification`, `mail`). At most one account has verified an address; only that one joins further organizations.
 
 Slow work runs outside of transactions, and its premises are checked again inside: whether the verified password is
 still the user's (`user_repository.reload_if_unchanged`), whether an invitation can still be accepted

@@ -133,10 +133,10 @@ class Accounts:
         caller = authenticated_credential(request)
         async with self.context.database.read() as connection:
             user = await user_repository.get_user(connection, caller.principal_id)
-        async with self.throttle.attempt(request, user.email):
+        async with self.throttle.account(request, user.id):
             if not await self.passwords.matches(user.password_hash, body.current):
                 raise ReauthenticationFailed("The password is not valid.")
-        hashed = await self.passwords.hash(body.password)
+        hashed = await self.passwords.hash(body.password, salted_like=user.password_hash)
         async with self.context.session_transaction(request) as (connection, caller):
             if await user_repository.reload_if_unchanged(connection, user) is None:
                 raise ReauthenticationFailed("The password is not valid.")

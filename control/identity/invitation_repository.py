@@ -15,7 +15,7 @@ from chassis.auth.membership_status import any_disabled, common_scopes, load_mem
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import invitations, memberships, organizations, users
 from chassis.db.database import to_milliseconds
-from chassis.errors import Forbidden
+from chassis.errors import Conflict, Forbidden
 from control.identity.token_revocation import issuing_token
 from proto.identity import (
     INVITATION_PREFIX,
@@ -32,7 +32,9 @@ LIFETIME: Final = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class StoredInvitation:
-    """An invitation. It is open until `expires_at`, unless `accepted_at` or `revoked_at` is set."""
+    """An invitation. It is open until `expires_at`, unless `accepted_at` or `revoked_at` is set. `mailed`: its secret
+    was sent to the address and shown to nobody, so whoever presents it has the mailbox.
+    """
 
     id: str
     org_id: str
@@ -43,6 +45,7 @@ class StoredInvitation:
     expires_at: datetime
     accepted_at: datetime | None
     revoked_at: datetime | None
+    mailed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,12 @@ def require_can_invite(by: AuthorizationContext) -> None:
         )
 
 
-async def invite(connection: AsyncConnection, by: AuthorizationContext, email: str, role: Role) -> IssuedInvitation:
-    """Create an invitation; open ones to the same address are revoked."""
+async def invite(
+    connection: AsyncConnection, by: AuthorizationContext, email: str, role: Role, *, mailed: bool
+) -> IssuedInvitation:
+    """Create an invitation; open ones to the same address are revoked. With `mailed` the caller sends the secret to the
+    address, and shows it to nobody.
+    """
     now = to_milliseconds(datetime.now(UTC))
     address = normalize_email(email)
     same_address = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & _is_open(now)
@@ -81,6 +88,7 @@ async def invite(connection: AsyncConnection, by: AuthorizationContext, email: s
         expires_at=now + LIFETIME,
         accepted_at=None,
         revoked_at=None,
+        mailed=mailed,
     )
     secret = new_invitation()
     token = await issuing_token(connection, by)
@@ -98,6 +106,12 @@ async def is_member(connection: AsyncConnection, org_id: str, email: str) -> boo
         .where(users.c.email == normalize_email(email), memberships.c.org_id == org_id)
     )
     return await connection.scalar(found) is not None
+
+
+async def require_no_member(connection: AsyncConnection, org_id: str, email: str) -> None:
+    """Raises Conflict if a user of the organization has this address: at most one has."""
+    if await is_member(connection, org_id, email):
+        raise Conflict("The organization already has a member with this e-mail address.")
 
 
 async def list_invitations(

@@ -1,7 +1,7 @@
 """`/auth`: log in, refresh and end a session; list the public keys of access tokens."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -11,7 +11,7 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
-from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
+from chassis.errors import Forbidden, Unauthorized
 from chassis.http.access import anonymous
 from chassis.http.operation import Body, Operation, ResponseSpec, Tag, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
@@ -20,9 +20,8 @@ from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Slug
 from control.identity import member_repository, session_repository, user_repository
+from control.identity.authentication import INVALID_CREDENTIALS, Authenticator, select_organization_error
 from control.identity.login_throttle import InvalidCredentials, LoginThrottle
-from control.identity.mfa_secrets import MfaSecrets
-from control.identity.passwords import Passwords
 from control.identity.schemas import Email, MfaCodeInput, PasswordInput, SecretInput
 from control.identity.session_issuer import KeyWithdrawn, SessionIssuer, SessionMaterial
 from control.identity.session_repository import IssuedSession, RefreshFailure, Session
@@ -30,12 +29,12 @@ from control.identity.user_repository import User
 from proto.identity import PrincipalKind
 
 MAX_ORGANIZATIONS: Final = 1_000  # that one user is a member of
-MAX_NAMED_ORGANIZATIONS: Final = 20  # listed in an error message
-_INVALID_CREDENTIALS: Final = "The e-mail address, the password or the second factor is not valid."
 
 
 class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Credentials. `orgSlug` selects the organization for a user who is in several."""
+    """Credentials. `orgSlug` selects the organization for a user who is in several. Without it, the account that has
+    verified the address counts, and only without such an account those that have not.
+    """
 
     email: Email
     password: PasswordInput
@@ -94,8 +93,7 @@ class Logins:
 
     context: HandlerContext
     throttle: LoginThrottle
-    passwords: Passwords
-    mfa_secrets: MfaSecrets
+    authenticator: Authenticator
     issuer: SessionIssuer
 
     def routes(self) -> list[Route]:
@@ -115,9 +113,10 @@ class Logins:
         """
         body = await self.context.read_body(request, Login)
         await self.issuer.ensure_key_published()
-        async with self.throttle.attempt(request, body.email):
-            user = await self.authenticate(body.email, body.password)
-            async with self.context.database.write() as connection:
+        async with self.throttle.login(request, body.email, body.org_slug):
+            user = await self.authenticator.find_account(body.email, body.password, body.org_slug)
+            code_attempt = self.authenticator.code_attempt(request, user, body.totp)
+            async with code_attempt, self.context.database.write() as connection:
                 issued, user = await self._start_session(connection, request, user, body)
         return json_response(self.issuer.issue(issued, user))
 
@@ -160,26 +159,6 @@ class Logins:
         headers = {"Cache-Control": "public, max-age=300"}
         return json_response({"keys": [key.jwk() for key in found]}, headers=headers)
 
-    async def authenticate(self, email: str, password: str) -> User:
-        """The user with this address and password; `user_repository.reload_if_unchanged` checks later that both still
-        match. Raises InvalidCredentials.
-        """
-        user = await self._verify_password(email, password)
-        if not self.passwords.needs_rehash(user.password_hash or ""):
-            return user
-        new_hash = await self.passwords.hash(password)
-        async with self.context.database.write() as connection:
-            replaced = await user_repository.rehash_password(connection, user, new_hash)
-        return replace(user, password_hash=new_hash) if replaced else await self._verify_password(email, password)
-
-    async def _verify_password(self, email: str, password: str) -> User:
-        async with self.context.database.read() as connection:
-            user = await user_repository.find_user_by_email(connection, email)
-        stored = None if user is None or user.disabled_at is not None else user.password_hash
-        if not await self.passwords.matches(stored, password) or user is None or stored is None:
-            raise InvalidCredentials(_INVALID_CREDENTIALS)
-        return user
-
     async def _start_session(
         self, connection: AsyncConnection, request: web.Request, authenticated: User, body: Login
     ) -> tuple[IssuedSession, User]:
@@ -188,24 +167,13 @@ class Logins:
         """
         user = await user_repository.reload_if_unchanged(connection, authenticated)
         if user is None:
-            raise InvalidCredentials(_INVALID_CREDENTIALS)
-        methods = await self._auth_methods(connection, user, body.totp)
+            raise InvalidCredentials(INVALID_CREDENTIALS)
+        methods = await self.authenticator.auth_methods(connection, user, body.totp)
         mfa_pending = user.has_factor and len(methods) == 1
         org_id = await _select_organization(connection, user, body.org_slug, naming=not mfa_pending)
         issued = await session_repository.start(connection, org_id, user.id, methods, datetime.now(UTC))
         await _record_audit(connection, request, issued.session, "session.start", {"methods": list(methods)})
         return issued, user
-
-    async def _auth_methods(self, connection: AsyncConnection, user: User, code: str | None) -> tuple[str, ...]:
-        """How the user was authenticated, including the second factor if one is enabled and a code was sent. Raises
-        InvalidCredentials for a wrong code.
-        """
-        if code is None or not user.has_factor:
-            return ("pwd",)
-        method = await self.mfa_secrets.consume_code(connection, user, code, datetime.now(UTC))
-        if method is None:
-            raise InvalidCredentials(_INVALID_CREDENTIALS)
-        return ("pwd", method)
 
     async def _check_refresh_rate(self, request: web.Request, refresh_token: str) -> None:
         """Raises RateLimited for a session that is refreshed too often; the session and its token stay valid."""
@@ -248,9 +216,7 @@ async def _select_organization(connection: AsyncConnection, user: User, org_slug
     found = await member_repository.list_organizations(connection, user.id, MAX_ORGANIZATIONS)
     slugs = {organization.slug: organization.id for organization, _ in found}
     if org_slug is None and len(slugs) > 1:
-        named = f": {', '.join(list(slugs)[:MAX_NAMED_ORGANIZATIONS])}" if naming else ""
-        issue = Issue("body.orgSlug", f"Must be the slug of one of your organizations{named}.", "missing")
-        raise BadRequest("You are a member of several organizations. Select one with orgSlug.", [issue])
+        raise select_organization_error(list(slugs) if naming else [])
     org_id = next(iter(slugs.values()), None) if org_slug is None else slugs.get(org_slug)
     if org_id is None:
         raise Forbidden(

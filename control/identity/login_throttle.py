@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -29,18 +29,37 @@ class _AccountLock:
 
 
 class LoginThrottle:
-    """Shared by all routes that verify a password or a code."""
+    """Shared by all routes that verify a password or a code.
+
+    A login names an address and perhaps an organization; its failures count for what it named, whether there is such an
+    account or not. All else is done in a session, or after the password was right, and counts for the account. So
+    failures with one account never lock another one with the same address, and a user whose address somebody else
+    tries in vain can still log in by naming the organization.
+    """
 
     def __init__(self) -> None:
         self._locks: dict[str, _AccountLock] = {}
 
-    @asynccontextmanager
-    async def attempt(self, request: web.Request, email: str) -> AsyncIterator[None]:
-        """Surrounds one attempt; InvalidCredentials and ReauthenticationFailed raised inside count as failures. Raises
-        RateLimited after too many failures of the account or the address; addresses without an account are counted
-        alike. Attempts of one account run one at a time, so that parallel requests get no additional guesses.
+    def login(self, request: web.Request, email: str, org_slug: str | None = None) -> AbstractAsyncContextManager[None]:
+        """Surrounds one attempt to log in; InvalidCredentials raised inside counts as a failure. Raises RateLimited
+        after too many failures of what is named, or of the client's address.
         """
-        account = hashlib.sha256(normalize_email(email).encode("utf-8", "surrogatepass")).hexdigest()
+        named = f"{normalize_email(email)}\0{org_slug or ''}"
+        return self._attempt(request, hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest())
+
+    def account(self, request: web.Request, user_id: str) -> AbstractAsyncContextManager[None]:
+        """Surrounds one attempt to confirm the password or a code in a session; InvalidCredentials and
+        ReauthenticationFailed raised inside count as failures. Raises RateLimited.
+        """
+        return self._attempt(request, user_id)
+
+    def code(self, request: web.Request, user_id: str) -> AbstractAsyncContextManager[None]:
+        """The same for the code in an attempt to log in, which counts for the client's address itself."""
+        return self._attempt(request, user_id, of_address=False)
+
+    @asynccontextmanager
+    async def _attempt(self, request: web.Request, account: str, *, of_address: bool = True) -> AsyncIterator[None]:
+        """Attempts of one account run one at a time, so that parallel requests get no additional guesses."""
         rate_limits = request.app[RATE_LIMITS]
         async with self._account_lock(account):
             await rate_limits.check_address(request, LimitClass.FAILED_BEARER)
@@ -49,7 +68,8 @@ class LoginThrottle:
                 yield
             except (InvalidCredentials, ReauthenticationFailed):
                 await rate_limits.record_account_failure(request, LimitClass.FAILED_LOGIN, account)
-                await rate_limits.record_address_failure(request, LimitClass.FAILED_BEARER)
+                if of_address:
+                    await rate_limits.record_address_failure(request, LimitClass.FAILED_BEARER)
                 raise
 
     @asynccontextmanager

@@ -15,7 +15,7 @@ from chassis.auth.membership_status import load_membership_statuses, owned_princ
 from chassis.auth.model import AuthorizationContext, Principal
 from chassis.auth.tables import access_tokens, memberships, organizations, principals, users
 from chassis.errors import Conflict, Forbidden
-from control.identity import invitation_repository, organization_repository, session_repository
+from control.identity import invitation_repository, organization_repository, session_repository, user_repository
 from control.identity.organization_repository import StoredOrganization
 from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role, Scope
 
@@ -25,12 +25,13 @@ MAX_MACHINES: Final = 5_000  # agents and services in one organization
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """A principal in an organization. Only users that log in have `email` and `has_factor`."""
+    """A principal in an organization. Only users that log in have `email`, `email_verified` and `has_factor`."""
 
     id: str
     kind: PrincipalKind
     name: str
     email: str | None
+    email_verified: bool
     role: Role
     owner_id: str | None
     has_factor: bool
@@ -44,6 +45,7 @@ _MEMBERS: Final = (
         principals.c.name,
         principals.c.owner_id,
         users.c.email,
+        users.c.email_verified,
         users.c.totp_confirmed_at,
         memberships.c.role,
         memberships.c.created_at,
@@ -131,8 +133,9 @@ async def change_role(connection: AsyncConnection, by: AuthorizationContext, mem
 
 async def remove(connection: AsyncConnection, by: AuthorizationContext, member: StoredMember, now: datetime) -> None:
     """Remove a member from the organization, with its tokens, sessions and invitations there, and the tokens of all
-    principals that it owns: they would work again if the member returned. An agent or service is retired. Raises
-    Forbidden for an owner unless `by` is an owner; Conflict for the last owner or administrator.
+    principals that it owns: they would work again if the member returned. An agent or service is retired, an account
+    that is confined to the organization closed. Raises Forbidden for an owner unless `by` is an owner; Conflict for the
+    last owner or administrator.
     """
     require_changeable(by, member)
     await _require_other_administrators(connection, by.org_id, member)
@@ -201,6 +204,7 @@ async def _remove_member(connection: AsyncConnection, org_id: str, principal_id:
     await organization_repository.remove_membership(connection, org_id, principal_id)
     await _revoke_credentials(connection, org_id, owned_principals(principal_id), now)
     await session_repository.end_all(connection, principal_id, now, org_id=org_id)
+    await user_repository.leave_home(connection, principal_id, org_id)
 
 
 async def _revoke_credentials(
@@ -286,6 +290,7 @@ def _member(row: sa.RowMapping) -> StoredMember:
         kind=PrincipalKind(row["kind"]),
         name=row["name"],
         email=row["email"],
+        email_verified=bool(row["email_verified"]),
         role=Role(row["role"]),
         owner_id=row["owner_id"],
         has_factor=row["totp_confirmed_at"] is not None,

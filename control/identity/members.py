@@ -38,6 +38,10 @@ class Member(msgspec.Struct, frozen=True, rename="camel"):
     kind: PrincipalKind
     name: Name
     email: Email | None
+    email_verified: Annotated[
+        bool,
+        Meta(description="Whether the account has verified its address. If not, it is confined to one organization."),
+    ]
     role: Role
     owner_principal_id: str | None
     mfa_enabled: bool
@@ -125,7 +129,8 @@ class Members:
         """Remove a member.
 
         The member's tokens and sessions in the organization end, and its agents and services stop working; to keep
-        them, transfer them to another owner first. 409 for the last owner.
+        them, transfer them to another owner first. An account whose address is not verified (`emailVerified`) is
+        closed: if the address is invited again, whoever accepts gets another account. 409 for the last owner.
         """
         async with self.context.write_transaction(request) as (connection, caller):
             found = await get_member(connection, caller.org_id, request.match_info["principalId"])
@@ -153,6 +158,7 @@ def member_body(member: StoredMember) -> Member:
         kind=member.kind,
         name=member.name,
         email=member.email,
+        email_verified=member.email_verified,
         role=member.role,
         owner_principal_id=member.owner_id,
         mfa_enabled=member.has_factor,

@@ -124,7 +124,7 @@ class Mfa:
         body = await self.context.read_body(request, Confirmation)
         user = await self._load_user(authenticated_credential(request))
         _require(not user.has_factor, "The account already has a second factor.")
-        async with self.throttle.attempt(request, user.email):
+        async with self.throttle.account(request, user.id):
             await self._require_password(user, body.password)
         secret = self.mfa_secrets.new_secret()
         async with self.context.session_transaction(request) as (connection, caller):
@@ -142,9 +142,8 @@ class Mfa:
         """
         body = await self.context.read_body(request, Code)
         caller = authenticated_credential(request)
-        email = (await self._load_user(caller)).email
         async with (
-            self.throttle.attempt(request, email),
+            self.throttle.account(request, caller.principal_id),
             self.context.session_transaction(request) as (connection, caller),
         ):
             user = await user_repository.get_user(connection, caller.principal_id)
@@ -170,9 +169,8 @@ class Mfa:
         caller = authenticated_credential(request)
         _require(caller.mfa_pending, "The session does not need a second factor.")
         await self.issuer.ensure_key_published()
-        email = (await self._load_user(caller)).email
         async with (
-            self.throttle.attempt(request, email),
+            self.throttle.account(request, caller.principal_id),
             self.context.session_transaction(request) as (connection, caller),
         ):
             user = await user_repository.get_user(connection, caller.principal_id)
@@ -195,7 +193,7 @@ class Mfa:
         caller = authenticated_credential(request)
         user = await self._load_user(caller)
         _require(user.has_factor, "The account has no second factor.")
-        async with self.throttle.attempt(request, user.email):
+        async with self.throttle.account(request, user.id):
             await self._require_password(user, body.password)
             async with self.context.session_transaction(request) as (connection, caller):
                 user = await user_repository.get_user(connection, caller.principal_id)

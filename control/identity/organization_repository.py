@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id, new_project_id, new_token
 from chassis.auth.model import Principal
-from chassis.auth.tables import access_tokens, memberships, organizations, principals, projects
+from chassis.auth.tables import access_tokens, memberships, organizations, principals, projects, users
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.identity.token_revocation import RevokedCounts, revoke_tree
@@ -219,7 +219,12 @@ async def disable_principal(connection: AsyncConnection, principal_id: str) -> N
 
 
 async def add_membership(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> None:
-    """Make the principal a member. Raises Conflict when it is one already."""
+    """Make the principal a member. Raises Conflict when it is one already, and for an account with an unverified
+    address outside of its home organization: the only place that enforces the confinement, because credentials work
+    nowhere without a membership.
+    """
+    if await connection.scalar(_confined_elsewhere(org_id, principal_id)) is not None:
+        raise Conflict("The account is confined to another organization until its e-mail address is verified.")
     row = {"org_id": org_id, "principal_id": principal_id, "role": role.value, "created_at": now()}
     try:
         await connection.execute(memberships.insert().values(row))
@@ -277,6 +282,13 @@ async def revoke_token(connection: AsyncConnection, org_id: str, token_id: str) 
     if await connection.scalar(sa.select(access_tokens.c.id).where(where)) is None:
         return None
     return await revoke_tree(connection, org_id, token_id, now())
+
+
+def _confined_elsewhere(org_id: str, principal_id: str) -> sa.Select[tuple[str]]:
+    at_home = users.c.home_org_id.is_not(None) & (users.c.home_org_id == org_id)
+    return sa.select(users.c.principal_id).where(
+        users.c.principal_id == principal_id, users.c.email_verified.is_(False), sa.not_(at_home)
+    )
 
 
 async def _insert_slug(connection: AsyncConnection, table: sa.Table, row: dict[str, Any]) -> None:

@@ -6,10 +6,13 @@ from chassis.auth.jwt import JwtSigner
 from chassis.http.web import CleanupContext, Route
 from chassis.runtime.key_file import load_or_create_key
 from control.http.context import HandlerContext
+from control.identity.acceptance import Acceptances
 from control.identity.account import Accounts
+from control.identity.authentication import Authenticator
 from control.identity.invitations import Invitations
 from control.identity.login import Logins
 from control.identity.login_throttle import LoginThrottle
+from control.identity.mail import AccountMailer
 from control.identity.members import Members
 from control.identity.mfa import Mfa
 from control.identity.mfa_secrets import MfaSecrets
@@ -17,23 +20,26 @@ from control.identity.passwords import Passwords
 from control.identity.principals import Principals
 from control.identity.session_issuer import SessionIssuer
 from control.identity.tokens import AccessTokens
+from control.identity.verification import EmailVerification
 from control.secrets.secret_box import SecretBox
 
 
 def build_identity_routes(
-    context: HandlerContext, secret_box: SecretBox, data_dir: Path
+    context: HandlerContext, secret_box: SecretBox, data_dir: Path, mailer: AccountMailer
 ) -> tuple[list[Route], list[CleanupContext]]:
     """Raises KeyFileUnusable when the signing key in the data directory cannot be used."""
     throttle, passwords, mfa_secrets = LoginThrottle(), Passwords(), MfaSecrets(secret_box)
     signer = JwtSigner.from_seed(load_or_create_key(data_dir / "signing.key", "signing key"))
     issuer = SessionIssuer(signer, context.database)
-    logins = Logins(context, throttle, passwords, mfa_secrets, issuer)
+    authenticator = Authenticator(context.database, throttle, passwords, mfa_secrets)
     routes = [
-        *logins.routes(),
+        *Logins(context, throttle, authenticator, issuer).routes(),
         *Mfa(context, throttle, passwords, mfa_secrets, issuer).routes(),
         *Accounts(context, throttle, passwords).routes(),
+        *EmailVerification(context, throttle, mailer).routes(),
         *Members(context).routes(),
-        *Invitations(context, throttle, passwords, logins, issuer).routes(),
+        *Invitations(context, mailer).routes(),
+        *Acceptances(context, throttle, passwords, authenticator, issuer).routes(),
         *Principals(context).routes(),
         *AccessTokens(context).routes(),
     ]

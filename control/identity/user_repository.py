@@ -1,5 +1,9 @@
 """Users: principals that log in with an e-mail address and a password, and their second factors.
 
+Several accounts may have the same address. At most one of them has verified it, and may be a member of several
+organizations. Every other one is confined to its home organization, where it was created by an invitation; when it is
+removed from there it is closed, and the address is free for another account there.
+
 Every function runs in the caller's transaction. The caller hashes and encrypts: nothing here sees a password or a
 secret in plain text.
 """
@@ -13,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.tables import principals, recovery_codes, users
+from chassis.auth.tables import memberships, organizations, principals, recovery_codes, users
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.identity import organization_repository
@@ -22,23 +26,27 @@ from proto.identity import PrincipalKind, normalize_email
 Theme = Literal["system", "light", "dark"]
 DEFAULT_LOCALE: Final = "en"
 DEFAULT_THEME: Final[Theme] = "system"
+MAX_ACCOUNTS: Final = 1_000  # of one address that a login without an organization considers; the oldest come first
 
 
 class EmailTaken(Conflict):
-    """A user with this address exists."""
+    """Another account has verified the address, or another account of the organization has it."""
 
     def __init__(self) -> None:
-        super().__init__("A user with this e-mail address already exists.")
+        super().__init__("Another account has this e-mail address.")
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """`id` is that of its principal. `totp_step`: the last accepted one."""
+    """`id` is that of its principal. `home_org_id`: the organization that an unverified account is confined to, None
+    when it is closed. `totp_step`: the last accepted one.
+    """
 
     id: str
     email: str
     name: str
     email_verified: bool
+    home_org_id: str | None
     password_hash: str | None = field(repr=False)
     totp_secret: bytes | None = field(repr=False)
     totp_confirmed_at: datetime | None
@@ -63,13 +71,18 @@ _USERS: Final = sa.select(
 ).join_from(users, principals, principals.c.id == users.c.principal_id)
 
 
-async def create_user(connection: AsyncConnection, email: str, name: str, password_hash: str) -> User:
-    """A principal that can log in. Raises EmailTaken; ValueError for an invalid name."""
+async def create_user(
+    connection: AsyncConnection, email: str, name: str, password_hash: str, *, home_org_id: str | None
+) -> User:
+    """A principal that can log in: an account confined to `home_org_id`, or (None) one with a verified address. Raises
+    EmailTaken; ValueError for an invalid name.
+    """
     principal = await organization_repository.create_principal(connection, PrincipalKind.USER, name)
     row = {
         "principal_id": principal.id,
         "email": normalize_email(email),
-        "email_verified": False,
+        "email_verified": home_org_id is None,
+        "home_org_id": home_org_id,
         "password_hash": password_hash,
         "locale": DEFAULT_LOCALE,
         "theme": DEFAULT_THEME,
@@ -82,9 +95,41 @@ async def create_user(connection: AsyncConnection, email: str, name: str, passwo
     return await get_user(connection, principal.id)
 
 
-async def find_user_by_email(connection: AsyncConnection, email: str) -> User | None:
-    """The user with this address, case-insensitive."""
-    return await _load_user(connection, _USERS.where(users.c.email == normalize_email(email)))
+async def find_verified(connection: AsyncConnection, email: str) -> User | None:
+    """The account that has verified this address, case-insensitive."""
+    return await _load_user(connection, _USERS.where(users.c.email == normalize_email(email), users.c.email_verified))
+
+
+async def find_in_organization(connection: AsyncConnection, email: str, org_slug: str) -> User | None:
+    """The account with this address that is a member of the organization; there is at most one."""
+    found = (
+        _USERS.join(memberships, memberships.c.principal_id == users.c.principal_id)
+        .join(organizations, organizations.c.id == memberships.c.org_id)
+        .where(users.c.email == normalize_email(email), organizations.c.slug == org_slug)
+        .order_by(users.c.email_verified.desc(), users.c.principal_id)
+        .limit(1)
+    )
+    return await _load_user(connection, found)
+
+
+async def list_accounts(connection: AsyncConnection, email: str) -> list[User]:
+    """The accounts with this address that are not closed: the verified one first, then by age, at most MAX_ACCOUNTS."""
+    is_open = users.c.email_verified | users.c.home_org_id.is_not(None)
+    found = (
+        _USERS.where(users.c.email == normalize_email(email), is_open)
+        .order_by(users.c.email_verified.desc(), users.c.principal_id)
+        .limit(MAX_ACCOUNTS)
+    )
+    return [_user(row) for row in (await connection.execute(found)).mappings()]
+
+
+async def find_password_hash(connection: AsyncConnection, email: str) -> str | None:
+    """The password hash of any account with this address, closed ones included: all have the same salt."""
+    found = sa.select(users.c.password_hash).where(
+        users.c.email == normalize_email(email), users.c.password_hash.is_not(None)
+    )
+    hashed: str | None = await connection.scalar(found.limit(1))
+    return hashed
 
 
 async def find_user(connection: AsyncConnection, user_id: str) -> User | None:
@@ -117,6 +162,31 @@ async def reload_if_unchanged(connection: AsyncConnection, seen: User) -> User |
     """
     now = await get_user(connection, seen.id)
     return None if now.disabled_at is not None or now.password_hash != seen.password_hash else now
+
+
+async def verify_email(connection: AsyncConnection, user: User) -> None:
+    """Mark the address as verified, which ends the confinement to one organization. Raises EmailTaken if another
+    account has verified it.
+    """
+    try:
+        await change_user(connection, user.id, values={"email_verified": True, "home_org_id": None})
+    except exc.IntegrityError as error:
+        raise EmailTaken from error
+
+
+async def leave_home(connection: AsyncConnection, user_id: str, org_id: str) -> None:
+    """Call after the removal of a membership: an account confined to the organization is closed, and the organization
+    can invite its address again. An account that joined several organizations before addresses were verified is
+    confined to the next one.
+    """
+    next_home = (
+        sa.select(memberships.c.org_id)
+        .where(memberships.c.principal_id == user_id)
+        .order_by(memberships.c.created_at, memberships.c.org_id)
+        .limit(1)
+    )
+    confined = (users.c.principal_id == user_id) & (users.c.home_org_id == org_id)
+    await connection.execute(users.update().where(confined).values(home_org_id=next_home.scalar_subquery()))
 
 
 async def set_password(connection: AsyncConnection, user_id: str, password_hash: str) -> None:
@@ -176,4 +246,8 @@ async def consume_recovery_code(connection: AsyncConnection, user_id: str, diges
 
 async def _load_user(connection: AsyncConnection, found: sa.Select[Any]) -> User | None:
     row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else User(**{name: row[name] for name in User.__slots__})
+    return None if row is None else _user(row)
+
+
+def _user(row: sa.RowMapping) -> User:
+    return User(**{name: row[name] for name in User.__slots__})

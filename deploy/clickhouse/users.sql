@@ -9,16 +9,20 @@ CREATE DATABASE IF NOT EXISTS sluice;
 CREATE ROLE IF NOT EXISTS sluice_schema;
 GRANT CREATE DATABASE, CREATE TABLE, DROP TABLE, ALTER TABLE, SYSTEM MERGES, SELECT, INSERT ON sluice.* TO sluice_schema;
 
--- `sluice gateway`: inserts rows, lists tables, and counts parts for its metrics.
+-- `sluice gateway`: inserts rows, lists tables, and counts parts for its metrics. It also erases: deletes rows, and
+-- rebuilds indexes in temporary tables.
 CREATE ROLE IF NOT EXISTS sluice_writer;
-GRANT SELECT, INSERT ON sluice.* TO sluice_writer;
+GRANT SELECT, INSERT, ALTER DELETE, CREATE TABLE, DROP TABLE ON sluice.* TO sluice_writer;
 GRANT SELECT ON system.parts TO sluice_writer;
+GRANT SELECT ON system.mutations TO sluice_writer;
 
 -- `sluice query`: only reads. With readonly = 2 the service may lower its own limits, which it sends with every query
 -- (1 would reject them), but it cannot write. The limits here apply whatever limits the service
--- sends. It cancels its own queries when a client disconnects, which needs no privilege.
+-- sends. It cancels its own queries when a client disconnects, which needs no privilege. Whoever follows the tables as
+-- rows are stored must see the inserts that are running, which are another user's.
 CREATE ROLE IF NOT EXISTS sluice_reader;
 GRANT SELECT ON sluice.* TO sluice_reader;
+GRANT SELECT ON system.processes TO sluice_reader;
 
 CREATE SETTINGS PROFILE IF NOT EXISTS sluice_reader SETTINGS
     readonly = 2,

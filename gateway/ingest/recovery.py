@@ -115,7 +115,9 @@ class Recovery:
             return
 
     async def _check(self) -> bool:
-        """Reinsert the missing rows of finished batches; returns whether all rows are there afterwards."""
+        """Reinsert the missing rows of finished batches; returns whether all rows are there afterwards. Those of
+        deleted projects are missing for a good reason.
+        """
         retained = self._journal.retained_batches()
         complete, missing = True, await self._find_missing(retained)
         for batch in retained:
@@ -129,7 +131,8 @@ class Recovery:
         return complete
 
     async def _reinsert_missing(self, batch: Batch, table_days: set[TableDay]) -> None:
-        good = (await self._reader.read_batch(batch)).good
+        read = await self._reader.read_batch(batch)
+        good = [request for request in read.good if request.decoded.project_id not in self._context.deleted_projects]
         reinserted = await self._writer.reinsert(batch, good, table_days)
         if reinserted:
             self._context.log.error(

@@ -1,6 +1,6 @@
 """Builds the path of decoded requests into ClickHouse, by durability mode."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Protocol
@@ -90,7 +90,9 @@ class StoragePipeline:
         self.block_executor.shutdown(wait=True)
 
 
-def build_ingest(pipeline: StoragePipeline, chassis: ChassisSettings, telemetry: Telemetry) -> Ingest:
+def build_ingest(
+    pipeline: StoragePipeline, chassis: ChassisSettings, telemetry: Telemetry, deleted_projects: Container[int]
+) -> Ingest:
     """The ingest of the configured durability mode."""
     context = InsertContext(
         pipeline.inserter,
@@ -105,6 +107,7 @@ def build_ingest(pipeline: StoragePipeline, chassis: ChassisSettings, telemetry:
         pipeline.clock,
         pipeline.named_keys,
         pipeline.block_executor,
+        deleted_projects,
     )
     metrics = JournalMetrics(telemetry.registry)
     directory = pipeline.settings.journal_directory(chassis.data_dir)

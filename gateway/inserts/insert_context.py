@@ -1,7 +1,7 @@
 """The dependencies of storing, shared by all batch writers of a process."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -38,4 +38,5 @@ class InsertContext:
     clock: Callable[[], int]
     named_keys: NamedKeySet
     block_executor: Executor
+    deleted_projects: Container[int] = frozenset()
     large_json_lock: asyncio.Lock = field(default_factory=asyncio.Lock)

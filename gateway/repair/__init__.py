@@ -9,6 +9,8 @@ the derived rows of those days no longer match, and are rebuilt:
       statements               trace index and attribute keys, chunk by chunk in ClickHouse, into temporary tables
       occurrence_rows          errors, in Python, which alone computes fingerprints: one chunk in memory at a time
       REPLACE PARTITION        atomically, so that a reader sees the old rows or the new ones and never a gap
+      error occurrences        only missing ones are inserted, and surplus ones removed: the others keep their place in
+                               storage order, so that followers read nothing twice
 
 Not rebuilt: `ingest_outcomes`, because rejected and refused items are stored nowhere else. Where a request had more
 exceptions than `max_exceptions`, its table had those up to the limit, and has all of them after a repair.

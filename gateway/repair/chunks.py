@@ -52,7 +52,7 @@ async def split_day(clickhouse: ClickHouse, day: date, sizing: ChunkSizing) -> A
             yield Chunk(day, first, last, midnight, tomorrow)
             chunk_weight = 0
         if size > sizing.max_weight:
-            async for chunk in _split_project(clickhouse, day, project, sizing):
+            async for chunk in split_project(clickhouse, day, project, sizing):
                 yield chunk
         else:
             first, last = (first if chunk_weight else project), project
@@ -61,7 +61,8 @@ async def split_day(clickhouse: ClickHouse, day: date, sizing: ChunkSizing) -> A
         yield Chunk(day, first, last, midnight, tomorrow)
 
 
-async def _split_project(clickhouse: ClickHouse, day: date, project: int, sizing: ChunkSizing) -> AsyncIterator[Chunk]:
+async def split_project(clickhouse: ClickHouse, day: date, project: int, sizing: ChunkSizing) -> AsyncIterator[Chunk]:
+    """Chunks of one project, of whole five minutes where possible."""
     since = until = chunk_weight = 0
     sql = weight_by_bucket(sizing.source, sizing.condition, sizing.weight)
     for bucket, size in await _read_weights(clickhouse, sql, {"day": day, "project": project}):

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import date
 from typing import Final, NamedTuple
@@ -61,6 +61,16 @@ class TableChange(NamedTuple):
     total_after: int
 
 
+class _TemporaryTables(NamedTuple):
+    """The names of a repair's tables: like the derived ones, in their order; for all attribute keys; for those error
+    occurrences that stay.
+    """
+
+    derived: tuple[str, ...]
+    every_key: str
+    kept_occurrences: str
+
+
 class Repair:
     """Rebuilds the derived rows of a day; without `replace` only reports the changes. Per project and day it lists the
     `keys_per_day` attribute keys of most spans (0: all).
@@ -106,14 +116,15 @@ class Repair:
             before = await self._wait_until_quiet(day)
             if not sum(before):
                 return []
-            async with self._temporary_tables() as (*temporary, every_key):
-                await self._fill_tables(day, temporary, every_key)
+            async with self._temporary_tables() as temporary:
+                await self._fill_tables(day, temporary)
                 changes = [
-                    await self._compare(day, table, name) for table, name in zip(DERIVED_TABLES, temporary, strict=True)
+                    await self._compare(day, table, name)
+                    for table, name in zip(DERIVED_TABLES, temporary.derived, strict=True)
                 ]
                 if before == await self._count_items(day):
                     if self._replace:
-                        await self._replace_partitions(day, temporary, changes)
+                        await self._replace_rows(day, temporary)
                     if before == await self._count_items(day):
                         return changes
         raise DayStillWritten(f"{day} still receives spans or logs; repair it after writes to it have stopped.")
@@ -133,20 +144,27 @@ class Repair:
         return [int(str(count)) for ((count,),) in counts]
 
     @asynccontextmanager
-    async def _temporary_tables(self) -> AsyncIterator[list[str]]:
-        """Create empty tables like the derived ones, and one for all attribute keys; drop them on exit."""
+    async def _temporary_tables(self) -> AsyncIterator[_TemporaryTables]:
+        """Create the tables, empty; drop them on exit."""
         suffix = secrets.token_hex(4)
-        names = [*(f"{_PREFIX}{table}_{suffix}" for table in DERIVED_TABLES), f"{_PREFIX}every_key_{suffix}"]
+        temporary = _TemporaryTables(
+            tuple(f"{_PREFIX}{table}_{suffix}" for table in DERIVED_TABLES),
+            f"{_PREFIX}every_key_{suffix}",
+            f"{_PREFIX}kept_occurrences_{suffix}",
+        )
+        models = dict(zip(temporary.derived, DERIVED_TABLES, strict=True))
+        models |= {temporary.every_key: ATTRIBUTE_KEYS.name, temporary.kept_occurrences: ERROR_OCCURRENCES.name}
         try:
-            for name, table in zip(names, (*DERIVED_TABLES, ATTRIBUTE_KEYS.name), strict=True):
+            for name, table in models.items():
                 await self._clickhouse.command(f"CREATE TABLE {name} AS {table}")
-            yield names
+            yield temporary
         finally:
-            for name in names:
+            for name in models:
                 await self._clickhouse.command(f"DROP TABLE IF EXISTS {name}")
 
-    async def _fill_tables(self, day: date, temporary: Sequence[str], every_key: str) -> None:
-        traces, keys, errors = temporary
+    async def _fill_tables(self, day: date, temporary: _TemporaryTables) -> None:
+        traces, keys, errors = temporary.derived
+        every_key = temporary.every_key
         for source in ITEM_SOURCES:
             async for chunk in self._chunks(source, day):
                 await self._insert(statements.trace_rows(source, traces), chunk)
@@ -176,23 +194,39 @@ class Repair:
                 await self._clickhouse.insert(into, ERROR_OCCURRENCES.column_names, block, token=secrets.token_hex(16))
 
     async def _insert(self, sql: str, chunk: Chunk) -> None:
-        settings: dict[str, str | int | float] = {
-            **_STATEMENT_SETTINGS,
-            "insert_deduplication_token": secrets.token_hex(16),
-        }
-        await self._clickhouse.command(sql, chunk.parameters, settings)
+        await self._clickhouse.command(sql, chunk.parameters, _insert_settings())
 
     async def _compare(self, day: date, table: str, temporary: str) -> TableChange:
         (before,) = await self._read(statements.total_of_day(table, table), day=day)
         (after,) = await self._read(statements.total_of_day(temporary, table), day=day)
         return TableChange(day, table, *(int(str(number)) for number in (*before, *after)))
 
-    async def _replace_partitions(self, day: date, temporary: Sequence[str], changes: Sequence[TableChange]) -> None:
-        for table, name, change in zip(DERIVED_TABLES, temporary, changes, strict=True):
-            if change.rows_after:
-                await self._clickhouse.command(f"ALTER TABLE {table} REPLACE PARTITION '{day}' FROM {name}")
-            elif change.rows_before:  # ClickHouse does not replace a partition with an empty one
-                await self._clickhouse.command(f"ALTER TABLE {table} DROP PARTITION '{day}'")
+    async def _replace_rows(self, day: date, temporary: _TemporaryTables) -> None:
+        for table, name in zip(DERIVED_TABLES, temporary.derived, strict=True):
+            if table == ERROR_OCCURRENCES.name:
+                await self._correct_occurrences(day, name, temporary.kept_occurrences)
+            else:
+                await self._replace_partition(day, table, name)
+
+    async def _correct_occurrences(self, day: date, rebuilt: str, kept: str) -> None:
+        """Insert what is missing, as what it is: rows stored now. The others keep their place in storage order."""
+        sql, parameters = statements.missing_occurrences(rebuilt), {"day": day}
+        await self._clickhouse.command(sql, parameters, _insert_settings(), stores_rows=True)
+        ((surplus,),) = await self._read(statements.surplus_occurrences(rebuilt), day=day)
+        if surplus:
+            await self._clickhouse.command(statements.kept_occurrences(rebuilt, kept), parameters, _insert_settings())
+            await self._replace_partition(day, ERROR_OCCURRENCES.name, kept)
+
+    async def _replace_partition(self, day: date, table: str, name: str) -> None:
+        ((rows,),) = await self._read(f"SELECT count() FROM {name}")
+        if rows:
+            await self._clickhouse.command(f"ALTER TABLE {table} REPLACE PARTITION '{day}' FROM {name}")
+        else:  # ClickHouse does not replace a partition with an empty one
+            await self._clickhouse.command(f"ALTER TABLE {table} DROP PARTITION '{day}'")
 
     async def _read(self, sql: str, **parameters: object) -> list[tuple[object, ...]]:
         return await self._clickhouse.query(sql, parameters, limits=_LIMITS)
+
+
+def _insert_settings() -> dict[str, str | int | float]:
+    return {**_STATEMENT_SETTINGS, "insert_deduplication_token": secrets.token_hex(16)}

@@ -18,9 +18,10 @@ from proto.storage.tables import LOGS, SPANS
 EXCEPTION_EVENT: Final = "exception"
 _EXCEPTION_KEYS: Final = ("exception.type", "exception.message", "exception.stacktrace")
 _SOURCES: Final = {SPANS.name: "span", LOGS.name: "log"}
-# An occurrence's number within its batch is made of its row, event and table. Distinct for up to 256 events of a span.
+# A rebuilt occurrence's number within its batch is made of its row, event and table: distinct for up to 256 events of a
+# span, and beyond those that the gateway numbers.
 _EVENTS_PER_ROW: Final = 256
-_MAX_UINT32: Final = 2**32
+_FIRST_REBUILT: Final = 2**31
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
@@ -61,7 +62,8 @@ def occurrence_rows(table: str, rows: Iterable[ExceptionSource]) -> Iterator[tup
             raised = RaisedException(
                 row.time_ns, row.trace_id, row.span_id, *texts, row.service_name, row.environment, row.release
             )
-            occurrence = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % _MAX_UINT32
+            occurrence = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % _FIRST_REBUILT
+            occurrence += _FIRST_REBUILT
             yield occurrence_row(row.project_id, raised, digest, _SOURCES[table], row.batch_id, occurrence)
 
 

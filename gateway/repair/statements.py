@@ -14,6 +14,7 @@ from proto.storage.tables import (
 )
 
 _NO_TRACE: Final = r"unhex('00000000000000000000000000000000')"
+HAS_TRACE: Final = f"trace_id != {_NO_TRACE}"
 _INFINITE: Final = "('NaN', 'Infinity', '-Infinity')"
 
 
@@ -51,6 +52,9 @@ _TEXT_BYTES: Final = {
     " + length(attributes['exception.stacktrace'])",
 }
 _ROW_BYTES: Final = 300  # memory of a row in Python, without its texts
+
+# What an error occurrence is; its row number and time of storing are only its place.
+_OCCURRENCE: Final = ", ".join(name for name in ERROR_OCCURRENCES.column_names if name != "row")
 
 EVERY_ROW: Final = "1"
 ROW_WEIGHT: Final = "1"  # the weight of a row when chunks are sized by rows
@@ -94,7 +98,7 @@ def trace_rows(source: Source, into: str) -> str:
     return (
         f"INSERT INTO {into} (project_id, trace_id, signal, day, min_time, max_time, items)"
         f" SELECT project_id, trace_id, {signal}, toDate({time}) AS day, min({time}), max({time}), count()"
-        f" FROM {source.table} WHERE {_in_chunk(source)} AND trace_id != {_NO_TRACE}"
+        f" FROM {source.table} WHERE {_in_chunk(source)} AND {HAS_TRACE}"
         " GROUP BY project_id, trace_id, day"
     )
 
@@ -160,6 +164,46 @@ SELECT
     sum(numeric)
 FROM {all_keys}
 GROUP BY project_id, bucket, named"""
+
+
+def missing_occurrences(rebuilt: str) -> str:
+    """Inserts those rows of the table `rebuilt` into the live one that it lacks on a day."""
+    numbers = (
+        "arraySlice(arrayFilter(number -> NOT has(groupArrayIf(row, is_live), number),"
+        " arraySort(groupArrayIf(row, NOT is_live))),"
+        " 1, greatest(toInt64(countIf(NOT is_live)) - toInt64(countIf(is_live)), 0))"
+    )
+    return (
+        f"INSERT INTO {ERROR_OCCURRENCES.name} ({_OCCURRENCE}, row) SELECT {_OCCURRENCE}, missing"
+        f" FROM (SELECT {_OCCURRENCE}, {numbers} AS numbers FROM ({_live_and(rebuilt)}) GROUP BY {_OCCURRENCE})"
+        " ARRAY JOIN numbers AS missing"
+    )
+
+
+def surplus_occurrences(rebuilt: str) -> str:
+    """How many rows of a day the live table has beyond those of the table `rebuilt`."""
+    surplus = "greatest(toInt64(countIf(is_live)) - toInt64(countIf(NOT is_live)), 0)"
+    return f"SELECT sum(surplus) FROM (SELECT {surplus} AS surplus FROM ({_live_and(rebuilt)}) GROUP BY {_OCCURRENCE})"
+
+
+def kept_occurrences(rebuilt: str, into: str) -> str:
+    """Inserts a day's live rows without their surplus into the table `into`; each keeps its place in storage order."""
+    places = "arraySlice(arraySort(groupArrayIf((stored_time, row), is_live)), 1, toInt64(countIf(NOT is_live)))"
+    return (
+        f"INSERT INTO {into} ({_OCCURRENCE}, stored_time, row) SELECT {_OCCURRENCE}, place.1, place.2"
+        f" FROM (SELECT {_OCCURRENCE}, {places} AS places FROM ({_live_and(rebuilt)}) GROUP BY {_OCCURRENCE})"
+        " ARRAY JOIN places AS place"
+    )
+
+
+def _live_and(rebuilt: str) -> str:
+    """A day's rows of the live table and all rows of the table `rebuilt`."""
+    columns = f"{_OCCURRENCE}, row, stored_time"
+    return (
+        f"SELECT {columns}, true AS is_live FROM {ERROR_OCCURRENCES.name}"
+        f" WHERE {_DAY_COLUMNS[ERROR_OCCURRENCES.name]} = {{day:Date}}"
+        f" UNION ALL SELECT {columns}, false FROM {rebuilt}"
+    )
 
 
 def spans_with_exceptions() -> str:

@@ -167,5 +167,9 @@ UNNAMED_KEYS: Final = b"\xff"
 
 TABLES: Final = (SPANS, LOGS, TRACE_INDEX, ATTRIBUTE_KEYS, INGEST_OUTCOMES, ERROR_OCCURRENCES)
 
+# The time of storing, which ClickHouse computes: no block has it.
+STORED_TIME: Final = Column("stored_time", "DateTime64(6, 'UTC')")
+TABLES_IN_STORAGE_ORDER: Final = (SPANS, LOGS, ERROR_OCCURRENCES)  # those with the column
+
 SIGNAL_SPANS: Final = 1
 SIGNAL_LOGS: Final = 2

@@ -2,12 +2,17 @@
 
 It ends every session of the user. `--without-factor` also removes the second factor, for users who have lost both the
 device and the recovery codes. Personal access tokens stay valid: revoke them if they are not trusted.
+
+Several accounts may have the address. Like a login, the command takes the one that has verified it; without such an
+account, and if there are several, `--org` selects one.
 """
 
 import argparse
 import getpass
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final, NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -15,19 +20,35 @@ from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.identity import session_repository, user_repository
+from control.identity import member_repository, session_repository, user_repository
 from control.identity.user_repository import User
 from sluice import process
 from sluice.settings_sources import SettingsSources
 
+MAX_NAMED: Final = 20  # organizations in a message
+
+
+class _NamedAccount(NamedTuple):
+    """What the options name."""
+
+    email: str
+    org_slug: str | None
+
+    @property
+    def where(self) -> str:
+        return "" if self.org_slug is None else f" in the organization {self.org_slug}"
+
 
 def run(arguments: argparse.Namespace) -> int:
-    """Set the password; the exit code. Raises StartupError for an unknown address or an invalid password length."""
+    """Set the password; the exit code. Raises StartupError for an unknown address, several accounts with the address,
+    or an invalid password length.
+    """
     settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
     migrations.check(settings.effective_database_url)
-    user = process.run(_set(settings, arguments.email, _password(), arguments.without_factor))
-    print(f"{user.email} has a new password; all sessions were ended.")
+    named = _NamedAccount(arguments.email, arguments.org)
+    user = process.run(_set(settings, named, _password(), arguments.without_factor))
+    print(f"{user.email} has a new password{named.where}; all sessions were ended.")
     return 0
 
 
@@ -46,17 +67,16 @@ def _password() -> str:
     return password
 
 
-async def _set(settings: ChassisSettings, email: str, password: str, without_factor: bool) -> User:
+async def _set(settings: ChassisSettings, named: _NamedAccount, password: str, without_factor: bool) -> User:
     from control.identity.passwords import Passwords
 
     database = Database.from_settings(settings)
     await database.start()
     try:
-        hashed = await Passwords().hash(password)
+        async with database.read() as connection:
+            user = await _find(connection, named)
+        hashed = await Passwords().hash(password, salted_like=user.password_hash)
         async with database.write() as connection:
-            user = await user_repository.find_user_by_email(connection, email)
-            if user is None:
-                raise StartupError(f"There is no user with the e-mail address {email}.")
             await user_repository.set_password(connection, user.id, hashed)
             await session_repository.end_all(connection, user.id, datetime.now(UTC))
             if without_factor:
@@ -65,6 +85,31 @@ async def _set(settings: ChassisSettings, email: str, password: str, without_fac
         return user
     finally:
         await database.close()
+
+
+async def _find(connection: AsyncConnection, named: _NamedAccount) -> User:
+    """Raises StartupError unless it is one account."""
+    if named.org_slug is not None:
+        user = await user_repository.find_in_organization(connection, named.email, named.org_slug)
+        accounts = [] if user is None else [user]
+    else:
+        accounts = await user_repository.list_accounts(connection, named.email)
+    if not accounts:
+        raise StartupError(f"There is no user with the e-mail address {named.email}{named.where}.")
+    if len(accounts) > 1 and not accounts[0].email_verified:
+        slugs = await _organizations_of(connection, accounts[:MAX_NAMED])
+        more = ", ..." if len(accounts) > MAX_NAMED else ""
+        message = (
+            f"Several users have the e-mail address {named.email}; select one with --org: {', '.join(slugs)}{more}."
+        )
+        raise StartupError(message, exit_code=2)
+    return accounts[0]
+
+
+async def _organizations_of(connection: AsyncConnection, accounts: Sequence[User]) -> list[str]:
+    """One organization of each account."""
+    found = [await member_repository.list_organizations(connection, user.id, 1) for user in accounts]
+    return [organization.slug for each in found for organization, _ in each]
 
 
 async def _record_audit(connection: AsyncConnection, user: User, without_factor: bool) -> None:

@@ -12,8 +12,9 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 
 @dataclass
 class Office:
-    """Takes mail, unless told what to say: by recipient, to the data, or nothing at all."""
+    """Takes mail, unless told what to say: by recipient, to the data, or nothing at all. `port`: while it is served."""
 
+    port: int = 0
     taken: list[Envelope] = field(default_factory=list)
     encrypted: list[bool] = field(default_factory=list)
     recipients: dict[str, str] = field(default_factory=dict)
@@ -46,7 +47,8 @@ async def serving(office: Office, *, implicit: ssl.SSLContext | None = None, **o
         return servers[-1]
 
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0, ssl=implicit)
-    yield server.sockets[0].getsockname()[1]
+    office.port = server.sockets[0].getsockname()[1]
+    yield office.port
     server.close()
     for one in servers:
         if one._handler_coroutine is not None:

@@ -28,12 +28,13 @@ async def statements(clickhouse: ClickHouse) -> list[str]:
 async def test_clickhouse_can_read_them(statements: list[str]) -> None:
     kinds = [re.match(r"(CREATE (?:DATABASE|ROLE|SETTINGS PROFILE|USER)|GRANT)", each) for each in statements]
     assert all(kinds)
-    assert len(statements) == 15
+    assert len(statements) == 17
 
 
 async def test_the_query_service_may_only_read(statements: list[str]) -> None:
     assert [each for each in statements if each.startswith("GRANT") and each.endswith("TO sluice_reader")] == [
-        "GRANT SELECT ON sluice.* TO sluice_reader"
+        "GRANT SELECT ON sluice.* TO sluice_reader",
+        "GRANT SELECT ON system.processes TO sluice_reader",
     ]
     assert [each for each in statements if each.endswith("TO sluice_query")] == ["GRANT sluice_reader TO sluice_query"]
     (profile,) = [each for each in statements if each.startswith("CREATE SETTINGS PROFILE")]

@@ -23,6 +23,7 @@ from tests.chassis.auth.tenants import new_tenant
 from .conftest import ROOT
 
 PASSWORD = "a fresh horse battery"
+ADA = "ada@example.org"
 
 
 def command(data: Path, url: str, given: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -39,7 +40,9 @@ async def ada(url: str) -> None:
     tenant = await new_tenant(database, "acme")
     now = datetime.now(UTC)
     async with database.write() as connection:
-        user = await user_repository.create_user(connection, "ada@example.org", "Ada", "hash")
+        user = await user_repository.create_user(
+            connection, "ada@example.org", "Ada", "hash", home_org_id=tenant.organization.id
+        )
         await organization_repository.add_membership(connection, tenant.organization.id, user.id, Role.MEMBER)
         await session_repository.start(connection, tenant.organization.id, user.id, ("pwd",), now)
         await user_repository.enroll_factor(connection, user.id, b"sealed")
@@ -53,14 +56,13 @@ async def state(url: str) -> tuple[User, int, int, list[tuple[str, str | None, s
     database = Database(url)
     await database.start()
     async with database.read() as connection:
-        user = await user_repository.find_user_by_email(connection, "ada@example.org")
+        [user] = await user_repository.list_accounts(connection, "ada@example.org")
         live = sa.select(sa.func.count()).where(session_table.c.revoked_at.is_(None))
         codes = sa.select(sa.func.count()).select_from(recovery_codes)
         counted = await connection.scalar(live) or 0, await connection.scalar(codes) or 0
         told = sa.select(audit_events.c.action, audit_events.c.actor_id, audit_events.c.request_id)
         events = [(row[0], row[1], row[2]) for row in await connection.execute(told)]
     await database.close()
-    assert user is not None
     return user, *counted, events
 
 
@@ -77,6 +79,58 @@ def test_a_new_password_ends_sessions_and_on_demand_the_factor(
     assert asyncio.run(Passwords().matches(user.password_hash, PASSWORD))
     assert (live, codes, user.has_factor) == (0, 0 if without else 1, not without)
     assert events == [("user.password", None, "(command)")]
+
+
+async def several(url: str, *, verified: bool) -> None:
+    """Accounts with one address in three organizations."""
+    database = Database(url)
+    await database.start()
+    for number, slug in enumerate(("acme", "globex", "initech")):
+        tenant = await new_tenant(database, slug)
+        home = None if verified and slug == "globex" else tenant.organization.id
+        async with database.write() as connection:
+            user = await user_repository.create_user(connection, ADA, "Ada", f"hash {number}", home_org_id=home)
+            await organization_repository.add_membership(connection, tenant.organization.id, user.id, Role.MEMBER)
+    await database.close()
+
+
+async def changed(url: str) -> list[str]:
+    """Slugs of the organizations whose accounts have the new password."""
+    database = Database(url)
+    await database.start()
+    slugs = []
+    async with database.read() as connection:
+        for slug in ("acme", "globex", "initech"):
+            user = await user_repository.find_in_organization(connection, ADA, slug)
+            if user is not None and await Passwords().matches(user.password_hash, PASSWORD):
+                slugs.append(slug)
+    await database.close()
+    return slugs
+
+
+@pytest.mark.parametrize(
+    ("verified", "options", "code", "expected"),
+    [
+        (False, [], 2, []),
+        (False, ["--org", "initech"], 0, ["initech"]),
+        (False, ["--org", "nowhere"], 1, []),
+        (True, [], 0, ["globex"]),
+        (True, ["--org", "acme"], 0, ["acme"]),
+    ],
+)
+def test_one_of_several_accounts_is_selected(
+    migrated_url: str, tmp_path: Path, verified: bool, options: list[str], code: int, expected: list[str]
+) -> None:
+    asyncio.run(several(migrated_url, verified=verified))
+    done = command(tmp_path, migrated_url, PASSWORD + "\n", "--email", ADA, *options)
+    where = f" in the organization {options[1]}" if options else ""
+    said = {
+        0: f"{ADA} has a new password{where}; all sessions were ended.",
+        1: f"sluice: There is no user with the e-mail address {ADA} in the organization nowhere.",
+        2: f"sluice: Several users have the e-mail address {ADA}; select one with --org: acme, globex, initech.",
+    }
+    assert (done.returncode, (done.stdout + done.stderr).strip()) == (code, said[code])
+    assert asyncio.run(changed(migrated_url)) == expected
 
 
 @pytest.mark.parametrize(

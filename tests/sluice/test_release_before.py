@@ -31,12 +31,11 @@ def test_what_the_release_before_stored_is_read_back_whole(tmp_path: Path, answe
     data = tmp_path / "data"
     with tarfile.open(KEPT / "data.tar.xz") as archive:
         archive.extractall(data, filter="data")
-    run("migrate", "--data", str(data), environment=ENVIRONMENT)
-    run("owner", "--org", "default", "--data", str(data), environment=ENVIRONMENT)
-    token = json.loads((data / "owner-default.json").read_text())["accessToken"]
     service = Service("up", data, tmp_path / "log", ENVIRONMENT)
     service.start()
     try:
+        run("owner", "--org", "default", "--data", str(data), environment=ENVIRONMENT)  # after the migration
+        token = json.loads((data / "owner-default.json").read_text())["accessToken"]
         for asked, expected in answers.items():
             path, _, body = asked.partition(" ")
             answer = call(

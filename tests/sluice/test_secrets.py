@@ -43,7 +43,7 @@ async def fill(url: str, sealer: SecretBox) -> str:
                 connection, sealer, org_id=tenant.organization.id, project_id=None, name="x", kind=Kind.EMAIL,
                 config=EmailConfig([f"a{number}@example.org"]), enabled=True, created_by=tenant.owner_id,
             )  # fmt: skip
-        user = await user_repository.create_user(connection, "ada@example.org", "Ada", "hash")
+        user = await user_repository.create_user(connection, "ada@example.org", "Ada", "hash", home_org_id=None)
         sealed = sealer.encrypt(b"totp", table="users", row=user.id, org="", column="totp_secret")
         await user_repository.enroll_factor(connection, user.id, sealed)
     await database.close()

@@ -4,14 +4,11 @@
 retry goes only to recipients that the server deferred (`recipients`).
 """
 
-import asyncio
 import html
-import socket
 import ssl
 from email import message_from_bytes
 from email.errors import MessageError
 from email.message import EmailMessage
-from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Final
 
@@ -24,13 +21,10 @@ from control.deliveries.platforms.recipients import MIN_PERMANENT_CODE, Recipien
 from control.message import Message
 from control.outbound.egress import Egress, EgressError
 from control.outbound.mail_server import MailServer
+from control.outbound.smtp import MAIL_POLICY, submit
 
 MAX_SUBJECT: Final = 200
 MAX_TEXT: Final = 20_000
-RESPONSE_TIMEOUT_S: Final = 10.0  # for each response of the server
-TOTAL_TIMEOUT_S: Final = 17.0  # from the DNS look-up to the server's acceptance
-QUIT_TIMEOUT_S: Final = 2.0
-_POLICY: Final = SMTP.clone(cte_type="7bit")  # works with every server
 _OWN_HEADERS: Final = ("From", "To", "Subject", "Date", "Message-ID", "References", "Auto-Submitted")
 _EXPECTED_HEADERS: Final = sorted((*_OWN_HEADERS, "Content-Type", "MIME-Version"))
 
@@ -51,7 +45,7 @@ async def send(
     except ValueError:
         return AttemptOutcome(False, "The message cannot be encoded as e-mail.", permanent=True)
     try:
-        refused = await _send(mail, recipients.pending, egress, server)
+        refused = await submit(mail, recipients.pending, egress, server)
     except EgressError as failure:
         return _service_fault(f"The mail server is unreachable: {failure.detail}")
     except (aiosmtplib.SMTPException, OSError) as error:  # OSError includes TimeoutError
@@ -61,7 +55,7 @@ async def send(
 
 def compose(config: EmailConfig, outgoing: OutgoingMessage, sender: str) -> EmailMessage:
     """The e-mail; the standard library folds and encodes the headers."""
-    message, mail = outgoing.message, EmailMessage(policy=_POLICY)
+    message, mail = outgoing.message, EmailMessage(policy=MAIL_POLICY)
     domain = sender.rpartition("@")[2]
     mail["From"] = f"Sluice <{sender}>"
     mail["To"] = ", ".join(config.to)
@@ -123,55 +117,6 @@ def html_body(message: Message) -> str:
         f'<h1 style="font-size:19px;margin:0 0 12px">{html.escape(one_line(message.title))}</h1>{text}'
         f'<table style="border-collapse:collapse">{facts}</table>{link}</body></html>\n'
     )
-
-
-async def _send(mail: bytes, recipients: list[str], egress: Egress, server: MailServer) -> dict[str, int]:
-    """Send the mail. Returns the refused recipients with their codes. Raises EgressError, SMTPException, OSError."""
-    async with asyncio.timeout(TOTAL_TIMEOUT_S) as timeout:
-        client = _client(server, await egress.connect(server.host, server.port), egress.tls)
-        try:
-            await client.connect()
-            refused, _ = await client.sendmail(server.sender, recipients, mail)
-            timeout.reschedule(None)  # the mail is accepted, whether or not QUIT succeeds
-            await _quit(client)
-        except aiosmtplib.SMTPRecipientsRefused as error:
-            return {one.recipient: one.code for one in error.recipients}
-        finally:
-            _abort(client)
-    return {address: response.code for address, response in refused.items()}
-
-
-def _client(server: MailServer, connected: socket.socket, tls: ssl.SSLContext) -> aiosmtplib.SMTP:
-    return aiosmtplib.SMTP(
-        hostname=server.host,
-        sock=connected,
-        use_tls=server.implicit_tls,
-        start_tls=False if server.implicit_tls else (True if server.user is not None else None),
-        tls_context=tls,
-        username=server.user,
-        password=server.password,
-        local_hostname=server.sender.rpartition("@")[2],  # for EHLO; the default is a DNS look-up each time
-        timeout=RESPONSE_TIMEOUT_S,
-    )
-
-
-def _abort(client: aiosmtplib.SMTP) -> None:
-    """Close at once, together with the socket, which the transport owns by now: TLS would wait for the peer's
-    close_notify.
-    """
-    transport = client.transport
-    client.close()
-    if isinstance(transport, asyncio.WriteTransport):
-        transport.abort()
-
-
-async def _quit(client: aiosmtplib.SMTP) -> None:
-    """Send QUIT. The mail is accepted by then, so errors are ignored."""
-    try:
-        async with asyncio.timeout(QUIT_TIMEOUT_S):
-            await client.quit()
-    except (aiosmtplib.SMTPException, OSError):
-        pass
 
 
 def _failure_outcome(error: Exception) -> AttemptOutcome:

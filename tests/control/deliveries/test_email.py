@@ -168,7 +168,7 @@ def test_recipient_marks_fit_their_column_and_drop_former_recipients() -> None:
 
 
 async def test_a_hanging_mail_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.deliveries.platforms.email.TOTAL_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("control.outbound.smtp.TOTAL_TIMEOUT_S", 0.3)
     async with serving(Office(hangs=True)) as port:
         assert await sent(port) == operators("The mail server did not respond in time.")
 

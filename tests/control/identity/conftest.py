@@ -9,7 +9,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from chassis.auth.tables import users
-from control.identity import passwords
+from control.identity import passwords, user_repository
 from tests.control.conftest import Control
 
 PASSWORD = "correct horse battery"
@@ -43,28 +43,44 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def person(control: Control) -> NewPerson:
-    """Makes people, by invitation."""
+    """Makes people, by invitation. `verified`: with a verified address. `existing`: the account that has one joins."""
 
-    async def made(email: str = "ada@example.org", role: str = "MEMBER", org: str = "acme") -> Person:
+    async def made(
+        email: str = "ada@example.org",
+        role: str = "MEMBER",
+        org: str = "acme",
+        *,
+        verified: bool = False,
+        existing: bool = False,
+    ) -> Person:
         owner = control.acme if org == "acme" else control.globex
         status, invitation, _ = await control.call(
             "POST", f"/orgs/{org}/invitations", {"email": email, "role": role}, owner.token.secret
         )
         assert status == 201, invitation
         body = {"inviteToken": invitation["inviteToken"], "name": email.partition("@")[0].title(), "password": PASSWORD}
-        status, material, _ = await control.call("POST", "/auth/invitations/accept", body)
+        accepted = body | {"existingAccount": existing}
+        status, material, _ = await control.call("POST", "/auth/invitations/accept", accepted)
         assert status == 201, material
+        if verified:
+            await verify(control, material["user"]["id"])
         tokens = material["tokens"]
         return Person(control, email, material["user"]["id"], tokens["accessToken"], tokens["refreshToken"])
 
     return made
 
 
-async def enrol(person: Person) -> tuple[pyotp.TOTP, list[str]]:
+async def verify(control: Control, user_id: str) -> None:
+    """The address of an account, without a mail."""
+    async with control.checks.database.write() as connection:
+        await user_repository.verify_email(connection, await user_repository.get_user(connection, user_id))
+
+
+async def enrol(person: Person, password: str = PASSWORD) -> tuple[pyotp.TOTP, list[str]]:
     """Give somebody a second factor: the app, as another program has it, and the recovery codes. The code of now is not
     spent by it, as if he had confirmed it with the one before.
     """
-    status, proposal, _ = await person.call("POST", "/auth/totp", {"password": PASSWORD})
+    status, proposal, _ = await person.call("POST", "/auth/totp", {"password": password})
     assert status == 201, proposal
     app = pyotp.parse_uri(proposal["uri"])
     assert isinstance(app, pyotp.TOTP)

@@ -89,8 +89,8 @@ async def test_passwords_have_12_to_200_characters(
 
 
 async def test_own_organizations_are_listed(control: Control, person: NewPerson) -> None:
-    ada = await person()
-    await person(org="globex", role="VIEWER")
+    ada = await person(verified=True)
+    await person(org="globex", role="VIEWER", existing=True)
     acme, globex = control.acme.organization, control.globex.organization
     status, found, _ = await ada.call("GET", "/auth/organizations")
     assert (status, found) == (

@@ -176,8 +176,8 @@ async def test_proposal_overtaken_by_a_confirmation_is_409(
 
 @pytest.mark.both_stores
 async def test_account_changes_are_audited_in_every_organization(control: Control, person: NewPerson) -> None:
-    ada = await person()
-    await person(org="globex")
+    ada = await person(verified=True)
+    await person(org="globex", existing=True)
     _, codes = await enrol(ada)
     new = "another horse battery"
     assert (await ada.call("POST", "/auth/password", {"current": PASSWORD, "password": new}))[0] == 204

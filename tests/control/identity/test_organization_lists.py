@@ -11,8 +11,8 @@ ORGS = ("acme", "globex")
 @pytest.fixture
 async def sessions(control: Control, person: NewPerson) -> dict[str, str]:
     """An access token of the same user in each."""
-    ada = await person(role="OWNER")
-    await person(role="OWNER", org="globex")
+    ada = await person(role="OWNER", verified=True)
+    await person(role="OWNER", org="globex", existing=True)
     elsewhere = (await ada.login(orgSlug="globex"))[1]["tokens"]["accessToken"]
     return {"acme": ada.access, "globex": elsewhere}
 

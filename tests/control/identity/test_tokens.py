@@ -343,10 +343,10 @@ async def test_principals_of_an_organization_are_limited(
 async def test_owned_principals_are_counted_per_organization(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ada = await person()
+    ada = await person(verified=True)
     monkeypatch.setattr(members_store, "MAX_OWNED", 1)
     await new_agent(ada)
-    await person(org="globex")
+    await person(org="globex", existing=True)
     elsewhere = (await ada.login(orgSlug="globex"))[1]["tokens"]["accessToken"]
     body = {"kind": "agent", "name": "x"}
     assert (await control.call("POST", "/orgs/globex/principals", body, elsewhere))[0] == 201

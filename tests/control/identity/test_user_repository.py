@@ -1,18 +1,97 @@
-"""Users in the relational store."""
+"""Accounts in the relational store: which addresses and organizations they may share."""
+
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from sqlalchemy import exc
 
+from chassis.auth.tables import users
 from chassis.db.database import Database
-from control.identity import user_repository
+from chassis.errors import Conflict
+from control.identity import organization_repository, user_repository
 from control.identity.user_repository import EmailTaken
+from proto.identity import PrincipalKind, Role
+
+pytestmark = pytest.mark.both_stores
+
+ADA = "ada@example.com"
 
 
-@pytest.mark.both_stores
-async def test_email_address_is_unique_ignoring_case(database: Database) -> None:
+async def new_organization(database: Database, slug: str) -> str:
     async with database.write() as connection:
-        first = await user_repository.create_user(connection, "ada@example.com", "Ada", "hash")
+        return (await organization_repository.create_organization(connection, slug, slug)).id
+
+
+async def create(database: Database, email: str, home_org_id: str | None, name: str = "Ada") -> str:
+    async with database.write() as connection:
+        return (await user_repository.create_user(connection, email, name, "hash", home_org_id=home_org_id)).id
+
+
+async def test_one_account_verifies_an_address_and_one_of_an_organization_has_it(database: Database) -> None:
+    acme, globex = await new_organization(database, "acme"), await new_organization(database, "globex")
+    made = [await create(database, ADA, home) for home in (acme, globex, None)]
+    for home in (acme, globex, None):
+        with pytest.raises(EmailTaken):
+            await create(database, "Ada@Example.com", home, "Another")
+    async with database.read() as connection:
+        found = await user_repository.list_accounts(connection, "aDA@example.com")
+    assert [user.id for user in found] == [made[2], made[0], made[1]], "the verified one first, then by age"
+
+
+async def test_only_one_account_of_an_address_can_be_verified(database: Database) -> None:
+    made = [await create(database, ADA, await new_organization(database, slug)) for slug in ("acme", "globex")]
+    async with database.write() as connection:
+        first, second = [await user_repository.get_user(connection, one) for one in made]
+        await user_repository.verify_email(connection, first)
     with pytest.raises(EmailTaken):
         async with database.write() as connection:
-            await user_repository.create_user(connection, "Ada@Example.com", "Another", "hash")
+            await user_repository.verify_email(connection, second)
     async with database.read() as connection:
-        assert (await user_repository.get_user(connection, first.id)).name == "Ada"
+        states = [await user_repository.get_user(connection, one) for one in made]
+    assert [(user.email_verified, user.home_org_id is None) for user in states] == [(True, True), (False, False)]
+
+
+@pytest.mark.parametrize("change", [{"email_verified": True}, {"email_verified": True, "home_org_id": None}])
+async def test_the_database_itself_holds_what_an_account_is(database: Database, change: dict[str, Any]) -> None:
+    """A verified account has no home; and two accounts with one address are never both verified."""
+    await create(database, ADA, None)
+    confined = await create(database, ADA, await new_organization(database, "acme"))
+    with pytest.raises(exc.IntegrityError):
+        async with database.write() as connection:
+            await connection.execute(users.update().where(users.c.principal_id == confined).values(change))
+
+
+async def test_unverified_account_joins_no_organization_but_its_own(database: Database) -> None:
+    acme, globex = await new_organization(database, "acme"), await new_organization(database, "globex")
+    confined, closed = await create(database, ADA, acme), await create(database, "bob@example.com", globex)
+    async with database.write() as connection:
+        await user_repository.leave_home(connection, closed, globex)
+        await organization_repository.add_membership(connection, acme, confined, Role.MEMBER)
+        for account, org in ((confined, globex), (closed, acme), (closed, globex)):
+            with pytest.raises(Conflict, match="confined to another organization"):
+                await organization_repository.add_membership(connection, org, account, Role.MEMBER)
+        await user_repository.verify_email(connection, await user_repository.get_user(connection, confined))
+        await organization_repository.add_membership(connection, globex, confined, Role.MEMBER)
+        machine = await organization_repository.create_principal(connection, PrincipalKind.AGENT, "x", confined)
+        await organization_repository.add_membership(connection, globex, machine.id, Role.MEMBER)
+
+
+async def test_closed_account_frees_its_address_in_the_organization(database: Database) -> None:
+    acme = await new_organization(database, "acme")
+    first = await create(database, ADA, acme)
+    for _ in range(2):
+        async with database.write() as connection:
+            await user_repository.leave_home(connection, first, acme)
+            assert await user_repository.list_accounts(connection, ADA) == []
+            assert await user_repository.find_password_hash(connection, ADA) == "hash", "its salt stays"
+        first = await create(database, ADA, acme)
+
+
+async def test_disabled_accounts_are_listed_as_such(database: Database) -> None:
+    made = await create(database, ADA, None)
+    async with database.write() as connection:
+        await organization_repository.disable_principal(connection, made)
+        [user] = await user_repository.list_accounts(connection, ADA)
+    assert user.disabled_at is not None
+    assert user.disabled_at <= datetime.now(UTC)

@@ -21,7 +21,7 @@ def keeper(database: Database, path: Path) -> tuple[KeyFile, KeyringWatcher]:
 
 async def seal_something(database: Database, sealer: SecretBox) -> None:
     async with database.write() as connection:
-        user = await user_repository.create_user(connection, "ada@example.org", "Ada", "hash")
+        user = await user_repository.create_user(connection, "ada@example.org", "Ada", "hash", home_org_id=None)
         sealed = sealer.encrypt(b"totp", table="users", row=user.id, org="", column="totp_secret")
         await user_repository.enroll_factor(connection, user.id, sealed)
 

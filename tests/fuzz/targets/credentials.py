@@ -69,5 +69,7 @@ _OURS: Final = (  # what the refusals say themselves
     "the authorization header must have the form: dsn {scheme}://{key}@{host}/{projectid}. "
     "a project key is required. the request contains different project keys; send one. the project key is not valid. "
     "a credential is repeated with different values; send it once. "
-    "a bearer token is required. the access token is not valid. the query is not valid. must have at most "
+    "a credential is repeated too often; send it once. "
+    "an access token is required: authorization: bearer <token>. "
+    "the access token is not valid. the query is not valid. must have at most "
 )

@@ -6,7 +6,7 @@ from alembic import op
 from chassis.db.database import UtcTime, text
 
 revision = "0007"
-down_revision = "0005"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 

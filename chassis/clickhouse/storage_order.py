@@ -1,0 +1,255 @@
+"""Storage order: everything that was stored after a position, in order, each row once.
+
+The position of a row of `spans`, `logs` or `error_occurrences` is (stored_time, batch_id, row). ClickHouse writes
+`stored_time` when it stores the row (`stored_time.py`), so rows that arrive late, are replayed after an outage, or come
+from a clock that is wrong, are after everything that a follower has read.
+
+    OrderedTable.settled_time   nothing will be stored at or before this time any more: ClickHouse's clock, and the
+                                floors of the inserts that run now, less a distance for drifting clocks
+    OrderedTable.read           the rows after a position up to that time
+    StorageOrderReader.read     a page of them, without second copies of a block, and the checkpoint behind it
+
+A block that ClickHouse lost and that was inserted again has a new position and the old batch id: `Checkpoint` remembers
+the blocks of the last minutes, and skips what it has delivered of them. A follower stores the checkpoint together with
+what it did with the page; a page that is read again from the same checkpoint has the same rows first.
+
+Source: docs/adr/020-storage-order.md.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from chassis.clickhouse.client import ClickHouse, QueryLimits
+from chassis.clickhouse.errors import QueryTooLarge
+from chassis.clickhouse.stored_time import INSERT_COMMENT, floor_of
+
+# Between ClickHouse's clock and what is settled: more than the floor of any insert may be behind that clock.
+DISTANCE_US: Final = 500_000
+WINDOW_S: Final = 1_800.0  # three times the default of SLUICE_GATEWAY_JOURNAL_HOLD_S
+MIN_RECENT: Final = 1_000  # blocks that a checkpoint remembers, whatever their age
+PAGE_ROWS: Final = 10_000
+PAGE_BYTES: Final = 64 * 2**20  # in the engine's representation
+
+_US: Final = 1_000_000
+_FIRST_STEP_US: Final = _US
+_MIN_STEP_US: Final = 1_000
+_MAX_UINT64: Final = 2**64 - 1
+_MAX_UINT32: Final = 2**32 - 1
+_TIME_COLUMNS: Final[Mapping[str, str]] = {"spans": "start_time", "logs": "time", "error_occurrences": "time"}
+_LIMITS: Final = QueryLimits(max_seconds=60, max_memory_bytes=2**30, max_result_rows=0, priority=3)
+_SETTLED_SQL: Final = (
+    "SELECT toUnixTimestamp64Micro(now64(6, 'UTC')), groupArray(Settings['log_comment']) FROM system.processes"
+    f" WHERE startsWith(Settings['log_comment'], '{INSERT_COMMENT}')"
+)
+
+
+class Position(NamedTuple):
+    """The place of a row in storage order; the positions of a table compare as its rows were stored."""
+
+    stored_us: int  # since 1970, by ClickHouse's clock
+    batch_id: int
+    row: int
+
+
+# After the rows of earlier releases, which have no position.
+START: Final = Position(0, _MAX_UINT64, _MAX_UINT32)
+
+BlockKey = tuple[int, int]  # batch id, and day since 1970
+
+
+class BlockProgress(NamedTuple):
+    """How far a block was delivered: the time of the copy, and the last row."""
+
+    stored_us: int
+    row: int
+
+
+class Checkpoint(NamedTuple):
+    """How far a follower has read, and the blocks that it has read lately."""
+
+    position: Position = START
+    recent: Mapping[BlockKey, BlockProgress] = {}
+
+    def encode(self) -> bytes:
+        """As JSON, for a follower to store: some 30 bytes for each batch of the last minutes."""
+        blocks = [(*key, *progress) for key, progress in self.recent.items()]
+        return msgspec.json.encode((self.position, blocks))
+
+    @classmethod
+    def decode(cls, text: bytes) -> "Checkpoint":
+        """Reverses `encode`. Raises msgspec.DecodeError."""
+        position, blocks = _decoder.decode(text)
+        recent = {(batch_id, day): BlockProgress(stored_us, row) for batch_id, day, stored_us, row in blocks}
+        return cls(Position(*position), recent)
+
+
+_decoder = msgspec.json.Decoder(tuple[tuple[int, int, int], list[tuple[int, int, int, int]]])
+
+
+class StoredRow(NamedTuple):
+    """A row with its position, its day (of its own time, since 1970), and the columns that the follower reads."""
+
+    position: Position
+    day: int
+    values: tuple[Any, ...]
+
+
+class Page(NamedTuple):
+    """Rows in storage order, and the checkpoint behind them. `is_last`: all that is settled has been read."""
+
+    rows: list[StoredRow]
+    checkpoint: Checkpoint
+    is_last: bool
+
+
+class OrderedRows(Protocol):
+    """The rows of one table, for `StorageOrderReader`. The methods raise StoreError."""
+
+    async def settled_time(self) -> int: ...
+    async def read(self, after: Position, until_us: int, limit: int) -> list[StoredRow]: ...
+    async def first_time(self, after_us: int, until_us: int) -> int | None: ...
+
+
+class OrderedTable:
+    """The rows of a table in ClickHouse: `columns` are expressions of ours, `project_ids` restricts the rows. The user
+    needs SELECT on `system.processes`.
+    """
+
+    def __init__(
+        self, clickhouse: ClickHouse, table: str, columns: Sequence[str] = (), project_ids: Sequence[int] | None = None
+    ) -> None:
+        self._clickhouse = clickhouse
+        self._table = table
+        self._columns = columns
+        self._projects = None if project_ids is None else list(project_ids)
+
+    async def settled_time(self) -> int:
+        """Microseconds since 1970, at or before which nothing will be stored any more."""
+        ((now, comments),) = await self._query(_SETTLED_SQL, {})
+        floors = [floor for comment in comments if (floor := floor_of(comment)) is not None]
+        return int(min([now, *floors])) - DISTANCE_US
+
+    async def read(self, after: Position, until_us: int, limit: int) -> list[StoredRow]:
+        """The first `limit` rows after a position that were stored until a time. Raises QueryTooLarge when they are
+        larger than PAGE_BYTES.
+        """
+        columns = ["toUnixTimestamp64Micro(stored_time)", "batch_id", "row", f"toUInt16({self._day})", *self._columns]
+        sql = (
+            f"SELECT {', '.join(columns)} FROM {self._table} WHERE {self._condition}"
+            f" AND (stored_time, batch_id, row) > ({_time('after')}, {{batch_id:UInt64}}, {{row:UInt32}})"
+            " ORDER BY stored_time, batch_id, row LIMIT {limit:UInt64}"
+        )
+        parameters = {
+            **self._parameters(after.stored_us, until_us),
+            "batch_id": after.batch_id,
+            "row": after.row,
+            "limit": limit,
+        }
+        rows = await self._query(sql, parameters, _LIMITS._replace(max_result_bytes=PAGE_BYTES))
+        return [StoredRow(Position(*row[:3]), row[3], row[4:]) for row in rows]
+
+    async def first_time(self, after_us: int, until_us: int) -> int | None:
+        """When the first row after a time was stored; None if there is none until `until_us`."""
+        sql = (
+            f"SELECT toUnixTimestamp64Micro(min(stored_time)), count() FROM {self._table} WHERE {self._condition}"
+            f" AND stored_time > {_time('after')}"
+        )
+        ((first, count),) = await self._query(sql, self._parameters(after_us, until_us))
+        return first if count else None
+
+    @property
+    def _day(self) -> str:
+        return f"toDate({_TIME_COLUMNS[self._table]})"
+
+    @property
+    def _condition(self) -> str:
+        of_projects = "" if self._projects is None else "project_id IN {projects:Array(UInt64)} AND "
+        return f"{of_projects}stored_time >= {_time('after')} AND stored_time <= {_time('until')}"
+
+    def _parameters(self, after_us: int, until_us: int) -> dict[str, object]:
+        parameters: dict[str, object] = {"after": after_us, "until": until_us}
+        return parameters if self._projects is None else {**parameters, "projects": self._projects}
+
+    async def _query(self, sql: str, parameters: Mapping[str, object], limits: QueryLimits = _LIMITS) -> list[Any]:
+        return await self._clickhouse.query(sql, parameters, limits=limits)
+
+
+class StorageOrderReader:
+    """Reads one table in storage order. A block that is inserted again within `window_s` of its first copy is delivered
+    once; `window_s` must be longer than gateways hold requests that are stored (SLUICE_GATEWAY_JOURNAL_HOLD_S).
+    """
+
+    def __init__(self, rows: OrderedRows, *, window_s: float = WINDOW_S) -> None:
+        self._rows = rows
+        self._window_us = int(window_s * _US)
+        self._step_us = _FIRST_STEP_US  # of storage time, that one statement reads
+        self._limit = PAGE_ROWS
+
+    async def read(self, checkpoint: Checkpoint, *, limit: int = PAGE_ROWS) -> Page:
+        """The next rows after a checkpoint: at least one, unless there is none that is settled. Raises StoreError."""
+        settled = await self._rows.settled_time()
+        after = checkpoint.position
+        while after.stored_us <= settled:
+            until = min(after.stored_us + self._step_us, settled)
+            found, is_full = await self._read_slice(after, until, limit)
+            rows, checkpoint = _without_second_copies(found, checkpoint, self._window_us)
+            is_last = until == settled and not is_full
+            if rows or is_last:
+                return Page(rows, checkpoint, is_last)
+            if found:
+                after = checkpoint.position
+            else:
+                first = await self._rows.first_time(until, settled)
+                if first is None:
+                    break
+                after = Position(first - 1, _MAX_UINT64, _MAX_UINT32)
+        return Page([], checkpoint, is_last=True)
+
+    async def _read_slice(self, after: Position, until: int, limit: int) -> tuple[list[StoredRow], bool]:
+        """Rows up to `until`, and whether there may be more. Adapts the size of slices to that of a page."""
+        while True:
+            count = min(limit, self._limit)
+            try:
+                found = await self._rows.read(after, until, count)
+            except QueryTooLarge:
+                if count == 1:
+                    raise
+                self._limit = count // 2
+                continue
+            self._limit = min(PAGE_ROWS, self._limit * 2)
+            if len(found) == count:
+                self._step_us = max(_MIN_STEP_US, self._step_us // 2)
+                return found, True
+            self._step_us *= 2 if self._step_us < self._window_us else 1
+            return found, False
+
+
+def _without_second_copies(
+    found: Sequence[StoredRow], checkpoint: Checkpoint, window_us: int
+) -> tuple[list[StoredRow], Checkpoint]:
+    """Those rows that were not delivered before, and the checkpoint behind all of them."""
+    if not found:
+        return [], checkpoint
+    recent, rows = dict(checkpoint.recent), []
+    for stored in found:
+        key = (stored.position.batch_id, stored.day)
+        delivered = recent.get(key)
+        if delivered is None or stored.position.row > delivered.row:
+            rows.append(stored)
+            recent[key] = BlockProgress(stored.position.stored_us, stored.position.row)
+    position = found[-1].position
+    return rows, Checkpoint(position, _recent(recent, position.stored_us - window_us))
+
+
+def _recent(blocks: Mapping[BlockKey, BlockProgress], since_us: int) -> Mapping[BlockKey, BlockProgress]:
+    """The blocks since a time, and MIN_RECENT at least: where the clock was set, times say little."""
+    if len(blocks) <= MIN_RECENT:
+        return blocks
+    newest = sorted(blocks.items(), key=lambda block: block[1], reverse=True)
+    return dict(block for at, block in enumerate(newest) if at < MIN_RECENT or block[1].stored_us >= since_us)
+
+
+def _time(name: str) -> str:
+    return f"fromUnixTimestamp64Micro({{{name}:Int64}}, 'UTC')"

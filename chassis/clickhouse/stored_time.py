@@ -1,0 +1,93 @@
+"""The floor under `stored_time`, so that what is stored later never comes earlier in storage order.
+
+ClickHouse writes its own clock into every row that it stores (`proto/storage/sql/0003_storage_order.sql`). A clock can
+go back: it is set, or a server restarts with a wrong one. So each insert carries a floor, and its rows get the later
+time of the two. The floor is ClickHouse's own time as the inserting process last read it, plus the time since then by a
+monotonic clock. The clocks of the machines that insert play no part.
+
+With its time, a process reads the latest time in the tables. Where that is in the future, the clock has gone back: the
+floor stays there until the clock has passed it. Rows share that time meanwhile, and followers read them when it has
+passed; inserts do not wait. Not covered is a clock that goes forward and back again between two readings of a process.
+
+Source: docs/adr/020-storage-order.md.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import structlog
+
+from proto.storage.tables import TABLES_IN_STORAGE_ORDER
+
+INSERT_COMMENT: Final = "sluice:insert:"  # the prefix of `log_comment`, which the DDL of the tables repeats
+READ_INTERVAL_S: Final = 15.0
+# A clock that is at most this much behind has drifted: the floor follows it. Followers keep a larger distance.
+DRIFT_US: Final = 100_000
+# The latest row is in the future only where the clock has gone back. The index of the column skips all others.
+_LATEST: Final = " UNION ALL ".join(
+    f"SELECT max(stored_time) AS latest FROM {table.name} WHERE stored_time > now64(6, 'UTC')"
+    for table in TABLES_IN_STORAGE_ORDER
+)
+CLOCK_SQL: Final = (
+    f"SELECT toUnixTimestamp64Micro(now64(6, 'UTC')), toUnixTimestamp64Micro(max(latest)) FROM ({_LATEST})"
+)
+
+_US: Final = 1_000_000
+
+log = structlog.get_logger(__name__)
+
+
+class ClockReading(NamedTuple):
+    """ClickHouse's time, and that of its latest row if it is later (else 0); in microseconds since 1970."""
+
+    now_us: int
+    latest_us: int
+
+
+class StoredTimeFloor:
+    """The floor of one client of ClickHouse. Threads may share it."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._reading: ClockReading | None = None
+        self._read_at = 0.0  # by the monotonic clock
+        self._frozen_us = 0  # the clock has gone back from here
+
+    def insert_comment(self, read_clock: Callable[[], ClockReading]) -> str:
+        """The `log_comment` of an insert that starts now. Calls `read_clock` at most once in READ_INTERVAL_S; its
+        errors are raised.
+        """
+        with self._lock:
+            if self._reading is None or self._monotonic() - self._read_at >= READ_INTERVAL_S:
+                self._update(read_clock())
+            seconds, fraction = divmod(self._floor_us(), _US)
+        return f"{INSERT_COMMENT}{seconds}.{fraction:06}"
+
+    def _update(self, reading: ClockReading) -> None:
+        floor = max(self._floor_us(), reading.latest_us + 1)  # after that row, whatever the batch ids
+        if reading.now_us < floor - DRIFT_US:
+            if floor > self._frozen_us:  # once for each step
+                log.error(
+                    "clickhouse's clock has gone back; followers wait until it has passed its earlier time",
+                    seconds=round((floor - reading.now_us) / _US, 3),
+                )
+            self._frozen_us = floor
+        self._reading, self._read_at = reading, self._monotonic()
+
+    def _floor_us(self) -> int:
+        if self._reading is None:
+            return 0
+        elapsed_us = int((self._monotonic() - self._read_at) * _US)
+        return max(self._frozen_us, self._reading.now_us + elapsed_us)
+
+
+def floor_of(insert_comment: str) -> int | None:
+    """The floor in the `log_comment` of an insert, in microseconds since 1970; None for any other comment."""
+    text = insert_comment.removeprefix(INSERT_COMMENT)
+    seconds, _, fraction = text.partition(".")
+    if text == insert_comment or not (seconds.isdecimal() and fraction.isdecimal() and len(fraction) == 6):
+        return None
+    return int(seconds) * _US + int(fraction)

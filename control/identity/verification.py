@@ -1,0 +1,131 @@
+"""`/auth/email/verification`: verify the address of the caller's account with a secret that is mailed to it."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from chassis.db.database import format_time
+from chassis.errors import Conflict
+from chassis.http.access import authenticated_credential, session
+from chassis.http.operation import Body, Operation, ResponseSpec, json_content
+from chassis.http.web import Route, json_response, request_id
+from control.http.context import HandlerContext
+from control.http.field_types import Timestamp
+from control.identity import session_repository, user_repository
+from control.identity import verification_repository as store
+from control.identity.account_audit import record_in_all_orgs, session_actor
+from control.identity.login import TAG
+from control.identity.login_throttle import LoginThrottle, ReauthenticationFailed
+from control.identity.mail import AccountMailer, require_mail_rate
+from control.identity.schemas import Email, SecretInput
+from control.identity.session_issuer import SessionUser, user_body
+from control.identity.user_repository import EmailTaken, User
+
+_TAKEN: Final = (
+    "Another account has verified this e-mail address. To use that account in this organization, ask an administrator "
+    "to remove this one and to invite the address again, then accept with existingAccount."
+)
+
+
+class RequestedVerification(msgspec.Struct, frozen=True, rename="camel"):
+    """The address that the secret was mailed to, and until when it is valid."""
+
+    email: Email
+    expires_at: Timestamp
+
+
+class VerificationToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The secret in the mail."""
+
+    token: SecretInput
+
+
+REQUEST: Final = Operation(
+    "requestEmailVerification",
+    TAG,
+    (ResponseSpec("The mail was sent.", json_content(RequestedVerification), 202),),
+    error_statuses=(409,),
+)
+CONFIRM: Final = Operation(
+    "confirmEmailVerification",
+    TAG,
+    (ResponseSpec("The account, with its verified address.", json_content(SessionUser)),),
+    body=Body(json_content(VerificationToken)),
+    error_statuses=(409,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EmailVerification:
+    """Handlers of address verification, and their dependencies."""
+
+    context: HandlerContext
+    throttle: LoginThrottle
+    mailer: AccountMailer
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource; all need a session."""
+        path = "/auth/email/verification"
+        return [
+            Route("POST", path, self.request, session(), operation=REQUEST),
+            Route("POST", path + "/confirm", self.confirm, session(), operation=CONFIRM),
+        ]
+
+    async def request(self, request: web.Request) -> web.StreamResponse:
+        """Mail a secret that verifies the address of the account.
+
+        It is valid for 30 minutes, once, in sessions of this account, and replaces an earlier one. 409 if the address
+        is verified already, and without a mail server (`SLUICE_CONTROL_SMTP_URL`). The response does not depend on
+        other accounts with the same address.
+        """
+        self.mailer.require_server()
+        caller = authenticated_credential(request)
+        await require_mail_rate(request, caller.org_id, caller.principal_id)
+        async with self.context.session_transaction(request) as (connection, caller):
+            user = await user_repository.get_user(connection, caller.principal_id)
+            _require_unverified(user)
+            issued = await store.request(connection, user, datetime.now(UTC))
+            by = partial(session_actor, caller)
+            data = {"email": user.email}
+            await record_in_all_orgs(connection, user.id, by, "email_verification.request", data, request_id(request))
+        await self.mailer.send_verification(issued, caller.org_slug)
+        verification = issued.verification
+        body = RequestedVerification(verification.email, format_time(verification.expires_at))
+        return json_response(body, status=202)
+
+    async def confirm(self, request: web.Request) -> web.StreamResponse:
+        """Verify the address of the account.
+
+        From then on the account may join other organizations. Its other sessions end. 409 if another account has
+        verified the address first.
+        """
+        body = await self.context.read_body(request, VerificationToken)
+        caller = authenticated_credential(request)
+        async with (
+            self.throttle.account(request, caller.principal_id),
+            self.context.session_transaction(request) as (connection, caller),
+        ):
+            user = await user_repository.get_user(connection, caller.principal_id)
+            _require_unverified(user)
+            if not await store.consume(connection, user, body.token, datetime.now(UTC)):
+                raise ReauthenticationFailed("The token is not valid.")
+            try:
+                await user_repository.verify_email(connection, user)
+            except EmailTaken:
+                raise Conflict(_TAKEN) from None
+            await session_repository.end_all(connection, user.id, datetime.now(UTC), except_session_id=caller.token_id)
+            by = partial(session_actor, caller)
+            data = {"email": user.email}
+            await record_in_all_orgs(connection, user.id, by, "email_verification.confirm", data, request_id(request))
+            user = await user_repository.get_user(connection, user.id)
+        self.context.guards.invalidate_sessions(caller.principal_id)
+        return json_response(user_body(user))
+
+
+def _require_unverified(user: User) -> None:
+    if user.email_verified:
+        raise Conflict("The e-mail address is verified already.")

@@ -1,0 +1,128 @@
+"""Erasures in the journals of one directory, which all workers of a machine share.
+
+Requests that are stored leave the journal with their segments, when their hold period is over. So nothing is cut out of
+a segment: an erasure is acknowledged for a journal when all its segments were created later. Quarantined requests of
+its project and older damaged bytes are removed.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from chassis.db.database import Database
+from chassis.erasures import repository
+from chassis.erasures.repository import StoredErasure
+from chassis.erasures.tables import ErasureKind
+from gateway.journal.storage.files import Files, RealFiles, write_atomic
+from gateway.journal.storage.quarantine import QuarantineNote
+from gateway.journal.tools import erasing
+
+ID_FILE: Final = "id"  # names this directory's journals in the database, on whatever machine it is mounted
+REGISTER_INTERVAL_S: Final = 60.0
+# A segment must be younger by this than the request for an erasure: other processes know of it some seconds later, and
+# the clocks of this machine and of the control service differ.
+MARGIN_NS: Final = 60 * 10**9
+
+
+class JournalErasure:
+    """Acknowledges erasures for the journals in `directory`. `clock` gives nanoseconds since 1970."""
+
+    def __init__(
+        self,
+        directory: Path,
+        database: Database,
+        clock: Callable[[], int],
+        monotonic: Callable[[], float],
+        files: Files | None = None,
+    ) -> None:
+        self._directory = directory
+        self._database = database
+        self._clock = clock
+        self._monotonic = monotonic
+        self._files = files or RealFiles()
+        self._id = ""
+        self._registered: frozenset[str] = frozenset()
+        self._registered_at = 0.0
+
+    async def register(self) -> None:
+        """Register the journals that exist: erasures wait for their acknowledgements from now on. Those that are gone,
+        with all they held, are waited for no more. Raises what the database raises, and OSError.
+        """
+        names = frozenset(self._name(journal) for journal in await asyncio.to_thread(self._oldest_segments))
+        now = self._monotonic()
+        if names == self._registered and now - self._registered_at < REGISTER_INTERVAL_S:
+            return
+        async with self._database.write() as connection:
+            known = {name for name in await repository.list_journals(connection) if name.startswith(f"{self._id}/")}
+            for name in sorted(names):
+                await repository.register_journal(connection, name, self._now())
+            for name in sorted(known - names):
+                await repository.remove_journal(connection, name)
+        self._registered, self._registered_at = names, now
+
+    async def acknowledge(self) -> None:
+        """Remove what erasures cover outside of segments, and acknowledge those that no segment is older than."""
+        oldest = await asyncio.to_thread(self._oldest_segments)
+        waiting: dict[str, Sequence[str]] = {}
+        erasures: dict[str, StoredErasure] = {}
+        async with self._database.read() as connection:
+            for journal in oldest:
+                waiting[journal] = await repository.list_unacknowledged(connection, self._name(journal))
+            for erasure_id in {one for ids in waiting.values() for one in ids}:
+                erasures[erasure_id] = await repository.get(connection, erasure_id)
+        if not erasures:
+            return
+        for erasure in erasures.values():
+            await asyncio.to_thread(self._remove_files, erasure)
+        due = {
+            journal: [one for one in ids if self._is_younger(oldest[journal], erasures[one])]
+            for journal, ids in waiting.items()
+        }
+        if any(due.values()):
+            async with self._database.write() as connection:
+                for journal, ids in due.items():
+                    await repository.acknowledge(connection, ids, self._name(journal), self._now())
+
+    def _remove_files(self, erasure: StoredErasure) -> None:
+        requested_ns = _nanoseconds(erasure.requested_at)
+
+        def covers(note: QuarantineNote) -> bool:
+            of_project = note.project_id == erasure.project_id
+            received_ns = _nanoseconds(datetime.fromisoformat(note.received))
+            return of_project and (erasure.kind is not ErasureKind.FILTER or received_ns <= requested_ns)
+
+        erasing.remove_quarantined(self._directory, covers, self._files)
+        erasing.remove_damaged(self._directory, requested_ns, self._files)
+
+    def _oldest_segments(self) -> Mapping[str, int | None]:
+        if not self._id:
+            self._id = self._load_id()
+        return erasing.oldest_segments(self._directory, self._files)
+
+    def _is_younger(self, oldest_ns: int | None, erasure: StoredErasure) -> bool:
+        """Whether a journal whose oldest segment is from `oldest_ns` has no request from before an erasure."""
+        return min(self._clock() if oldest_ns is None else oldest_ns, self._clock()) > (
+            _nanoseconds(erasure.requested_at) + MARGIN_NS
+        )
+
+    def _load_id(self) -> str:
+        path = self._directory / ID_FILE
+        try:
+            return path.read_text("ascii").strip()
+        except FileNotFoundError:
+            self._files.make_directory(self._directory)
+            self._files.close(write_atomic(self._files, path, [f"{secrets.token_hex(8)}\n".encode()]))
+            return path.read_text("ascii").strip()
+
+    def _name(self, journal: str) -> str:
+        return f"{self._id}/{journal}"
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock() / 10**9, UTC)
+
+
+def _nanoseconds(time: datetime) -> int:
+    return int(time.timestamp() * 10**3) * 10**6

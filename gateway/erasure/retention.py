@@ -1,0 +1,67 @@
+"""Retention of single projects: deletes the rows of days that a project does not keep.
+
+The retention of the settings is a TTL of the tables, which drops whole parts. That of a project is shorter, and its
+rows share their parts with others, so they are deleted by mutations: once a day, soon after midnight (UTC).
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import structlog
+
+from chassis.db.database import Database
+from chassis.erasures import repository
+from chassis.runtime.periodic import PeriodicTask
+from gateway.erasure.telemetry import PROJECT, Condition, TelemetryErasure
+from proto.storage.tables import ATTRIBUTE_KEYS, ERROR_OCCURRENCES, INGEST_OUTCOMES, LOGS, SPANS, TRACE_INDEX
+
+INTERVAL_S: Final = 3_600.0
+_DAYS: Final = {
+    SPANS.name: "toDate(start_time)",
+    LOGS.name: "toDate(time)",
+    ERROR_OCCURRENCES.name: "toDate(time)",
+    TRACE_INDEX.name: "day",
+    ATTRIBUTE_KEYS.name: "toDate(bucket)",
+    INGEST_OUTCOMES.name: "toDate(time)",
+}
+
+
+class ProjectRetention:
+    """Looks once an hour for rows that are too old. `clock` gives nanoseconds since 1970."""
+
+    def __init__(
+        self,
+        database: Database,
+        telemetry: TelemetryErasure,
+        log: structlog.stdlib.BoundLogger,
+        clock: Callable[[], int],
+    ) -> None:
+        self._database = database
+        self._telemetry = telemetry
+        self._log = log
+        self._clock = clock
+        self._task = PeriodicTask(self.run, INTERVAL_S, log, "rows past their project's retention cannot be deleted")
+
+    def start(self) -> None:
+        """Start; the first look is after an interval."""
+        self._task.start()
+
+    async def close(self) -> None:
+        """Stop; ClickHouse continues with what it has begun."""
+        await self._task.close()
+
+    async def run(self) -> None:
+        """Delete what is too old now. Raises what the stores raise."""
+        async with self._database.read() as connection:
+            retention_days = await repository.list_retention_days(connection)
+        today = datetime.fromtimestamp(self._clock() / 10**9, UTC).date()
+        for project_id, days in retention_days.items():
+            condition = Condition(
+                {table: f"{PROJECT} AND {day} < {{oldest:Date}}" for table, day in _DAYS.items()},
+                {"project": project_id, "oldest": today - timedelta(days=days)},
+            )
+            counts = await self._telemetry.count(condition)
+            if counts and not await self._telemetry.running(list(counts)):
+                self._log.info("deleting rows past their project's retention", project=project_id, rows=counts)
+                await self._telemetry.delete(condition, list(counts))

@@ -1,0 +1,212 @@
+"""The background work of erasures in a gateway: one step at a time, each of which a crash may repeat."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import structlog
+
+from chassis.clickhouse import StoreError, StoreRejected
+from chassis.db.database import Database
+from chassis.erasures import leases, repository
+from chassis.erasures.leases import AcknowledgementMissing, ErasureLease
+from chassis.erasures.repository import StoredErasure
+from chassis.erasures.tables import ErasureKind
+from chassis.runtime.periodic import PeriodicTask
+from gateway.erasure.deleted_projects import DeletedProjects
+from gateway.erasure.derived import DerivedRows
+from gateway.erasure.journals import MARGIN_NS, JournalErasure
+from gateway.erasure.telemetry import ALL_TABLES, Condition, TelemetryErasure, of_items, of_project
+
+# The SQL conditions of an erasure by filter on spans and on logs, and the values bound in them.
+CompileFilters = Callable[[StoredErasure], tuple[str, str, Mapping[str, object]]]
+
+POLL_INTERVAL_S: Final = 5.0
+RETRY_S: Final = 5.0  # between two steps of an erasure
+UNAVAILABLE_RETRY_S: Final = 60.0
+MAX_STEPS: Final = 20  # of as many erasures, in one poll
+WAITING: Final = "Waits a minute for requests that were accepted before, and for their derived rows."
+LEASE_LOST: Final = "Another gateway continues."
+OLD_PARTS: Final = "The rows are deleted; ClickHouse keeps files of replaced parts for some minutes."
+RECENT: Final = "The rows are deleted; requests that gateways accepted before they knew may follow for a minute."
+
+
+class ErasureImpossible(Exception):
+    """The erasure cannot be executed here; the message is for the operator."""
+
+
+class ErasureWorker:
+    """Deletes what erasures cover, together with the workers of other gateways. `compile_filters` gives the SQL of an
+    erasure by filter; `clock` nanoseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        telemetry: TelemetryErasure,
+        derived_rows: DerivedRows,
+        journals: JournalErasure,
+        deleted_projects: DeletedProjects,
+        compile_filters: CompileFilters | None,
+        log: structlog.stdlib.BoundLogger,
+        clock: Callable[[], int],
+    ) -> None:
+        self._derived_rows = derived_rows
+        self._compile_filters = compile_filters
+        self._database = database
+        self._telemetry = telemetry
+        self._journals = journals
+        self._deleted_projects = deleted_projects
+        self._log = log
+        self._clock = clock
+        self._owner = f"{socket.gethostname()}:{os.getpid()}"
+        self._deleted_at: dict[str, int] = {}  # when no row of an erasure was left, by ClickHouse's clock in seconds
+        self._task = PeriodicTask(self.poll, POLL_INTERVAL_S, log, "erasures cannot be processed; retrying")
+
+    def start(self) -> None:
+        """Start to poll."""
+        self._task.start()
+
+    async def close(self) -> None:
+        """Stop; another gateway, or the next process, continues."""
+        await self._task.close()
+
+    async def poll(self) -> None:
+        """One round. Raises what the database raises, and OSError."""
+        await self._deleted_projects.refresh(self._database)
+        await self._journals.register()
+        await self._journals.acknowledge()
+        async with self._database.read() as connection:  # a claim would take the lock of writers
+            unfinished = await repository.count_unfinished(connection)
+        for _ in range(min(MAX_STEPS, unfinished.open)):
+            async with self._database.write() as connection:
+                held = await leases.claim(connection, self._owner, self._now())
+            if held is None:
+                break
+            await self._execute(held)
+
+    async def _execute(self, held: ErasureLease) -> None:
+        """One step of an erasure; gives the lease back, unless it ends."""
+        renewing = asyncio.create_task(self._renew(held))
+        try:
+            message = await self._step(held)
+        except ErasureImpossible as error:
+            await self._fail(held, str(error))
+        except StoreRejected as error:  # a missing privilege, for example
+            await self._fail(held, error.message)
+        except StoreError as error:
+            await self._release(held, error.message, UNAVAILABLE_RETRY_S)
+        except asyncio.CancelledError:
+            with contextlib.suppress(Exception):
+                await asyncio.shield(self._release(held, None, 0))
+            raise
+        else:
+            if message is not None:
+                await self._release(held, message, RETRY_S)
+        finally:
+            renewing.cancel()
+
+    async def _step(self, held: ErasureLease) -> str | None:
+        """Returns why the erasure is not done yet; None if it has ended. Raises ErasureImpossible, StoreError."""
+        condition = self._condition(held.erasure)
+        if others := await self._telemetry.unsupported_engines():
+            raise ErasureImpossible(f"Rows can only be deleted from MergeTree tables, not from {', '.join(others)}.")
+        if held.erasure.dry_run:
+            return await self._complete(held, await self._telemetry.count(condition))
+        pending = await self._delete_rows(held, condition) or await self._finish_rows(held.erasure, condition)
+        return pending or await self._complete(held, held.erasure.counts)
+
+    async def _delete_rows(self, held: ErasureLease, condition: Condition) -> str:
+        """Delete the rows that are there; returns what is waited for, empty if there are none."""
+        is_filter = held.erasure.kind is ErasureKind.FILTER
+        if is_filter and self._is_recent(held.erasure):
+            return WAITING
+        if running := await self._telemetry.running(condition.tables):
+            return f"ClickHouse is deleting rows: {'; '.join(running)}"
+        counts = await self._telemetry.count(condition)
+        if not counts:
+            return ""
+        self._deleted_at.pop(held.erasure.id, None)
+        if is_filter:  # error occurrences are found by their items, which must be there until they are deleted
+            counts = dict([next(iter(counts.items()))])
+        total = {table: held.erasure.counts.get(table, 0) + rows for table, rows in counts.items()}
+        async with self._database.write() as connection:  # before the deletion: what a crash repeats is counted twice
+            if not await leases.report_progress(connection, held, total, self._now()):
+                return LEASE_LOST
+        await self._telemetry.delete(condition, list(counts))
+        return f"ClickHouse is deleting {sum(counts.values())} rows."
+
+    async def _finish_rows(self, erasure: StoredErasure, condition: Condition) -> str:
+        """After the last row: derived rows, requests on their way, files; returns what is waited for."""
+        is_filter = erasure.kind is ErasureKind.FILTER
+        if is_filter and (message := await self._rebuild_derived(erasure)):
+            return message
+        deleted_at = self._deleted_at.setdefault(erasure.id, await self._telemetry.now())
+        if self._is_recent(erasure):
+            return RECENT
+        tables = ALL_TABLES if is_filter else condition.tables
+        return "" if await self._telemetry.remove_old_parts(tables, deleted_at) else OLD_PARTS
+
+    async def _rebuild_derived(self, erasure: StoredErasure) -> str:
+        """Rebuild the derived rows of days from which items were deleted; returns why that is not done yet."""
+        project_id = _project_of(erasure)
+        for day in await self._derived_rows.outdated_days(project_id):
+            self._deleted_at.pop(erasure.id, None)
+            if not await self._derived_rows.rebuild(project_id, day):
+                return f"The rows are deleted; trace index and attribute keys follow when {day} receives no more items."
+        return ""
+
+    def _condition(self, erasure: StoredErasure) -> Condition:
+        project_id = _project_of(erasure)
+        if erasure.kind is not ErasureKind.FILTER:
+            return of_project(project_id)
+        if self._compile_filters is None:
+            raise ErasureImpossible("Filters need the query service, which is not installed beside this gateway.")
+        spans, logs, parameters = self._compile_filters(erasure)
+        return of_items(project_id, spans, logs, parameters)
+
+    def _is_recent(self, erasure: StoredErasure) -> bool:
+        """Whether requests that were accepted before the erasure may still be on their way to ClickHouse."""
+        return self._clock() < int(erasure.requested_at.timestamp() * 10**9) + MARGIN_NS
+
+    async def _renew(self, held: ErasureLease) -> None:
+        while True:
+            await asyncio.sleep(leases.LEASE.total_seconds() / 3)
+            with contextlib.suppress(Exception):  # the next attempt, or another gateway
+                async with self._database.write() as connection:
+                    await leases.renew(connection, held, self._now())
+
+    async def _fail(self, held: ErasureLease, reason: str) -> None:
+        async with self._database.write() as connection:
+            await leases.fail(connection, held, reason)
+        self._log.error(
+            "an erasure has failed; `sluice erasures retry` begins it again", erasure=held.erasure.id, error=reason
+        )
+
+    async def _complete(self, held: ErasureLease, counts: Mapping[str, int]) -> str | None:
+        try:
+            async with self._database.write() as connection:
+                ended = await leases.complete(connection, held, counts, self._now())
+        except AcknowledgementMissing as error:
+            return f"The rows are deleted; these journals still hold requests: {', '.join(error.journals)}."
+        self._deleted_at.pop(held.erasure.id, None)
+        if ended:
+            self._log.info("an erasure is complete", erasure=held.erasure.id, rows=sum(counts.values()))
+        return None
+
+    async def _release(self, held: ErasureLease, message: str | None, retry_s: float) -> None:
+        async with self._database.write() as connection:
+            await leases.release(connection, held, self._now() + timedelta(seconds=retry_s), message)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock() / 10**9, UTC)
+
+
+def _project_of(erasure: StoredErasure) -> int:
+    if erasure.project_id is None:
+        raise ValueError("an organization's telemetry is erased by the erasures of its projects")
+    return erasure.project_id

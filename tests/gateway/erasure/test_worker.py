@@ -1,0 +1,334 @@
+"""Erasures on real stores: what is covered is gone, from the files too, and nothing else is touched."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from chassis.auth.tables import projects
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable, migrations
+from chassis.db.database import Database
+from chassis.erasures import repository
+from chassis.erasures.repository import NewErasure, StoredErasure
+from chassis.erasures.tables import ErasureKind, ErasureState
+from gateway.erasure import worker as worker_module
+from gateway.erasure.deleted_projects import DeletedProjects
+from gateway.erasure.derived import DerivedRows
+from gateway.erasure.journals import MARGIN_NS, JournalErasure
+from gateway.erasure.retention import ProjectRetention
+from gateway.erasure.telemetry import ALL_TABLES, TelemetryErasure
+from gateway.erasure.worker import ErasureWorker
+from gateway.inserts.blocks import build_insert_blocks
+from gateway.journal.format import frames
+from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY
+from gateway.journal.storage.segments import SEGMENT_SUFFIX
+from proto.otlp.codec import decode
+from proto.otlp.policy import DecodedPayload, Policy
+from proto.otlp.protobuf_writer import bytes_field, varint_field
+from proto.storage.tables import TABLES
+from sluice.erasure_filters import compile_filters
+from tests.chassis.auth.tenants import Tenant, new_tenant
+from tests.proto.otlp.sent import attributes, integer, log, pair, request, span, string
+
+NOW_NS = time.time_ns()
+DAY_NS = 86_400 * 10**9
+COLUMNS = {table.name: table.column_names for table in TABLES}
+SECRET = "seeded-4711"
+EVENT = bytes_field(11, bytes_field(2, b"exception") + attributes(3, pair("exception.message", string(SECRET))))
+
+
+class Request:
+    """What `build_insert_blocks` takes."""
+
+    def __init__(self, decoded: DecodedPayload) -> None:
+        self.decoded, self.wire_bytes = decoded, 100
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.ns = NOW_NS
+
+    def __call__(self) -> int:
+        return self.ns
+
+    def pass_time(self, seconds: float) -> None:
+        self.ns += int(seconds * 10**9)
+
+
+class Erasing:
+    """A worker over the stores, and what tests do with it."""
+
+    def __init__(self, store: ClickHouse, database: Database, tenant: Tenant, journals: Path) -> None:
+        self.store, self.database, self.tenant, self.journals, self.clock = store, database, tenant, journals, Clock()
+        self.project_id = tenant.project.id
+        self.telemetry = TelemetryErasure(store)
+        self.worker = self.another()
+
+    def another(self) -> ErasureWorker:
+        """As after a restart, or of another gateway."""
+        self.deleted_projects = DeletedProjects(self.journals)
+        return ErasureWorker(
+            self.database,
+            self.telemetry,
+            DerivedRows(self.store, self.telemetry, 0, self._no_sleep),
+            JournalErasure(self.journals, self.database, self.clock, lambda: self.clock.ns / 10**9),
+            self.deleted_projects,
+            compile_filters,
+            structlog.get_logger(),
+            self.clock,
+        )
+
+    async def _no_sleep(self, _seconds: float) -> None:
+        await asyncio.sleep(0.01)
+
+    async def request(self, kind: ErasureKind, **more: Any) -> StoredErasure:
+        async with self.database.write() as connection:
+            of_project: dict[str, Any] = {
+                "org_id": self.tenant.organization.id,
+                "project_id": self.project_id,
+                "purged": True,
+            }
+            new = NewErasure(kind=kind, **(of_project | more))
+            return await repository.create(connection, new, datetime.fromtimestamp(self.clock.ns / 10**9, UTC))
+
+    async def state(self, erasure: StoredErasure) -> StoredErasure:
+        async with self.database.read() as connection:
+            return await repository.get(connection, erasure.id)
+
+    async def poll_until(self, erasure: StoredErasure, until: Callable[[StoredErasure], bool]) -> StoredErasure:
+        """Poll as time passes. Parts that are replaced are removed by ClickHouse in its own time."""
+        for _ in range(200):
+            await self.worker.poll()
+            found = await self.state(erasure)
+            if until(found):
+                return found
+            self.clock.pass_time(worker_module.RETRY_S)
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"not reached: {await self.state(erasure)}")
+
+    async def insert(self, batch_id: int, *requests: DecodedPayload) -> None:
+        for insert_block in build_insert_blocks([Request(one) for one in requests], batch_id, NOW_NS // 10**6):
+            block = insert_block.block
+            await self.store.insert(block.table, COLUMNS[block.table], block.pieces, token=insert_block.token)
+
+    async def contents(self, where: str = "1") -> Mapping[str, list[tuple[Any, ...]]]:
+        """What readers find."""
+        return {
+            table.name: await self.read(
+                f"SELECT * EXCEPT(batch_id) FROM {table.name} WHERE {where} ORDER BY ALL"
+                if "batch_id" in table.column_names
+                else f"SELECT * FROM {table.name} FINAL WHERE {where} ORDER BY ALL"
+            )
+            for table in TABLES
+        }
+
+    async def read(self, sql: str) -> list[tuple[Any, ...]]:
+        return await self.store.query(sql, {}, limits=QueryLimits())
+
+
+def is_completed(erasure: StoredErasure) -> bool:
+    return erasure.state is ErasureState.COMPLETED
+
+
+@pytest.fixture
+async def erasing(
+    tmp_path: Path, database: Database, clickhouse_url: str, new_database: Callable[[], str]
+) -> AsyncIterator[Erasing]:
+    name = new_database()
+    store = ClickHouse(clickhouse_url, database=name)
+    await migrations.migrate(store, retention_days=0)
+    await store.start()
+    for table in TABLES:  # older releases keep replaced parts for eight minutes
+        await store.command(f"ALTER TABLE {table.name} MODIFY SETTING old_parts_lifetime = 0")
+    yield Erasing(store, database, await new_tenant(database, "acme"), tmp_path / "journal")
+    await store.command(f"DROP DATABASE {name}")
+    await store.close()
+
+
+def sent(project_id: int, user: str, *, at: int = NOW_NS, secret: str = SECRET) -> list[DecodedPayload]:
+    """A span with an exception, and an error log, of a user."""
+    of_user = pair("user.id", string(user))
+    error = attributes(6, of_user, pair("exception.type", string("E")), pair("exception.message", string(secret)))
+    own = attributes(9, of_user, pair(f"key.{secret}", integer(1)))
+    return [
+        decode("traces", request(span(own, EVENT, start=at, end=at)), project_id, Policy(), at),
+        decode("logs", request(log(varint_field(2, 17), error, time=at)), project_id, Policy(), at),
+    ]
+
+
+async def test_a_deleted_project_leaves_nothing(erasing: Erasing) -> None:
+    other = erasing.project_id + 1
+    await erasing.insert(1, *sent(erasing.project_id, "a"), *sent(other, "b"))
+    await erasing.insert(2, *sent(erasing.project_id, "c", at=NOW_NS - DAY_NS))
+    of_others = await erasing.contents(f"project_id = {other}")
+    erasure = await erasing.request(ErasureKind.PROJECT)
+    done = await erasing.poll_until(erasure, is_completed)
+    assert done.counts == {
+        "spans": 2, "logs": 2, "error_occurrences": 4, "ingest_outcomes": 4, "trace_index": 2, "attribute_keys": 4
+    }  # fmt: skip
+    assert await erasing.contents() == of_others
+    assert erasing.project_id in erasing.deleted_projects
+    assert erasing.project_id in DeletedProjects(erasing.journals)  # known without the database
+    assert done.erased_at is not None
+    assert done.erased_at >= done.requested_at + timedelta(seconds=60)
+
+
+async def test_what_is_stored_again_is_deleted_again(erasing: Erasing) -> None:
+    """A replay, or a gateway that did not know."""
+    await erasing.insert(1, *sent(erasing.project_id, "a"))
+    erasure = await erasing.request(ErasureKind.PROJECT)
+    await erasing.poll_until(erasure, lambda found: (found.message or "") == worker_module.RECENT)
+    await erasing.insert(2, *sent(erasing.project_id, "a"))
+    done = await erasing.poll_until(erasure, is_completed)
+    assert done.counts["spans"] == 2
+    assert not any((await erasing.contents()).values())
+
+
+async def test_a_restart_continues(erasing: Erasing, monkeypatch: pytest.MonkeyPatch) -> None:
+    await erasing.insert(1, *sent(erasing.project_id, "a"))
+    erasure = await erasing.request(ErasureKind.PROJECT)
+    delete = erasing.telemetry.delete
+
+    async def killed(*arguments: Any) -> None:
+        await delete(*arguments)
+        raise SystemExit
+
+    monkeypatch.setattr(erasing.telemetry, "delete", killed)
+    with pytest.raises(SystemExit):
+        await erasing.worker.poll()
+    monkeypatch.undo()
+    assert (await erasing.state(erasure)).state is ErasureState.RUNNING
+    erasing.worker = erasing.another()
+    erasing.clock.pass_time(61)  # the lease is over
+    await erasing.poll_until(erasure, is_completed)
+    assert not any((await erasing.contents()).values())
+
+
+async def test_items_by_filter(erasing: Erasing) -> None:
+    """Spans, logs and error occurrences of one user; indexes are computed again from what is left."""
+    of_another = sent(erasing.project_id, "b", at=NOW_NS - 1, secret="stays")
+    await erasing.insert(1, *sent(erasing.project_id, "a"), *of_another)
+    await erasing.insert(2, *sent(erasing.project_id + 1, "a"))
+    of_others = await erasing.contents(f"project_id = {erasing.project_id + 1}")
+    filters = [{"key": "user.id", "op": "eq", "value": "a"}]
+    erasing.clock.pass_time(1)
+    dry = await erasing.request(ErasureKind.FILTER, filters=filters, dry_run=True)
+    counted = await erasing.poll_until(dry, is_completed)
+    assert counted.counts == {"error_occurrences": 2, "spans": 1, "logs": 1}
+    assert len(await erasing.read("SELECT 1 FROM spans")) == 3
+    erasure = await erasing.request(ErasureKind.FILTER, filters=filters)
+    done = await erasing.poll_until(erasure, is_completed)
+    assert done.counts == counted.counts
+    assert await erasing.contents(f"project_id = {erasing.project_id + 1}") == of_others
+    left = await erasing.contents(f"project_id = {erasing.project_id}")
+    assert [len(left[table]) for table in ("spans", "logs", "error_occurrences", "trace_index")] == [1, 1, 2, 1]
+    keys = await erasing.read(f"SELECT DISTINCT key FROM attribute_keys WHERE project_id = {erasing.project_id}")
+    assert {key for (key,) in keys} >= {"user.id", "key.stays"}
+    assert (f"key.{SECRET}",) not in keys
+
+
+async def test_a_time_range_without_filters(erasing: Erasing) -> None:
+    for days in range(3):
+        await erasing.insert(days, *sent(erasing.project_id, "a", at=NOW_NS - days * DAY_NS))
+    erasure = await erasing.request(
+        ErasureKind.FILTER, from_ns=NOW_NS - DAY_NS, to_ns=NOW_NS
+    )  # half-open: the second of three
+    done = await erasing.poll_until(erasure, is_completed)
+    assert done.counts["spans"] == 1
+    times = await erasing.read("SELECT toUnixTimestamp64Nano(start_time) FROM spans ORDER BY 1")
+    assert [at for (at,) in times] == [NOW_NS - 2 * DAY_NS, NOW_NS]
+
+
+async def test_a_journal_with_older_segments_is_waited_for(erasing: Erasing) -> None:
+    journal = erasing.journals / "0"
+    journal.mkdir(parents=True)
+    segment = journal / f"{1:020d}{SEGMENT_SUFFIX}"
+    segment.write_bytes(frames.pack_file_header(frames.FileHeader(frames.SEGMENT, 1, NOW_NS, b"s" * 8)))
+    await erasing.worker.poll()  # registers it
+    erasure = await erasing.request(ErasureKind.PROJECT)
+    waiting = await erasing.poll_until(erasure, lambda found: "journals still hold" in (found.message or ""))
+    erasing.clock.pass_time(3_600)
+    await erasing.worker.poll()
+    assert (await erasing.state(waiting)).state is ErasureState.RUNNING
+    later = frames.FileHeader(frames.SEGMENT, 1, NOW_NS + 2 * MARGIN_NS, b"s" * 8)
+    segment.write_bytes(frames.pack_file_header(later))
+    await erasing.poll_until(erasure, is_completed)
+
+
+@pytest.mark.parametrize("kind", [ErasureKind.PROJECT, ErasureKind.FILTER])
+async def test_quarantined_requests_and_damaged_bytes_are_removed(erasing: Erasing, kind: ErasureKind) -> None:
+    def quarantined(name: str, project_id: int, received: str) -> Sequence[Path]:
+        directory = erasing.journals / QUARANTINE_DIRECTORY
+        directory.mkdir(parents=True, exist_ok=True)
+        note = (
+            f'{{"reason": "", "set_aside": "", "received": "{received}", "project_id": {project_id}, "signal": "logs",'
+            ' "items": 1, "bytes": 1, "journal": "0", "sequence": 1, "batch": 1, "skip": []}'
+        )
+        files = [directory / f"{name}{SEGMENT_SUFFIX}", directory / f"{name}{SEGMENT_SUFFIX}.json"]
+        files[0].write_bytes(b"x")
+        files[1].write_text(note)
+        return files
+
+    before, after = "2026-01-01T00:00:00.000Z", "2999-01-01T00:00:00.000Z"
+    ours = quarantined("1-1-1", erasing.project_id, before)
+    others = quarantined("1-1-2", erasing.project_id + 1, before)
+    later = quarantined("1-1-3", erasing.project_id, after)
+    damaged = erasing.journals / "damaged"
+    damaged.mkdir()
+    (damaged / f"{NOW_NS // 10**6 - 5}-0-1.bytes").write_bytes(b"x")
+    (damaged / f"{NOW_NS // 10**6 + 10**6}-0-1.bytes").write_bytes(b"x")
+    (erasing.journals / "0").mkdir()
+    await erasing.worker.poll()
+    filters = [{"key": "user.id", "op": "eq", "value": "a"}] if kind is ErasureKind.FILTER else None
+    await erasing.request(kind, filters=filters)
+    await erasing.worker.poll()
+    assert not any(path.exists() for path in ours)
+    assert all(path.exists() for path in others)
+    assert all(path.exists() for path in later) == (kind is ErasureKind.FILTER)
+    assert len(list(damaged.iterdir())) == 1
+
+
+async def test_an_unavailable_store_is_tried_again(erasing: Erasing, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unavailable(_condition: object) -> dict[str, int]:
+        raise StoreUnavailable("away")
+
+    erasure = await erasing.request(ErasureKind.PROJECT)
+    monkeypatch.setattr(erasing.telemetry, "count", unavailable)
+    await erasing.worker.poll()
+    found = await erasing.state(erasure)
+    assert (found.state, found.message) == (ErasureState.RUNNING, "away")
+    monkeypatch.undo()
+    await erasing.poll_until(erasure, is_completed)
+
+
+async def test_tables_without_rows_of_their_own_are_refused(erasing: Erasing) -> None:
+    await erasing.store.command("RENAME TABLE logs TO logs_local")
+    await erasing.store.command("CREATE VIEW logs AS SELECT * FROM logs_local")
+    erasure = await erasing.request(ErasureKind.PROJECT)
+    failed = await erasing.poll_until(erasure, lambda found: found.state is ErasureState.FAILED)
+    assert "logs (View)" in (failed.message or "")
+
+
+async def test_a_project_may_keep_its_rows_for_fewer_days(erasing: Erasing) -> None:
+    for days in range(4):
+        at = NOW_NS - days * DAY_NS
+        await erasing.insert(days, *sent(erasing.project_id, "a", at=at), *sent(erasing.project_id + 1, "b", at=at))
+    retention = ProjectRetention(erasing.database, erasing.telemetry, structlog.get_logger(), erasing.clock)
+    await retention.run()
+    assert len(await erasing.read("SELECT 1 FROM spans")) == 8
+    async with erasing.database.write() as connection:
+        await connection.execute(projects.update().where(projects.c.id == erasing.project_id).values(retention_days=2))
+    await retention.run()
+    while await erasing.telemetry.running(ALL_TABLES):
+        await asyncio.sleep(0.05)
+    for table in ("spans", "logs", "error_occurrences", "trace_index"):
+        left = await erasing.read(
+            f"SELECT project_id = {erasing.project_id}, count() FROM {table} GROUP BY 1 ORDER BY 1"
+        )
+        assert [count for _, count in left] == ([8, 6] if table == "error_occurrences" else [4, 3])
+    await retention.run()
