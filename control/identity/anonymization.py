@@ -11,7 +11,15 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.tables import DELETED_NAME, memberships, organizations, principals, recovery_codes, users
+from chassis.auth.tables import (
+    DELETED_NAME,
+    email_verifications,
+    memberships,
+    organizations,
+    principals,
+    recovery_codes,
+    users,
+)
 from chassis.db.database import to_milliseconds
 from control.identity.user_repository import DEFAULT_LOCALE, DEFAULT_THEME
 
@@ -37,9 +45,11 @@ async def anonymize_orphans(connection: AsyncConnection, ids: Collection[str], n
         principals.update().where(principals.c.id.in_(orphans)).values(name=DELETED_NAME, disabled_at=disabled_at)
     )
     await connection.execute(recovery_codes.delete().where(recovery_codes.c.principal_id.in_(orphans)))
+    await connection.execute(email_verifications.delete().where(email_verifications.c.principal_id.in_(orphans)))
     account = {
         "email": users.c.principal_id.concat(f"@{EMAIL_DOMAIN}"),
         "email_verified": False,
+        "home_org_id": None,
         "password_hash": None,
         "totp_secret": None,
         "totp_confirmed_at": None,

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from chassis.auth.tables import memberships, metadata, organizations, principals, users
+from chassis.auth.tables import email_verifications, memberships, metadata, organizations, principals, users
 from chassis.db.database import Database, sqlite_file
 from chassis.erasures import repository
 from chassis.erasures.tables import ErasureState
@@ -52,13 +52,17 @@ class Populated:
 @pytest.fixture
 async def populated(control: Control, person: NewPerson) -> Populated:
     zebedee = await person("zebedee.quuxley@example.org", "ADMIN")
-    bob = await person("bob@example.org", "MEMBER")
+    bob = await person("bob@example.org", "MEMBER", verified=True)
     left = await person("zebedee.left@example.org", "MEMBER")
     await enrol(zebedee)
+    now = datetime.now(UTC)
+    mailed = {"principal_id": zebedee.id, "email": zebedee.email, "hash": b"x" * 32}
+    async with control.checks.database.write() as connection:
+        await connection.execute(email_verifications.insert().values(created_at=now, expires_at=now, **mailed))
     status, invitation, _ = await control.call(
         "POST", "/orgs/globex/invitations", {"email": bob.email, "role": "MEMBER"}, control.globex.token.secret
     )
-    accepted = {"inviteToken": invitation["inviteToken"], "name": "Bob", "password": PASSWORD}
+    accepted = {"inviteToken": invitation["inviteToken"], "name": "Bob", "password": PASSWORD, "existingAccount": True}
     status, _, _ = await control.call("POST", "/auth/invitations/accept", accepted)
     assert status == 201
     owner = control.acme.token.secret
@@ -159,7 +163,7 @@ async def test_nothing_personal_is_left(control: Control, populated: Populated) 
     assert {place.partition(".")[0] for place, _ in await leftovers(database)} >= {
         *("organizations", "projects", "project_keys", "principals", "users", "access_tokens", "invitations"),
         *("approval_policies", "approval_requests", "approval_votes", "notification_channels", "delivery_messages"),
-        *("audit_events", "erasures"),
+        *("audit_events", "erasures", "email_verifications"),
     }
     erasure_id = await deleted(control)
     await purge(database)
