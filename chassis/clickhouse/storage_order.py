@@ -1,8 +1,8 @@
 """Storage order: everything that was stored after a position, in order, each row once.
 
 The position of a row of `spans`, `logs` or `error_occurrences` is (stored_time, batch_id, row). ClickHouse writes
-`stored_time` when it stores the row (`stored_time.py`), so rows that arrive late, are replayed after an outage, or come
-from a clock that is wrong, are after everything that a follower has read.
+`stored_time` when it stores the row (`chassis.clickhouse.stored_time`), so rows that arrive late, are replayed after an
+outage, or come from a clock that is wrong, are after everything that a follower has read.
 
     OrderedTable.settled_time   nothing will be stored at or before this time any more: ClickHouse's clock, and the
                                 floors of the inserts that run now, less a distance for drifting clocks

@@ -40,6 +40,7 @@ from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
 from control.deliveries.capacity import delete_deliveries
 from control.identity.anonymization import anonymize_orphans
+from control.identity.user_repository import leave_home
 from control.policies.tables import approval_policies
 
 POLL_S: Final = 5.0
@@ -226,6 +227,9 @@ class Purger:
             await connection.execute(step.table.delete().where(whole_key.in_(keys)))
             last = keys[-1]
             named = {one for row in rows for one in row[len(key) :] if one is not None}
+            for deleted in keys if step.table is memberships else ():
+                membership = dict(zip((column.name for column in key), deleted, strict=True))
+                await leave_home(connection, membership["principal_id"], membership["org_id"])
             if named:
                 await anonymize_orphans(connection, named, self._now())
             return len(rows)

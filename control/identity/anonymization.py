@@ -44,8 +44,8 @@ async def anonymize_orphans(connection: AsyncConnection, ids: Collection[str], n
     await connection.execute(
         principals.update().where(principals.c.id.in_(orphans)).values(name=DELETED_NAME, disabled_at=disabled_at)
     )
-    await connection.execute(recovery_codes.delete().where(recovery_codes.c.principal_id.in_(orphans)))
-    await connection.execute(email_verifications.delete().where(email_verifications.c.principal_id.in_(orphans)))
+    for table in (recovery_codes, email_verifications):
+        await connection.execute(table.delete().where(table.c.principal_id.in_(orphans)))
     account = {
         "email": users.c.principal_id.concat(f"@{EMAIL_DOMAIN}"),
         "email_verified": False,
