@@ -19,5 +19,5 @@ The response returns through `http.connections.connection.HttpConnection`, which
 the address of the client, and `redis` shares counts between processes. `http.cors` permits browser pages of other
 origins to read responses. `http.route` and `http.operation` declare a route, `http.openapi` builds the document of all
 routes, and `http.api_docs` renders it as a page. `db.migrations` and `clickhouse.migrations` bring the stores to the
-schema of this release.
+schema of this release. `erasures` has the deletions that control writes and gateways execute.
 """

@@ -126,7 +126,11 @@ class Purger:
         """
         async with self._database.read() as connection:
             unpurged = await repository.list_unpurged(connection, MAX_ERASURES)
+        known = {erasure.id for erasure in unpurged}  # the others were purged by another process
+        self._deleted = {one: counts for one, counts in self._deleted.items() if one in known}
         done = [erasure for erasure in unpurged if await self._is_deleted(erasure)]
+        if len(done) == len(unpurged):
+            self._failure_log.succeeded()
         if not done or self._clock() < self._compact_at:
             return
         begun = self._clock()

@@ -60,11 +60,16 @@ async def test_projects_go_by_it(control: Control) -> None:
 async def test_background_work_and_accounts_go_by_it(control: Control, person: NewPerson) -> None:
     """No event is appended to a chain that is being erased."""
     database, org_id = control.checks.database, control.acme.organization.id
-    ada = await person()
+    ada = await person(verified=True)
     status, invitation, _ = await control.call(
         "POST", "/orgs/globex/invitations", {"email": ada.email, "role": "MEMBER"}, control.globex.token.secret
     )
-    joined = {"inviteToken": invitation["inviteToken"], "name": "Ada", "password": "correct horse battery"}
+    joined = {
+        "inviteToken": invitation["inviteToken"],
+        "name": "Ada",
+        "password": "correct horse battery",
+        "existingAccount": True,
+    }
     status, session, _ = await control.call("POST", "/auth/invitations/accept", joined)
     assert status == 201
     asked = {"action": "a.b", "targetType": "t", "targetId": "1"}

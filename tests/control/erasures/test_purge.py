@@ -86,7 +86,7 @@ async def test_the_service_purges_by_itself(database: Database, acme: Tenant, mo
     async with asyncio.timeout(30):
         while await unpurged(database):
             await asyncio.sleep(0.01)
-    assert await anext(running, None) is None
+    await anext(running, None)
 
 
 @pytest.mark.both_stores
