@@ -57,8 +57,6 @@ BY_THEMSELVES: Final = {
     "identity/acceptance.py",
     "identity/authentication.py",
     "identity/bootstrap.py",
-    "identity/acceptance.py",
-    "identity/authentication.py",
     "identity/login.py",
     "identity/session_issuer.py",
     "secrets/keyring_watch.py",
