@@ -229,8 +229,8 @@ def _erase(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--where", metavar="FILTERS", help="filters as in explore, such as 'user.id:4711', or a JSON array of them"
     )
-    for option, target, what in (("--from", "begin", "earliest"), ("--to", "end", "first excluded")):
-        text = f"{what} time of items, such as 2026-11-20T15:17:03Z or now-15m"
+    for option, target, what in (("--from", "begin", "only items from"), ("--to", "end", "only items before")):
+        text = f"{what} this time, such as 2026-11-20T15:17:03Z or now-15m"
         command.add_argument(option, dest=target, metavar="TIME", help=text)
     command.add_argument("--dry-run", action="store_true", help="only count the rows")
     command.add_argument("--json", action="store_true", help="print as JSON")
@@ -241,15 +241,19 @@ def _erasures(command: argparse.ArgumentParser) -> None:
     listed = actions.add_parser("list", help="list the newest erasures of all organizations")
     listed.add_argument("--open", action="store_true", help="only those that are not completed")
     show = actions.add_parser("show", help="show one, with its rows by table and the journals that it waits for")
-    retry = actions.add_parser("retry", help="let a failed erasure begin again")
+    retry = actions.add_parser("retry", help="restart a failed erasure")
     exported = actions.add_parser(
-        "export", help="print those in force as JSON lines, with their filters, to apply them to a restored backup"
+        "export", help="print those in force as JSON lines, with their filters, for `apply` on a restored backup"
     )
+    applied = actions.add_parser("apply", help="erase in a restored backup what an export contains")
+    applied.add_argument("file", metavar="FILE", help="the output of `sluice erasures export`")
+    journals = actions.add_parser("journals", help="list the journals that erasures wait for")
+    journals.add_argument("--remove", metavar="NAME", help="stop waiting for a journal whose volume is lost for good")
     for action in (show, retry):
         action.add_argument("id", metavar="ID", help="id of the erasure")
     for action in (listed, show):
         action.add_argument("--json", action="store_true", help="print one JSON object per erasure")
-    for action in (listed, show, retry, exported):
+    for action in (listed, show, retry, exported, applied, journals):
         _add_common_options(action, default=argparse.SUPPRESS)
 
 

@@ -33,7 +33,8 @@ Filters = Sequence[Mapping[str, Any]]  # as explore accepts them in a body: key,
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewErasure:
     """What to erase. `filters` None: everything from `from_ns` to `to_ns` (nanoseconds since 1970, None: open).
-    `requested_by` None: the operator. `purged`: whether there are no relational rows to delete.
+    `requested_by` None: the operator. `purged`: whether there are no relational rows to delete. `id`: that of the same
+    erasure elsewhere; None for a new one.
     """
 
     kind: ErasureKind
@@ -44,6 +45,7 @@ class NewErasure:
     from_ns: int | None = None
     to_ns: int | None = None
     dry_run: bool = False
+    id: str | None = None
     requested_by: str | None = None
     purged: bool = False
 
@@ -373,7 +375,7 @@ def erasure_from_row(row: sa.RowMapping) -> StoredErasure:
 
 def _row(new: NewErasure, number: int, now: datetime) -> dict[str, Any]:
     return {
-        "id": new_id("ers"),
+        "id": new.id or new_id("ers"),
         "number": number,
         "org_id": new.org_id,
         "project_id": new.project_id,

@@ -1,11 +1,12 @@
-"""`sluice erasures`: lists erasures of all organizations, deleted ones included, shows one, lets a failed one begin
-again, and exports those in force, to apply them to a restored backup.
+"""`sluice erasures`: lists erasures of all organizations, deleted ones included, shows one, restarts a failed one,
+exports those in force and applies them to a restored backup, and lists and removes the journals that they wait for.
 """
 
 import argparse
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -13,11 +14,13 @@ import msgspec
 from chassis.db import migrations
 from chassis.db.database import Database, format_time
 from chassis.erasures import export, repository
+from chassis.erasures.export import decode_line
 from chassis.erasures.repository import StoredErasure
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from control.erasures.schemas import Erasure, erasure_body
 from sluice import process
+from sluice.erasure_replay import apply_erasures
 from sluice.settings_sources import SettingsSources
 
 PAGE: Final = 500
@@ -80,7 +83,33 @@ async def _retry(database: Database, arguments: argparse.Namespace) -> int:
     async with database.write() as connection:
         if not await repository.retry(connection, arguments.id):
             raise StartupError(f"There is no failed erasure {arguments.id}.")
-    print(f"{arguments.id} begins again.")
+    print(f"{arguments.id} is queued again; `sluice erasures show {arguments.id}` shows its progress.")
+    return 0
+
+
+async def _apply(database: Database, arguments: argparse.Namespace) -> int:
+    try:
+        lines = (await asyncio.to_thread(Path(arguments.file).read_bytes)).splitlines()
+        exported = [decode_line(line) for line in lines if line]
+    except (OSError, ValueError) as error:
+        raise StartupError(f"{arguments.file} cannot be read: {error}") from error
+    for erasure, result in await apply_erasures(database, exported):
+        print(f"{erasure.id}  {erasure.requested_at}  {erasure.kind.value}: {result}")
+    return 0
+
+
+async def _journals(database: Database, arguments: argparse.Namespace) -> int:
+    """List the journals, or remove one that is lost with all it held."""
+    if arguments.remove:
+        async with database.write() as connection:
+            if not await repository.remove_journal(connection, arguments.remove):
+                raise StartupError(f"There is no journal {arguments.remove}.")
+        print(f"Erasures no longer wait for {arguments.remove}.")
+        return 0
+    async with database.read() as connection:
+        journals = await repository.list_journals(connection)
+    for journal, seen_at in journals.items():
+        print(f"{journal}  last seen {format_time(seen_at)}")
     return 0
 
 
@@ -106,7 +135,14 @@ async def _iter_all(database: Database) -> AsyncIterator[StoredErasure]:
         await asyncio.sleep(0)
 
 
-_ACTIONS: Final = {"list": _list, "show": _show, "retry": _retry, "export": _export}
+_ACTIONS: Final = {
+    "list": _list,
+    "show": _show,
+    "retry": _retry,
+    "export": _export,
+    "apply": _apply,
+    "journals": _journals,
+}
 
 
 def _needs_journals(erasure: StoredErasure) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -16,6 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.db.database import Database
 from chassis.erasures import leases, repository
 from chassis.erasures.export import decode_line
+from control.audit.record import Actor
+from control.erasures import deletion
+from control.identity import organization_repository
 from sluice.main import main
 
 from .conftest import ROOT, Start, clean_environment, command, refusal, sluice
@@ -103,7 +107,9 @@ def test_a_failed_erasure_begins_again(acme: Path) -> None:
     findings = {finding["name"]: finding for finding in json.loads(doctor.stdout)}
     assert not findings["erasures"]["ok"]
     assert findings["erasures"]["detail"].startswith("open: 0, failed: 1, the oldest since 20")
-    assert sluice("erasures", "retry", erasure_id, "--data", acme).stdout == f"{erasure_id} begins again.\n"
+    assert sluice("erasures", "retry", erasure_id, "--data", acme).stdout == (
+        f"{erasure_id} is queued again; `sluice erasures show {erasure_id}` shows its progress.\n"
+    )
     [open_one] = sluice("erasures", "list", "--open", "--data", acme).stdout.splitlines()
     assert open_one.startswith(f"{erasure_id}  ")
 
@@ -155,3 +161,43 @@ def test_the_page_can_be_followed(start: Start, tmp_path: Path) -> None:
     assert sluice("audit", "verify", "--org", org_id, **settings).returncode == 0
     taken = refusal(sluice("init", "--org", "default", "--out", str(tmp_path / "x.json"), **settings), 1)
     assert "already taken" in taken
+
+
+def test_erasures_are_applied_to_a_restored_backup(acme: Path, tmp_path: Path) -> None:
+    assert sluice("init", "--org", "other", "--project", "shop", "--data", acme).returncode == 0
+    backup = tmp_path / "backup"
+    shutil.copytree(acme, backup)
+    assert erase(acme, "--where", "user.id:4711").returncode == 0
+
+    async def delete(connection: AsyncConnection) -> None:
+        other = await organization_repository.find_organization(connection, "other")
+        assert other is not None
+        await deletion.delete_organization(connection, Actor(other.id), "other", "r", datetime.now(UTC))
+
+    in_database(acme, delete)
+    exported = tmp_path / "erasures.jsonl"
+    exported.write_text(sluice("erasures", "export", "--data", acme).stdout)
+    applied = sluice("erasures", "apply", str(exported), "--data", backup)
+    assert applied.returncode == 0, applied.stderr
+    assert [line.rpartition("  ")[2] for line in applied.stdout.splitlines()] == [
+        "filter: applied",
+        "organization: applied",
+        "project: nothing to erase",  # with its organization
+    ]
+    again = sluice("erasures", "apply", str(exported), "--data", backup).stdout
+    assert "applied" not in again
+    kinds = [line.split()[3].rstrip(",") for line in sluice("erasures", "list", "--data", backup).stdout.splitlines()]
+    assert sorted(kinds) == ["filter", "organization", "project"]
+    exported.write_text("{}\n")
+    assert "cannot be read" in refusal(sluice("erasures", "apply", str(exported), "--data", backup), 1)
+
+
+def test_a_lost_journal_is_removed(acme: Path) -> None:
+    async def register(connection: AsyncConnection) -> None:
+        await repository.register_journal(connection, "0f/1", datetime(2026, 1, 1, tzinfo=UTC))
+
+    in_database(acme, register)
+    assert sluice("erasures", "journals", "--data", acme).stdout == "0f/1  last seen 2026-01-01T00:00:00.000Z\n"
+    removed = sluice("erasures", "journals", "--remove", "0f/1", "--data", acme)
+    assert removed.stdout == "Erasures no longer wait for 0f/1.\n"
+    assert refusal(sluice("erasures", "journals", "--remove", "0f/1", "--data", acme), 1) == "There is no journal 0f/1."
