@@ -85,8 +85,8 @@ class Erasures:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Erase the spans and log records of a project that match filters and a time range.
 
-        It covers what was received before this request. With `dryRun` a gateway only counts the rows. Only users may
-        erase. 409 while the organization has the maximum number of open erasures.
+        Without `to` it covers items with a time before this request. With `dryRun` a gateway only counts the rows. Only
+        users may erase. 409 while the organization has the maximum number of open erasures.
         """
         require_user(authorization_context(request))  # 403 comes before 400
         now = to_milliseconds(datetime.now(UTC))
