@@ -1,4 +1,4 @@
-"""The floor under `stored_time`, so that what is stored later never comes earlier in storage order.
+"""A lower bound for `stored_time`, the floor: rows stored later have a later position, even if a clock goes back.
 
 ClickHouse writes its own clock into every row that it stores (`proto/storage/sql/0003_storage_order.sql`). A clock can
 go back: it is set, or a server restarts with a wrong one. So each insert carries a floor, and its rows get the later
@@ -70,8 +70,8 @@ class StoredTimeFloor:
         floor = max(self._floor_us(), reading.latest_us + 1)  # after that row, whatever the batch ids
         if reading.now_us < floor - DRIFT_US:
             if floor > self._frozen_us:  # once for each step
-                log.error(
-                    "clickhouse's clock has gone back; followers wait until it has passed its earlier time",
+                log.warning(
+                    "clickhouse's clock has gone back; followers wait until it catches up: check time synchronization",
                     seconds=round((floor - reading.now_us) / _US, 3),
                 )
             self._frozen_us = floor

@@ -83,7 +83,7 @@ class StoredErasure:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What must not be stored, or stored again: items of the project that match, received before `received_before`
+    """What is deleted whenever it is stored: items of the project that match, received before `received_before`
     (None: whenever, because the project is deleted).
     """
 

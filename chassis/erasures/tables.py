@@ -25,8 +25,8 @@ class ErasureKind(StrEnum):
 
 
 class ErasureState(StrEnum):
-    """PENDING: nobody has begun; RUNNING: in progress, or between two attempts; COMPLETED is final; FAILED ends only by
-    `repository.retry`. A tombstone is in force in each of them.
+    """PENDING: not started. RUNNING: in progress, or waiting for the next attempt. COMPLETED: final. FAILED: until the
+    operator runs `sluice erasures retry`.
     """
 
     PENDING = "PENDING"

@@ -1,7 +1,7 @@
 """Executes erasures: deletes what a tombstone covers from ClickHouse and from the journals, however often it returns.
 
     ErasureWorker, every POLL_INTERVAL_S
-      DeletedProjects.refresh     which projects are deleted; replays and checks for lost rows leave out their requests
+      DeletedProjects.refresh     which projects are deleted; the check for lost rows leaves out their requests
       JournalErasure              deletes from quarantine and damaged bytes; acknowledges an erasure for each journal
                                   directory whose segments are all younger
       TelemetryErasure            counts and deletes rows, one erasure at a time, under a lease of the database

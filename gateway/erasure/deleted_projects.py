@@ -1,4 +1,4 @@
-"""Which projects are deleted, known without the database too: replays must not store their requests again."""
+"""Which projects are deleted, known without the database too: their rows are missing for a good reason."""
 
 import asyncio
 from pathlib import Path

@@ -1,7 +1,8 @@
 """Retention of single projects: deletes the rows of days that a project does not keep.
 
 The retention of the settings is a TTL of the tables, which drops whole parts. That of a project is shorter, and its
-rows share their parts with others, so they are deleted by mutations: once a day, soon after midnight (UTC).
+rows share their parts with others, so they are deleted by mutations. There is something to delete once a day, after
+midnight (UTC).
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ _DAYS: Final = {
 
 
 class ProjectRetention:
-    """Looks once an hour for rows that are too old. `clock` gives nanoseconds since 1970."""
+    """Checks once an hour for rows that are too old. `clock` gives nanoseconds since 1970."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class ProjectRetention:
         self._task = PeriodicTask(self.run, INTERVAL_S, log, "rows past their project's retention cannot be deleted")
 
     def start(self) -> None:
-        """Start; the first look is after an interval."""
+        """Start; the first check is after one interval."""
         self._task.start()
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """Counts and deletes the rows of an erasure in ClickHouse.
 
-A deletion is a mutation (`ALTER TABLE ... DELETE`), which writes the parts that hold such rows anew, without them, and
-leaves all other parts as they are. ClickHouse keeps the files of a replaced part for a while (`old_parts_lifetime`),
+A deletion is a mutation (`ALTER TABLE ... DELETE`): it rewrites the parts that contain such rows, and leaves all others
+as they are. ClickHouse keeps the files of a replaced part for a while (`old_parts_lifetime`),
 and those of an idle table until something happens to it, so an erasure is only done when these are gone too.
 """
 

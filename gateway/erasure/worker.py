@@ -29,10 +29,12 @@ POLL_INTERVAL_S: Final = 5.0
 RETRY_S: Final = 5.0  # between two steps of an erasure
 UNAVAILABLE_RETRY_S: Final = 60.0
 MAX_STEPS: Final = 20  # of as many erasures, in one poll
-WAITING: Final = "Waits a minute for requests that were accepted before, and for their derived rows."
+WAITING: Final = "Waiting one minute: requests that were accepted just before the erasure may not be stored yet."
 LEASE_LOST: Final = "Another gateway continues."
-OLD_PARTS: Final = "The rows are deleted; ClickHouse keeps files of replaced parts for some minutes."
-RECENT: Final = "The rows are deleted; requests that gateways accepted before they knew may follow for a minute."
+OLD_PARTS: Final = (
+    "The rows are deleted. Waiting until ClickHouse removes the files of replaced parts, which takes minutes."
+)
+RECENT: Final = "The rows are deleted. Waiting one minute for requests of gateways that had not yet read the erasure."
 
 
 class ErasureImpossible(Exception):
@@ -165,7 +167,9 @@ class ErasureWorker:
         if erasure.kind is not ErasureKind.FILTER:
             return of_project(project_id)
         if self._compile_filters is None:
-            raise ErasureImpossible("Filters need the query service, which is not installed beside this gateway.")
+            raise ErasureImpossible(
+                "This gateway cannot evaluate filters: the package `query` is not installed. Install it, then retry."
+            )
         spans, logs, parameters = self._compile_filters(erasure)
         return of_items(project_id, spans, logs, parameters)
 
@@ -184,7 +188,9 @@ class ErasureWorker:
         async with self._database.write() as connection:
             await leases.fail(connection, held, reason)
         self._log.error(
-            "an erasure has failed; `sluice erasures retry` begins it again", erasure=held.erasure.id, error=reason
+            "an erasure has failed; fix the cause, then run `sluice erasures retry`",
+            erasure=held.erasure.id,
+            error=reason,
         )
 
     async def _complete(self, held: ErasureLease, counts: Mapping[str, int]) -> str | None:
@@ -192,7 +198,8 @@ class ErasureWorker:
             async with self._database.write() as connection:
                 ended = await leases.complete(connection, held, counts, self._now())
         except AcknowledgementMissing as error:
-            return f"The rows are deleted; these journals still hold requests: {', '.join(error.journals)}."
+            journals = ", ".join(error.journals)
+            return f"The rows are deleted. Waiting until these journals release older requests: {journals}."
         self._deleted_at.pop(held.erasure.id, None)
         if ended:
             self._log.info("an erasure is complete", erasure=held.erasure.id, rows=sum(counts.values()))

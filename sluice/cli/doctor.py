@@ -152,7 +152,8 @@ async def _erasures(settings: ChassisSettings) -> str:
     is_late = datetime.now(UTC) - unfinished.oldest > repository.DEADLINE
     found = f"{found}, the oldest since {format_time(unfinished.oldest)}"
     if unfinished.failed or is_late:
-        raise StartupError(f"{found}; `sluice erasures list --open` lists them.")
+        what = "An erasure has failed" if unfinished.failed else "An erasure is not complete after 24 hours"
+        raise StartupError(f"{what} ({found}); `sluice erasures list --open` and `sluice erasures show ID` say why.")
     return found
 
 

@@ -106,7 +106,7 @@ def test_a_failed_erasure_begins_again(acme: Path) -> None:
     doctor = sluice("doctor", "--json", "--data", acme)
     findings = {finding["name"]: finding for finding in json.loads(doctor.stdout)}
     assert not findings["erasures"]["ok"]
-    assert findings["erasures"]["detail"].startswith("open: 0, failed: 1, the oldest since 20")
+    assert findings["erasures"]["detail"].startswith("An erasure has failed (open: 0, failed: 1, the oldest since 20")
     assert sluice("erasures", "retry", erasure_id, "--data", acme).stdout == (
         f"{erasure_id} is queued again; `sluice erasures show {erasure_id}` shows its progress.\n"
     )
