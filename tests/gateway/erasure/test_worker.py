@@ -251,7 +251,7 @@ async def test_a_journal_with_older_segments_is_waited_for(erasing: Erasing) -> 
     segment.write_bytes(frames.pack_file_header(frames.FileHeader(frames.SEGMENT, 1, NOW_NS, b"s" * 8)))
     await erasing.worker.poll()  # registers it
     erasure = await erasing.request(ErasureKind.PROJECT)
-    waiting = await erasing.poll_until(erasure, lambda found: "journals still hold" in (found.message or ""))
+    waiting = await erasing.poll_until(erasure, lambda found: "release older requests" in (found.message or ""))
     erasing.clock.pass_time(3_600)
     await erasing.worker.poll()
     assert (await erasing.state(waiting)).state is ErasureState.RUNNING
