@@ -119,7 +119,7 @@ def service(
             log,
             clock,
         )
-        erasing = [worker, ProjectRetention(database, telemetry_erasure, log, clock)]
+        erasing = [worker, ProjectRetention(database, telemetry_erasure, deleted_projects, log, clock)]
 
     async def run(_app: web.Application) -> AsyncIterator[None]:
         pipeline.start()

@@ -38,19 +38,18 @@ def check_filter_text(text: str, now: datetime, path: str, issues: Issues) -> li
 
 
 def compile_filters(erasure: StoredErasure) -> tuple[str, str, Mapping[str, object]]:
-    """The SQL conditions of a stored erasure on spans and on logs, and the values bound in them. Without `to`, items
-    from before the request are meant.
-    """
+    """The SQL conditions of a stored erasure on spans and on logs, and the values bound in them."""
     issues = Issues()
     inputs = decode_json(list[WrittenFilter], msgspec.json.encode(erasure.filters or []), "filters", issues)
     filters = check_written_filters(inputs or (), "filters", issues)
     bindings, requested_ns = Bindings(), _nanoseconds(erasure.requested_at)
-    to_ns = requested_ns if erasure.to_ns is None else erasure.to_ns
     sql = []
     for table in (SPANS, LOGS):
-        parts = [f"{table.time_column} < {bindings.timestamp(to_ns)}"]
+        parts = ["1"]
         if erasure.from_ns is not None:
             parts.append(f"{table.time_column} >= {bindings.timestamp(erasure.from_ns)}")
+        if erasure.to_ns is not None:
+            parts.append(f"{table.time_column} < {bindings.timestamp(erasure.to_ns)}")
         parts += [condition_sql(one, bindings) for one in conditions(filters, table, requested_ns, "filters", issues)]
         sql.append(" AND ".join(parts))
     if len(issues):

@@ -214,9 +214,12 @@ class StorageOrderReader:
             try:
                 found = await self._rows.read(after, until, count)
             except QueryTooLarge:
-                if count == 1:
+                if count > 1:
+                    self._limit = count // 2
+                elif until - after.stored_us > _MIN_STEP_US:  # of more rows than memory can sort, for example
+                    until = after.stored_us + (until - after.stored_us) // 2
+                else:
                     raise
-                self._limit = count // 2
                 continue
             self._limit = min(PAGE_ROWS, self._limit * 2)
             if len(found) == count:

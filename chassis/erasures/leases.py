@@ -49,6 +49,11 @@ async def claim(
 ) -> ErasureLease | None:
     """Claim the oldest erasure of telemetry that is due and that nobody executes; None if there is none."""
     now = to_milliseconds(now)
+    other = erasures.alias()
+    # One erasure of a project at a time: two would rebuild the same derived rows.
+    is_busy = sa.exists().where(
+        other.c.project_id == erasures.c.project_id, other.c.id != erasures.c.id, other.c.lease_until > now
+    )
     due = (
         sa.select(erasures.c.id)
         .where(
@@ -57,8 +62,9 @@ async def claim(
             erasures.c.erased_at.is_(None),
             erasures.c.lease_until.is_(None) | (erasures.c.lease_until <= now),
             erasures.c.retry_at.is_(None) | (erasures.c.retry_at <= now),
+            ~is_busy,
         )
-        .order_by(erasures.c.number)
+        .order_by(sa.func.coalesce(erasures.c.retry_at, erasures.c.requested_at), erasures.c.number)
         .limit(1)
     )
     erasure_id = await connection.scalar(due)
@@ -88,10 +94,17 @@ async def report_progress(
     now: datetime,
     message: str | None = None,
     lease: timedelta = LEASE,
+    *,
+    days: Sequence[str] | None = None,
 ) -> bool:
-    """Store the rows deleted so far by table, and what is being done; renews the lease."""
+    """Store the rows deleted so far by table, what is being done, and (unless None) the days of the items; renews the
+    lease.
+    """
     merged = await merged_counts(connection, held.erasure.id, counts)
-    values = {"counts": merged, "message": _shortened(message), "lease_until": to_milliseconds(now) + lease}
+    values: dict[str, Any] = {"counts": merged, "message": _shortened(message)}
+    values["lease_until"] = to_milliseconds(now) + lease
+    if days is not None:
+        values["days"] = list(days)
     return await _change(connection, held, values)
 
 

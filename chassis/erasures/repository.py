@@ -52,8 +52,8 @@ class NewErasure:
 
 @dataclass(frozen=True, slots=True)
 class StoredErasure:
-    """An erasure and how far it is. `counts`: rows by table, deleted or (dry run) found. Relative times in `filters`
-    are relative to `requested_at`.
+    """An erasure and how far it is. `counts`: rows by table, deleted or (dry run) found. `days`: ISO dates of items.
+    Relative times in `filters` are relative to `requested_at`.
     """
 
     id: str
@@ -70,6 +70,7 @@ class StoredErasure:
     requested_at: datetime
     state: ErasureState
     counts: Mapping[str, int]
+    days: Sequence[str] | None
     message: str | None
     attempts: int
     lease_owner: str | None

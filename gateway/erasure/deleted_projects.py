@@ -1,6 +1,7 @@
 """Which projects are deleted, known without the database too: their rows are missing for a good reason."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,9 @@ class DeletedProjects:
         self._known = self._load()
         self._ids = frozenset(self._known.projects)
 
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ids)
+
     def __contains__(self, project_id: object) -> bool:
         return project_id in self._ids
 
@@ -40,13 +44,14 @@ class DeletedProjects:
         """Read new tombstones. Raises what the database raises, and OSError if the file cannot be written."""
         async with database.read() as connection:
             version = await repository.tombstone_version(connection)
-            if version <= self._known.version:
+            if version == self._known.version:
                 return
-            found, last = set(self._ids), self._known.version
+            # A restored database has an older version: everything is read again, and nothing is forgotten.
+            found, last = set(self._ids), self._known.version if version > self._known.version else 0
             while page := await repository.list_tombstones(connection, last, _PAGE):
                 found |= {tombstone.project_id for tombstone in page if tombstone.received_before is None}
                 last = page[-1].number
-        known = _Known(max(version, last), tuple(sorted(found)))
+        known = _Known(version, tuple(sorted(found)))
         await asyncio.to_thread(self._save, known)
         self._known, self._ids = known, frozenset(found)
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from datetime import date, timedelta
 from typing import Any, Final
 
-from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable
 from gateway.erasure.telemetry import PROJECT, Condition, TelemetryErasure
 from gateway.repair import statements
 from gateway.repair.chunks import ChunkSizing, split_project
@@ -20,6 +20,8 @@ from gateway.repair.statements import ITEM_SOURCES, SPAN_SOURCE, Source
 from proto.storage.tables import ATTRIBUTE_KEYS, TRACE_INDEX
 
 QUIET_S: Final = 10.0  # derived rows follow their items within two seconds
+WAIT_S: Final = 0.5
+MAX_WAITS: Final = 120  # for a mutation
 CHUNK_ROWS: Final = 2_000_000
 _PREFIX: Final = "repair_"  # `sluice repair` drops what a killed process leaves
 _LIMITS: Final = QueryLimits(max_seconds=600, max_result_rows=0, priority=3)
@@ -60,8 +62,8 @@ class DerivedRows:
         """The days of a project whose trace index counts other items than there are."""
         return [day for (day,) in await self._read(_OUTDATED_SQL, project=project_id)]
 
-    async def rebuild(self, project_id: int, day: date) -> bool:
-        """Rebuild one day; False, and nothing is changed, if it receives items meanwhile."""
+    async def rebuild(self, project_id: int, day: date, is_held: Callable[[], Awaitable[bool]]) -> bool:
+        """Rebuild one day; False if it receives items meanwhile, or if the erasure is no longer `is_held`."""
         before = await self._count_items(project_id, day)
         await self._sleep(QUIET_S)
         if before != await self._count_items(project_id, day):
@@ -74,8 +76,7 @@ class DerivedRows:
             if before != await self._count_items(project_id, day):
                 return False
             # The trace index last: by it a later round sees whether the day is outdated.
-            await self._replace(project_id, day, {ATTRIBUTE_KEYS.name: keys, TRACE_INDEX.name: traces})
-        return True
+            return await self._replace(project_id, day, {ATTRIBUTE_KEYS.name: keys, TRACE_INDEX.name: traces}, is_held)
 
     async def _fill(self, sql: str, source: Source, project_id: int, day: date) -> None:
         sizing = ChunkSizing(source, statements.EVERY_ROW, statements.ROW_WEIGHT, CHUNK_ROWS)
@@ -89,18 +90,29 @@ class DerivedRows:
         else:
             await self._clickhouse.command(f"INSERT INTO {keys} SELECT * FROM {every_key}", {}, _new_settings())
 
-    async def _replace(self, project_id: int, day: date, tables: dict[str, str]) -> None:
-        """Readers may find no derived rows of the day for a moment. After a crash the day is outdated still."""
+    async def _replace(
+        self, project_id: int, day: date, tables: dict[str, str], is_held: Callable[[], Awaitable[bool]]
+    ) -> bool:
+        """Readers find no derived rows of the day for some seconds. After a crash it is outdated still."""
+        if not await is_held():
+            return False
         on_day = {TRACE_INDEX.name: "day", ATTRIBUTE_KEYS.name: "toDate(bucket)"}
         condition = Condition(
             {table: f"{PROJECT} AND {column} = {{day:Date}}" for table, column in on_day.items()},
             {"project": project_id, "day": day},
         )
         await self._telemetry.delete(condition, condition.tables)
-        while await self._telemetry.running(condition.tables):
-            await self._sleep(0.2)
+        for _ in range(MAX_WAITS):
+            if not await self._telemetry.count(condition):
+                break
+            await self._sleep(WAIT_S)
+        else:
+            raise StoreUnavailable("ClickHouse does not delete the derived rows of a day.")
         for table, name in tables.items():
+            if not await is_held():
+                return False
             await self._clickhouse.command(f"INSERT INTO {table} SELECT * FROM {name}", {}, _new_settings())
+        return True
 
     async def _count_items(self, project_id: int, day: date) -> list[tuple[Any, ...]]:
         tomorrow = day + timedelta(days=1)

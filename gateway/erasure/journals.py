@@ -6,6 +6,8 @@ its project and older damaged bytes are removed.
 """
 
 import asyncio
+import contextlib
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -114,7 +116,12 @@ class JournalErasure:
             return path.read_text("ascii").strip()
         except FileNotFoundError:
             self._files.make_directory(self._directory)
-            self._files.close(write_atomic(self._files, path, [f"{secrets.token_hex(8)}\n".encode()]))
+            own = path.with_name(f"{ID_FILE}-{secrets.token_hex(8)}")
+            self._files.close(write_atomic(self._files, own, [f"{secrets.token_hex(8)}\n".encode()]))
+            with contextlib.suppress(FileExistsError):  # another worker was faster
+                os.link(own, path)
+            self._files.unlink(own)
+            self._files.sync_directory(self._directory)
             return path.read_text("ascii").strip()
 
     def _name(self, journal: str) -> str:

@@ -14,18 +14,10 @@ import structlog
 from chassis.db.database import Database
 from chassis.erasures import repository
 from chassis.runtime.periodic import PeriodicTask
-from gateway.erasure.telemetry import PROJECT, Condition, TelemetryErasure
-from proto.storage.tables import ATTRIBUTE_KEYS, ERROR_OCCURRENCES, INGEST_OUTCOMES, LOGS, SPANS, TRACE_INDEX
+from gateway.erasure.deleted_projects import DeletedProjects
+from gateway.erasure.telemetry import DAYS, PROJECT, Condition, TelemetryErasure, of_projects
 
 INTERVAL_S: Final = 3_600.0
-_DAYS: Final = {
-    SPANS.name: "toDate(start_time)",
-    LOGS.name: "toDate(time)",
-    ERROR_OCCURRENCES.name: "toDate(time)",
-    TRACE_INDEX.name: "day",
-    ATTRIBUTE_KEYS.name: "toDate(bucket)",
-    INGEST_OUTCOMES.name: "toDate(time)",
-}
 
 
 class ProjectRetention:
@@ -35,11 +27,13 @@ class ProjectRetention:
         self,
         database: Database,
         telemetry: TelemetryErasure,
+        deleted_projects: DeletedProjects,
         log: structlog.stdlib.BoundLogger,
         clock: Callable[[], int],
     ) -> None:
         self._database = database
         self._telemetry = telemetry
+        self._deleted_projects = deleted_projects
         self._log = log
         self._clock = clock
         self._task = PeriodicTask(self.run, INTERVAL_S, log, "rows past their project's retention cannot be deleted")
@@ -53,16 +47,24 @@ class ProjectRetention:
         await self._task.close()
 
     async def run(self) -> None:
-        """Delete what is too old now. Raises what the stores raise."""
+        """Delete what is too old now, and what was stored of deleted projects after their erasures were complete: a
+        gateway that was cut off from the database may have accepted it. Raises what the stores raise.
+        """
+        await self._telemetry.drop_leftovers()
+        if ids := sorted(self._deleted_projects):
+            await self._delete(of_projects(ids))
         async with self._database.read() as connection:
             retention_days = await repository.list_retention_days(connection)
         today = datetime.fromtimestamp(self._clock() / 10**9, UTC).date()
         for project_id, days in retention_days.items():
             condition = Condition(
-                {table: f"{PROJECT} AND {day} < {{oldest:Date}}" for table, day in _DAYS.items()},
+                {table: f"{PROJECT} AND {day} < {{oldest:Date}}" for table, day in DAYS.items()},
                 {"project": project_id, "oldest": today - timedelta(days=days)},
             )
-            counts = await self._telemetry.count(condition)
-            if counts and not await self._telemetry.running(list(counts)):
-                self._log.info("deleting rows past their project's retention", project=project_id, rows=counts)
-                await self._telemetry.delete(condition, list(counts))
+            await self._delete(condition)
+
+    async def _delete(self, condition: Condition) -> None:
+        counts = await self._telemetry.count(condition)
+        if counts and not await self._telemetry.running(list(counts)):
+            self._log.info("deleting rows of deleted projects, or past their project's retention", rows=counts)
+            await self._telemetry.delete(condition, list(counts))

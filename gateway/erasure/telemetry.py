@@ -6,13 +6,31 @@ and those of an idle table until something happens to it, so an erasure is only 
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from proto.storage.tables import ERROR_OCCURRENCES, LOGS, SPANS, TABLES
+from proto.storage.tables import (
+    ATTRIBUTE_KEYS,
+    ERROR_OCCURRENCES,
+    INGEST_OUTCOMES,
+    LOGS,
+    SPANS,
+    TABLES,
+    TRACE_INDEX,
+)
 
 PROJECT: Final = "project_id = {project:UInt64}"
 NO_DAY: Final = "1970-01-01"  # no item is older than 2000
+# The day of a row, by table.
+DAYS: Final[Mapping[str, str]] = {
+    SPANS.name: "toDate(start_time)",
+    LOGS.name: "toDate(time)",
+    ERROR_OCCURRENCES.name: "toDate(time)",
+    TRACE_INDEX.name: "day",
+    ATTRIBUTE_KEYS.name: "toDate(bucket)",
+    INGEST_OUTCOMES.name: "toDate(time)",
+}
 ALL_TABLES: Final = tuple(table.name for table in TABLES)
 
 _LIMITS: Final = QueryLimits(max_seconds=600, max_result_rows=0, priority=3)
@@ -21,14 +39,22 @@ _ENGINES_SQL: Final = (
     " ORDER BY name"
 )
 _MUTATIONS_SQL: Final = (
-    "SELECT table, command, latest_fail_reason FROM system.mutations WHERE database = currentDatabase()"
-    " AND has({tables:Array(String)}, table) AND NOT is_done ORDER BY create_time"
+    "SELECT table, count(), countIf(latest_fail_reason != '') FROM system.mutations WHERE database = currentDatabase()"
+    " AND has({tables:Array(String)}, table) AND NOT is_done GROUP BY table ORDER BY table"
 )
 # Inactive parts of these tables that a mutation or merge has replaced since a time.
 _OLD_PARTS_SQL: Final = (
     "SELECT count() FROM system.parts WHERE database = currentDatabase() AND has({tables:Array(String)}, table)"
     " AND NOT active AND modification_time <= toDateTime({before:UInt32})"
 )
+_REMOVE_MUTATIONS: Final = (
+    "KILL MUTATION WHERE database = currentDatabase() AND has({tables:Array(String)}, table) AND is_done SYNC"
+)
+_LEFTOVERS_SQL: Final = (
+    "SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, 'repair_')"
+    " AND metadata_modification_time < toDateTime({before:UInt32})"
+)
+LEFTOVER_AGE: Final = timedelta(days=1)
 _NOW_SQL: Final = "SELECT toUInt32(toUnixTimestamp(now()))"
 
 
@@ -56,6 +82,12 @@ def of_project(project_id: int) -> Condition:
     return Condition(dict.fromkeys(ALL_TABLES, PROJECT), {"project": project_id})
 
 
+def of_projects(project_ids: Sequence[int]) -> Condition:
+    """All rows of several projects."""
+    sql = "has({projects:Array(UInt64)}, project_id)"
+    return Condition(dict.fromkeys(ALL_TABLES, sql), {"projects": list(project_ids)})
+
+
 def of_items(project_id: int, spans: str, logs: str, parameters: Mapping[str, object]) -> Condition:
     """Spans and log records of a project that meet an SQL condition, and their error occurrences. Those go first: they
     are found by their items. Items of one request that share ids and time share their occurrences.
@@ -69,6 +101,18 @@ def of_items(project_id: int, spans: str, logs: str, parameters: Mapping[str, ob
     by_table = {ERROR_OCCURRENCES.name: occurrences, SPANS.name: spans, LOGS.name: logs}
     conditions = {table: f"{PROJECT} AND {sql}" for table, sql in by_table.items()}
     return Condition(conditions, {**parameters, "project": project_id})
+
+
+def of_orphans(project_id: int, days: Sequence[date]) -> Condition:
+    """Error occurrences of a project's days whose items are gone: they were stored after their items were erased."""
+    ids = "batch_id, trace_id, span_id"
+    gone = " AND ".join(
+        f"NOT (source = '{source}' AND ({ids}, time) IN (SELECT {ids}, {column} FROM {table}"
+        f" WHERE {PROJECT} AND has({{days:Array(Date)}}, toDate({column}))))"
+        for source, table, column in (("span", SPANS.name, "start_time"), ("log", LOGS.name, "time"))
+    )
+    sql = f"{PROJECT} AND has({{days:Array(Date)}}, toDate(time)) AND {gone}"
+    return Condition({ERROR_OCCURRENCES.name: sql}, {"project": project_id, "days": list(days)})
 
 
 class TelemetryErasure:
@@ -91,16 +135,28 @@ class TelemetryErasure:
                 counts[table] = int(rows)
         return counts
 
+    async def days(self, condition: Condition, table: str) -> Sequence[date]:
+        """The days of the rows of a table."""
+        sql = f"SELECT DISTINCT {DAYS[table]} FROM {table} WHERE {condition.by_table[table]}"
+        return [day for (day,) in await self._read(sql, **condition.parameters_of(table))]
+
     async def delete(self, condition: Condition, tables: Sequence[str]) -> None:
         """Begin to delete the rows of some tables. Repeating it is harmless."""
         for table in tables:
             sql = f"ALTER TABLE {table} DELETE WHERE {condition.by_table[table]}"
-            await self._clickhouse.command(sql, condition.parameters_of(table), {"mutations_sync": 0})
+            # Replicated tables refuse subqueries otherwise; ours give the same rows on every replica.
+            settings = {"mutations_sync": 0, "allow_nondeterministic_mutations": 1}
+            await self._clickhouse.command(sql, condition.parameters_of(table), settings)
 
     async def running(self, tables: Sequence[str]) -> Sequence[str]:
-        """What mutations of the tables are still to do, with the reason of a failure."""
+        """The tables with unfinished mutations, with their number. Mutations of other tenants are among them: neither
+        their statements nor their reasons, which quote them, are returned.
+        """
         found = await self._read(_MUTATIONS_SQL, tables=list(tables))
-        return [f"{table}: {reason or command}" for table, command, reason in found]
+        return [
+            f"{table}: {count} mutations{f', {failing} failing: see system.mutations' if failing else ''}"
+            for table, count, failing in found
+        ]
 
     async def now(self) -> int:
         """ClickHouse's time, in seconds since 1970."""
@@ -116,6 +172,20 @@ class TelemetryErasure:
         for table in tables:  # no such partition exists, but what follows dropping one is what an idle table lacks
             await self._clickhouse.command(f"ALTER TABLE {table} DROP PARTITION '{NO_DAY}'")
         return not await self._count_old_parts(tables, before)
+
+    async def remove_finished_mutations(self, tables: Sequence[str]) -> None:
+        """Remove the statements of finished mutations, which ClickHouse keeps in files: they contain filter values."""
+        await self._clickhouse.command(_REMOVE_MUTATIONS, {"tables": list(tables)})
+
+    async def leftover_tables(self, before: datetime) -> Sequence[str]:
+        """Temporary tables from before a time, which a killed repair left and which may hold erased rows."""
+        found = await self._read(_LEFTOVERS_SQL, before=int(before.timestamp()))
+        return [str(name) for (name,) in found]
+
+    async def drop_leftovers(self) -> None:
+        """Drop temporary tables that are older than any repair takes."""
+        for name in await self.leftover_tables(datetime.now(UTC) - LEFTOVER_AGE):
+            await self._clickhouse.command(f"DROP TABLE IF EXISTS {name}")
 
     async def _count_old_parts(self, tables: Sequence[str], before: int) -> int:
         ((count,),) = await self._read(_OLD_PARTS_SQL, tables=list(tables), before=before)

@@ -5,7 +5,8 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Final
 
 import structlog
@@ -20,7 +21,7 @@ from chassis.runtime.periodic import PeriodicTask
 from gateway.erasure.deleted_projects import DeletedProjects
 from gateway.erasure.derived import DerivedRows
 from gateway.erasure.journals import MARGIN_NS, JournalErasure
-from gateway.erasure.telemetry import ALL_TABLES, Condition, TelemetryErasure, of_items, of_project
+from gateway.erasure.telemetry import ALL_TABLES, Condition, TelemetryErasure, of_items, of_orphans, of_project
 
 # The SQL conditions of an erasure by filter on spans and on logs, and the values bound in them.
 CompileFilters = Callable[[StoredErasure], tuple[str, str, Mapping[str, object]]]
@@ -30,6 +31,11 @@ RETRY_S: Final = 5.0  # between two steps of an erasure
 UNAVAILABLE_RETRY_S: Final = 60.0
 MAX_STEPS: Final = 20  # of as many erasures, in one poll
 WAITING: Final = "Waiting one minute: requests that were accepted just before the erasure may not be stored yet."
+NO_FILTERS: Final = (
+    "This gateway cannot evaluate filters: the package `query` is not installed. Install it, then retry."
+)
+NOT_QUIET: Final = "The rows are deleted. Trace index and attribute keys are rebuilt when "
+NOT_QUIET_RETRY_S: Final = 300.0
 LEASE_LOST: Final = "Another gateway continues."
 OLD_PARTS: Final = (
     "The rows are deleted. Waiting until ClickHouse removes the files of replaced parts, which takes minutes."
@@ -66,7 +72,8 @@ class ErasureWorker:
         self._log = log
         self._clock = clock
         self._owner = f"{socket.gethostname()}:{os.getpid()}"
-        self._deleted_at: dict[str, int] = {}  # when no row of an erasure was left, by ClickHouse's clock in seconds
+        # The rows that erasures had deleted when none was left, and that time by ClickHouse's clock, in seconds.
+        self._deleted_at: dict[str, tuple[Mapping[str, int], int]] = {}
         self._task = PeriodicTask(self.poll, POLL_INTERVAL_S, log, "erasures cannot be processed; retrying")
 
     def start(self) -> None:
@@ -78,10 +85,18 @@ class ErasureWorker:
         await self._task.close()
 
     async def poll(self) -> None:
-        """One round. Raises what the database raises, and OSError."""
-        await self._deleted_projects.refresh(self._database)
-        await self._journals.register()
-        await self._journals.acknowledge()
+        """One round. What fails does not stop the rest; raises the first error."""
+        errors = []
+        refresh = partial(self._deleted_projects.refresh, self._database)
+        for work in (refresh, self._journals.register, self._journals.acknowledge, self._execute_due):
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 (it is logged by the periodic task)
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    async def _execute_due(self) -> None:
         async with self._database.read() as connection:  # a claim would take the lock of writers
             unfinished = await repository.count_unfinished(connection)
         for _ in range(min(MAX_STEPS, unfinished.open)):
@@ -92,23 +107,27 @@ class ErasureWorker:
             await self._execute(held)
 
     async def _execute(self, held: ErasureLease) -> None:
-        """One step of an erasure; gives the lease back, unless it ends."""
+        """One step of an erasure; gives the lease back, unless it ends. Messages never quote what is erased."""
         renewing = asyncio.create_task(self._renew(held))
         try:
-            message = await self._step(held)
+            message, retry_s = await self._step(held), RETRY_S
         except ErasureImpossible as error:
             await self._fail(held, str(error))
         except StoreRejected as error:  # a missing privilege, for example
-            await self._fail(held, error.message)
+            await self._fail(held, f"ClickHouse refuses a statement with error code {error.code}.")
         except StoreError as error:
-            await self._release(held, error.message, UNAVAILABLE_RETRY_S)
+            reason = f"with error code {error.code}" if error.code else "without an error code: it may be unavailable"
+            await self._release(held, f"ClickHouse has failed {reason}; retrying.", UNAVAILABLE_RETRY_S)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the others continue)
+            self._log.exception("a step of an erasure failed", erasure=held.erasure.id)
+            await self._release(held, f"{type(error).__name__}: see the log of the gateway.", UNAVAILABLE_RETRY_S)
         except asyncio.CancelledError:
             with contextlib.suppress(Exception):
                 await asyncio.shield(self._release(held, None, 0))
             raise
         else:
             if message is not None:
-                await self._release(held, message, RETRY_S)
+                await self._release(held, message, NOT_QUIET_RETRY_S if message.startswith(NOT_QUIET) else retry_s)
         finally:
             renewing.cancel()
 
@@ -119,7 +138,7 @@ class ErasureWorker:
             raise ErasureImpossible(f"Rows can only be deleted from MergeTree tables, not from {', '.join(others)}.")
         if held.erasure.dry_run:
             return await self._complete(held, await self._telemetry.count(condition))
-        pending = await self._delete_rows(held, condition) or await self._finish_rows(held.erasure, condition)
+        pending = await self._delete_rows(held, condition) or await self._finish_rows(held)
         return pending or await self._complete(held, held.erasure.counts)
 
     async def _delete_rows(self, held: ErasureLease, condition: Condition) -> str:
@@ -128,48 +147,60 @@ class ErasureWorker:
         if is_filter and self._is_recent(held.erasure):
             return WAITING
         if running := await self._telemetry.running(condition.tables):
-            return f"ClickHouse is deleting rows: {'; '.join(running)}"
+            return f"ClickHouse is deleting rows: {'; '.join(running)}."
         counts = await self._telemetry.count(condition)
+        if not counts and is_filter:  # occurrences that were stored after their items had been erased
+            condition = of_orphans(_project_of(held.erasure), _days(held.erasure))
+            counts = await self._telemetry.count(condition) if held.erasure.days else {}
         if not counts:
             return ""
-        self._deleted_at.pop(held.erasure.id, None)
+        days = None
         if is_filter:  # error occurrences are found by their items, which must be there until they are deleted
             counts = dict([next(iter(counts.items()))])
+            found = await self._telemetry.days(condition, next(iter(counts)))
+            days = sorted({*(held.erasure.days or ()), *(day.isoformat() for day in found)})
         total = {table: held.erasure.counts.get(table, 0) + rows for table, rows in counts.items()}
         async with self._database.write() as connection:  # before the deletion: what a crash repeats is counted twice
-            if not await leases.report_progress(connection, held, total, self._now()):
+            if not await leases.report_progress(connection, held, total, self._now(), days=days):
                 return LEASE_LOST
         await self._telemetry.delete(condition, list(counts))
         return f"ClickHouse is deleting {sum(counts.values())} rows."
 
-    async def _finish_rows(self, erasure: StoredErasure, condition: Condition) -> str:
+    async def _finish_rows(self, held: ErasureLease) -> str:
         """After the last row: derived rows, requests on their way, files; returns what is waited for."""
-        is_filter = erasure.kind is ErasureKind.FILTER
-        if is_filter and (message := await self._rebuild_derived(erasure)):
+        erasure = held.erasure
+        if erasure.kind is ErasureKind.FILTER and (message := await self._rebuild_derived(held)):
             return message
-        deleted_at = self._deleted_at.setdefault(erasure.id, await self._telemetry.now())
         if self._is_recent(erasure):
             return RECENT
-        tables = ALL_TABLES if is_filter else condition.tables
-        return "" if await self._telemetry.remove_old_parts(tables, deleted_at) else OLD_PARTS
+        if leftovers := await self._telemetry.leftover_tables(erasure.requested_at):
+            return f"The rows are deleted. Waiting for `sluice repair` to end: {', '.join(leftovers)}."
+        rows, deleted_at = self._deleted_at.get(erasure.id, (None, 0))
+        if rows != erasure.counts:  # deleted since, by this gateway or another one
+            deleted_at = await self._telemetry.now()
+            self._deleted_at[erasure.id] = dict(erasure.counts), deleted_at
+        await self._telemetry.remove_finished_mutations(ALL_TABLES)
+        return "" if await self._telemetry.remove_old_parts(ALL_TABLES, deleted_at) else OLD_PARTS
 
-    async def _rebuild_derived(self, erasure: StoredErasure) -> str:
+    async def _rebuild_derived(self, held: ErasureLease) -> str:
         """Rebuild the derived rows of days from which items were deleted; returns why that is not done yet."""
-        project_id = _project_of(erasure)
-        for day in await self._derived_rows.outdated_days(project_id):
-            self._deleted_at.pop(erasure.id, None)
-            if not await self._derived_rows.rebuild(project_id, day):
-                return f"The rows are deleted; trace index and attribute keys follow when {day} receives no more items."
+        project_id = _project_of(held.erasure)
+        outdated = await self._derived_rows.outdated_days(project_id)
+        for day in sorted(set(outdated) & set(_days(held.erasure))):
+            if not await self._derived_rows.rebuild(project_id, day, partial(self._is_held, held)):
+                return f"{NOT_QUIET}{day} receives no more items."
         return ""
+
+    async def _is_held(self, held: ErasureLease) -> bool:
+        async with self._database.write() as connection:
+            return await leases.renew(connection, held, self._now())
 
     def _condition(self, erasure: StoredErasure) -> Condition:
         project_id = _project_of(erasure)
         if erasure.kind is not ErasureKind.FILTER:
             return of_project(project_id)
         if self._compile_filters is None:
-            raise ErasureImpossible(
-                "This gateway cannot evaluate filters: the package `query` is not installed. Install it, then retry."
-            )
+            raise ErasureImpossible(NO_FILTERS)
         spans, logs, parameters = self._compile_filters(erasure)
         return of_items(project_id, spans, logs, parameters)
 
@@ -181,8 +212,7 @@ class ErasureWorker:
         while True:
             await asyncio.sleep(leases.LEASE.total_seconds() / 3)
             with contextlib.suppress(Exception):  # the next attempt, or another gateway
-                async with self._database.write() as connection:
-                    await leases.renew(connection, held, self._now())
+                await self._is_held(held)
 
     async def _fail(self, held: ErasureLease, reason: str) -> None:
         async with self._database.write() as connection:
@@ -217,3 +247,7 @@ def _project_of(erasure: StoredErasure) -> int:
     if erasure.project_id is None:
         raise ValueError("an organization's telemetry is erased by the erasures of its projects")
     return erasure.project_id
+
+
+def _days(erasure: StoredErasure) -> list[date]:
+    return [date.fromisoformat(day) for day in erasure.days or ()]

@@ -150,8 +150,10 @@ class Recovery:
         return complete
 
     async def _reinsert_missing(self, batch: Batch, table_days: set[TableDay]) -> None:
-        read = await self._reader.read_batch(batch)
-        good = [request for request in read.good if request.decoded.project_id not in self._context.deleted_projects]
+        good = (await self._reader.read_batch(batch)).good
+        if all(request.decoded.project_id in self._context.deleted_projects for request in good):
+            return
+        # With rows of deleted projects, if others are missing, too: rows keep their numbers, and erasures find them.
         reinserted = await self._writer.reinsert(batch, good, table_days)
         if reinserted:
             self._context.log.error(

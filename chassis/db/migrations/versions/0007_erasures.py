@@ -52,6 +52,7 @@ def _erasures() -> None:
         sa.Column("requested_at", UtcTime, nullable=False),
         sa.Column("state", text(16), nullable=False),
         sa.Column("counts", sa.JSON, nullable=False),
+        sa.Column("days", sa.JSON(none_as_null=True)),
         sa.Column("message", text(500)),
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("lease_owner", text(200)),
