@@ -54,7 +54,12 @@ class BackupServer:
         await self._remove_leftovers()
         last = record.read(self._directory)
         self._last_success.set(0.0 if last is None else last.completed_s)
-        listener = self._listen()
+        try:
+            listener = self._listen()
+        except OSError as error:  # a file system without sockets, for example: the service is of use all the same
+            log.warning("backups are not possible while the service runs", error=str(error))
+            yield
+            return
         server = await asyncio.start_unix_server(self._accept, sock=listener, limit=protocol.MAX_LINE_BYTES)
         yield
         server.close()
@@ -66,10 +71,14 @@ class BackupServer:
     def _listen(self) -> socket.socket:
         (self._directory / protocol.SOCKET).unlink(missing_ok=True)  # of a process that was killed
         listener = socket.socket(socket.AF_UNIX)
-        listener.setblocking(False)
-        os.fchmod(listener.fileno(), 0o600)  # on Linux also the mode of the file that bind() creates
-        with short_path(self._directory, protocol.SOCKET) as path:
-            listener.bind(path)
+        try:
+            listener.setblocking(False)
+            os.fchmod(listener.fileno(), 0o600)  # on Linux also the mode of the file that bind() creates
+            with short_path(self._directory, protocol.SOCKET) as path:
+                listener.bind(path)
+        except OSError:
+            listener.close()
+            raise
         return listener
 
     async def _remove_leftovers(self) -> None:

@@ -156,6 +156,14 @@ async def test_what_is_no_request_ends_the_connection_alone(rig: Rig, sent: byte
     connection[1].close()
 
 
+async def test_where_there_can_be_no_socket_the_service_runs_without(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    (tmp_path / protocol.SOCKET).mkdir()
+    async with asynccontextmanager(rig.server.running)():
+        with pytest.raises(BackupFailed, match="takes no backups"), connected(tmp_path):
+            pytest.fail("connected to nobody")
+
+
 async def test_another_user_is_refused(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluice.backup.server.ROOT", -1)
     monkeypatch.setattr(os, "geteuid", lambda: 4_294)
