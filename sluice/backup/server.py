@@ -24,6 +24,9 @@ from sluice.unix_socket import peer_of, short_path
 
 BEGIN_TIMEOUT_S: Final = 10.0  # for the first message of a connection
 BUSY: Final = "Another backup is in progress; try again when it has ended."
+DISK_LOW: Final = (
+    "No backup was made: the disk of the data directory is nearly full, and the snapshot keeps removed files on it."
+)
 ROOT: Final = 0
 
 log = structlog.get_logger(__name__)
@@ -142,6 +145,10 @@ class BackupServer:
                 log.warning("backup abandoned: the command ended or does not respond")
                 return False
             request = protocol.decode_request(line)
+            if isinstance(request, Alive) and self._taker.is_disk_low:
+                log.warning("backup abandoned: its snapshot keeps removed files on a disk that is nearly full")
+                await _send(writer, Failed(DISK_LOW))
+                return False
             await _send(writer, Held())
             if isinstance(request, Done):
                 done = request.record

@@ -81,6 +81,11 @@ class SnapshotTaker:
         self._clickhouse = clickhouse
         self._ingest = ingest
 
+    @property
+    def is_disk_low(self) -> bool:
+        """Whether the snapshot must be given up: exports are refused for want of disk space."""
+        return self._ingest.is_disk_low
+
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[Snapshot]:
         """A snapshot, which exists while the block runs. Raises BackupFailed; then nothing is left of it."""

@@ -39,6 +39,11 @@ class Taker(SnapshotTaker):
         self.there = 0
         self.removed = 0
         self.error: Exception | None = None
+        self.low = False
+
+    @property
+    def is_disk_low(self) -> bool:
+        return self.low
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[Snapshot]:
@@ -122,6 +127,25 @@ async def test_it_is_removed_when_the_command_ends_or_says_nothing(rig: Rig, mon
     silent[1].close()
     assert rig.metric("failures_total") == 2
     assert rig.metric("last_success_timestamp_seconds") == 0
+
+
+async def test_a_nearly_full_disk_ends_it(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "ALIVE_S", 0.01)
+
+    def copy() -> None:
+        with connected(rig.directory) as connection:
+            connection.begin(Path("x"))
+            rig.taker.low = True
+            lost.wait(20)
+            with pytest.raises(BackupFailed, match="is nearly full"):
+                connection.confirm()
+
+    lost = threading.Event()
+    copying = asyncio.create_task(asyncio.to_thread(copy))
+    await eventually(lambda: rig.taker.there == 1)
+    await eventually(lambda: rig.taker.there == 0)
+    lost.set()
+    await copying
 
 
 async def test_one_at_a_time_and_a_failure_is_told(rig: Rig) -> None:
