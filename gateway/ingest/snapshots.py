@@ -105,6 +105,11 @@ class IngestSnapshots:
             self._files.close(lock)
         return IngestSnapshot(moment_ns, self._directory, lengths, held_s)
 
+    @property
+    def is_disk_low(self) -> bool:
+        """Whether requests are refused for want of disk space, which a snapshot may hold."""
+        return self._own is not None and self._own.is_open and self._own.is_disk_low
+
     async def release(self) -> None:
         """Remove the links of the last snapshot, or of an earlier process. Raises OSError."""
         await asyncio.to_thread(_remove_tree, self._directory)

@@ -129,6 +129,11 @@ class Journal:
         oldest_ns = self._core.retention.oldest_ns
         return 0.0 if oldest_ns is None else max((self._context.clock() - oldest_ns) / 10**9, 0.0)
 
+    @property
+    def is_disk_low(self) -> bool:
+        """Whether the disk is nearly full, so that all requests are refused."""
+        return self._core.retention.is_disk_low
+
     async def append(self, request: JournaledRequest, on_persisted: OnPersisted | None = None) -> int:
         """Write a request; returns its sequence when it is on disk. Raises ServiceUnavailable, PayloadTooLarge."""
         io_thread, retention = self._running_io_thread, self._core.retention

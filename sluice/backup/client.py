@@ -33,7 +33,7 @@ class SnapshotConnection:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._heartbeat = threading.Thread(target=self._keep_alive, daemon=True)
-        self.lost: Exception | None = None
+        self._lost: BackupFailed | None = None
 
     def begin(self, target: Path) -> Snapshot:
         """Have a snapshot taken. Raises BackupFailed."""
@@ -49,9 +49,12 @@ class SnapshotConnection:
 
     def confirm(self) -> None:
         """Returns if the snapshot has been complete until now. Raises BackupFailed."""
-        if self.lost is not None:
-            raise BackupFailed(LOST.format(self.lost))
-        if not isinstance(self._ask(Alive()), Held):
+        if self._lost is not None:
+            raise self._lost
+        reply = self._ask(Alive())
+        if isinstance(reply, Failed):
+            raise BackupFailed(reply.message)
+        if not isinstance(reply, Held):
             raise BackupFailed(LOST.format("it gave another reply"))
 
     def done(self, record: Record) -> None:
@@ -84,9 +87,9 @@ class SnapshotConnection:
     def _keep_alive(self) -> None:
         while not self._stop.wait(protocol.ALIVE_S):
             try:
-                self._ask(Alive())
+                self.confirm()
             except BackupFailed as error:  # a copy goes on: it fails if a file is missing, and is complete otherwise
-                self.lost = error
+                self._lost = error
                 return
 
 

@@ -24,6 +24,9 @@ from sluice.unix_socket import peer_of, short_path
 
 BEGIN_TIMEOUT_S: Final = 10.0  # for the first message of a connection
 BUSY: Final = "Another backup is in progress; try again when it has ended."
+DISK_LOW: Final = (
+    "No backup was made: the disk of the data directory is nearly full, and the snapshot keeps removed files on it."
+)
 ROOT: Final = 0
 
 log = structlog.get_logger(__name__)
@@ -54,7 +57,12 @@ class BackupServer:
         await self._remove_leftovers()
         last = record.read(self._directory)
         self._last_success.set(0.0 if last is None else last.completed_s)
-        listener = self._listen()
+        try:
+            listener = self._listen()
+        except OSError as error:  # a file system without sockets, for example: the service is of use all the same
+            log.warning("backups are not possible while the service runs", error=str(error))
+            yield
+            return
         server = await asyncio.start_unix_server(self._accept, sock=listener, limit=protocol.MAX_LINE_BYTES)
         yield
         server.close()
@@ -66,10 +74,14 @@ class BackupServer:
     def _listen(self) -> socket.socket:
         (self._directory / protocol.SOCKET).unlink(missing_ok=True)  # of a process that was killed
         listener = socket.socket(socket.AF_UNIX)
-        listener.setblocking(False)
-        os.fchmod(listener.fileno(), 0o600)  # on Linux also the mode of the file that bind() creates
-        with short_path(self._directory, protocol.SOCKET) as path:
-            listener.bind(path)
+        try:
+            listener.setblocking(False)
+            os.fchmod(listener.fileno(), 0o600)  # on Linux also the mode of the file that bind() creates
+            with short_path(self._directory, protocol.SOCKET) as path:
+                listener.bind(path)
+        except OSError:
+            listener.close()
+            raise
         return listener
 
     async def _remove_leftovers(self) -> None:
@@ -133,6 +145,10 @@ class BackupServer:
                 log.warning("backup abandoned: the command ended or does not respond")
                 return False
             request = protocol.decode_request(line)
+            if isinstance(request, Alive) and self._taker.is_disk_low:
+                log.warning("backup abandoned: its snapshot keeps removed files on a disk that is nearly full")
+                await _send(writer, Failed(DISK_LOW))
+                return False
             await _send(writer, Held())
             if isinstance(request, Done):
                 done = request.record

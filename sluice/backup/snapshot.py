@@ -1,8 +1,8 @@
 """A snapshot of the data directory: everything as it is at one moment, as links and small copies.
 
-Order within the moment, while no insert is under way: journals (their last synced group is the moment), tables,
-relational database, keys. What refers to something else is older than it: no journal or table has a project that the
-database lacks, and no secret in the database has a key that is not there.
+Order within the moment, while no insert is under way: journals (their last synced group is the moment), relational
+database, keys, tables. So no journal and no row has a project that the database lacks, no secret in the database has a
+key that is not there, and rows that the database says are erased are not in the tables.
 """
 
 import asyncio
@@ -81,6 +81,11 @@ class SnapshotTaker:
         self._clickhouse = clickhouse
         self._ingest = ingest
 
+    @property
+    def is_disk_low(self) -> bool:
+        """Whether the snapshot must be given up: exports are refused for want of disk space."""
+        return self._ingest.is_disk_low
+
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[Snapshot]:
         """A snapshot, which exists while the block runs. Raises BackupFailed; then nothing is left of it."""
@@ -107,9 +112,9 @@ class SnapshotTaker:
             pinned: list[SqliteSnapshot] = []
 
             async def freeze() -> None:
-                await tables.complete()
                 pinned.append(stack.enter_context(await asyncio.to_thread(SqliteSnapshot, self._database)))
                 await asyncio.to_thread(self._copy_keys)
+                await tables.complete()
 
             ingested = await self._ingest.take(freeze)
             await tables.settle()

@@ -62,7 +62,11 @@ def _backup(sources: SettingsSources, settings: ChassisSettings, target: Path, *
     started = time.monotonic()
     with failures_of_stores(), locked_target(target), connected(settings.data_dir) as connection:
         snapshot = connection.begin(target)
-        copied = copy_snapshot(snapshot, target, connection.confirm, keys=keys)
+        try:
+            copied = copy_snapshot(snapshot, target, connection.confirm, keys=keys)
+        except FileNotFoundError:
+            connection.confirm()  # raises why the snapshot was removed
+            raise
         completed = _completed(copied, started)
         try:
             connection.done(completed)

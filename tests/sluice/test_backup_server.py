@@ -39,6 +39,11 @@ class Taker(SnapshotTaker):
         self.there = 0
         self.removed = 0
         self.error: Exception | None = None
+        self.low = False
+
+    @property
+    def is_disk_low(self) -> bool:
+        return self.low
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[Snapshot]:
@@ -124,6 +129,25 @@ async def test_it_is_removed_when_the_command_ends_or_says_nothing(rig: Rig, mon
     assert rig.metric("last_success_timestamp_seconds") == 0
 
 
+async def test_a_nearly_full_disk_ends_it(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "ALIVE_S", 0.01)
+
+    def copy() -> None:
+        with connected(rig.directory) as connection:
+            connection.begin(Path("x"))
+            rig.taker.low = True
+            lost.wait(20)
+            with pytest.raises(BackupFailed, match="is nearly full"):
+                connection.confirm()
+
+    lost = threading.Event()
+    copying = asyncio.create_task(asyncio.to_thread(copy))
+    await eventually(lambda: rig.taker.there == 1)
+    await eventually(lambda: rig.taker.there == 0)
+    lost.set()
+    await copying
+
+
 async def test_one_at_a_time_and_a_failure_is_told(rig: Rig) -> None:
     first, second = await rig.connect(), await rig.connect()
     await ask(first, Begin("x"))
@@ -154,6 +178,14 @@ async def test_what_is_no_request_ends_the_connection_alone(rig: Rig, sent: byte
     connection = await rig.connect()
     assert isinstance(await ask(connection, Begin("x")), Taken)
     connection[1].close()
+
+
+async def test_where_there_can_be_no_socket_the_service_runs_without(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    (tmp_path / protocol.SOCKET).mkdir()
+    async with asynccontextmanager(rig.server.running)():
+        with pytest.raises(BackupFailed, match="takes no backups"), connected(tmp_path):
+            pytest.fail("connected to nobody")
 
 
 async def test_another_user_is_refused(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

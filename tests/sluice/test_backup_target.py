@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.backup import restore, target
+from sluice.backup.copying import copy_file
 from sluice.backup.manifest import read_manifest
 from sluice.backup.snapshot import BackupFailed, Snapshot, Tree
 from sluice.backup.target import Copied, copy_snapshot, find_backups, locked_target
@@ -58,7 +59,7 @@ def test_it_has_every_file_as_far_as_it_counts(tree: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("nth", [1, 7, 21])
 def test_a_full_disk_leaves_nothing(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int) -> None:
-    calls, original = [], target.copy_file
+    calls, original = list[Path](), copy_file
 
     def full(source: Path, new: Path, length: int | None = None) -> tuple[int, str]:
         calls.append(source)

@@ -146,3 +146,10 @@ async def test_without_a_journal_derived_rows_are_stored_before(
     await gateway.snapshots.take(while_held)
     assert found == [("accepted", 3, 3), ("refused", 0, 1)]
     assert (await gateway.post("/v1/traces", traces(span(9)))).status == 200
+
+
+async def test_it_knows_when_the_disk_is_nearly_full(start: Start) -> None:
+    assert not (await start(RecordingStore())).snapshots.is_disk_low
+    full = await start(RecordingStore(), "full", journal_min_free_bytes=2**60)
+    await eventually(lambda: full.snapshots.is_disk_low)
+    assert not (await start(RecordingStore(), durability="store")).snapshots.is_disk_low
