@@ -29,6 +29,8 @@ HEALTHY: Final[Mapping[str, str]] = {
     'sluice_gateway_ack_seconds_bucket{signal="traces",le="+Inf"}': "0+30x140",
     "sluice_gateway_store_up": "1x140",
     "sluice_gateway_refusing_tables": "0x140",
+    'sluice_erasures_open{state="failed"}': "0x140",
+    "sluice_erasures_oldest_seconds": "0x140",
     'sluice_gateway_parts{table="spans"}': "40x140",
     "sluice_gateway_journal_room_bytes": "16000000000x140",
     "sluice_gateway_journal_oldest_seconds": "1x140",
@@ -77,6 +79,8 @@ PROMPT: Final = 'sluice_query_queue_seconds_bucket{le="10.0"}'
 DEAD: Final = 'sluice_delivery_attempts_total{kind="webhook",result="DEAD"}'
 FAULTS: Final = 'sluice_delivery_faults_total{kind="email"}'
 OVERDUE: Final = "sluice_deliveries_overdue_seconds"
+FAILED_ERASURE: Final = 'sluice_erasures_open{state="failed"}'
+OLDEST_ERASURE: Final = "sluice_erasures_oldest_seconds"
 BACKUP: Final = "sluice_backup_last_success_timestamp_seconds"  # here it is 0 when the time begins
 
 AWAY: Final = "SluiceClickHouseAway"
@@ -161,6 +165,9 @@ CASES: Final = (
     Case("a message waited for its turn", {OVERDUE: "0+30x30 0x109"}, "32m"),
     Case("the last backup is two days old", {BACKUP: "-172800x140"}, "65m", frozenset({"SluiceBackupOld"})),
     Case("the last backup is a day old", {BACKUP: "-86400x140"}, "65m"),
+    Case("an erasure has failed", {FAILED_ERASURE: "1x30"}, "10m", frozenset({"SluiceErasureFailed"})),
+    Case("an erasure is pending", {FAILED_ERASURE: "0x30", OLDEST_ERASURE: "3600x30"}, "15m"),
+    Case("an erasure is a day old", {OLDEST_ERASURE: "90000x30"}, "15m", frozenset({"SluiceErasureLate"})),
 )
 
 
