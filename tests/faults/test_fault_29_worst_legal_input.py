@@ -3,6 +3,7 @@
 The process lives, nothing of others is lost, and they are served throughout.
 """
 
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,13 @@ TRIES: Final = 20
 FEW: Final = 1_000  # items: of the load, which goes on
 MERGED_S: Final = 120.0  # for a merge on a busy machine
 SETTINGS: Final = {"SLUICE_GATEWAY_JOURNAL_HOLD_S": "1"}
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """On a disk: what a process writes to a file system in memory counts as its own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:  # noqa: S108 (a directory of its own in it)
+        yield Path(directory)
 
 
 @pytest.fixture
@@ -150,6 +158,7 @@ def as_the_release_before_left_it(directory: str) -> None:
     client.close()
 
 
+@pytest.mark.long
 def test_fault_29_a_start_on_what_killed_the_release_before(tmp_path: Path, group: MemoryGroup, run: str) -> None:
     directory = tmp_path / "data" / "clickhouse"
     directory.parent.mkdir()

@@ -131,9 +131,9 @@ def test_a_follower_misses_nothing_and_reads_nothing_twice(make_gateway: MakeGat
     follower = Follower(site.clickhouse_url())
     follower.start()
     with sending(gateways, site.key, scaled(10_000.0, 100_000.0)) as acknowledged:
-        for kill in range(scaled(3, 50)):
+        for kill in range(scaled(2, 50)):
             time.sleep(random.uniform(0.5, scaled(1.0, 3.0)))
-            if kill % 5 == 2:
+            if kill % 5 == 1:
                 site.engine.kill()
                 site.engine.start()
             else:
