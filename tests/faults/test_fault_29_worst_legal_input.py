@@ -36,7 +36,7 @@ SETTINGS: Final = {"SLUICE_GATEWAY_JOURNAL_HOLD_S": "1"}
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """On a disk: what a process writes to a file system in memory counts as its own."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:  # noqa: S108 (a directory of its own in it)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
         yield Path(directory)
 
 
