@@ -23,6 +23,7 @@ from proto.storage.tables import TABLES_IN_STORAGE_ORDER
 
 INSERT_COMMENT: Final = "sluice:insert:"  # the prefix of `log_comment`, which the DDL of the tables repeats
 READ_INTERVAL_S: Final = 15.0
+SLOW_READ_INTERVAL_S: Final = 1.0  # after a reading that took longer than DRIFT_US, and is as imprecise
 # A clock that is at most this much behind has drifted: the floor follows it. Followers keep a larger distance.
 DRIFT_US: Final = 100_000
 # The latest row is in the future only where the clock has gone back. The index of the column skips all others. Parts of
@@ -55,29 +56,48 @@ class StoredTimeFloor:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._reading: ClockReading | None = None
-        self._read_at = 0.0  # by the monotonic clock
+        self._read_at = self._due_at = 0.0  # by the monotonic clock
         self._frozen_us = 0  # the clock has gone back from here
 
     def insert_comment(self, read_clock: Callable[[], ClockReading]) -> str:
-        """The `log_comment` of an insert that starts now. Calls `read_clock` at most once in READ_INTERVAL_S; its
-        errors are raised.
+        """The `log_comment` of an insert that starts now. Calls `read_clock` every READ_INTERVAL_S, in each thread
+        that finds it due: a server that hangs holds up no other insert. Raises its error if there is no reading yet.
         """
+        if self._is_due():
+            began = self._monotonic()
+            try:
+                reading = read_clock()
+            except Exception:
+                with self._lock:
+                    if self._reading is None:
+                        raise
+                    self._due_at = self._monotonic() + READ_INTERVAL_S  # the floor goes on by the monotonic clock
+            else:
+                with self._lock:
+                    self._update(reading, began)
         with self._lock:
-            if self._reading is None or self._monotonic() - self._read_at >= READ_INTERVAL_S:
-                self._update(read_clock())
             seconds, fraction = divmod(self._floor_us(), _US)
         return f"{INSERT_COMMENT}{seconds}.{fraction:06}"
 
-    def _update(self, reading: ClockReading) -> None:
+    def _is_due(self) -> bool:
+        with self._lock:
+            return self._reading is None or self._monotonic() >= self._due_at
+
+    def _update(self, reading: ClockReading, began: float) -> None:
+        """Take over a reading that was made at an unknown moment since `began`."""
+        now = self._monotonic()
+        elapsed_us = int((now - began) * _US)
+        clock_us = min(max(self._floor_us(), reading.now_us), reading.now_us + elapsed_us)
         floor = max(self._floor_us(), reading.latest_us + 1)  # after that row, whatever the batch ids
-        if reading.now_us < floor - DRIFT_US:
+        if clock_us < floor - DRIFT_US:
             if floor > self._frozen_us:  # once for each step
                 log.warning(
                     "clickhouse's clock has gone back; followers wait until it catches up: check time synchronization",
-                    seconds=round((floor - reading.now_us) / _US, 3),
+                    seconds=round((floor - clock_us) / _US, 3),
                 )
             self._frozen_us = floor
-        self._reading, self._read_at = reading, self._monotonic()
+        self._reading, self._read_at = reading._replace(now_us=clock_us), now
+        self._due_at = now + (READ_INTERVAL_S if elapsed_us <= DRIFT_US else SLOW_READ_INTERVAL_S)
 
     def _floor_us(self) -> int:
         if self._reading is None:
