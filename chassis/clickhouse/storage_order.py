@@ -192,8 +192,7 @@ class StorageOrderReader:
         settled = await self._rows.settled_time()
         after = checkpoint.position
         while after.stored_us <= settled:
-            until = min(after.stored_us + self._step_us, settled)
-            found, is_full = await self._read_slice(after, until, limit)
+            found, until, is_full = await self._read_slice(after, settled, limit)
             rows, checkpoint = _without_second_copies(found, checkpoint, self._window_us)
             is_last = until == settled and not is_full
             if rows or is_last:
@@ -207,8 +206,11 @@ class StorageOrderReader:
                 after = Position(first - 1, _MAX_UINT64, _MAX_UINT32)
         return Page([], checkpoint, is_last=True)
 
-    async def _read_slice(self, after: Position, until: int, limit: int) -> tuple[list[StoredRow], bool]:
-        """Rows up to `until`, and whether there may be more. Adapts the size of slices to that of a page."""
+    async def _read_slice(self, after: Position, settled: int, limit: int) -> tuple[list[StoredRow], int, bool]:
+        """Rows after a position, the time up to which they were read, and whether there may be more until then. Adapts
+        the size of slices to that of a page.
+        """
+        until = min(after.stored_us + self._step_us, settled)
         while True:
             count = min(limit, self._limit)
             try:
@@ -224,9 +226,9 @@ class StorageOrderReader:
             self._limit = min(PAGE_ROWS, self._limit * 2)
             if len(found) == count:
                 self._step_us = max(_MIN_STEP_US, self._step_us // 2)
-                return found, True
+                return found, until, True
             self._step_us *= 2 if self._step_us < self._window_us else 1
-            return found, False
+            return found, until, False
 
 
 def _without_second_copies(

@@ -67,10 +67,11 @@ class StoredTimeFloor:
             began = self._monotonic()
             try:
                 reading = read_clock()
-            except Exception:
+            except Exception as error:
                 with self._lock:
                     if self._reading is None:
                         raise
+                    log.warning("clickhouse's clock cannot be read; the last reading is used", error=repr(error))
                     self._due_at = self._monotonic() + READ_INTERVAL_S  # the floor goes on by the monotonic clock
             else:
                 with self._lock:

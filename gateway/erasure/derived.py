@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from typing import Any, Final
 
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable
-from gateway.erasure.telemetry import PROJECT, Condition, TelemetryErasure
+from gateway.erasure.telemetry import DAYS, PROJECT, Condition, TelemetryErasure
 from gateway.repair import statements
 from gateway.repair.chunks import ChunkSizing, split_project
 from gateway.repair.statements import ITEM_SOURCES, SPAN_SOURCE, Source
@@ -96,9 +96,8 @@ class DerivedRows:
         """Readers find no derived rows of the day for some seconds. After a crash it is outdated still."""
         if not await is_held():
             return False
-        on_day = {TRACE_INDEX.name: "day", ATTRIBUTE_KEYS.name: "toDate(bucket)"}
         condition = Condition(
-            {table: f"{PROJECT} AND {column} = {{day:Date}}" for table, column in on_day.items()},
+            {table: f"{PROJECT} AND {DAYS[table]} = {{day:Date}}" for table in tables},
             {"project": project_id, "day": day},
         )
         await self._telemetry.delete(condition, condition.tables)

@@ -92,9 +92,9 @@ class JournalErasure:
         requested_ns = _nanoseconds(erasure.requested_at)
 
         def covers(note: QuarantineNote) -> bool:
-            of_project = note.project_id == erasure.project_id
-            received_ns = _nanoseconds(datetime.fromisoformat(note.received))
-            return of_project and (erasure.kind is not ErasureKind.FILTER or received_ns <= requested_ns)
+            if note.project_id != erasure.project_id or erasure.kind is not ErasureKind.FILTER:
+                return note.project_id == erasure.project_id
+            return _nanoseconds(datetime.fromisoformat(note.received)) <= requested_ns
 
         erasing.remove_quarantined(self._directory, covers, self._files)
         erasing.remove_damaged(self._directory, requested_ns, self._files)

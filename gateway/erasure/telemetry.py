@@ -1,8 +1,8 @@
 """Counts and deletes the rows of an erasure in ClickHouse.
 
 A deletion is a mutation (`ALTER TABLE ... DELETE`): it rewrites the parts that contain such rows, and leaves all others
-as they are. ClickHouse keeps the files of a replaced part for a while (`old_parts_lifetime`),
-and those of an idle table until something happens to it, so an erasure is only done when these are gone too.
+as they are. ClickHouse keeps the files of a replaced part for a while (`old_parts_lifetime`), and those of an idle
+table until something happens to it, so an erasure is only done when these are gone too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,8 @@ _OLD_PARTS_SQL: Final = (
     " AND NOT active AND modification_time <= toDateTime({before:UInt32})"
 )
 _REMOVE_MUTATIONS: Final = (
-    "KILL MUTATION WHERE database = currentDatabase() AND has({tables:Array(String)}, table) AND is_done SYNC"
+    "KILL MUTATION WHERE database = currentDatabase() AND has({tables:Array(String)}, table) AND is_done"
+    " AND position(command, 'DELETE WHERE') > 0 SYNC"  # the user may do nothing to mutations of other kinds
 )
 _LEFTOVERS_SQL: Final = (
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, 'repair_')"

@@ -149,6 +149,27 @@ async def test_a_checkpoint_remembers_a_bounded_number_of_blocks() -> None:
     assert len(checkpoint.recent) == 1_501
 
 
+async def test_a_slice_that_is_too_large_is_halved_and_nothing_in_it_is_skipped() -> None:
+    class Dense:
+        """One row, late in the first slice; a statement over more than a tenth of a second is too large."""
+
+        stored = StoredRow(Position(NOW_US + 900_000, 1, 0), 20_000, ())
+
+        async def settled_time(self) -> int:
+            return NOW_US + 100 * US
+
+        async def read(self, after: Position, until_us: int, limit: int) -> list[StoredRow]:
+            if until_us - max(after.stored_us, NOW_US) > 100_000 and until_us < NOW_US + 2 * US:
+                raise QueryTooLarge("too large")
+            return [self.stored][:limit] if after < self.stored.position and until_us >= NOW_US + 900_000 else []
+
+        async def first_time(self, after_us: int, until_us: int) -> int | None:
+            return self.stored.position.stored_us if after_us < self.stored.position.stored_us <= until_us else None
+
+    page = await StorageOrderReader(Dense()).read(Checkpoint(Position(NOW_US, 0, 0)))
+    assert page.rows == [Dense.stored]
+
+
 # --- ClickHouse itself -----------------------------------------------------------------------------------------------
 
 DAYS = (20_780, 20_781, 20_770)
