@@ -487,10 +487,10 @@ async def test_a_part_of_which_nothing_is_stored_is_not_stored_after_its_503(sta
     store = RecordingStore(refuse=refuse)
     gateway = await start_gateway(store, ack_deadline_s=0.6, linger_s=5.0, batch_rows=3)
     both_days = traces(span(1, name="poison"), span(2, start_ns=NOW_NS - DAY_NS))
-    answers = await asyncio.gather(
-        gateway.post("/v1/traces", both_days), gateway.post("/v1/traces", traces(span(3)), project=1)
-    )
-    assert [answer.status for answer in answers] == [500, 503]
+    first = asyncio.ensure_future(gateway.post("/v1/traces", both_days))
+    await eventually(lambda: gateway.metric("inflight_items") == 2)
+    second = asyncio.ensure_future(gateway.post("/v1/traces", traces(span(3)), project=1))
+    assert [(await answer).status for answer in (first, second)] == [500, 503]
     store.refuse = lambda _insert: None
     await gateway.stop()
     assert days_of(store, "spans") == [yesterday]
