@@ -71,7 +71,9 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     project_id: Annotated[str | None, Meta(description="Null: the whole organization.")]
     project_slug: Annotated[Slug | None, Meta(description="The slug that the project had.")]
     dry_run: bool
-    filter_count: Annotated[int, Meta(ge=0)]
+    filter_count: Annotated[
+        Annotated[int, Meta(ge=0)] | None, Meta(description="Null: the filters were deleted since.")
+    ]
     from_: Annotated[StoredItemTime | None, Meta(description="Inclusive. Null: open.")] = msgspec.field(name="from")
     to: Annotated[StoredItemTime | None, Meta(description="Exclusive. Null: open.")]
     rows: Annotated[dict[str, int], Meta(description="Rows by table: erased so far, or (dry run) found.")]
@@ -98,7 +100,7 @@ def erasure_body(erasure: StoredErasure) -> Erasure:
         project_id=None if erasure.project_id is None else str(erasure.project_id),
         project_slug=erasure.project_slug,
         dry_run=erasure.dry_run,
-        filter_count=len(erasure.filters or ()),
+        filter_count=None if erasure.expired_at is not None else len(erasure.filters or ()),
         from_=None if erasure.from_ns is None else format_item_time(erasure.from_ns),
         to=None if erasure.to_ns is None else format_item_time(erasure.to_ns),
         rows=dict(erasure.counts),

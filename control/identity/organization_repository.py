@@ -44,10 +44,14 @@ _SENSITIVE_WORD: Final = re.compile(SENSITIVE_WORD_PATTERN)
 
 
 class SlugTaken(Conflict):
-    """Another organization, or another project of the organization, has this slug."""
+    """Another organization, or another project of the organization, has this slug, or a deleted organization had it."""
 
-    def __init__(self, slug: str) -> None:
-        super().__init__(f"The slug {slug} is already taken.")
+    def __init__(self, slug: str, *, deleted: bool = False) -> None:
+        super().__init__(
+            f"A deleted organization had the slug {slug}; it is not given again."
+            if deleted
+            else f"The slug {slug} is already taken."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ async def create_organization(
     )
     retired = sa.select(organizations.c.id).where(organizations.c.retired_slug == hash_secret(slug))
     if await connection.scalar(retired) is not None:
-        raise SlugTaken(slug)
+        raise SlugTaken(slug, deleted=True)
     await _insert_slug(connection, organizations, asdict(organization))
     return organization
 

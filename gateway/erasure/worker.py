@@ -27,7 +27,9 @@ from gateway.erasure.telemetry import ALL_TABLES, Condition, TelemetryErasure, o
 CompileFilters = Callable[[StoredErasure], tuple[str, str, Mapping[str, object]]]
 
 POLL_INTERVAL_S: Final = 5.0
-RETRY_S: Final = 5.0  # between two steps of an erasure
+RETRY_S: Final = 5.0  # between two steps of an erasure; longer the longer it waits, because each counts rows
+MAX_RETRY_S: Final = 60.0
+RETRY_GROWTH: Final = 0.05  # of the time since the request
 UNAVAILABLE_RETRY_S: Final = 60.0
 MAX_STEPS: Final = 20  # of as many erasures, in one poll
 WAITING: Final = "Waiting one minute: requests that were accepted just before the erasure may not be stored yet."
@@ -99,6 +101,8 @@ class ErasureWorker:
     async def _execute_due(self) -> None:
         async with self._database.read() as connection:  # a claim would take the lock of writers
             unfinished = await repository.count_unfinished(connection)
+        if not unfinished.open:
+            self._deleted_at.clear()  # of erasures that another gateway has completed
         for _ in range(min(MAX_STEPS, unfinished.open)):
             async with self._database.write() as connection:
                 held = await leases.claim(connection, self._owner, self._now())
@@ -110,7 +114,7 @@ class ErasureWorker:
         """One step of an erasure; gives the lease back, unless it ends. Messages never quote what is erased."""
         renewing = asyncio.create_task(self._renew(held))
         try:
-            message, retry_s = await self._step(held), RETRY_S
+            message = await self._step(held)
         except ErasureImpossible as error:
             await self._fail(held, str(error))
         except StoreRejected as error:  # a missing privilege, for example
@@ -127,7 +131,7 @@ class ErasureWorker:
             raise
         else:
             if message is not None:
-                await self._release(held, message, NOT_QUIET_RETRY_S if message.startswith(NOT_QUIET) else retry_s)
+                await self._release(held, message, self._retry_s(held.erasure, message))
         finally:
             renewing.cancel()
 
@@ -203,6 +207,12 @@ class ErasureWorker:
             raise ErasureImpossible(NO_FILTERS)
         spans, logs, parameters = self._compile_filters(erasure)
         return of_items(project_id, spans, logs, parameters)
+
+    def _retry_s(self, erasure: StoredErasure, message: str) -> float:
+        if message.startswith(NOT_QUIET):
+            return NOT_QUIET_RETRY_S
+        waited_s = (self._now() - erasure.requested_at).total_seconds()
+        return min(max(RETRY_S, waited_s * RETRY_GROWTH), MAX_RETRY_S)
 
     def _is_recent(self, erasure: StoredErasure) -> bool:
         """Whether requests that were accepted before the erasure may still be on their way to ClickHouse."""

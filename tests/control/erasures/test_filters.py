@@ -1,5 +1,6 @@
 """Erasing by filter over HTTP: what is stored, who may, and the bounds."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,6 +73,10 @@ async def test_an_erasure_is_stored_and_shown_without_its_values(control: Contro
     assert await erase_telemetry(control.checks.database) == 1
     _, shown, _ = await control.call("GET", headers["Location"])
     assert (shown["state"], shown["rows"]) == ("COMPLETED", {"spans": 1})
+    async with control.checks.database.write() as connection:
+        assert await repository.expire_filters(connection, datetime.max.replace(tzinfo=UTC), found.requested_at) == 1
+    _, expired, _ = await control.call("GET", headers["Location"])
+    assert (expired["filterCount"], expired["from"], expired["rows"]) == (None, None, {"spans": 1})
 
 
 @pytest.mark.parametrize(
