@@ -10,7 +10,7 @@ import pytest
 
 from chassis.clickhouse import ClickHouse
 from tests.engine.process import Engine
-from tests.tables import KeptTables
+from tests.tables import CopiedTables, KeptTables
 
 _numbers = itertools.count(1)
 
@@ -51,6 +51,12 @@ def new_database() -> Callable[[], str]:
 
 @pytest.fixture(scope="session")
 def kept_tables() -> dict[str, KeptTables]:
+    """By URL of an engine."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def copied_tables() -> dict[str, CopiedTables]:
     """By URL of an engine."""
     return {}
 

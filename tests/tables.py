@@ -1,8 +1,9 @@
-"""The migrated ClickHouse database of a worker: one for many tests, emptied in between, for migrating takes far longer
-than most tests do. What a test left in another shape is migrated anew for the next one.
+"""Migrated ClickHouse databases for tests. Migrating takes far longer than most tests do, so a worker does it once for
+a database that many tests use, emptied in between (what a test left in another shape is migrated anew for the next
+one), and once for a database that is copied for each test that needs one of its own.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -10,24 +11,49 @@ from chassis.clickhouse import ClickHouse, QueryLimits, migrations
 
 RETENTION_DAYS: Final = 30
 
-Shape = list[tuple[object, ...]]
+Shape = dict[str, str]  # how each table is created
 
 
 @asynccontextmanager
 async def migrated(url: str, name: str) -> AsyncIterator[ClickHouse]:
     """Tables in a database of this name, which is gone afterwards."""
-    store = ClickHouse(url, database=name)
-    try:
+    async with _opened(url, name) as store:
         await migrations.migrate(store, retention_days=RETENTION_DAYS)
         await store.start()
         yield store
         await store.command(f"DROP DATABASE {name}")
-    finally:
-        await store.close()
+
+
+class CopiedTables:
+    """Copies of migrated tables on the engine of one URL."""
+
+    def __init__(self, url: str, new_name: Callable[[], str]) -> None:
+        self._url, self._new_name = url, new_name
+        self._source: tuple[str, Sequence[str]] | None = None
+
+    @asynccontextmanager
+    async def copy(self) -> AsyncIterator[ClickHouse]:
+        """A store over tables of its own, which are gone afterwards."""
+        source, tables = await self._prepared()
+        name = self._new_name()
+        async with _opened(self._url, name) as store:
+            await store.create_database()
+            for table in tables:
+                await store.command(f"CREATE TABLE {table} AS {source}.{table}")
+            await store.command(f"INSERT INTO sluice_schema SELECT * FROM {source}.sluice_schema")
+            await store.start()
+            yield store
+            await store.command(f"DROP DATABASE {name}")
+
+    async def _prepared(self) -> tuple[str, Sequence[str]]:
+        if self._source is None:
+            name = self._new_name()
+            self._source = name, [*await _migrate(self._url, name)]
+        return self._source
 
 
 class KeptTables:
-    """Migrated tables on the engine of one URL."""
+    """Migrated tables on the engine of one URL, one database for many tests."""
 
     def __init__(self, url: str, new_name: Callable[[], str]) -> None:
         self._url, self._new_name = url, new_name
@@ -41,10 +67,10 @@ class KeptTables:
         await store.start()
         try:
             yield store
-            if await _shape(store) == shape:
-                for table, _ in shape:
-                    if table != "sluice_schema":
-                        await store.command(f"TRUNCATE TABLE {table}")
+            found, used = await _shape(store)
+            if found == shape:
+                for table in used - {"sluice_schema"}:
+                    await store.command(f"TRUNCATE TABLE {table}")
             else:
                 self._kept = None
                 await store.command(f"DROP DATABASE {name}")
@@ -57,14 +83,29 @@ class KeptTables:
     async def _prepared(self) -> tuple[str, Shape]:
         if self._kept is None:
             name = self._new_name()
-            store = ClickHouse(self._url, database=name)
-            await migrations.migrate(store, retention_days=RETENTION_DAYS)
-            await store.start()
-            self._kept = name, await _shape(store)
-            await store.close()
+            self._kept = name, await _migrate(self._url, name)
         return self._kept
 
 
-async def _shape(store: ClickHouse) -> Shape:
-    sql = "SELECT name, create_table_query FROM system.tables WHERE database = currentDatabase() ORDER BY name"
-    return await store.query(sql, {}, limits=QueryLimits())
+@asynccontextmanager
+async def _opened(url: str, name: str) -> AsyncIterator[ClickHouse]:
+    store = ClickHouse(url, database=name)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _migrate(url: str, name: str) -> Shape:
+    async with _opened(url, name) as store:
+        await migrations.migrate(store, retention_days=RETENTION_DAYS)
+        await store.start()
+        return (await _shape(store))[0]
+
+
+async def _shape(store: ClickHouse) -> tuple[Shape, set[str]]:
+    """How the tables are created, and which ones hold something."""
+    sql = """SELECT name, create_table_query, total_rows FROM system.tables WHERE database = currentDatabase()
+        ORDER BY name"""
+    found = await store.query(sql, {}, limits=QueryLimits())
+    return {str(name): str(created) for name, created, _ in found}, {str(name) for name, _, rows in found if rows != 0}

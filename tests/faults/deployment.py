@@ -256,7 +256,8 @@ def has_stored_all(url: str) -> bool:
 
 def metric(url: str, name: str, **labels: str) -> float:
     """The sum of the samples that have these labels, as a process tells it at this moment."""
-    text = call("GET", f"{url}/metrics").body.decode()
+    lines = call("GET", f"{url}/metrics").body.decode().splitlines()
+    text = "".join(f"{line}\n" for line in lines if line.startswith(name))  # parsing all of them takes 10 ms
     return sum(
         sample.value
         for family in text_string_to_metric_families(text)

@@ -12,7 +12,6 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from chassis.auth.guards import AuthGuards
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreError
@@ -31,7 +30,7 @@ from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.wiring import TelemetryStore
 from gateway.settings import GatewaySettings
 from tests.gateway.otlp import NOW_NS, PROTOBUF
-from tests.tables import migrated
+from tests.tables import CopiedTables
 
 LINGER = {"linger_s": 0.0, "journal_linger_s": 0.0}
 DEADLINE_S = 20.0  # for anything that must happen; never a measure of speed
@@ -146,36 +145,62 @@ class Gateway:
 
     def metric(self, name: str, **labels: str) -> float:
         """A sample at /metrics, summed over the labels that are not given; 0 where there is none."""
-        total = 0.0
-        for family in text_string_to_metric_families(self.telemetry.exposition().decode()):
-            for sample in family.samples:
-                if sample.name == f"sluice_gateway_{name}" and labels.items() <= sample.labels.items():
-                    total += sample.value
-        return total
+        return sum(
+            sample.value
+            for family in self.telemetry.registry.collect()
+            for sample in family.samples
+            if sample.name == f"sluice_gateway_{name}" and labels.items() <= sample.labels.items()
+        )
 
 
 StartGateway = Callable[..., Awaitable[Gateway]]
 
 
 @pytest.fixture
-async def clickhouse(clickhouse_url: str, new_database: Callable[[], str]) -> AsyncIterator[ClickHouse]:
+async def clickhouse(
+    clickhouse_url: str, new_database: Callable[[], str], copied_tables: dict[str, CopiedTables]
+) -> AsyncIterator[ClickHouse]:
     """Migrated tables of this test alone: what a gateway that was cut off still sends comes to nobody else's."""
-    async with migrated(clickhouse_url, new_database()) as store:
+    copied = copied_tables.setdefault(clickhouse_url, CopiedTables(clickhouse_url, new_database))
+    async with copied.copy() as store:
         yield store
 
 
 @pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated relational store without rows, to be copied."""
+def database_with_projects(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Project]]:
+    """A migrated relational store with what `make_projects` makes, to be copied."""
     file = tmp_path_factory.mktemp("relational") / "sluice.db"
     migrate(f"sqlite:///{file}")
-    return file
+
+    async def made() -> list[Project]:
+        database = Database(f"sqlite:///{file}")
+        await database.start()
+        try:
+            return await make_projects(database)
+        finally:
+            await database.close()
+
+    return file, asyncio.run(made())
+
+
+async def make_projects(database: Database) -> list[Project]:
+    """Two projects of one organization; the second has the sensitive word `plate`."""
+    made = []
+    async with database.write() as connection:
+        organization = await organization_repository.create_organization(connection, "acme", "Acme")
+        for slug, words in (("shop", []), ("garage", ["plate"])):
+            project = await organization_repository.create_project(
+                connection, organization.id, slug, slug.title(), words
+            )
+            key = await project_key_repository.create_project_key(connection, organization.id, project.id, "test")
+            made.append(Project(project.id, key.secret))
+    return made
 
 
 @pytest.fixture
-async def checks(tmp_path: Path, empty_database: Path) -> AsyncIterator[AuthGuards]:
-    """Guards over a fresh relational store."""
-    file = shutil.copy(empty_database, tmp_path / "sluice.db")
+async def checks(tmp_path: Path, database_with_projects: tuple[Path, list[Project]]) -> AsyncIterator[AuthGuards]:
+    """Guards over a relational store of this test alone, with `projects` in it."""
+    file = shutil.copy(database_with_projects[0], tmp_path / "sluice.db")
     checks = AuthGuards.create(Database(f"sqlite:///{file}"), None)
     await checks.database.start()
     yield checks
@@ -185,18 +210,9 @@ async def checks(tmp_path: Path, empty_database: Path) -> AsyncIterator[AuthGuar
 
 
 @pytest.fixture
-async def projects(checks: AuthGuards) -> list[Project]:
-    """Two projects of one organization; the second has the sensitive word `plate`."""
-    made = []
-    async with checks.database.write() as connection:
-        organization = await organization_repository.create_organization(connection, "acme", "Acme")
-        for slug, words in (("shop", []), ("garage", ["plate"])):
-            project = await organization_repository.create_project(
-                connection, organization.id, slug, slug.title(), words
-            )
-            key = await project_key_repository.create_project_key(connection, organization.id, project.id, "test")
-            made.append(Project(project.id, key.secret))
-    return made
+def projects(database_with_projects: tuple[Path, list[Project]]) -> list[Project]:
+    """What `make_projects` makes, in the store of `checks`."""
+    return database_with_projects[1]
 
 
 @pytest.fixture

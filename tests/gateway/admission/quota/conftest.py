@@ -17,6 +17,7 @@ from gateway.admission.quota.accounts import NANOS_PER_SECOND, Account, Accounts
 from gateway.admission.quota.db_sync import DatabaseSync
 from gateway.admission.quota.metrics import QuotaMetrics
 from gateway.admission.quota.redis_sync import RedisSync
+from tests.gateway.conftest import Project, make_projects
 
 NOW_S = 2_110_000_000  # 2036-11-11T07:06:40Z: stores have clocks of their own, and drop what is over by them
 MONTH = "2036-11"
@@ -139,3 +140,9 @@ async def checks(database: Database) -> AsyncIterator[AuthGuards]:
     yield checks
     await checks.bearer.close()
     await checks.project_keys.close()
+
+
+@pytest.fixture
+async def projects(checks: AuthGuards) -> list[Project]:
+    """What `make_projects` makes, in the store of `checks`."""
+    return await make_projects(checks.database)
