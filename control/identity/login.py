@@ -114,7 +114,7 @@ class Logins:
         body = await self.context.read_body(request, Login)
         await self.issuer.ensure_key_published()
         async with self.throttle.login(request, body.email, body.org_slug):
-            user = await self.authenticator.find_account(body.email, body.password, body.org_slug)
+            user = await self.authenticator.find_account(request, body.email, body.password, body.org_slug)
             code_attempt = self.authenticator.code_attempt(request, user, body.totp)
             async with code_attempt, self.context.database.write() as connection:
                 issued, user = await self._start_session(connection, request, user, body)
