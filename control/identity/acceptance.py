@@ -107,10 +107,10 @@ class Acceptances:
     async def _join(
         self, request: web.Request, invitation: StoredInvitation, body: Acceptance
     ) -> tuple[IssuedSession, User]:
-        """Make the account that has verified the address a member. Its failed passwords and codes count as those of a
-        login that names no organization. Raises InvalidCredentials, MfaRequired, Unauthorized, Conflict.
+        """Make the account that has verified the address a member. Failed passwords count for the address and the
+        organization that invites it. Raises InvalidCredentials, MfaRequired, Unauthorized, Conflict.
         """
-        async with self.throttle.login(request, invitation.email):
+        async with self.throttle.acceptance(request, invitation.email, invitation.org_id):
             try:
                 user = await self.authenticator.find_verified_account(invitation.email, body.password)
                 return await self._add_verified_account(request, user, body)

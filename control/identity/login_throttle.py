@@ -46,6 +46,12 @@ class LoginThrottle:
         """
         return self._attempt(request, _named(email, org_slug))
 
+    def acceptance(self, request: web.Request, email: str, org_id: str) -> AbstractAsyncContextManager[None]:
+        """The same for one attempt to accept an invitation of the organization with an existing account. It counts
+        apart from logins: who accepts cannot name another organization when strangers have tried the address in vain.
+        """
+        return self._attempt(request, _named(email, org_id))
+
     async def count_match(self, request: web.Request, email: str, password_hash: str) -> None:
         """Count a right password of an unverified account in a login that names no organization as a failure, but not
         again and again: it was tried at all accounts of the address, and whoever has one of them can set its password

@@ -232,16 +232,30 @@ async def test_failures_of_strangers_leave_a_login_that_names_the_organization(
     assert (await log_in(control, PASSWORD, orgSlug="acme"))[0] == 200
 
 
-async def test_failed_acceptances_count_as_failed_logins(control: Control, person: NewPerson) -> None:
-    """Otherwise each invitation would give its inviter more guesses."""
+async def test_failed_acceptances_count_for_the_address_and_the_inviting_organization(
+    control: Control, person: NewPerson
+) -> None:
+    """Otherwise each invitation would give its inviter more guesses. They lock nothing else."""
     await person(verified=True)
+    initech = await new_tenant(control.checks.database, "initech")
     for number in range(5):
         invitation = await invite(control, control.globex)
         assert (await accept(control, invitation, f"guess {number}", existingAccount=True))[0] == 401
     invitation = await invite(control, control.globex)
     assert (await accept(control, invitation, existingAccount=True))[0] == 429
-    assert (await log_in(control, PASSWORD))[0] == 429
-    assert (await log_in(control, PASSWORD, orgSlug="acme"))[0] == 200
+    for named in ({}, {"orgSlug": "acme"}):
+        assert (await log_in(control, PASSWORD, **named))[0] == 200
+    assert (await accept(control, await invite(control, initech), existingAccount=True))[0] == 201
+
+
+async def test_strangers_without_an_invitation_keep_nobody_from_accepting(control: Control, person: NewPerson) -> None:
+    """An acceptance has no other name for the account, as a login has."""
+    ada = await person(verified=True)
+    invitation = await invite(control, control.globex)
+    for named in ({}, {"orgSlug": "globex"}, {"orgSlug": "acme"}):
+        assert [(await log_in(control, "wrong", **named))[0] for _ in range(6)] == [401] * 5 + [429]
+    status, material = await accept(control, invitation, existingAccount=True)
+    assert (status, material["user"]["id"]) == (201, ada.id)
 
 
 @pytest.mark.both_stores
