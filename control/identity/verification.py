@@ -83,9 +83,10 @@ class EmailVerification:
     async def request(self, request: web.Request) -> web.StreamResponse:
         """Mail a secret that verifies the address of the account.
 
-        It is valid for 30 minutes, once, in sessions of this account, and replaces an earlier one. 409 if the address
-        is verified already, and without a mail server (`SLUICE_CONTROL_SMTP_URL`). The response does not depend on
-        other accounts with the same address.
+        It is valid for 30 minutes, once, in sessions of this account, and replaces an earlier one, also if the mail
+        fails. 409 if the address is verified already, without a mail server (`SLUICE_CONTROL_SMTP_URL`), and if it
+        rejects the mail; 503 if it is unavailable. The response does not depend on other accounts with the same
+        address.
         """
         self.mailer.require_server()
         caller = authenticated_credential(request)

@@ -273,6 +273,37 @@ async def test_mailed_invitations_of_two_organizations_make_one_account(control:
     assert len(set(joined)) == 1
 
 
+@pytest.mark.both_stores
+async def test_administrator_lets_in_whoever_cannot_use_the_verified_account(control: Control, office: Office) -> None:
+    """Its password is forgotten, or it is somebody's who had the mailbox before: an invitation without a mail."""
+    await invite(control, control.globex, sendMail=True)
+    status, former = await accept(control, {"inviteToken": token(office)}, SQUATTED)
+    assert (status, former["user"]["emailVerified"]) == (201, True)
+    await invite(control, control.acme, sendMail=True)
+    assert (await accept(control, {"inviteToken": token(office)}))[0] == 401
+    ada = await join(control, control.acme)
+    assert ada.id != former["user"]["id"]
+    assert (await log_in(control, PASSWORD))[1]["user"]["id"] == ada.id
+    assert (await confirmed(ada, await requested(ada, office)))[0] == 409
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
+
+
+@pytest.mark.parametrize(("said", "status"), [("550 unknown", 409), ("450 busy", 503)])
+async def test_invitation_whose_mail_fails_is_open_and_has_replaced_others(
+    control: Control, office: Office, said: str, status: int
+) -> None:
+    shown = await invite(control, control.acme)
+    office.data = said
+    body = {"email": ADA, "role": "MEMBER", "sendMail": True}
+    assert (await control.call("POST", INVITATIONS, body))[0] == status
+    listed = (await control.call("GET", INVITATIONS))[1]["data"]
+    assert [(one["state"], one["mailed"]) for one in listed] == [("OPEN", True), ("REVOKED", False)]
+    assert (await accept(control, shown))[0] == 401
+    assert (await control.call("DELETE", f"{INVITATIONS}/{listed[0]['id']}"))[0] == 204
+    again = await invite(control, control.acme)
+    assert (await accept(control, again))[0] == 201
+
+
 @pytest.mark.parametrize("how", ["again", "shown"])
 async def test_next_invitation_replaces_a_mailed_one(control: Control, office: Office, how: str) -> None:
     await invite(control, control.acme, sendMail=True)
