@@ -114,6 +114,7 @@ class EmailVerification:
         caller = authenticated_credential(request)
         async with self.context.database.read() as connection:
             user = await user_repository.get_user(connection, caller.principal_id)
+        _require_unverified(user)  # before the password is hashed: this failure does not count
         async with self.throttle.account(request, user.id):
             hashed = await self.passwords.hash(body.password, salted_like=user.password_hash)
             async with self.context.session_transaction(request) as (connection, caller):

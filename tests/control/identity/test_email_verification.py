@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from argon2 import PasswordHasher
 
 from chassis.auth.tables import email_verifications, users
 from control.audit.tables import audit_events
@@ -193,6 +194,17 @@ async def test_who_has_the_mailbox_sets_the_password(control: Control, office: O
     squatter = await join(control, control.globex, SQUATTED)
     assert squatter.id != account.id, "and the salt is still that of the address"
     assert (await log_in(control, SQUATTED))[1]["user"]["id"] == squatter.id
+
+
+async def test_verified_account_makes_no_passwords_be_hashed(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its attempts are not limited like failed ones, and two at a time keep everybody's logins waiting."""
+    ada = await person(verified=True)
+    monkeypatch.setattr(PasswordHasher, "hash", None)
+    for _ in range(6):
+        status, answer = await confirmed(ada, "emv_unknown")
+        assert (status, answer["error"]["message"]) == (409, "The e-mail address is verified already.")
 
 
 async def test_second_account_joins_as_the_verified_one_after_its_removal(
