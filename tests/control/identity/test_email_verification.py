@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 from argon2 import PasswordHasher
 
-from chassis.auth.tables import email_verifications, users
+from chassis.auth.tables import email_verifications, recovery_codes, users
 from control.audit.tables import audit_events
 from control.identity import user_repository
 from control.settings import ControlSettings
@@ -29,6 +29,7 @@ REQUEST = "/auth/email/verification"
 CONFIRM = "/auth/email/verification/confirm"
 TOKEN = re.compile(r"(?:emv|inv)_[0-9A-Za-z]{49}")
 INVITATIONS = "/orgs/acme/invitations"
+_SECRETS = (email_verifications, recovery_codes)
 
 
 @pytest.fixture
@@ -422,11 +423,24 @@ async def test_pending_second_factor_verifies_no_address(control: Control, perso
     assert (await confirmed(ada, secret))[0] == 200
 
 
-async def test_removed_account_verifies_nothing(control: Control, person: NewPerson, office: Office) -> None:
+@pytest.mark.both_stores
+@pytest.mark.parametrize("verified", [False, True])
+async def test_removed_account_verifies_nothing(
+    control: Control, person: NewPerson, office: Office, verified: bool
+) -> None:
+    """And keeps no secrets, unless it is verified and can return."""
     ada = await person()
     secret = await requested(ada, office)
+    await enrol(ada)
+    if verified:
+        await verify(control, ada.id)
     assert (await control.call("DELETE", f"/orgs/acme/members/{ada.id}"))[0] == 204
     assert (await confirmed(ada, secret))[0] == 401
+    async with control.checks.database.read() as connection:
+        kept = (await connection.execute(sa.select(users).where(users.c.principal_id == ada.id))).one()
+        rows = [await connection.scalar(sa.select(sa.func.count()).select_from(table)) for table in _SECRETS]
+    assert (kept.totp_secret is not None, kept.totp_confirmed_at is not None) == (verified, verified)
+    assert (rows, kept.password_hash is not None) == ([1, 10] if verified else [0, 0], True)
 
 
 @pytest.mark.both_stores
