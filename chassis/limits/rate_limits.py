@@ -85,6 +85,17 @@ class RateLimits:
         """Count a failed authentication to this account. RateLimited if its bucket was emptied meanwhile."""
         await self._apply(account, self._limiter.take, request, limit)
 
+    async def record_attempt(self, request: web.Request, limit: LimitClass, account: str, attempt: str) -> None:
+        """Count an attempt as a failed authentication to this account, unless the same was recorded a moment ago, which
+        is as long as one takes to be allowed again. RateLimited if the account's bucket was emptied meanwhile.
+        """
+        rule = self._rules.get(limit)
+        if rule is None:
+            return
+        result = await self._limiter.take(Bucket(limit, attempt), rule)
+        if not result.wait_ns and result.remaining == rule.burst - 1:  # the bucket was full
+            await self.record_account_failure(request, limit, account)
+
     async def _apply_for_address(self, apply: _LimiterCall, request: web.Request, limit: LimitClass) -> None:
         await self._apply(self._proxies.rate_limit_key(request), apply, request, limit)
 

@@ -64,7 +64,15 @@ ACCEPT: Final = Operation(
     "acceptInvitation",
     TAG,
     (ResponseSpec("A session for the new member.", json_content(SessionMaterial), 201),),
-    body=Body(json_content(Acceptance)),
+    body=Body(
+        json_content(Acceptance),
+        example={
+            "inviteToken": "inv_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklm",
+            "name": "Ada",
+            "password": "correct horse battery",
+            "existingAccount": False,
+        },
+    ),
     error_statuses=(401, 409),
 )
 
@@ -89,7 +97,9 @@ class Acceptances:
         Creates an account with a password of its own. If the invitation was mailed, its address is verified; otherwise
         the account is confined to this organization until it verifies the address (`/auth/email/verification`). With
         `existingAccount`, the account that has verified the address joins: `password` and, if it has a second factor,
-        `totp` must be its own. Other accounts with the same address have no influence on the response.
+        `totp` must be its own. Unless the invitation was mailed, no account with the same address in another
+        organization has influence on the response to a request without `existingAccount`. 409 if the organization has
+        a member with the address.
         """
         body = await self.context.read_body(request, Acceptance)
         await self.issuer.ensure_key_published()
@@ -107,10 +117,10 @@ class Acceptances:
     async def _join(
         self, request: web.Request, invitation: StoredInvitation, body: Acceptance
     ) -> tuple[IssuedSession, User]:
-        """Make the account that has verified the address a member. Its failed passwords and codes count as those of a
-        login that names no organization. Raises InvalidCredentials, MfaRequired, Unauthorized, Conflict.
+        """Make the account that has verified the address a member. Failed passwords count for the address and the
+        organization that invites it. Raises InvalidCredentials, MfaRequired, Unauthorized, Conflict.
         """
-        async with self.throttle.login(request, invitation.email):
+        async with self.throttle.acceptance(request, invitation.email, invitation.org_id):
             try:
                 user = await self.authenticator.find_verified_account(invitation.email, body.password)
                 return await self._add_verified_account(request, user, body)

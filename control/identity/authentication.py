@@ -30,9 +30,9 @@ class Authenticator:
     passwords: Passwords
     mfa_secrets: MfaSecrets
 
-    async def find_account(self, email: str, password: str, org_slug: str | None) -> User:
+    async def find_account(self, request: web.Request, email: str, password: str, org_slug: str | None) -> User:
         """The account with this address in the organization; without one, the account that has verified the address,
-        else the only unverified one with this password. Raises InvalidCredentials, BadRequest.
+        else the only unverified one with this password. Raises InvalidCredentials, BadRequest, RateLimited.
 
         `user_repository.reload_if_unchanged` checks later that the password still matches.
         """
@@ -43,6 +43,8 @@ class Authenticator:
                 found = await user_repository.find_in_organization(connection, email, org_slug)
                 accounts = [] if found is None else [found]
         matching = await self._find_matching(accounts, password)
+        if org_slug is None and not matching[0].email_verified:
+            await self.throttle.count_match(request, email, matching[0].password_hash or "")
         if len(matching) > 1 and not matching[0].email_verified:
             raise select_organization_error(await self._organizations_of(matching))
         return await self._renew_hash(matching[0], password)

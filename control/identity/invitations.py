@@ -58,7 +58,7 @@ class Invitation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MadeInvitation(Invitation, frozen=True, rename="camel"):
-    """A new invitation; the only response that holds its secret."""
+    """A new invitation, with its secret unless that was mailed."""
 
     invite_token: Annotated[
         str | None,
@@ -83,7 +83,7 @@ LIST: Final = Operation(
 CREATE: Final = Operation(
     "createInvitation",
     TAG,
-    (ResponseSpec("The invitation, with its secret.", json_content(MadeInvitation), 201),),
+    (ResponseSpec("The invitation, with its secret unless that was mailed.", json_content(MadeInvitation), 201),),
     body=Body(json_content(NewInvitation), example={"email": "ada@example.org", "role": "MEMBER"}),
     error_statuses=(409,),
 )
@@ -122,8 +122,10 @@ class Invitations:
         Only users may invite: agents, services and tokens that act on behalf of a principal get 403. The secret is
         valid for seven days, while the inviter may still grant the role. It is returned as `inviteToken` only in this
         response, or with `sendMail` mailed to the address and shown to nobody. Earlier open invitations to the same
-        address are revoked. 409 with `sendMail` if no mail server is configured or it rejects the address; after 503
-        the invitation may have been mailed or not, and inviting again replaces it.
+        address are revoked. 409 if the organization has a member with the address. With `sendMail`, 409 also if no mail
+        server is configured, or if it rejects the mail; 503 if it is unavailable, and the mail may have been sent or
+        not. A mail that was rejected or got 503 leaves the new invitation open, and earlier ones revoked: invite again,
+        or revoke it.
         """
         store.require_can_invite(authorization_context(request))
         body = await self.context.read_body(request, NewInvitation)

@@ -32,8 +32,8 @@ MAX_ORGANIZATIONS: Final = 1_000  # that one user is a member of
 
 
 class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Credentials. `orgSlug` selects the organization for a user who is in several. Without it, the account that has
-    verified the address counts, and only without such an account those that have not.
+    """Credentials. `orgSlug` selects the organization, and with it the account. Without it, it is the account that has
+    verified the address if the password is right for it, else the one of the others that it is right for.
     """
 
     email: Email
@@ -109,12 +109,13 @@ class Logins:
         """Log in with a password.
 
         A user with a second factor sends its code as `totp`. Without it, requests of the session get 401 `mfa_required`
-        until `/auth/totp/verify` has accepted a code.
+        until `/auth/totp/verify` has accepted a code. 400 without `orgSlug` if the user is a member of several
+        organizations, or if several accounts with an unverified address have the password.
         """
         body = await self.context.read_body(request, Login)
         await self.issuer.ensure_key_published()
         async with self.throttle.login(request, body.email, body.org_slug):
-            user = await self.authenticator.find_account(body.email, body.password, body.org_slug)
+            user = await self.authenticator.find_account(request, body.email, body.password, body.org_slug)
             code_attempt = self.authenticator.code_attempt(request, user, body.totp)
             async with code_attempt, self.context.database.write() as connection:
                 issued, user = await self._start_session(connection, request, user, body)

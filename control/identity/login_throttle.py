@@ -44,8 +44,21 @@ class LoginThrottle:
         """Surrounds one attempt to log in; InvalidCredentials raised inside counts as a failure. Raises RateLimited
         after too many failures of what is named, or of the client's address.
         """
-        named = f"{normalize_email(email)}\0{org_slug or ''}"
-        return self._attempt(request, hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest())
+        return self._attempt(request, _named(email, org_slug))
+
+    def acceptance(self, request: web.Request, email: str, org_id: str) -> AbstractAsyncContextManager[None]:
+        """The same for one attempt to accept an invitation of the organization with an existing account. It counts
+        apart from logins: who accepts cannot name another organization when strangers have tried the address in vain.
+        """
+        return self._attempt(request, _named(email, org_id))
+
+    async def count_match(self, request: web.Request, email: str, password_hash: str) -> None:
+        """Count a right password of an unverified account in a login that names no organization as a failure, but not
+        again and again: it was tried at all accounts of the address, and whoever has one of them can set its password
+        to whatever is to be tried at the others. Raises RateLimited.
+        """
+        limits, account = request.app[RATE_LIMITS], _named(email)
+        await limits.record_attempt(request, LimitClass.FAILED_LOGIN, account, _digest(f"{account}\0{password_hash}"))
 
     def account(self, request: web.Request, user_id: str) -> AbstractAsyncContextManager[None]:
         """Surrounds one attempt to confirm the password or a code in a session; InvalidCredentials and
@@ -83,3 +96,11 @@ class LoginThrottle:
             entry.waiting -= 1
             if not entry.waiting:
                 del self._locks[account]
+
+
+def _named(email: str, org_slug: str | None = None) -> str:
+    return _digest(f"{normalize_email(email)}\0{org_slug or ''}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -40,7 +40,10 @@ class Member(msgspec.Struct, frozen=True, rename="camel"):
     email: Email | None
     email_verified: Annotated[
         bool,
-        Meta(description="Whether the account has verified its address. If not, it is confined to one organization."),
+        Meta(
+            description="Whether the account has verified its address. If not, it can join no other organization. "
+            "Always false for agents and services."
+        ),
     ]
     role: Role
     owner_principal_id: str | None
@@ -130,7 +133,8 @@ class Members:
 
         The member's tokens and sessions in the organization end, and its agents and services stop working; to keep
         them, transfer them to another owner first. An account whose address is not verified (`emailVerified`) is
-        closed: if the address is invited again, whoever accepts gets another account. 409 for the last owner.
+        closed, unless an earlier release let it join other organizations: if the address is invited again, whoever
+        accepts gets another account. 409 for the last owner or administrator.
         """
         async with self.context.write_transaction(request) as (connection, caller):
             found = await get_member(connection, caller.org_id, request.match_info["principalId"])

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.tables import memberships, organizations, principals, recovery_codes, users
+from chassis.auth.tables import email_verifications, memberships, organizations, principals, recovery_codes, users
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.identity import organization_repository
@@ -177,7 +177,8 @@ async def verify_email(connection: AsyncConnection, user: User) -> None:
 async def leave_home(connection: AsyncConnection, user_id: str, org_id: str) -> None:
     """Call after the removal of a membership: an account confined to the organization is closed, and the organization
     can invite its address again. An account that joined several organizations before addresses were verified is
-    confined to the next one.
+    confined to the next one. A closed account never works again, so its second factor and the secret mailed to it are
+    deleted; its password hash has the salt of the address.
     """
     next_home = (
         sa.select(memberships.c.org_id)
@@ -186,7 +187,11 @@ async def leave_home(connection: AsyncConnection, user_id: str, org_id: str) -> 
         .limit(1)
     )
     confined = (users.c.principal_id == user_id) & (users.c.home_org_id == org_id)
-    await connection.execute(users.update().where(confined).values(home_org_id=next_home.scalar_subquery()))
+    left = await connection.execute(users.update().where(confined).values(home_org_id=next_home.scalar_subquery()))
+    home = sa.select(users.c.home_org_id).where(users.c.principal_id == user_id)
+    if left.rowcount == 1 and await connection.scalar(home) is None:
+        await remove_factor(connection, user_id)
+        await connection.execute(email_verifications.delete().where(email_verifications.c.principal_id == user_id))
 
 
 async def set_password(connection: AsyncConnection, user_id: str, password_hash: str) -> None:

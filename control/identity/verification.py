@@ -83,9 +83,10 @@ class EmailVerification:
     async def request(self, request: web.Request) -> web.StreamResponse:
         """Mail a secret that verifies the address of the account.
 
-        It is valid for 30 minutes, once, in sessions of this account, and replaces an earlier one. 409 if the address
-        is verified already, and without a mail server (`SLUICE_CONTROL_SMTP_URL`). The response does not depend on
-        other accounts with the same address.
+        It is valid for 30 minutes, once, in sessions of this account, and replaces an earlier one, also if the mail
+        fails. 409 if the address is verified already, without a mail server (`SLUICE_CONTROL_SMTP_URL`), and if it
+        rejects the mail; 503 if it is unavailable. The response does not depend on other accounts with the same
+        address.
         """
         self.mailer.require_server()
         caller = authenticated_credential(request)
@@ -113,6 +114,7 @@ class EmailVerification:
         caller = authenticated_credential(request)
         async with self.context.database.read() as connection:
             user = await user_repository.get_user(connection, caller.principal_id)
+        _require_unverified(user)  # before the password is hashed: this failure does not count
         async with self.throttle.account(request, user.id):
             hashed = await self.passwords.hash(body.password, salted_like=user.password_hash)
             async with self.context.session_transaction(request) as (connection, caller):

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from argon2 import PasswordHasher
 
-from chassis.auth.tables import email_verifications, users
+from chassis.auth.tables import email_verifications, recovery_codes, users
 from control.audit.tables import audit_events
 from control.identity import user_repository
 from control.settings import ControlSettings
@@ -28,6 +29,7 @@ REQUEST = "/auth/email/verification"
 CONFIRM = "/auth/email/verification/confirm"
 TOKEN = re.compile(r"(?:emv|inv)_[0-9A-Za-z]{49}")
 INVITATIONS = "/orgs/acme/invitations"
+_SECRETS = (email_verifications, recovery_codes)
 
 
 @pytest.fixture
@@ -195,6 +197,17 @@ async def test_who_has_the_mailbox_sets_the_password(control: Control, office: O
     assert (await log_in(control, SQUATTED))[1]["user"]["id"] == squatter.id
 
 
+async def test_verified_account_makes_no_passwords_be_hashed(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its attempts are not limited like failed ones, and two at a time keep everybody's logins waiting."""
+    ada = await person(verified=True)
+    monkeypatch.setattr(PasswordHasher, "hash", None)
+    for _ in range(6):
+        status, answer = await confirmed(ada, "emv_unknown")
+        assert (status, answer["error"]["message"]) == (409, "The e-mail address is verified already.")
+
+
 async def test_second_account_joins_as_the_verified_one_after_its_removal(
     control: Control, person: NewPerson, office: Office
 ) -> None:
@@ -271,6 +284,37 @@ async def test_mailed_invitations_of_two_organizations_make_one_account(control:
     joined = [material["user"]["id"] for status, material in (*answers, *again) if status == 201]
     assert len(joined) == 2
     assert len(set(joined)) == 1
+
+
+@pytest.mark.both_stores
+async def test_administrator_lets_in_whoever_cannot_use_the_verified_account(control: Control, office: Office) -> None:
+    """Its password is forgotten, or it is somebody's who had the mailbox before: an invitation without a mail."""
+    await invite(control, control.globex, sendMail=True)
+    status, former = await accept(control, {"inviteToken": token(office)}, SQUATTED)
+    assert (status, former["user"]["emailVerified"]) == (201, True)
+    await invite(control, control.acme, sendMail=True)
+    assert (await accept(control, {"inviteToken": token(office)}))[0] == 401
+    ada = await join(control, control.acme)
+    assert ada.id != former["user"]["id"]
+    assert (await log_in(control, PASSWORD))[1]["user"]["id"] == ada.id
+    assert (await confirmed(ada, await requested(ada, office)))[0] == 409
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
+
+
+@pytest.mark.parametrize(("said", "status"), [("550 unknown", 409), ("450 busy", 503)])
+async def test_invitation_whose_mail_fails_is_open_and_has_replaced_others(
+    control: Control, office: Office, said: str, status: int
+) -> None:
+    shown = await invite(control, control.acme)
+    office.data = said
+    body = {"email": ADA, "role": "MEMBER", "sendMail": True}
+    assert (await control.call("POST", INVITATIONS, body))[0] == status
+    listed = (await control.call("GET", INVITATIONS))[1]["data"]
+    assert [(one["state"], one["mailed"]) for one in listed] == [("OPEN", True), ("REVOKED", False)]
+    assert (await accept(control, shown))[0] == 401
+    assert (await control.call("DELETE", f"{INVITATIONS}/{listed[0]['id']}"))[0] == 204
+    again = await invite(control, control.acme)
+    assert (await accept(control, again))[0] == 201
 
 
 @pytest.mark.parametrize("how", ["again", "shown"])
@@ -379,11 +423,24 @@ async def test_pending_second_factor_verifies_no_address(control: Control, perso
     assert (await confirmed(ada, secret))[0] == 200
 
 
-async def test_removed_account_verifies_nothing(control: Control, person: NewPerson, office: Office) -> None:
+@pytest.mark.both_stores
+@pytest.mark.parametrize("verified", [False, True])
+async def test_removed_account_verifies_nothing(
+    control: Control, person: NewPerson, office: Office, verified: bool
+) -> None:
+    """And keeps no secrets, unless it is verified and can return."""
     ada = await person()
     secret = await requested(ada, office)
+    await enrol(ada)
+    if verified:
+        await verify(control, ada.id)
     assert (await control.call("DELETE", f"/orgs/acme/members/{ada.id}"))[0] == 204
     assert (await confirmed(ada, secret))[0] == 401
+    async with control.checks.database.read() as connection:
+        kept = (await connection.execute(sa.select(users).where(users.c.principal_id == ada.id))).one()
+        rows = [await connection.scalar(sa.select(sa.func.count()).select_from(table)) for table in _SECRETS]
+    assert (kept.totp_secret is not None, kept.totp_confirmed_at is not None) == (verified, verified)
+    assert (rows, kept.password_hash is not None) == ([1, 10] if verified else [0, 0], True)
 
 
 @pytest.mark.both_stores

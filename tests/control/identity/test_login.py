@@ -200,7 +200,7 @@ async def test_invalid_bodies_name_every_field(control: Control, body: Any, issu
 
 
 async def test_five_failures_lock_the_account_for_the_right_password_too(control: Control, person: NewPerson) -> None:
-    ada = await person()
+    ada = await person(verified=True)
     await person("bob@example.org")
     for _ in range(4):
         assert (await ada.login(password="wrong"))[0] == 401

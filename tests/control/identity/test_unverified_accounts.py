@@ -232,16 +232,30 @@ async def test_failures_of_strangers_leave_a_login_that_names_the_organization(
     assert (await log_in(control, PASSWORD, orgSlug="acme"))[0] == 200
 
 
-async def test_failed_acceptances_count_as_failed_logins(control: Control, person: NewPerson) -> None:
-    """Otherwise each invitation would give its inviter more guesses."""
+async def test_failed_acceptances_count_for_the_address_and_the_inviting_organization(
+    control: Control, person: NewPerson
+) -> None:
+    """Otherwise each invitation would give its inviter more guesses. They lock nothing else."""
     await person(verified=True)
+    initech = await new_tenant(control.checks.database, "initech")
     for number in range(5):
         invitation = await invite(control, control.globex)
         assert (await accept(control, invitation, f"guess {number}", existingAccount=True))[0] == 401
     invitation = await invite(control, control.globex)
     assert (await accept(control, invitation, existingAccount=True))[0] == 429
-    assert (await log_in(control, PASSWORD))[0] == 429
-    assert (await log_in(control, PASSWORD, orgSlug="acme"))[0] == 200
+    for named in ({}, {"orgSlug": "acme"}):
+        assert (await log_in(control, PASSWORD, **named))[0] == 200
+    assert (await accept(control, await invite(control, initech), existingAccount=True))[0] == 201
+
+
+async def test_strangers_without_an_invitation_keep_nobody_from_accepting(control: Control, person: NewPerson) -> None:
+    """An acceptance has no other name for the account, as a login has."""
+    ada = await person(verified=True)
+    invitation = await invite(control, control.globex)
+    for named in ({}, {"orgSlug": "globex"}, {"orgSlug": "acme"}):
+        assert [(await log_in(control, "wrong", **named))[0] for _ in range(6)] == [401] * 5 + [429]
+    status, material = await accept(control, invitation, existingAccount=True)
+    assert (status, material["user"]["id"]) == (201, ada.id)
 
 
 @pytest.mark.both_stores
@@ -319,3 +333,44 @@ async def test_without_a_mail_server_the_response_says_so(control: Control, pers
         "No mail server is configured (SLUICE_CONTROL_SMTP_URL), so no mail can be sent.",
     )
     assert (await control.call("GET", "/orgs/acme/invitations"))[1]["data"][0]["email"] == ADA
+
+
+@pytest.mark.parametrize("verified", [False, True])
+@pytest.mark.both_stores
+async def test_passwords_of_a_squatter_are_no_free_guesses(control: Control, person: NewPerson, verified: bool) -> None:
+    """Whoever may set the password of an account with the address logs in with it, and sees whether it was another's.
+    Each such password counts as a failed login would.
+    """
+    await person(verified=verified)
+    squatter = await join(control, control.globex, "guess number 0 battery")
+    current, statuses = "guess number 0 battery", []
+    for number in range(1, 7):
+        guess = f"guess number {number} battery"
+        change = {"current": current, "password": guess}
+        assert (await squatter.call("POST", "/auth/password", change))[0] == 204
+        current = guess
+        statuses.append((await log_in(control, guess))[0])
+    assert statuses == [200] * 5 + [429]
+    change = {"current": current, "password": PASSWORD}
+    assert (await squatter.call("POST", "/auth/password", change))[0] == 204
+    assert (await log_in(control, PASSWORD))[0] == 429
+    assert (await log_in(control, PASSWORD, orgSlug="acme"))[0] == 200
+
+
+async def test_password_that_logs_in_again_and_again_counts_once(control: Control, person: NewPerson) -> None:
+    await person()
+    assert [(await log_in(control, PASSWORD))[0] for _ in range(12)] == [200] * 12
+    assert [(await log_in(control, "wrong"))[0] for _ in range(5)] == [401] * 4 + [429]
+
+
+async def test_passwords_of_two_squatters_are_no_free_guesses(control: Control, person: NewPerson) -> None:
+    """Two accounts with one password: the response lists the organizations of all accounts that have it."""
+    await person()
+    initech = await new_tenant(control.checks.database, "initech")
+    squatters = [await join(control, tenant, "guess number 0 battery") for tenant in (control.globex, initech)]
+    statuses = []
+    for number in range(6):
+        change = {"current": f"guess number {number} battery", "password": f"guess number {number + 1} battery"}
+        statuses.append((await log_in(control, change["current"]))[0])
+        assert [(await one.call("POST", "/auth/password", change))[0] for one in squatters] == [204, 204]
+    assert statuses == [400] * 5 + [429]
