@@ -1,5 +1,7 @@
 """The control service over a relational store, on a real socket."""
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -58,11 +60,43 @@ def control_settings() -> ControlSettings:
     return ControlSettings(max_body_bytes=4_096)
 
 
+@pytest.fixture(scope="session")
+def file_with_tenants(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Tenant, Tenant]:
+    """A SQLite file with acme and globex in it, to copy."""
+    file = tmp_path_factory.mktemp("tenants") / "sluice.db"
+    shutil.copyfile(migrated_file, file)
+
+    async def made() -> tuple[Tenant, Tenant]:
+        database = Database(f"sqlite:///{file}")
+        await database.start()
+        try:
+            return await new_tenant(database, "acme"), await new_tenant(database, "globex")
+        finally:
+            await database.close()
+
+    return file, *asyncio.run(made())
+
+
+@pytest.fixture
+def tenants(request: pytest.FixtureRequest, migrated_url: str, tmp_path: Path) -> tuple[Tenant, Tenant] | None:
+    """Acme and globex, if the database of this test is one that can be had with them in it."""
+    if not migrated_url.startswith("sqlite:"):
+        return None
+    file, acme, globex = request.getfixturevalue("file_with_tenants")
+    shutil.copyfile(file, tmp_path / "sluice.db")
+    return acme, globex
+
+
 @asynccontextmanager
 async def serving(
-    url: str, directory: Path, settings: ControlSettings, check_filters: CheckFilters | None = None, **chassis: Any
+    url: str,
+    directory: Path,
+    settings: ControlSettings,
+    check_filters: CheckFilters | None = None,
+    tenants: tuple[Tenant, Tenant] | None = None,
+    **chassis: Any,
 ) -> AsyncIterator[Control]:
-    """The service over the database of this URL, with its keys in this directory."""
+    """The service over the database of this URL, with its keys in this directory. `tenants`: those that are in it."""
     telemetry = Telemetry("control")
     chassis_settings = ChassisSettings(data=str(directory), public_url="https://sluice.example.org", **chassis)
     checks = AuthGuards.create(Database(url, max_wait_s=WAIT_S), telemetry.registry)
@@ -77,11 +111,14 @@ async def serving(
         readiness=part.readiness,
     )
     async with TestClient(TestServer(app), auto_decompress=False) as client:
-        acme, globex = await new_tenant(checks.database, "acme"), await new_tenant(checks.database, "globex")
-        yield Control(client, checks, acme, globex)
+        if tenants is None:
+            tenants = await new_tenant(checks.database, "acme"), await new_tenant(checks.database, "globex")
+        yield Control(client, checks, *tenants)
 
 
 @pytest.fixture
-async def control(migrated_url: str, tmp_path: Path, control_settings: ControlSettings) -> AsyncIterator[Control]:
-    async with serving(migrated_url, tmp_path, control_settings) as control:
+async def control(
+    migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path, control_settings: ControlSettings
+) -> AsyncIterator[Control]:
+    async with serving(migrated_url, tmp_path, control_settings, tenants=tenants) as control:
         yield control

@@ -17,7 +17,7 @@ from control.approvals.requests import ApprovalRequests
 from control.audit.events import Audit
 from control.http.context import HandlerContext
 from control.policies.policies import Policies
-from tests.chassis.auth.tenants import Clock, new_tenant
+from tests.chassis.auth.tenants import Clock, Tenant, new_tenant
 from tests.control.approvals.office import Office, RecordingSender
 
 
@@ -32,7 +32,7 @@ async def sqlite(migrated_file: Path, tmp_path: Path) -> AsyncIterator[Database]
 
 
 @pytest.fixture
-async def office(migrated_url: str, tmp_path: Path) -> AsyncIterator[Office]:
+async def office(migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path) -> AsyncIterator[Office]:
     telemetry = Telemetry("control")
     settings = ChassisSettings(data=str(tmp_path), public_url="https://sluice.example.org", approval_rate=0)
     checks = AuthGuards.create(Database(migrated_url, max_wait_s=10.0), telemetry.registry)
@@ -51,5 +51,6 @@ async def office(migrated_url: str, tmp_path: Path) -> AsyncIterator[Office]:
         guards=Guards.over(checks),
     )
     async with TestClient(TestServer(app), auto_decompress=False) as client:
-        acme, globex = await new_tenant(checks.database, "acme"), await new_tenant(checks.database, "globex")
-        yield Office(client, checks, acme, globex, clock, attempts)
+        if tenants is None:
+            tenants = await new_tenant(checks.database, "acme"), await new_tenant(checks.database, "globex")
+        yield Office(client, checks, *tenants, clock, attempts)
