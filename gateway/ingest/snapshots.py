@@ -3,7 +3,7 @@
     IngestSnapshots.take   inserts stop for a moment, and requests do not: the journal goes on accepting them
       link journals        what was acknowledged until now, those of earlier processes first (`Journal.snapshot`)
       while_held           the caller freezes the tables, in which no insert is under way
-      link quarantine      afterwards: its files do not change
+      link quarantine      afterwards: its files do not change, nor does the id of the journals
 
 What a batch has stored of its blocks is in the frozen tables, and the batch in the ledger, finished or not: together
 they are what a crash at this moment would have left, and a start completes them as after a crash.
@@ -99,6 +99,7 @@ class IngestSnapshots:
                     await while_held()
                 held_s = time.monotonic() - started
             await asyncio.to_thread(snapshot.link_shared, self._files, shared, self._directory)
+            await asyncio.to_thread(snapshot.link_id, self._files, self._root, self._directory)
         except GateBusy as error:
             raise SnapshotFailed(INSERTS_UNDER_WAY) from error
         finally:

@@ -120,6 +120,8 @@ def test_a_backup_of_a_killed_service_needs_none(start: Start, tmp_path: Path) -
 
 def test_the_next_backup_links_what_is_as_it_was_and_stands_alone(migrated: Path, tmp_path: Path) -> None:
     target = tmp_path / "backups"
+    (migrated / "journal").mkdir(exist_ok=True)
+    (migrated / "journal" / "id").write_text("0123456789abcdef\n")
     one = backed_up(migrated, target)
     first = Path(one["directory"])
     (target / ".partial-20261123T000000.000000Z").mkdir()  # of one that was killed
@@ -144,6 +146,7 @@ def test_the_next_backup_links_what_is_as_it_was_and_stands_alone(migrated: Path
     assert restore.verify(target).directory == second
     restored(target, tmp_path / "other")
     assert "nothing to do" in sluice("migrate", "--data", tmp_path / "other").stdout
+    assert (tmp_path / "other" / "journal" / "id").read_text() == "0123456789abcdef\n"
 
 
 def test_without_keys_it_has_no_secret_and_says_so(start: Start, migrated: Path, tmp_path: Path) -> None:

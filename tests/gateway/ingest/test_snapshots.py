@@ -128,6 +128,16 @@ async def test_it_has_the_quarantine_and_waits_for_a_requeue(
     assert len(names) == 2
 
 
+async def test_it_has_the_name_that_erasures_know_the_journals_by(start: Start, tmp_path: Path) -> None:
+    gateway = await start(RecordingStore())
+    (tmp_path / "journal" / "id").unlink(missing_ok=True)
+    unnamed = await gateway.snapshots.take(nothing)
+    assert not (unnamed.directory / "id").exists()
+    (tmp_path / "journal" / "id").write_text("0123456789abcdef\n")
+    named = await gateway.snapshots.take(nothing)
+    assert (named.directory / "id").read_text() == "0123456789abcdef\n"
+
+
 @pytest.mark.parametrize("mode", ["store", "memory"])
 async def test_without_a_journal_derived_rows_are_stored_before(
     start: Start, clickhouse: ClickHouse, rows: Rows, mode: str
