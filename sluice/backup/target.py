@@ -12,7 +12,7 @@ import fcntl
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -85,13 +85,14 @@ def copy_snapshot(snapshot: Snapshot, target: Path, confirm: Callable[[], None],
     partial, directory = target / f"{PARTIAL}{name}", target / name
     try:
         partial.mkdir(mode=_DIRECTORY_MODE)
-        sources, links = _list(snapshot, keys=keys)
-        confirm()  # what was listed is all there is
-        progress = Progress("Copied")
         results: list[_Result] = []
-        for result in in_threads(lambda source: _copy(source, partial, base), _with_parents(sources, partial)):
-            results.append(result)
-            progress(len(results), len(sources))
+        with _opened(snapshot) as roots:
+            sources, links = _list(snapshot, roots, keys=keys)
+            confirm()  # what was listed is all there is
+            progress = Progress("Copied")
+            for result in in_threads(lambda source: _copy(source, partial, base), _with_parents(sources, partial)):
+                results.append(result)
+                progress(len(results), len(sources))
         manifest = Manifest(
             release=snapshot.release,
             moment=f"{moment:%Y-%m-%dT%H:%M:%S}.{micros:06d}Z",
@@ -137,11 +138,24 @@ def _last_backup(target: Path) -> _Base | None:
     return None
 
 
-def _list(snapshot: Snapshot, *, keys: bool) -> tuple[list[_Source], list[LinkEntry]]:
+@contextmanager
+def _opened(snapshot: Snapshot) -> Iterator[list[Path]]:
+    """Paths of the directories of a snapshot, which mean these directories and no others while the block runs. Should
+    the snapshot be removed, the next one, which has the same names, is not found there. Raises OSError.
+    """
+    with ExitStack() as stack:
+        roots = []
+        for tree in snapshot.trees:
+            descriptor = os.open(tree.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            roots.append(Path(f"/proc/self/fd/{descriptor}"))
+        yield roots
+
+
+def _list(snapshot: Snapshot, roots: list[Path], *, keys: bool) -> tuple[list[_Source], list[LinkEntry]]:
     """Files and symbolic links of a snapshot, by path."""
     sources, links = [], []
-    for tree in snapshot.trees:
-        root = Path(tree.directory)
+    for tree, root in zip(snapshot.trees, roots, strict=True):
         for path in _walk(root):
             name = f"{tree.prefix}/{path.relative_to(root)}".lstrip("/")
             if path.is_symlink():
