@@ -5,7 +5,8 @@ _check_release     refuses what a newer release has written
 _copy              copies every file and compares its SHA-256, into a directory that no start uses
 (erasures)         what was erased after the backup must not come back: its tombstones belong into the copied
                    relational database here, before anybody can see the data (docs/adr/023-backup.md)
-_publish           one rename; or, where the target is a mount point, several behind a mark that refuses a start
+_publish           one rename; where the target is a mount point, several, behind a mark that refuses a start from the
+                   beginning
 """
 
 import os
@@ -91,6 +92,7 @@ def restore(source: Path, target: Path) -> Restored:
     finally:
         with suppress(OSError):
             remove_tree(staging)
+            _unmark_unused(target)
     return Restored(directory, manifest)
 
 
@@ -110,6 +112,12 @@ def _require_empty(target: Path) -> None:
         return
     except OSError as error:
         raise RestoreFailed(f"The directory {target} cannot be used: {error.strerror}.") from error
+    if data_marker.MARK in found and any(name.startswith(STAGING) for name in found):
+        raise RestoreFailed(
+            f"A restore into the directory {target} is running or was interrupted; if none is running, remove what is "
+            f"in it ({', '.join(sorted(found))}) and restore again.",
+            exit_code=2,
+        )
     if found:
         raise RestoreFailed(
             f"The directory {target} is not empty; a backup is restored into an empty or new directory.", exit_code=2
@@ -120,9 +128,17 @@ def _create_staging(target: Path) -> Path:
     """A directory on the same file system as `target`: beside it, or inside it where it cannot be replaced."""
     parent = target.parent if _is_replaceable(target) else target
     parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    if parent == target:  # from now on: a start meanwhile, or after a kill, would begin an empty installation
+        data_marker.mark_unfinished_restore(target)
     staging = parent / f"{STAGING}{secrets.token_hex(8)}"
     staging.mkdir(mode=_DIRECTORY_MODE)
     return staging
+
+
+def _unmark_unused(target: Path) -> None:
+    """Remove the mark from a directory into which nothing was moved."""
+    if target.is_dir() and {path.name for path in target.iterdir()} - _IGNORED == {data_marker.MARK}:
+        (target / data_marker.MARK).unlink()
 
 
 def _is_replaceable(target: Path) -> bool:
@@ -173,8 +189,6 @@ def _publish(staging: Path, target: Path) -> None:
         staging.rename(target)  # an empty directory in its place is replaced
         sync_directory(target.parent)
         return
-    data_marker.mark_unfinished_restore(target)
-    sync_directory(target)
     for path in sorted(staging.iterdir()):
         path.rename(target / path.name)
     sync_directory(target)

@@ -1,6 +1,8 @@
 """`sluice backup` and `sluice restore`, as an operator runs them."""
 
+import errno
 import json
+import os
 import shutil
 import signal
 import stat
@@ -12,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from chassis.errors import StartupError
 from sluice import data_dir, data_marker
 from sluice.backup import restore
 from sluice.backup.manifest import CHECKSUM, MANIFEST, LinkEntry, NotABackup, read_manifest, write_manifest
@@ -262,6 +265,37 @@ def test_where_the_directory_cannot_be_replaced_it_is_filled(
     monkeypatch.setattr("sluice.data_marker.mark_stopped", lambda _directory: None)  # killed before its last step
     restore.restore(backup, half)
     assert "was interrupted" in refusal(sluice("migrate", "--data", half), 1)
+
+
+def test_where_a_restore_into_a_mount_point_is_running_or_was_killed_nothing_starts(
+    backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would begin an empty installation."""
+    monkeypatch.setattr(restore, "_is_replaceable", lambda _target: False)
+    monkeypatch.setattr(restore, "remove_tree", lambda _staging: None)  # killed
+    target = tmp_path / "mounted"
+    target.mkdir()
+
+    def full(*_arguments: object) -> None:
+        with pytest.raises(StartupError, match="is running or was interrupted"):
+            data_marker.check(target)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restore, "_copy", full)
+        with pytest.raises(RestoreFailed, match="No space left"):
+            restore.restore(backup, target)
+        assert "was interrupted" in refusal(sluice("migrate", "--data", target), 1)
+        with pytest.raises(RestoreFailed, match=r"remove what is in it \(\.restore-\w+, lock, state.json\)"):
+            restore.restore(backup, target)
+        shutil.rmtree(target)
+        target.mkdir()
+        patch.setattr(restore, "remove_tree", shutil.rmtree)
+        with pytest.raises(RestoreFailed, match="No space left"):
+            restore.restore(backup, target)
+    assert list(target.iterdir()) == []  # as it was
+    restore.restore(backup, target)
+    data_marker.check(target)
 
 
 def test_what_cannot_be_backed_up_is_one_sentence(migrated: Path, tmp_path: Path) -> None:
