@@ -216,6 +216,8 @@ def test_a_manifest_names_no_files_elsewhere_and_no_schema_of_another_release(ba
     assert "has invalid paths" in refused(files=[first, first])
     for target in ("../../../outside", "/etc"):
         assert "has invalid paths" in refused(links=[LinkEntry("clickhouse/metadata/x", target)])
+    through = [LinkEntry("d/one", "../e"), LinkEntry("two", "d/one/../../outside")]  # another link: leads out of it
+    assert "has invalid paths" in refused(links=through)
     assert "has invalid entries" in refused(files=[msgspec.structs.replace(first, sha256="0")])
     assert "is not valid" in refused(moment_ns="soon")
     assert "has the format 2, written by 9.0" in refused(format=2, release="9.0")
