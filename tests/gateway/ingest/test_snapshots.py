@@ -91,6 +91,27 @@ async def test_a_failure_of_the_caller_lets_inserts_go_on(start: Start) -> None:
     await eventually(lambda: stored(gateway) == 1)
 
 
+async def test_inserts_do_not_wait_for_a_disk_that_hangs(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "LINK_TIMEOUT_S", 0.05)
+    gateway = await start(RecordingStore())
+
+    async def hang() -> None:
+        await acknowledged(gateway, 1)
+        await asyncio.Event().wait()
+
+    with pytest.raises(SnapshotFailed, match="took longer than"):
+        async with asyncio.timeout(20):
+            await gateway.snapshots.take(hang)
+    await eventually(lambda: stored(gateway) == 1)
+
+    async def fail() -> None:
+        raise TimeoutError("of the disk itself")
+
+    with pytest.raises(TimeoutError, match="of the disk itself"):
+        await gateway.snapshots.take(fail)
+    assert (await gateway.snapshots.take(nothing)).held_s > 0
+
+
 async def test_it_has_the_journals_of_earlier_processes(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
