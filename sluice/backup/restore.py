@@ -3,7 +3,7 @@
 read_manifest      refuses what is not a complete backup, before anything is written
 _check_release     refuses what a newer release has written
 _copy              copies every file and compares its SHA-256, into a directory that no start uses
-(erasures)         what was erased after the backup must not come back: its tombstones belong into the copied
+prepare            what was erased after the backup must not come back: its tombstones are put into the copied
                    relational database here, before anybody can see the data (docs/adr/023-backup.md)
 _publish           one rename; where the target is a mount point, several, behind a mark that refuses a start from the
                    beginning
@@ -11,7 +11,7 @@ _publish           one rename; where the target is a mount point, several, behin
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
@@ -45,6 +45,10 @@ class Restored(NamedTuple):
     manifest: Manifest
 
 
+def _nothing(_staging: Path) -> None:
+    """For a restore of nothing but the backup."""
+
+
 def find_backup(source: Path) -> Path:
     """The newest backup in a directory of backups, or `source` itself. Raises NotABackup."""
     if not source.is_dir():
@@ -71,9 +75,10 @@ def _read_manifest(directory: Path) -> Manifest:
     return manifest
 
 
-def restore(source: Path, target: Path) -> Restored:
-    """Restore a backup into `target`, which is empty or does not exist; it is on disk when this returns. Raises
-    NotABackup, RestoreFailed; then `target` is as it was.
+def restore(source: Path, target: Path, prepare: Callable[[Path], None] = _nothing) -> Restored:
+    """Restore a backup into `target`, which is empty or does not exist; it is on disk when this returns. `prepare` gets
+    the directory with all files before it is published. Raises NotABackup, RestoreFailed, and what `prepare` raises;
+    then `target` is as it was.
     """
     directory = find_backup(source)
     manifest = _read_manifest(directory)
@@ -85,6 +90,7 @@ def restore(source: Path, target: Path) -> Restored:
         raise RestoreFailed(f"Nothing was restored: {error}.") from error
     try:
         _copy(directory, manifest, staging)
+        prepare(staging)
         sync_tree(staging)
         _publish(staging, target)
     except OSError as error:
