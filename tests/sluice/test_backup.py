@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +23,7 @@ from sluice.backup.manifest import CHECKSUM, MANIFEST, LinkEntry, NotABackup, re
 from sluice.backup.progress import Progress
 from sluice.backup.restore import Damaged, RestoreFailed
 from sluice.backup.snapshot import KEY_FILES
-from tests.sluice.conftest import Start, Up, refusal, sluice
+from tests.sluice.conftest import Start, Up, clean_environment, refusal, sluice
 
 
 def backed_up(data: Path, target: Path, *options: str) -> dict[str, Any]:
@@ -150,6 +152,41 @@ def test_the_next_backup_links_what_is_as_it_was_and_stands_alone(migrated: Path
     restored(target, tmp_path / "other")
     assert "nothing to do" in sluice("migrate", "--data", tmp_path / "other").stdout
     assert (tmp_path / "other" / "journal" / "id").read_text() == "0123456789abcdef\n"
+
+
+WITH_A_START = """
+import shutil, sys
+from pathlib import Path
+from sluice import data_dir, data_marker, main
+from sluice.cli import backup
+
+copy_snapshot, (data, target, removed) = backup.copy_snapshot, sys.argv[1:]
+
+def copy(*arguments):
+    with data_dir.locked(Path(data), exclusive=True), data_marker.in_use(Path(data)):
+        for links in removed.split():
+            shutil.rmtree(Path(data, links))
+    return copy_snapshot(*arguments)
+
+backup.copy_snapshot = copy
+sys.exit(main.main(["backup", "--to", target, "--data", data]))
+"""
+
+
+@pytest.mark.parametrize("removed", ["", "clickhouse/shadow/sluice_backup journal/backup.tmp backup.tmp"])
+def test_a_service_may_start_while_a_stopped_one_is_copied(migrated: Path, tmp_path: Path, removed: str) -> None:
+    """It does not wait for the copy, and removes the links: there is a backup with all of them, or none."""
+    target = tmp_path / "backups"
+    code = [sys.executable, "-c", WITH_A_START, str(migrated), str(target), removed]
+    done = subprocess.run(code, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == (1 if removed else 0), done.stderr
+    assert not list(migrated.rglob("backup.tmp"))
+    assert not list(migrated.glob("clickhouse/shadow/sluice*"))
+    if removed:
+        assert "a service has started in the data directory" in done.stderr
+        assert [path.name for path in target.iterdir()] == ["lock"]
+    else:
+        assert restore.verify(target).manifest.files
 
 
 def test_without_keys_it_has_no_secret_and_says_so(start: Start, migrated: Path, tmp_path: Path) -> None:

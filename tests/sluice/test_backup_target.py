@@ -12,7 +12,7 @@ from sluice.backup import restore, target
 from sluice.backup.copying import copy_file
 from sluice.backup.manifest import read_manifest
 from sluice.backup.snapshot import BackupFailed, Snapshot, Tree
-from sluice.backup.target import Copied, copy_snapshot, find_backups, locked_target
+from sluice.backup.target import Copied, copy_snapshot, find_backups, listed, locked_target
 
 
 @pytest.fixture
@@ -43,8 +43,9 @@ def copied(
         trees=[Tree("", str(tree))],
         lengths={"segment": 6},
     )
-    with locked_target(directory):
-        return copy_snapshot(snapshot, directory, options.get("confirm", lambda: None), keys=True)
+    with locked_target(directory), listed(snapshot, keys=True) as listing:
+        options.get("confirm", lambda: None)()
+        return copy_snapshot(snapshot, listing, directory)
 
 
 def test_it_has_every_file_as_far_as_it_counts(tree: Path, tmp_path: Path) -> None:
