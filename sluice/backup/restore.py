@@ -20,9 +20,11 @@ from chassis.clickhouse import migrations as clickhouse_schema
 from chassis.db import migrations as relational_schema
 from chassis.errors import StartupError
 from sluice import data_marker
+from sluice.backup import record
 from sluice.backup.copying import copy_file, hash_file, in_threads, remove_tree, sync_directory, sync_tree
 from sluice.backup.manifest import FileEntry, Manifest, NotABackup, read_manifest
 from sluice.backup.progress import Progress
+from sluice.backup.record import Record
 from sluice.backup.target import find_backups
 
 STAGING: Final = ".restore-"
@@ -90,6 +92,7 @@ def restore(source: Path, target: Path, prepare: Callable[[Path], None] = _nothi
         raise RestoreFailed(f"Nothing was restored: {error}.") from error
     try:
         _copy(directory, manifest, staging)
+        record.write(staging, _as_last_backup(directory, manifest))
         prepare(staging)
         sync_tree(staging)
         _publish(staging, target)
@@ -100,6 +103,22 @@ def restore(source: Path, target: Path, prepare: Callable[[Path], None] = _nothi
             remove_tree(staging)
             _unmark_unused(target)
     return Restored(directory, manifest)
+
+
+def _as_last_backup(directory: Path, manifest: Manifest) -> Record:
+    """The restored backup, as the last one of the new directory: its age is watched from the beginning."""
+    return Record(
+        directory=str(directory),
+        moment=manifest.moment,
+        completed=manifest.moment,
+        completed_s=manifest.moment_ns / 10**9,
+        files=len(manifest.files),
+        linked_files=0,
+        bytes=manifest.nbytes,
+        copied_bytes=0,
+        held_s=manifest.held_s,
+        seconds=0.0,
+    )
 
 
 def _check_release(directory: Path, manifest: Manifest) -> None:

@@ -100,6 +100,9 @@ def test_a_backup_of_a_running_service_is_restored_and_reads_the_same(start: Sta
     assert not (up.data / "backup.sock").exists()
     restored(target, tmp_path / "other")
     again = start(data=tmp_path / "other")
+    assert metric(again, "sluice_backup_last_success_timestamp_seconds") == pytest.approx(
+        manifest.moment_ns / 10**9, abs=0.01
+    )
     assert again.credentials() == up.credentials()
     assert spans_of(again) == spans
     assert sluice("send", "--data", again.data).returncode == 0
