@@ -27,8 +27,9 @@ from chassis.errors import StartupError
 
 MARK: Final = "state.json"
 ORIGIN: Final = "origin"  # created anew by each start, and never changed
-# Created at different times and never replaced: no copy gets the inode numbers of all.
-_COMPARED: Final = (ORIGIN, "lock", "sluice.db", "clickhouse/sluice-engine.xml")
+# Created at different times and never replaced: no copy gets the inode numbers of all. One is a directory, because a
+# copy by hard links (`cp -al`) has the same files.
+_COMPARED: Final = (ORIGIN, "lock", "sluice.db", "clickhouse", "clickhouse/sluice-engine.xml")
 
 
 log = structlog.get_logger(__name__)
