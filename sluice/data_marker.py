@@ -6,7 +6,7 @@ it. So a start refuses a directory that was in use when its files were somewhere
     stopped     no process has it in use: any copy is complete
     in use      the files named in the mark are the same files now: it crashed here, was moved within its file system,
                 or is a snapshot of the whole file system. Otherwise it is a copy: refused
-    restoring   a restore was interrupted: refused
+    restoring   a restore is running or was interrupted: refused
 
 A file is the same if its inode number is. Device numbers say nothing: they change with a reboot or another mount. Some
 file systems invent inode numbers with each mount; there, `origin` is the same file if its change time (ctime) is, which
@@ -27,8 +27,9 @@ from chassis.errors import StartupError
 
 MARK: Final = "state.json"
 ORIGIN: Final = "origin"  # created anew by each start, and never changed
-# Created at different times and never replaced: no copy gets the inode numbers of all.
-_COMPARED: Final = (ORIGIN, "lock", "sluice.db", "clickhouse/sluice-engine.xml")
+# Created at different times and never replaced: no copy gets the inode numbers of all. One is a directory, because a
+# copy by hard links (`cp -al`) has the same files.
+_COMPARED: Final = (ORIGIN, "lock", "sluice.db", "clickhouse", "clickhouse/sluice-engine.xml")
 
 
 log = structlog.get_logger(__name__)
@@ -73,7 +74,8 @@ def check(directory: Path, *, accept_copy: bool = False) -> None:
         return
     if mark.state == "restoring":
         raise StartupError(
-            f"A restore into the data directory {directory} was interrupted; remove what is in it and restore again."
+            f"A restore into the data directory {directory} is running or was interrupted; if none is running, remove "
+            "what is in it and restore again."
         )
     if not accept_copy and not _is_same_place(directory, mark):
         raise CopyOfDirectoryInUse(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 import sqlalchemy as sa
@@ -10,13 +11,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.tables import organizations, projects
 from chassis.db.database import Database
 from chassis.erasures import repository
-from chassis.erasures.export import ExportedErasure
+from chassis.erasures.export import ExportedErasure, decode_line
 from chassis.erasures.repository import NewErasure
 from chassis.erasures.tables import ErasureKind
+from chassis.errors import StartupError
 from control.audit.record import COMMAND_REQUEST_ID, Actor
 from control.erasures import deletion
 
 Result = Literal["applied", "known", "nothing to erase"]
+
+
+def read_export(file: Path) -> list[ExportedErasure]:
+    """The erasures that `sluice erasures export` has printed. Raises StartupError."""
+    try:
+        return [decode_line(line) for line in file.read_bytes().splitlines() if line]
+    except (OSError, ValueError) as error:
+        raise StartupError(f"{file} cannot be read: {error}") from error
 
 
 async def apply_erasures(

@@ -311,6 +311,9 @@ def _restore(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--to", metavar="DATA", help="empty or new data directory; default: --data")
     command.add_argument("--check", action="store_true", help="read and verify every file, and restore nothing")
+    command.add_argument(
+        "--erasures", metavar="FILE", help="erase what this output of `sluice erasures export` contains"
+    )
     command.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

@@ -71,9 +71,12 @@ class FrozenTables:
             parts[_Partition(str(database), str(table), str(partition_id))].add(_relative(str(path)))
         changed = await asyncio.to_thread(self._find_changed, parts)
         slots = asyncio.Semaphore(CONCURRENT)
-        async with asyncio.TaskGroup() as tasks:
-            for partition in changed:
-                tasks.create_task(self._freeze_partition(partition, slots))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for partition in changed:
+                    tasks.create_task(self._freeze_partition(partition, slots))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None  # the others are of the same kind
         await asyncio.to_thread(copy_table_files, self._engine, self.directory)
 
     async def settle(self) -> None:

@@ -18,11 +18,11 @@ from chassis.db.database import Database
 from chassis.erasures import repository
 from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
+from gateway.journal.storage.directory_lock import ID_FILE
 from gateway.journal.storage.files import Files, RealFiles, write_atomic
 from gateway.journal.storage.quarantine import QuarantineNote
 from gateway.journal.tools import erasing
 
-ID_FILE: Final = "id"  # names this directory's journals in the database, on whatever machine it is mounted
 REGISTER_INTERVAL_S: Final = 60.0
 # A segment must be younger by this than the request for an erasure: other processes know of it some seconds later, and
 # the clocks of this machine and of the control service differ.

@@ -3,7 +3,7 @@
     IngestSnapshots.take   inserts stop for a moment, and requests do not: the journal goes on accepting them
       link journals        what was acknowledged until now, those of earlier processes first (`Journal.snapshot`)
       while_held           the caller freezes the tables, in which no insert is under way
-      link quarantine      afterwards: its files do not change
+      link quarantine      afterwards: its files do not change, nor does the id of the journals
 
 What a batch has stored of its blocks is in the frozen tables, and the batch in the ledger, finished or not: together
 they are what a crash at this moment would have left, and a start completes them as after a crash.
@@ -32,11 +32,16 @@ from gateway.journal.storage.directory_lock import list_journals
 from gateway.journal.storage.files import RealFiles
 
 HOLD_TIMEOUT_S: Final = 10.0  # for the inserts that are under way, and for batches without a journal
+LINK_TIMEOUT_S: Final = 30.0  # for what is done while inserts wait: on a disk that hangs, they must not wait for ever
 DERIVED_TIMEOUT_S: Final = 5.0  # for derived rows that wait in memory
 LOCK_TRIES: Final = 50
 LOCK_RETRY_S: Final = 0.1
 INSERTS_UNDER_WAY: Final = (
     f"Inserts that are under way did not end within {HOLD_TIMEOUT_S:g} s, so no backup was taken; try again later."
+)
+LINKING: Final = (
+    f"Linking journals and tables took longer than {LINK_TIMEOUT_S:g} s, for which inserts waited, so no backup was "
+    "taken; try again when the disk has less to do."
 )
 OPENING: Final = "The journal {} is being opened or closed, so no backup was taken; try again later."
 
@@ -93,12 +98,13 @@ class IngestSnapshots:
             await asyncio.to_thread(self._files.make_directory, self._directory)
             async with self._batches_held():
                 started = time.monotonic()
-                async with self._insert_gate.closed(HOLD_TIMEOUT_S):
+                async with self._insert_gate.closed(HOLD_TIMEOUT_S), _within_link_timeout():
                     moment_ns, lengths = await self._link_journals()
                     shared = await asyncio.to_thread(snapshot.list_shared, self._files, self._root)
                     await while_held()
                 held_s = time.monotonic() - started
             await asyncio.to_thread(snapshot.link_shared, self._files, shared, self._directory)
+            await asyncio.to_thread(snapshot.link_id, self._files, self._root, self._directory)
         except GateBusy as error:
             raise SnapshotFailed(INSERTS_UNDER_WAY) from error
         finally:
@@ -171,6 +177,19 @@ class IngestSnapshots:
             except (JournalLocked, ServiceUnavailable):  # it is being opened, or closed
                 await asyncio.sleep(LOCK_RETRY_S)
         raise SnapshotFailed(OPENING.format(directory))
+
+
+@asynccontextmanager
+async def _within_link_timeout() -> AsyncIterator[None]:
+    """Raises SnapshotFailed when the time is over. Threads end what they have begun; the links are removed as usual."""
+    timeout = asyncio.timeout(LINK_TIMEOUT_S)
+    try:
+        async with timeout:
+            yield
+    except TimeoutError as error:
+        if not timeout.expired():
+            raise
+        raise SnapshotFailed(LINKING) from error
 
 
 def _remove_tree(directory: Path) -> None:

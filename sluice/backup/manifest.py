@@ -130,12 +130,19 @@ def _check_paths(directory: Path, manifest: Manifest) -> None:
     paths = [*(file.path for file in manifest.files), *(link.path for link in manifest.links)]
     outside = [path for path in paths if not _is_inside(path)]
     for link in manifest.links:
-        if not _is_inside(os.path.normpath(PurePosixPath(link.path).parent / link.target)):
+        inside = _is_inside(os.path.normpath(PurePosixPath(link.path).parent / link.target))
+        if not inside or _leads_back(link.target):
             outside.append(link.path)
     if outside or len(set(paths)) != len(paths):
         raise NotABackup(f"The manifest of {directory} has invalid paths: {', '.join(outside[:3]) or 'duplicates'}.")
     if any(len(file.sha256) != _HEX_DIGITS or file.size < 0 for file in manifest.files):
         raise NotABackup(f"The manifest of {directory} has invalid entries.")
+
+
+def _leads_back(target: str) -> bool:
+    """Whether a target has `..` after a name. That name may be another link, from which `..` leads elsewhere."""
+    parts = PurePosixPath(target).parts
+    return ".." in parts[next((at for at, part in enumerate(parts) if part != ".."), len(parts)) :]
 
 
 def _is_inside(path: str) -> bool:

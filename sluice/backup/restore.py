@@ -3,14 +3,15 @@
 read_manifest      refuses what is not a complete backup, before anything is written
 _check_release     refuses what a newer release has written
 _copy              copies every file and compares its SHA-256, into a directory that no start uses
-(erasures)         what was erased after the backup must not come back: its tombstones belong into the copied
+prepare            what was erased after the backup must not come back: its tombstones are put into the copied
                    relational database here, before anybody can see the data (docs/adr/023-backup.md)
-_publish           one rename; or, where the target is a mount point, several behind a mark that refuses a start
+_publish           one rename; where the target is a mount point, several, behind a mark that refuses a start from the
+                   beginning
 """
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
@@ -19,9 +20,11 @@ from chassis.clickhouse import migrations as clickhouse_schema
 from chassis.db import migrations as relational_schema
 from chassis.errors import StartupError
 from sluice import data_marker
+from sluice.backup import record
 from sluice.backup.copying import copy_file, hash_file, in_threads, remove_tree, sync_directory, sync_tree
 from sluice.backup.manifest import FileEntry, Manifest, NotABackup, read_manifest
 from sluice.backup.progress import Progress
+from sluice.backup.record import Record
 from sluice.backup.target import find_backups
 
 STAGING: Final = ".restore-"
@@ -42,6 +45,10 @@ class Restored(NamedTuple):
 
     directory: Path
     manifest: Manifest
+
+
+def _nothing(_staging: Path) -> None:
+    """For a restore of nothing but the backup."""
 
 
 def find_backup(source: Path) -> Path:
@@ -70,9 +77,10 @@ def _read_manifest(directory: Path) -> Manifest:
     return manifest
 
 
-def restore(source: Path, target: Path) -> Restored:
-    """Restore a backup into `target`, which is empty or does not exist; it is on disk when this returns. Raises
-    NotABackup, RestoreFailed; then `target` is as it was.
+def restore(source: Path, target: Path, prepare: Callable[[Path], None] = _nothing) -> Restored:
+    """Restore a backup into `target`, which is empty or does not exist; it is on disk when this returns. `prepare` gets
+    the directory with all files before it is published. Raises NotABackup, RestoreFailed, and what `prepare` raises;
+    then `target` is as it was.
     """
     directory = find_backup(source)
     manifest = _read_manifest(directory)
@@ -84,6 +92,8 @@ def restore(source: Path, target: Path) -> Restored:
         raise RestoreFailed(f"Nothing was restored: {error}.") from error
     try:
         _copy(directory, manifest, staging)
+        record.write(staging, _as_last_backup(directory, manifest))
+        prepare(staging)
         sync_tree(staging)
         _publish(staging, target)
     except OSError as error:
@@ -91,7 +101,24 @@ def restore(source: Path, target: Path) -> Restored:
     finally:
         with suppress(OSError):
             remove_tree(staging)
+            _unmark_unused(target)
     return Restored(directory, manifest)
+
+
+def _as_last_backup(directory: Path, manifest: Manifest) -> Record:
+    """The restored backup, as the last one of the new directory: its age is watched from the beginning."""
+    return Record(
+        directory=str(directory),
+        moment=manifest.moment,
+        completed=manifest.moment,
+        completed_s=manifest.moment_ns / 10**9,
+        files=len(manifest.files),
+        linked_files=0,
+        bytes=manifest.nbytes,
+        copied_bytes=0,
+        held_s=manifest.held_s,
+        seconds=0.0,
+    )
 
 
 def _check_release(directory: Path, manifest: Manifest) -> None:
@@ -110,6 +137,12 @@ def _require_empty(target: Path) -> None:
         return
     except OSError as error:
         raise RestoreFailed(f"The directory {target} cannot be used: {error.strerror}.") from error
+    if data_marker.MARK in found and any(name.startswith(STAGING) for name in found):
+        raise RestoreFailed(
+            f"A restore into the directory {target} is running or was interrupted; if none is running, remove what is "
+            f"in it ({', '.join(sorted(found))}) and restore again.",
+            exit_code=2,
+        )
     if found:
         raise RestoreFailed(
             f"The directory {target} is not empty; a backup is restored into an empty or new directory.", exit_code=2
@@ -120,9 +153,17 @@ def _create_staging(target: Path) -> Path:
     """A directory on the same file system as `target`: beside it, or inside it where it cannot be replaced."""
     parent = target.parent if _is_replaceable(target) else target
     parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    if parent == target:  # from now on: a start meanwhile, or after a kill, would begin an empty installation
+        data_marker.mark_unfinished_restore(target)
     staging = parent / f"{STAGING}{secrets.token_hex(8)}"
     staging.mkdir(mode=_DIRECTORY_MODE)
     return staging
+
+
+def _unmark_unused(target: Path) -> None:
+    """Remove the mark from a directory into which nothing was moved."""
+    if target.is_dir() and {path.name for path in target.iterdir()} - _IGNORED == {data_marker.MARK}:
+        (target / data_marker.MARK).unlink()
 
 
 def _is_replaceable(target: Path) -> bool:
@@ -173,8 +214,6 @@ def _publish(staging: Path, target: Path) -> None:
         staging.rename(target)  # an empty directory in its place is replaced
         sync_directory(target.parent)
         return
-    data_marker.mark_unfinished_restore(target)
-    sync_directory(target)
     for path in sorted(staging.iterdir()):
         path.rename(target / path.name)
     sync_directory(target)

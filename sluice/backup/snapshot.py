@@ -86,14 +86,17 @@ class SnapshotTaker:
         """Whether the snapshot must be given up: exports are refused for want of disk space."""
         return self._ingest.is_disk_low
 
+    async def take(self) -> Snapshot:
+        """A snapshot, which exists until `remove`. Raises BackupFailed; something may be left of it then."""
+        with failures_of_stores():
+            await self.remove()
+            return await self._take()
+
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[Snapshot]:
         """A snapshot, which exists while the block runs. Raises BackupFailed; then nothing is left of it."""
         try:
-            with failures_of_stores():
-                await self.remove()
-                snapshot = await self._take()
-            yield snapshot
+            yield await self.take()
         finally:
             with suppress(StoreError, OSError):  # the next snapshot, or the next start, removes what is left
                 await self.remove()

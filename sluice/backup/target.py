@@ -11,8 +11,8 @@ and can be removed without harm to the others.
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -45,6 +45,14 @@ class _Source(NamedTuple):
     length: int | None
 
 
+class Listing(NamedTuple):
+    """The files and symbolic links of a snapshot, by path; `keys`: with the key files."""
+
+    sources: Sequence[_Source]
+    links: Sequence[LinkEntry]
+    keys: bool
+
+
 class _Result(NamedTuple):
     entry: FileEntry
     linked: bool
@@ -72,9 +80,9 @@ def locked_target(target: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def copy_snapshot(snapshot: Snapshot, target: Path, confirm: Callable[[], None], *, keys: bool) -> Copied:
-    """Copy a snapshot into a new directory of `target`, which is locked; it is on disk when this returns, and nothing
-    is there after an exception. `confirm` raises if the snapshot was removed. Raises BackupFailed, OSError.
+def copy_snapshot(snapshot: Snapshot, listing: Listing, target: Path) -> Copied:
+    """Copy what is `listed` of a snapshot into a new directory of `target`, which is locked; it is on disk when this
+    returns, and nothing is there after an exception. Raises OSError; FileNotFoundError if the snapshot was removed.
     """
     moment = datetime.fromtimestamp(snapshot.moment_ns // 10**9, UTC)
     micros = snapshot.moment_ns // 1_000 % 10**6
@@ -85,8 +93,7 @@ def copy_snapshot(snapshot: Snapshot, target: Path, confirm: Callable[[], None],
     partial, directory = target / f"{PARTIAL}{name}", target / name
     try:
         partial.mkdir(mode=_DIRECTORY_MODE)
-        sources, links = _list(snapshot, keys=keys)
-        confirm()  # what was listed is all there is
+        sources = listing.sources
         progress = Progress("Copied")
         results: list[_Result] = []
         for result in in_threads(lambda source: _copy(source, partial, base), _with_parents(sources, partial)):
@@ -101,9 +108,9 @@ def copy_snapshot(snapshot: Snapshot, target: Path, confirm: Callable[[], None],
             engine=snapshot.engine,
             clickhouse_schema=snapshot.clickhouse_schema,
             database_revision=snapshot.database_revision,
-            keys=keys,
+            keys=listing.keys,
             files=[result.entry for result in results],
-            links=links,
+            links=listing.links,
         )
         sync_tree(partial)
         write_manifest(partial, manifest)
@@ -116,6 +123,21 @@ def copy_snapshot(snapshot: Snapshot, target: Path, confirm: Callable[[], None],
     sync_directory(target)
     copied = [result.entry.size for result in results if not result.linked]
     return Copied(directory, manifest, len(results) - len(copied), sum(copied))
+
+
+@contextmanager
+def listed(snapshot: Snapshot, *, keys: bool) -> Iterator[Listing]:
+    """The files of a snapshot, found in its directories as they are now, and in no others, while the block runs. Should
+    the snapshot be removed, files of the next one, which have the same names, are not found. What is listed is all
+    there is if the snapshot is there afterwards. Raises OSError.
+    """
+    with ExitStack() as stack:
+        roots = []
+        for tree in snapshot.trees:
+            descriptor = os.open(tree.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            roots.append(Path(f"/proc/self/fd/{descriptor}"))
+        yield _list(snapshot, roots, keys=keys)
 
 
 def find_backups(target: Path) -> list[Path]:
@@ -137,18 +159,17 @@ def _last_backup(target: Path) -> _Base | None:
     return None
 
 
-def _list(snapshot: Snapshot, *, keys: bool) -> tuple[list[_Source], list[LinkEntry]]:
+def _list(snapshot: Snapshot, roots: Sequence[Path], *, keys: bool) -> Listing:
     """Files and symbolic links of a snapshot, by path."""
     sources, links = [], []
-    for tree in snapshot.trees:
-        root = Path(tree.directory)
+    for tree, root in zip(snapshot.trees, roots, strict=True):
         for path in _walk(root):
             name = f"{tree.prefix}/{path.relative_to(root)}".lstrip("/")
             if path.is_symlink():
                 links.append(LinkEntry(name, str(path.readlink())))
             elif keys or name not in KEY_FILES:
                 sources.append(_Source(name, path, snapshot.lengths.get(name)))
-    return sorted(sources), sorted(links, key=lambda link: link.path)
+    return Listing(sorted(sources), sorted(links, key=lambda link: link.path), keys)
 
 
 def _walk(root: Path) -> Iterator[Path]:
@@ -163,7 +184,7 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _with_parents(sources: list[_Source], partial: Path) -> Iterator[_Source]:
+def _with_parents(sources: Sequence[_Source], partial: Path) -> Iterator[_Source]:
     """The sources, each after its directory was created."""
     created = {partial}
     for source in sources:

@@ -5,18 +5,18 @@ none runs, this command opens the stores itself.
 """
 
 import argparse
-import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import structlog
 
+from chassis.clickhouse import ClickHouse
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from sluice import data_dir, data_marker, extras, process
@@ -25,9 +25,14 @@ from sluice.backup import record
 from sluice.backup.client import connected
 from sluice.backup.record import Record
 from sluice.backup.snapshot import BackupFailed, Snapshot, SnapshotTaker, failures_of_stores, require_embedded
-from sluice.backup.target import Copied, copy_snapshot, locked_target
+from sluice.backup.target import Copied, copy_snapshot, listed, locked_target
 from sluice.cli.journal import journal_directory
 from sluice.settings_sources import SettingsSources
+
+STARTED: Final = (
+    "No backup was made: a service has started in the data directory {} meanwhile, and has removed the snapshot; run "
+    "the command again."
+)
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -52,18 +57,32 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _backup(sources: SettingsSources, settings: ChassisSettings, target: Path, *, keys: bool) -> Record:
-    try:
-        with data_dir.locked(settings.data_dir, exclusive=True):
-            _require_owner(settings.data_dir)
-            with data_marker.in_use(settings.data_dir):
-                return process.run(_back_up_stopped(sources, settings, target, keys=keys))
-    except data_dir.DataDirInUse:
-        pass
     started = time.monotonic()
-    with failures_of_stores(), locked_target(target), connected(settings.data_dir) as connection:
+    with failures_of_stores(), locked_target(target), ExitStack() as stack:
+        try:
+            with data_dir.locked(settings.data_dir, exclusive=True):
+                stack.callback(_remove_links, sources, settings)
+                snapshot = _take_of_stopped(sources, settings)
+                listing = stack.enter_context(listed(snapshot, keys=keys))
+        except data_dir.DataDirInUse:
+            return _back_up_served(settings, target, started, keys=keys)
+        # Unlocked: a service must not wait for the copy to start. It removes the links then.
+        try:
+            completed = _completed(copy_snapshot(snapshot, listing, target), started)
+        except FileNotFoundError as error:
+            raise BackupFailed(STARTED.format(settings.data_dir)) from error
+    _note(settings, completed)
+    return completed
+
+
+def _back_up_served(settings: ChassisSettings, target: Path, started: float, *, keys: bool) -> Record:
+    """With the process that has locked the directory."""
+    with connected(settings.data_dir) as connection:
         snapshot = connection.begin(target)
         try:
-            copied = copy_snapshot(snapshot, target, connection.confirm, keys=keys)
+            with listed(snapshot, keys=keys) as listing:
+                connection.confirm()  # what was listed is all there is
+                copied = copy_snapshot(snapshot, listing, target)
         except FileNotFoundError:
             connection.confirm()  # raises why the snapshot was removed
             raise
@@ -75,31 +94,37 @@ def _backup(sources: SettingsSources, settings: ChassisSettings, target: Path, *
     return completed
 
 
-async def _back_up_stopped(sources: SettingsSources, settings: ChassisSettings, target: Path, *, keys: bool) -> Record:
-    started = time.monotonic()
-    with failures_of_stores(), locked_target(target):
-        async with _snapshot_of_stopped(sources, settings) as snapshot:
-            copied = await asyncio.to_thread(copy_snapshot, snapshot, target, _nothing, keys=keys)
-    completed = _completed(copied, started)
-    _note(settings, completed)
-    return completed
+def _take_of_stopped(sources: SettingsSources, settings: ChassisSettings) -> Snapshot:
+    """A snapshot of stores that no process has open, in a locked directory."""
+    _require_owner(settings.data_dir)
+    with data_marker.in_use(settings.data_dir):
+        return process.run(_take(sources, settings))
 
 
-@asynccontextmanager
-async def _snapshot_of_stopped(sources: SettingsSources, settings: ChassisSettings) -> AsyncIterator[Snapshot]:
-    """A snapshot of stores that no process has open. It accepts nothing, so nothing has to wait."""
+async def _take(sources: SettingsSources, settings: ChassisSettings) -> Snapshot:
+    clickhouse = open_clickhouse(settings)
+    with failures_of_stores():
+        await clickhouse.start()
+        try:
+            return await _taker(sources, settings, clickhouse).take()
+        finally:
+            await clickhouse.close()
+
+
+def _taker(sources: SettingsSources, settings: ChassisSettings, clickhouse: ClickHouse) -> SnapshotTaker:
+    """Of stores that accept nothing, so nothing has to wait."""
     from gateway.ingest.snapshots import IngestSnapshots
     from gateway.inserts.gate import Gate
 
     journals = journal_directory(sources)
     ingest = IngestSnapshots(journals, None, [], Gate(), Gate(), _store_nothing, time.time_ns, log)
-    clickhouse = open_clickhouse(settings)
-    await clickhouse.start()
-    try:
-        async with SnapshotTaker(settings, clickhouse, ingest).taken() as snapshot:
-            yield snapshot
-    finally:
-        await clickhouse.close()
+    return SnapshotTaker(settings, clickhouse, ingest)
+
+
+def _remove_links(sources: SettingsSources, settings: ChassisSettings) -> None:
+    """Remove the links, unless a service has started, which has removed them. They take space, and nothing else."""
+    with suppress(OSError, StartupError), data_dir.locked(settings.data_dir, exclusive=True):
+        process.run(_taker(sources, settings, open_clickhouse(settings)).remove())
 
 
 def _completed(copied: Copied, started: float) -> Record:
@@ -149,10 +174,6 @@ def _print(completed: Record) -> None:
     print(f"Content  {completed.bytes:,} bytes in {completed.files:,} files{linked}")
     print(f"Copied   {completed.copied_bytes:,} bytes in {completed.seconds:.1f} s")
     print(f"Inserts  waited for {completed.held_s * 1000:.0f} ms")
-
-
-def _nothing() -> None:
-    """Nobody else can remove a snapshot that this process has taken."""
 
 
 async def _store_nothing() -> None:

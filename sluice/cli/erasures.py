@@ -14,13 +14,12 @@ import msgspec
 from chassis.db import migrations
 from chassis.db.database import Database, format_time
 from chassis.erasures import export, repository
-from chassis.erasures.export import decode_line
 from chassis.erasures.repository import StoredErasure
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from control.erasures.schemas import Erasure, erasure_body
 from sluice import process
-from sluice.erasure_replay import apply_erasures
+from sluice.erasure_replay import apply_erasures, read_export
 from sluice.settings_sources import SettingsSources
 
 PAGE: Final = 500
@@ -88,11 +87,7 @@ async def _retry(database: Database, arguments: argparse.Namespace) -> int:
 
 
 async def _apply(database: Database, arguments: argparse.Namespace) -> int:
-    try:
-        lines = (await asyncio.to_thread(Path(arguments.file).read_bytes)).splitlines()
-        exported = [decode_line(line) for line in lines if line]
-    except (OSError, ValueError) as error:
-        raise StartupError(f"{arguments.file} cannot be read: {error}") from error
+    exported = await asyncio.to_thread(read_export, Path(arguments.file))
     for erasure, result in await apply_erasures(database, exported):
         print(f"{erasure.id}  {erasure.requested_at}  {erasure.kind.value}: {result}")
     return 0

@@ -1,13 +1,26 @@
-"""`sluice restore`: restores a backup into an empty data directory; `--check` only verifies it."""
+"""`sluice restore`: restores a backup into an empty data directory; `--check` only verifies it.
+
+Tombstones of what was erased after the backup (`--erasures`) are in the directory before it is visible.
+"""
 
 import argparse
+import os
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
+from chassis.db import migrations
+from chassis.db.database import Database
+from chassis.erasures.export import ExportedErasure
+from sluice import process
 from sluice.backup.restore import Restored, restore, verify
+from sluice.backup.snapshot import DATABASE
 from sluice.cli.journal import journal_directory
+from sluice.erasure_replay import apply_erasures, read_export
 from sluice.settings_sources import SettingsSources
 
 
@@ -21,6 +34,7 @@ class RestoreResult(msgspec.Struct, frozen=True, rename="camel"):
     files: int
     bytes: int
     keys: bool
+    erasures: int | None = None  # applied; None without --erasures
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,9 +43,18 @@ def run(arguments: argparse.Namespace) -> int:
     settings = sources.chassis_settings()
     source = Path(arguments.source).absolute()
     target = None if arguments.check else Path(arguments.to).absolute() if arguments.to else settings.data_dir
-    restored = verify(source) if target is None else restore(source, target)
+    exported = None if arguments.erasures is None else read_export(Path(arguments.erasures))
+    applied = list[ExportedErasure]()
+    if target is None:
+        restored = verify(source)
+    elif exported is None:
+        restored = restore(source, target)
+    else:
+        process.log_to_stderr(settings)
+        restored = restore(source, target, partial(_erase, exported, applied))
+    count = None if target is None or exported is None else len(applied)
     if arguments.json:
-        sys.stdout.write(msgspec.json.encode(_result(restored, target)).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(_result(restored, target, count)).decode() + "\n")
         return 0
     manifest = restored.manifest
     verb = "Verified" if target is None else "Restored"
@@ -40,6 +63,13 @@ def run(arguments: argparse.Namespace) -> int:
     if not manifest.keys:
         print("It has no keys: put sealing.keys, signing.key and cursor.key into the data directory before the start.")
     if target is not None:
+        if count is None:
+            print(
+                "What was erased after that is in it again: before the start, apply the latest export with "
+                f"`sluice erasures apply FILE --data {target}` (after `sluice migrate`, if the release differs)."
+            )
+        else:
+            print(f"Erasures applied: {count}. Gateways execute them after the start.")
         print(f"Start it with `sluice up --data {target}`.")
         for name, used, expected in (
             ("SLUICE_DATABASE_URL", settings.database_url, ""),
@@ -51,7 +81,29 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _result(restored: Restored, target: Path | None) -> RestoreResult:
+def _erase(exported: Sequence[ExportedErasure], applied: list[ExportedErasure], staging: Path) -> None:
+    """Put the tombstones into the relational database of a restored directory, after its migration."""
+    url = f"sqlite:///{quote(str(staging / DATABASE))}"
+    migrations.migrate(url)
+
+    async def apply() -> None:
+        database = Database(url)
+        await database.start()
+        try:
+            results = await apply_erasures(database, exported)
+        finally:
+            await database.close()
+        applied.extend(erasure for erasure, result in results if result == "applied")
+
+    process.run(apply())
+    descriptor = os.open(staging / DATABASE, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _result(restored: Restored, target: Path | None, erasures: int | None) -> RestoreResult:
     manifest = restored.manifest
     return RestoreResult(
         backup=str(restored.directory),
@@ -61,4 +113,5 @@ def _result(restored: Restored, target: Path | None) -> RestoreResult:
         files=len(manifest.files),
         bytes=manifest.nbytes,
         keys=manifest.keys,
+        erasures=erasures,
     )

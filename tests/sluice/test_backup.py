@@ -1,9 +1,13 @@
 """`sluice backup` and `sluice restore`, as an operator runs them."""
 
+import errno
 import json
+import os
 import shutil
 import signal
 import stat
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +16,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from chassis.errors import StartupError
 from sluice import data_dir, data_marker
 from sluice.backup import restore
 from sluice.backup.manifest import CHECKSUM, MANIFEST, LinkEntry, NotABackup, read_manifest, write_manifest
 from sluice.backup.progress import Progress
 from sluice.backup.restore import Damaged, RestoreFailed
 from sluice.backup.snapshot import KEY_FILES
-from tests.sluice.conftest import Start, Up, refusal, sluice
+from tests.sluice.conftest import Start, Up, clean_environment, refusal, sluice
 
 
 def backed_up(data: Path, target: Path, *options: str) -> dict[str, Any]:
@@ -95,6 +100,9 @@ def test_a_backup_of_a_running_service_is_restored_and_reads_the_same(start: Sta
     assert not (up.data / "backup.sock").exists()
     restored(target, tmp_path / "other")
     again = start(data=tmp_path / "other")
+    assert metric(again, "sluice_backup_last_success_timestamp_seconds") == pytest.approx(
+        manifest.moment_ns / 10**9, abs=0.01
+    )
     assert again.credentials() == up.credentials()
     assert spans_of(again) == spans
     assert sluice("send", "--data", again.data).returncode == 0
@@ -120,6 +128,8 @@ def test_a_backup_of_a_killed_service_needs_none(start: Start, tmp_path: Path) -
 
 def test_the_next_backup_links_what_is_as_it_was_and_stands_alone(migrated: Path, tmp_path: Path) -> None:
     target = tmp_path / "backups"
+    (migrated / "journal").mkdir(exist_ok=True)
+    (migrated / "journal" / "id").write_text("0123456789abcdef\n")
     one = backed_up(migrated, target)
     first = Path(one["directory"])
     (target / ".partial-20261123T000000.000000Z").mkdir()  # of one that was killed
@@ -144,6 +154,42 @@ def test_the_next_backup_links_what_is_as_it_was_and_stands_alone(migrated: Path
     assert restore.verify(target).directory == second
     restored(target, tmp_path / "other")
     assert "nothing to do" in sluice("migrate", "--data", tmp_path / "other").stdout
+    assert (tmp_path / "other" / "journal" / "id").read_text() == "0123456789abcdef\n"
+
+
+WITH_A_START = """
+import shutil, sys
+from pathlib import Path
+from sluice import data_dir, data_marker, main
+from sluice.cli import backup
+
+copy_snapshot, (data, target, removed) = backup.copy_snapshot, sys.argv[1:]
+
+def copy(*arguments):
+    with data_dir.locked(Path(data), exclusive=True), data_marker.in_use(Path(data)):
+        for links in removed.split():
+            shutil.rmtree(Path(data, links))
+    return copy_snapshot(*arguments)
+
+backup.copy_snapshot = copy
+sys.exit(main.main(["backup", "--to", target, "--data", data]))
+"""
+
+
+@pytest.mark.parametrize("removed", ["", "clickhouse/shadow/sluice_backup journal/backup.tmp backup.tmp"])
+def test_a_service_may_start_while_a_stopped_one_is_copied(migrated: Path, tmp_path: Path, removed: str) -> None:
+    """It does not wait for the copy, and removes the links: there is a backup with all of them, or none."""
+    target = tmp_path / "backups"
+    code = [sys.executable, "-c", WITH_A_START, str(migrated), str(target), removed]
+    done = subprocess.run(code, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == (1 if removed else 0), done.stderr
+    assert not list(migrated.rglob("backup.tmp"))
+    assert not list(migrated.glob("clickhouse/shadow/sluice*"))
+    if removed:
+        assert "a service has started in the data directory" in done.stderr
+        assert [path.name for path in target.iterdir()] == ["lock"]
+    else:
+        assert restore.verify(target).manifest.files
 
 
 def test_without_keys_it_has_no_secret_and_says_so(start: Start, migrated: Path, tmp_path: Path) -> None:
@@ -210,6 +256,8 @@ def test_a_manifest_names_no_files_elsewhere_and_no_schema_of_another_release(ba
     assert "has invalid paths" in refused(files=[first, first])
     for target in ("../../../outside", "/etc"):
         assert "has invalid paths" in refused(links=[LinkEntry("clickhouse/metadata/x", target)])
+    through = [LinkEntry("d/one", "../e"), LinkEntry("two", "d/one/../../outside")]  # another link: leads out of it
+    assert "has invalid paths" in refused(links=through)
     assert "has invalid entries" in refused(files=[msgspec.structs.replace(first, sha256="0")])
     assert "is not valid" in refused(moment_ns="soon")
     assert "has the format 2, written by 9.0" in refused(format=2, release="9.0")
@@ -259,6 +307,37 @@ def test_where_the_directory_cannot_be_replaced_it_is_filled(
     monkeypatch.setattr("sluice.data_marker.mark_stopped", lambda _directory: None)  # killed before its last step
     restore.restore(backup, half)
     assert "was interrupted" in refusal(sluice("migrate", "--data", half), 1)
+
+
+def test_where_a_restore_into_a_mount_point_is_running_or_was_killed_nothing_starts(
+    backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would begin an empty installation."""
+    monkeypatch.setattr(restore, "_is_replaceable", lambda _target: False)
+    monkeypatch.setattr(restore, "remove_tree", lambda _staging: None)  # killed
+    target = tmp_path / "mounted"
+    target.mkdir()
+
+    def full(*_arguments: object) -> None:
+        with pytest.raises(StartupError, match="is running or was interrupted"):
+            data_marker.check(target)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restore, "_copy", full)
+        with pytest.raises(RestoreFailed, match="No space left"):
+            restore.restore(backup, target)
+        assert "was interrupted" in refusal(sluice("migrate", "--data", target), 1)
+        with pytest.raises(RestoreFailed, match=r"remove what is in it \(\.restore-\w+, lock, state.json\)"):
+            restore.restore(backup, target)
+        shutil.rmtree(target)
+        target.mkdir()
+        patch.setattr(restore, "remove_tree", shutil.rmtree)
+        with pytest.raises(RestoreFailed, match="No space left"):
+            restore.restore(backup, target)
+    assert list(target.iterdir()) == []  # as it was
+    restore.restore(backup, target)
+    data_marker.check(target)
 
 
 def test_what_cannot_be_backed_up_is_one_sentence(migrated: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from sluice.backup import restore, target
 from sluice.backup.copying import copy_file
 from sluice.backup.manifest import read_manifest
 from sluice.backup.snapshot import BackupFailed, Snapshot, Tree
-from sluice.backup.target import Copied, copy_snapshot, find_backups, locked_target
+from sluice.backup.target import Copied, copy_snapshot, find_backups, listed, locked_target
 
 
 @pytest.fixture
@@ -42,8 +43,9 @@ def copied(
         trees=[Tree("", str(tree))],
         lengths={"segment": 6},
     )
-    with locked_target(directory):
-        return copy_snapshot(snapshot, directory, options.get("confirm", lambda: None), keys=True)
+    with locked_target(directory), listed(snapshot, keys=True) as listing:
+        options.get("confirm", lambda: None)()
+        return copy_snapshot(snapshot, listing, directory)
 
 
 def test_it_has_every_file_as_far_as_it_counts(tree: Path, tmp_path: Path) -> None:
@@ -85,6 +87,24 @@ def test_a_snapshot_that_was_removed_makes_no_backup(tree: Path, tmp_path: Path)
         copied(tree, tmp_path / "backups", confirm=(tree / "parts" / "1" / "7.bin").unlink)
     with pytest.raises(FileNotFoundError):
         copied(tmp_path / "nowhere", tmp_path / "backups")
+    assert find_backups(tmp_path / "backups") == []
+
+
+def test_a_snapshot_that_took_the_place_of_another_is_not_mixed_with_it(tree: Path, tmp_path: Path) -> None:
+    """The command was stopped for so long that the service gave its snapshot up, and took one for somebody else."""
+
+    def replaced() -> None:
+        (tmp_path / "next").mkdir()
+        for path in sorted(tree.rglob("*")):
+            if path.is_dir() and not path.is_symlink():
+                (tmp_path / "next" / path.relative_to(tree)).mkdir()
+            elif path.is_file():
+                (tmp_path / "next" / path.relative_to(tree)).write_bytes(b"of another moment")
+        shutil.rmtree(tree)
+        (tmp_path / "next").rename(tree)
+
+    with pytest.raises(FileNotFoundError):
+        copied(tree, tmp_path / "backups", confirm=replaced)
     assert find_backups(tmp_path / "backups") == []
 
 

@@ -37,6 +37,20 @@ def test_a_copy_of_one_in_use_is_refused_until_it_is_accepted(tmp_path: Path) ->
         pass
 
 
+def test_a_copy_by_hard_links_is_refused_and_the_original_is_not(tmp_path: Path) -> None:
+    """As by `cp -al` or rsnapshot: its files are the same, and its directories are not."""
+    original = made(tmp_path / "a")
+    (original / "clickhouse").mkdir()
+    with in_use(original):
+        shutil.copytree(original, tmp_path / "b", copy_function=os.link)
+        mark = (original / data_marker.MARK).read_bytes()
+    with pytest.raises(CopyOfDirectoryInUse), in_use(tmp_path / "b"):
+        pytest.fail("it was used")
+    (original / data_marker.MARK).write_bytes(mark)  # as a kill leaves it
+    with in_use(original):
+        pass
+
+
 def test_a_copy_of_one_that_was_stopped_is_used(tmp_path: Path) -> None:
     directory = made(tmp_path / "a")
     with in_use(directory):

@@ -192,6 +192,30 @@ def test_erasures_are_applied_to_a_restored_backup(acme: Path, tmp_path: Path) -
     assert "cannot be read" in refusal(sluice("erasures", "apply", str(exported), "--data", backup), 1)
 
 
+def test_a_restore_applies_erasures_before_anybody_sees_the_data(acme: Path, tmp_path: Path) -> None:
+    backups, exported, other = tmp_path / "backups", tmp_path / "erasures.jsonl", tmp_path / "other"
+    assert sluice("backup", "--to", backups, "--data", acme).returncode == 0
+    assert erase(acme, "--where", "user.id:4711").returncode == 0
+    exported.write_text(sluice("erasures", "export", "--data", acme).stdout)
+
+    from_backup = ("restore", "--from", backups, "--to")
+    reminded = sluice(*from_backup, tmp_path / "reminded").stdout
+    assert f"`sluice erasures apply FILE --data {tmp_path / 'reminded'}`" in reminded
+    done = sluice(*from_backup, other, "--erasures", exported)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Erasures applied: 1." in done.stdout
+    assert "erasures apply" not in done.stdout
+    assert not list(other.glob("sluice.db-*"))
+    assert "PENDING  filter of project" in sluice("erasures", "list", "--data", other).stdout
+    said = sluice(*from_backup, tmp_path / "json", "--erasures", exported, "--json").stdout
+    assert json.loads(said)["erasures"] == 1
+
+    exported.write_text("{}\n")
+    assert "cannot be read" in refusal(sluice(*from_backup, tmp_path / "refused", "--erasures", exported), 1)
+    assert not (tmp_path / "refused").exists()
+    assert not list(tmp_path.glob(".restore-*"))
+
+
 def test_a_lost_journal_is_removed(acme: Path) -> None:
     async def register(connection: AsyncConnection) -> None:
         await repository.register_journal(connection, "0f/1", datetime(2026, 1, 1, tzinfo=UTC))

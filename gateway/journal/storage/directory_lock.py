@@ -12,6 +12,7 @@ from gateway.journal.storage.ledger import LEDGER_PREFIX
 from gateway.journal.storage.segments import SEGMENT_SUFFIX
 
 LOCK_FILE: Final = "lock"
+ID_FILE: Final = "id"  # beside the journals: names them in the database, on whatever machine they are mounted
 
 
 class DirectoryLock(NamedTuple):

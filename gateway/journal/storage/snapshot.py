@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from gateway.journal.interface import JournalLocked
 from gateway.journal.storage.corruption_store import DAMAGED_DIRECTORY
-from gateway.journal.storage.directory_lock import LOCK_FILE
+from gateway.journal.storage.directory_lock import ID_FILE, LOCK_FILE
 from gateway.journal.storage.files import TEMPORARY_SUFFIX, Files
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY
 
@@ -76,6 +76,14 @@ def link_shared(files: Files, paths: Sequence[Path], target: Path) -> None:
         files.make_directory(target / path.parent.name)
         with contextlib.suppress(FileNotFoundError):
             files.link(path, target / path.parent.name / path.name)
+
+
+def link_id(files: Files, root: Path, target: Path) -> None:
+    """Link the file that names the journals in the database, if there is one. With another one erasures would wait
+    for ever for journals that nobody has. Raises OSError.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        files.link(root / ID_FILE, target / ID_FILE)
 
 
 def _list_files(files: Files, directory: Path) -> list[str]:

@@ -6,6 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from chassis.clickhouse import ClickHouse, StoreRejected
+from chassis.clickhouse.freeze import FrozenTables
+
 ROOT = Path(__file__).parents[3]
 
 BLOCK = """
@@ -98,3 +103,20 @@ def test_a_freeze_has_the_rows_of_its_moment_and_the_tokens_of_their_blocks(tmp_
         '[[["2026-11-01", 5000, 5000, 4999], ["2026-11-03", 1000, 1000, 999]],'
         ' [["2026-11-01", 4000, 4000, 3999]], [[1]]]'
     )
+
+
+async def test_a_partition_that_cannot_be_frozen_fails_it_with_what_the_engine_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = ClickHouse(f"chdb://{tmp_path}")
+
+    async def two_partitions(*_arguments: object, **_options: object) -> list[tuple[object, ...]]:
+        return [("default", "a", day, f"store/5fa/uuid/{day}_1_1_0") for day in ("20261101", "20261102")]
+
+    async def refused(*_arguments: object, **_options: object) -> None:
+        raise StoreRejected("No space left on device.")
+
+    monkeypatch.setattr(engine, "query", two_partitions)
+    monkeypatch.setattr(engine, "command", refused)
+    with pytest.raises(StoreRejected, match="No space left"):
+        await FrozenTables(engine).complete()

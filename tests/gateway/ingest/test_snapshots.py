@@ -91,6 +91,27 @@ async def test_a_failure_of_the_caller_lets_inserts_go_on(start: Start) -> None:
     await eventually(lambda: stored(gateway) == 1)
 
 
+async def test_inserts_do_not_wait_for_a_disk_that_hangs(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "LINK_TIMEOUT_S", 0.05)
+    gateway = await start(RecordingStore())
+
+    async def hang() -> None:
+        await acknowledged(gateway, 1)
+        await asyncio.Event().wait()
+
+    with pytest.raises(SnapshotFailed, match="took longer than"):
+        async with asyncio.timeout(20):
+            await gateway.snapshots.take(hang)
+    await eventually(lambda: stored(gateway) == 1)
+
+    async def fail() -> None:
+        raise TimeoutError("of the disk itself")
+
+    with pytest.raises(TimeoutError, match="of the disk itself"):
+        await gateway.snapshots.take(fail)
+    assert (await gateway.snapshots.take(nothing)).held_s > 0
+
+
 async def test_it_has_the_journals_of_earlier_processes(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +147,16 @@ async def test_it_has_the_quarantine_and_waits_for_a_requeue(
     names = {path.name for path in (snapshot.directory / "quarantine").iterdir()}
     assert names == {path.name for path in (tmp_path / "journal" / "quarantine").iterdir()} - {"lock"}
     assert len(names) == 2
+
+
+async def test_it_has_the_name_that_erasures_know_the_journals_by(start: Start, tmp_path: Path) -> None:
+    gateway = await start(RecordingStore())
+    (tmp_path / "journal" / "id").unlink(missing_ok=True)
+    unnamed = await gateway.snapshots.take(nothing)
+    assert not (unnamed.directory / "id").exists()
+    (tmp_path / "journal" / "id").write_text("0123456789abcdef\n")
+    named = await gateway.snapshots.take(nothing)
+    assert (named.directory / "id").read_text() == "0123456789abcdef\n"
 
 
 @pytest.mark.parametrize("mode", ["store", "memory"])
