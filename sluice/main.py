@@ -241,7 +241,14 @@ def _erasures(command: argparse.ArgumentParser) -> None:
     listed = actions.add_parser("list", help="list the newest erasures of all organizations")
     listed.add_argument("--open", action="store_true", help="only those that are not completed")
     show = actions.add_parser("show", help="show one, with its rows by table and the journals that it waits for")
-    retry = actions.add_parser("retry", help="restart a failed erasure")
+    retry = actions.add_parser("retry", help="restart a failed erasure, or completed ones")
+    retry.add_argument("id", metavar="ID", nargs="?", help="id of a failed erasure")
+    retry.add_argument(
+        "--completed-since",
+        metavar="TIME",
+        help="those completed since the moment of a backup of ClickHouse that was restored, to erase again what came "
+        "back with it",
+    )
     exported = actions.add_parser(
         "export", help="print those in force as JSON lines, with their filters, for `apply` on a restored backup"
     )
@@ -249,8 +256,7 @@ def _erasures(command: argparse.ArgumentParser) -> None:
     applied.add_argument("file", metavar="FILE", help="the output of `sluice erasures export`")
     journals = actions.add_parser("journals", help="list the journals that erasures wait for")
     journals.add_argument("--remove", metavar="NAME", help="stop waiting for a journal whose volume is lost for good")
-    for action in (show, retry):
-        action.add_argument("id", metavar="ID", help="id of the erasure")
+    show.add_argument("id", metavar="ID", help="id of the erasure")
     for action in (listed, show):
         action.add_argument("--json", action="store_true", help="print one JSON object per erasure")
     for action in (listed, show, retry, exported, applied, journals):

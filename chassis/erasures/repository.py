@@ -334,6 +334,21 @@ async def retry(connection: AsyncConnection, erasure_id: str) -> bool:
     return (await connection.execute(erasures.update().where(failed).values(values))).rowcount == 1
 
 
+async def repeat_completed(connection: AsyncConnection, since: datetime) -> int:
+    """Let the erasures of telemetry that were completed since then begin again, because what they had erased was
+    restored. Those of organizations are done by those of their projects. Returns their number.
+    """
+    completed = (
+        erasures.c.project_id.is_not(None),
+        erasures.c.state == ErasureState.COMPLETED.value,
+        erasures.c.completed_at >= to_milliseconds(since),
+        erasures.c.dry_run.is_(False),
+        erasures.c.expired_at.is_(None),
+    )
+    values = {"state": ErasureState.PENDING.value, "erased_at": None, "completed_at": None, "retry_at": None}
+    return (await connection.execute(erasures.update().where(*completed).values(values))).rowcount
+
+
 async def count_unfinished(connection: AsyncConnection) -> OpenErasures:
     """For metrics and `sluice doctor`."""
     failed = erasures.c.state == ErasureState.FAILED.value

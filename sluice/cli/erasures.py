@@ -1,11 +1,14 @@
-"""`sluice erasures`: lists erasures of all organizations, deleted ones included, shows one, restarts a failed one,
-exports those in force and applies them to a restored backup, and lists and removes the journals that they wait for.
+"""`sluice erasures`: lists erasures of all organizations, deleted ones included, shows one, restarts a failed one or
+those that a restored ClickHouse undid, exports those in force and applies them to a restored backup, and lists and
+removes the journals that they wait for.
 """
 
 import argparse
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +21,7 @@ from chassis.erasures.repository import StoredErasure
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from control.erasures.schemas import Erasure, erasure_body
+from query.timestamps import TimestampError, parse_timestamp
 from sluice import process
 from sluice.erasure_replay import apply_erasures, read_export
 from sluice.settings_sources import SettingsSources
@@ -79,6 +83,17 @@ async def _show(database: Database, arguments: argparse.Namespace) -> int:
 
 
 async def _retry(database: Database, arguments: argparse.Namespace) -> int:
+    if (arguments.id is None) == (arguments.completed_since is None):
+        raise StartupError("Either ID or --completed-since is required.", exit_code=2)
+    if arguments.id is None:
+        try:
+            since_ns = parse_timestamp(arguments.completed_since, time.time_ns())
+        except TimestampError as error:
+            raise StartupError(f"--completed-since: {error}", exit_code=2) from error
+        async with database.write() as connection:
+            number = await repository.repeat_completed(connection, datetime.fromtimestamp(since_ns / 10**9, UTC))
+        print(f"{number} completed erasures are queued again; `sluice erasures list --open` shows their progress.")
+        return 0
     async with database.write() as connection:
         if not await repository.retry(connection, arguments.id):
             raise StartupError(f"There is no failed erasure {arguments.id}.")

@@ -112,6 +112,11 @@ def test_a_failed_erasure_begins_again(acme: Path) -> None:
     )
     [open_one] = sluice("erasures", "list", "--open", "--data", acme).stdout.splitlines()
     assert open_one.startswith(f"{erasure_id}  ")
+    assert sluice("erasures", "retry", "--completed-since", "2026-01-01T00:00:00Z", "--data", acme).stdout == (
+        "0 completed erasures are queued again; `sluice erasures list --open` shows their progress.\n"
+    )
+    for nothing in ([], ["--completed-since", "yesterday"], [erasure_id, "--completed-since", "now-1d"]):
+        refusal(sluice("erasures", "retry", *nothing, "--data", acme), 2)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from chassis.db.database import Database
 from chassis.erasures import export, leases, repository
 from chassis.erasures.leases import AcknowledgementMissing, ErasureLease
 from chassis.erasures.repository import NewErasure, StoredErasure, Tombstone
-from chassis.erasures.tables import ErasureKind, ErasureState
+from chassis.erasures.tables import ErasureKind, ErasureState, erasures
 from control.identity import organization_repository
 from tests.chassis.auth.tenants import Tenant, new_tenant
 
@@ -222,6 +222,25 @@ async def test_filters_expire_with_their_tombstones(database: Database, acme: Te
     done = await state(database, erasure)
     assert (done.filters, done.expired_at, done.counts) == (None, after, {"spans": 3})
     assert not export.is_exported(done)
+
+
+async def test_completed_erasures_begin_again_after_a_restore(database: Database, acme: Tenant) -> None:
+    earlier, later, dry, expired = [await created(database, acme, dry_run=number == 2) for number in range(4)]
+    for erasure, ended in ((earlier, NOW), (later, LATER), (dry, LATER), (expired, LATER)):
+        lease = await held(database)
+        assert lease.erasure.id == erasure.id
+        async with database.write() as connection:
+            assert await leases.complete(connection, lease, {"spans": 3}, ended)
+    async with database.write() as connection:
+        hidden = erasures.update().where(erasures.c.id == expired.id)
+        await connection.execute(hidden.values(filters=None, expired_at=LATER))
+        assert await repository.repeat_completed(connection, LATER) == 1
+    assert [(await state(database, one)).state for one in (earlier, dry, expired)] == [ErasureState.COMPLETED] * 3
+    again = await held(database)
+    assert (again.erasure.id, again.erasure.counts) == (later.id, {"spans": 3})
+    async with database.write() as connection:
+        assert await leases.complete(connection, again, {"spans": 5}, LATER)
+    assert (await state(database, later)).state is ErasureState.COMPLETED
 
 
 async def test_filters_of_a_deleted_project_are_superseded(database: Database, acme: Tenant) -> None:
