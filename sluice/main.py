@@ -230,7 +230,8 @@ def _erase(command: argparse.ArgumentParser) -> None:
         "--where", metavar="FILTERS", help="filters as in explore, such as 'user.id:4711', or a JSON array of them"
     )
     for option, target, what in (("--from", "begin", "only items from"), ("--to", "end", "only items before")):
-        text = f"{what} this time, such as 2026-11-20T15:17:03Z or now-15m"
+        default = "; default: now" if target == "end" else ""
+        text = f"{what} this time, such as 2026-11-20T15:17:03Z or now-15m{default}"
         command.add_argument(option, dest=target, metavar="TIME", help=text)
     command.add_argument("--dry-run", action="store_true", help="only count the rows")
     command.add_argument("--json", action="store_true", help="print as JSON")

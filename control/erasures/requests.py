@@ -19,7 +19,7 @@ from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from control.erasures.deletion import require_user
 from control.erasures.schemas import ERASURE_ID, Erasure, ErasurePage, NewFilterErasure, erasure_body, parse_item_time
-from control.erasures.submission import CheckFilters, check_time_range, create_filter_erasure
+from control.erasures.submission import CheckFilters, check_time_range, create_filter_erasure, nanoseconds
 from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from proto.identity import Scope
@@ -118,8 +118,9 @@ class Erasures:
 
     def _check(self, body: NewFilterErasure, now: datetime, issues: Issues) -> dict[str, Any]:
         from_ns = parse_item_time(body.from_, "body.from", issues)
-        to_ns = parse_item_time(body.to, "body.to", issues)
-        check_time_range(from_ns, to_ns, "body.from", issues)
+        to_ns = nanoseconds(now) if body.to is None else parse_item_time(body.to, "body.to", issues)
+        if to_ns is not None:
+            check_time_range(from_ns, to_ns, "body.from", issues)
         filters: list[dict[str, Any]] = []
         if body.filters and not issues.has_issue_under("body.filters"):
             if self.check_filters is None:

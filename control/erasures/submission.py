@@ -15,6 +15,7 @@ from chassis.http.validation import Issues
 from control.audit.record import Actor, record
 from control.erasures.schemas import format_item_time
 
+_NANOS_PER_MILLISECOND: Final = 10**6
 MAX_OPEN: Final = 20  # erasures by filter of an organization: each reads its tables
 
 # Checks filters as explore does, and returns them as they are stored; records faults under the path. Times in them may
@@ -48,7 +49,12 @@ async def create_filter_erasure(
     return erasure
 
 
-def check_time_range(from_ns: int | None, to_ns: int | None, path: str, issues: Issues) -> None:
+def nanoseconds(time: datetime) -> int:
+    """Since 1970."""
+    return round(time.timestamp() * 1_000) * _NANOS_PER_MILLISECOND
+
+
+def check_time_range(from_ns: int | None, to_ns: int, path: str, issues: Issues) -> None:
     """Record an issue at `path` for an empty range."""
-    if from_ns is not None and to_ns is not None and from_ns >= to_ns:
-        issues.add(path, "from must be before to.", "range")
+    if from_ns is not None and from_ns >= to_ns:
+        issues.add(path, "Must be before the end of the range; without one, before now.", "range")

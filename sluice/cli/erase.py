@@ -53,9 +53,12 @@ def _parse(arguments: argparse.Namespace, now: datetime) -> dict[str, Any]:
     filters = [] if arguments.where is None else check_filter_text(arguments.where, now, "--where", issues)
     if arguments.where is not None and not filters and not len(issues):
         issues.add("--where", "Must have a filter.", "missing")
-    from_ns, to_ns = _nanos(arguments.begin, "--from", issues), _nanos(arguments.end, "--to", issues)
-    if from_ns is not None and to_ns is not None and from_ns >= to_ns:
-        issues.add("--from", "Must be before --to.", "range")
+    from control.erasures.submission import check_time_range, nanoseconds
+
+    from_ns = _nanos(arguments.begin, "--from", issues)
+    to_ns = nanoseconds(now) if arguments.end is None else _nanos(arguments.end, "--to", issues)
+    if to_ns is not None:
+        check_time_range(from_ns, to_ns, "--from", issues)
     if len(issues):
         raise StartupError(" ".join(f"{one.path}: {one.message}" for one in issues), exit_code=2)
     return {"filters": filters or None, "from_ns": from_ns, "to_ns": to_ns}

@@ -66,6 +66,7 @@ def test_an_erasure_is_requested_shown_and_exported(acme: Path) -> None:
     assert found is not None, done.stdout
     counted = json.loads(erase(acme, "--from", "now-1h", "--dry-run", "--json").stdout)
     assert (counted["kind"], counted["dryRun"], counted["requestedByPrincipalId"]) == ("filter", True, None)
+    assert counted["to"] == counted["requestedAt"].replace("Z", "000000Z"), "without --to nothing later is erased"
 
     listed = sluice("erasures", "list", "--data", acme).stdout.splitlines()
     assert [line.split("  ")[0] for line in listed] == [counted["id"], found[1]]
@@ -127,7 +128,7 @@ def test_a_failed_erasure_begins_again(acme: Path) -> None:
         (("--where", "durationMs:>x"), "--where[0].value: Must be a number."),
         (("--where", "[{}]"), "--where[0].key: Is required."),
         (("--from", "then"), "--from: Must be a time:"),
-        (("--from", "now", "--to", "now-1h"), "--from: Must be before --to."),
+        (("--from", "now", "--to", "now-1h"), "--from: Must be before the end of the range; without one, before now."),
     ],
 )
 def test_what_cannot_be_erased_is_refused(

@@ -111,6 +111,14 @@ async def test_invalid_bodies_name_every_field(control: Control, body: object, i
     assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == issues
 
 
+@pytest.mark.parametrize("body", [BODY, {"from": "2026-01-01T00:00:00Z"}])
+async def test_without_an_end_items_after_the_request_stay(control: Control, body: dict[str, Any]) -> None:
+    _, erasure, _ = await control.call("POST", WEB, body)
+    assert erasure["to"] == erasure["requestedAt"].replace("Z", "000000Z")
+    status, refusal, _ = await control.call("POST", WEB, {"from": "2200-01-01T00:00:00Z"})
+    assert (status, refusal["error"]["details"][0]["code"]) == (400, "range")
+
+
 async def test_text_that_is_not_unicode_is_400(control: Control) -> None:
     data = b'{"filters": [{"key": "a", "op": "eq", "value": "\\ud800"}]}'
     headers = {"Content-Type": "application/json"}
