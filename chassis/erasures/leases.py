@@ -45,9 +45,12 @@ class ErasureLease:
 
 
 async def claim(
-    connection: AsyncConnection, owner: str, now: datetime, lease: timedelta = LEASE
+    connection: AsyncConnection, owner: str, now: datetime, lease: timedelta = LEASE, *, after_org_id: str = ""
 ) -> ErasureLease | None:
-    """Claim the oldest erasure of telemetry that is due and that nobody executes; None if there is none."""
+    """Claim the oldest erasure of telemetry that is due and that nobody executes, of the next organization with any
+    after `after_org_id`: so one that deletes many projects delays its own erasures, and no others. None if there is
+    none.
+    """
     now = to_milliseconds(now)
     other = erasures.alias()
     # One erasure of a project at a time: two would rebuild the same derived rows.
@@ -64,7 +67,12 @@ async def claim(
             erasures.c.retry_at.is_(None) | (erasures.c.retry_at <= now),
             ~is_busy,
         )
-        .order_by(sa.func.coalesce(erasures.c.retry_at, erasures.c.requested_at), erasures.c.number)
+        .order_by(
+            sa.case((erasures.c.org_id > after_org_id, 0), else_=1),
+            erasures.c.org_id,
+            sa.func.coalesce(erasures.c.retry_at, erasures.c.requested_at),
+            erasures.c.number,
+        )
         .limit(1)
     )
     erasure_id = await connection.scalar(due)

@@ -73,6 +73,7 @@ class ErasureWorker:
         self._deleted_projects = deleted_projects
         self._log = log
         self._clock = clock
+        self._last_org_id = ""  # that of the last step: organizations take turns
         self._owner = f"{socket.gethostname()}:{os.getpid()}"
         # The rows that erasures had deleted when none was left, and that time by ClickHouse's clock, in seconds.
         self._deleted_at: dict[str, tuple[Mapping[str, int], int]] = {}
@@ -105,9 +106,10 @@ class ErasureWorker:
             self._deleted_at.clear()  # of erasures that another gateway has completed
         for _ in range(min(MAX_STEPS, unfinished.open)):
             async with self._database.write() as connection:
-                held = await leases.claim(connection, self._owner, self._now())
+                held = await leases.claim(connection, self._owner, self._now(), after_org_id=self._last_org_id)
             if held is None:
                 break
+            self._last_org_id = held.erasure.org_id
             await self._execute(held)
 
     async def _execute(self, held: ErasureLease) -> None:

@@ -103,6 +103,22 @@ async def test_one_worker_claims_an_erasure_and_another_resumes_it(database: Dat
     assert await claimed(database, "late", LATER + timedelta(days=1)) is None
 
 
+async def test_organizations_take_turns(database: Database, acme: Tenant) -> None:
+    """However many projects one of them has deleted before."""
+    globex = await new_tenant(database, "globex")
+    for number in range(3):
+        await created(database, acme, ErasureKind.PROJECT, project_id=number + 1)
+    other = await created(database, globex)
+    claims: list[str] = []
+    for _ in range(4):
+        async with database.write() as connection:
+            found = await leases.claim(connection, "one", NOW, after_org_id=claims[-1] if claims else "")
+        assert found is not None
+        claims.append(found.erasure.org_id)
+    assert other.org_id in claims[:2]
+    assert sorted(claims) == sorted([other.org_id, *[acme.organization.id] * 3])
+
+
 async def test_an_erasure_that_is_given_back_waits_until_its_retry(database: Database, acme: Tenant) -> None:
     erasure = await created(database, acme)
     lease = await held(database)
