@@ -85,6 +85,9 @@ def restore(source: Path, target: Path, prepare: Callable[[Path], None] = _nothi
     directory = find_backup(source)
     manifest = _read_manifest(directory)
     _check_release(directory, manifest)
+    target = target.resolve()  # what a symbolic link names is replaced, and not the link
+    if target.is_relative_to(directory.resolve()):
+        raise RestoreFailed(f"--to {target} is inside the backup {directory}; choose a directory outside.", exit_code=2)
     _require_empty(target)
     try:
         staging = _create_staging(target)

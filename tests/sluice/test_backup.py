@@ -293,6 +293,21 @@ def test_a_restore_needs_an_empty_directory(backup: Path, migrated: Path, tmp_pa
         restore.restore(tmp_path, tmp_path / "x")
 
 
+def test_a_link_to_a_directory_is_followed(backup: Path, tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    for name in ("volume", "later"):
+        (tmp_path / f"to-{name}").symlink_to(tmp_path / name)
+        restore.restore(backup, tmp_path / f"to-{name}")
+        assert (tmp_path / f"to-{name}").is_symlink()
+        assert (tmp_path / name / "sluice.db").is_file()
+
+
+def test_nothing_is_restored_into_a_backup(backup: Path) -> None:
+    done = sluice("restore", "--from", backup, "--to", backup / "data")
+    assert "is inside the backup" in refusal(done, 2)
+    assert not (backup / "data").exists()
+
+
 def test_where_the_directory_cannot_be_replaced_it_is_filled(
     backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
