@@ -65,7 +65,8 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     state: Annotated[
         ErasureState,
         Meta(
-            description="FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is erased."
+            description="FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is erased, "
+            "or (dry run) counted."
         ),
     ]
     project_id: Annotated[str | None, Meta(description="Null: the whole organization.")]

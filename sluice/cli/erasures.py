@@ -160,7 +160,9 @@ def _needs_journals(erasure: StoredErasure) -> bool:
 
 
 def _line(erasure: StoredErasure) -> str:
-    what = erasure.kind.value if erasure.project_id is None else f"{erasure.kind.value} of project {erasure.project_id}"
+    what = erasure.kind.value
+    if erasure.project_id is not None:
+        what = f"project {erasure.project_id}" if what == "project" else f"{what} of project {erasure.project_id}"
     slug = f" ({erasure.project_slug})" if erasure.project_slug else ""
     state = f"{erasure.state.value}{', dry run' if erasure.dry_run else ''}"
     return f"{erasure.id}  {format_time(erasure.requested_at)}  {state}  {what}{slug}, organization {erasure.org_id}\n"
