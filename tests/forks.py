@@ -1,6 +1,6 @@
 """`sluice` as often as tests start it, without its second of imports: each is a fork of one process that has imported
-the third-party libraries. Our own modules each fork imports itself. Not as in a start of its own: the seed of hashes,
-what PYTHON... variables say, and `sys.path` are those of the process that forks.
+what it needs. Importing our own modules does nothing else (tests/test_house.py). Not as in a start of its own: the seed
+of hashes, what PYTHON... variables say, and `sys.path` are those of the process that forks.
 
     python -m tests.forks FD
 
@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -20,7 +21,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -37,6 +38,7 @@ IMPORTED: Final = (
     *("opentelemetry.sdk._logs.export", "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.ext.asyncio"),
     *("sqlalchemy.dialects.sqlite.aiosqlite", "uvloop"),
 )
+OURS: Final = ("proto", "chassis", "gateway", "query", "control", "sluice")
 _MESSAGE_BYTES: Final = 2**16
 _DEADLINE_S: Final = 60.0
 
@@ -175,9 +177,11 @@ class Command:
 
 def serve(orders: socket.socket) -> list[str] | None:
     """Fork until the tests have ended. In a fork: what `sluice` is to be called with."""
-    for name in IMPORTED:
+    for name in (*IMPORTED, *_our_modules()):
         with suppress(ImportError):
             importlib.import_module(name)
+    if len(os.listdir("/proc/self/task")) > 1:
+        raise AssertionError("a module has started a thread, which no fork would have")
     gc.collect()
     gc.freeze()  # or a collection in a fork would copy every page
     woken, wakes = os.pipe()
@@ -204,6 +208,14 @@ def serve(orders: socket.socket) -> list[str] | None:
             for each in files:
                 os.close(each)
             orders.send(json.dumps({"pid": pid}).encode())
+
+
+def _our_modules() -> Iterator[str]:
+    """All that `sluice` may import: but migrations, which Alembic loads itself, and what runs as a program."""
+    for package in OURS:
+        for module in pkgutil.walk_packages([str(ROOT / package)], f"{package}."):
+            if not module.name.endswith(("__main__", ".migrations.env")) and ".versions." not in module.name:
+                yield module.name
 
 
 def _tell_who_ended(orders: socket.socket) -> None:

@@ -136,13 +136,14 @@ async def test_a_nearly_full_disk_ends_it(rig: Rig, monkeypatch: pytest.MonkeyPa
         with connected(rig.directory) as connection:
             connection.begin(Path("x"))
             rig.taker.low = True
+            begun.set()
             lost.wait(20)
             with pytest.raises(BackupFailed, match="is nearly full"):
                 connection.confirm()
 
-    lost = threading.Event()
+    begun, lost = threading.Event(), threading.Event()
     copying = asyncio.create_task(asyncio.to_thread(copy))
-    await eventually(lambda: rig.taker.there == 1)
+    assert await asyncio.to_thread(begun.wait, 20)
     await eventually(lambda: rig.taker.there == 0)
     lost.set()
     await copying
