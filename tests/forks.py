@@ -180,7 +180,7 @@ def serve(orders: socket.socket) -> list[str] | None:
     for name in (*IMPORTED, *_our_modules()):
         with suppress(ImportError):
             importlib.import_module(name)
-    if len(os.listdir("/proc/self/task")) > 1:
+    if len([*Path("/proc/self/task").iterdir()]) > 1:
         raise AssertionError("a module has started a thread, which no fork would have")
     gc.collect()
     gc.freeze()  # or a collection in a fork would copy every page
