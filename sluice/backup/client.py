@@ -30,7 +30,7 @@ class SnapshotConnection:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._lines = connection.makefile("rb")
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._stop = threading.Event()
         self._heartbeat = threading.Thread(target=self._keep_alive, daemon=True)
         self._lost: BackupFailed | None = None
@@ -48,14 +48,17 @@ class SnapshotConnection:
         return reply.snapshot
 
     def confirm(self) -> None:
-        """Returns if the snapshot has been complete until now. Raises BackupFailed."""
-        if self._lost is not None:
-            raise self._lost
-        reply = self._ask(Alive())
-        if isinstance(reply, Failed):
-            raise BackupFailed(reply.message)
-        if not isinstance(reply, Held):
-            raise BackupFailed(LOST.format("it gave another reply"))
+        """Returns if the snapshot has been complete until now. Raises BackupFailed, always the first one: the process
+        says once why, and ends the connection.
+        """
+        with self._lock:
+            if self._lost is not None:
+                raise self._lost
+            try:
+                self._require_held(self._ask(Alive()))
+            except BackupFailed as error:
+                self._lost = error
+                raise
 
     def done(self, record: Record) -> None:
         """Report that the backup is complete. Raises BackupFailed."""
@@ -73,6 +76,12 @@ class SnapshotConnection:
         if self._heartbeat.is_alive():
             self._heartbeat.join()
 
+    def _require_held(self, reply: protocol.Reply) -> None:
+        if isinstance(reply, Failed):
+            raise BackupFailed(reply.message)
+        if not isinstance(reply, Held):
+            raise BackupFailed(LOST.format("it gave another reply"))
+
     def _ask(self, request: protocol.Request) -> protocol.Reply:
         try:
             with self._lock:
@@ -88,8 +97,7 @@ class SnapshotConnection:
         while not self._stop.wait(protocol.ALIVE_S):
             try:
                 self.confirm()
-            except BackupFailed as error:  # a copy goes on: it fails if a file is missing, and is complete otherwise
-                self._lost = error
+            except BackupFailed:  # a copy goes on: it fails if a file is missing, and is complete otherwise
                 return
 
 
