@@ -130,7 +130,7 @@ def test_a_follower_misses_nothing_and_reads_nothing_twice(make_gateway: MakeGat
     before = int(site.tables.ask("SELECT count() FROM spans WHERE stored_time > 0")[0][0])
     follower = Follower(site.clickhouse_url())
     follower.start()
-    with sending(gateways, site.key, scaled(10_000.0, 100_000.0)) as acknowledged:
+    with sending(gateways, site.key, scaled(2_000.0, 100_000.0)) as acknowledged:
         for kill in range(scaled(2, 50)):
             time.sleep(random.uniform(0.5, scaled(1.0, 3.0)))
             if kill % 5 == 1:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,26 +12,17 @@ from tests.databases import REVISIONS
 from tests.postgresql import PASSWORD, PostgreSQL
 from tests.selection import scaled
 
-from .conftest import DEADLINE_S, Start, clean_environment, command, refusal, sluice
+from .conftest import Start, refusal, sluice
 
 
 def all_at_once(count: int, *arguments: str | Path, **settings: str) -> list[subprocess.CompletedProcess[str]]:
     """The same sub-command in several processes; the output of each."""
-    processes = [
-        subprocess.Popen(
-            [*command(*arguments), "--data", f"{settings['SLUICE_DATA']}-{number}"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=clean_environment(**settings),
-        )
-        for number in range(count)
-    ]
-    outputs = [process.communicate(timeout=DEADLINE_S) for process in processes]
-    return [
-        subprocess.CompletedProcess(process.args, process.returncode, *output)
-        for process, output in zip(processes, outputs, strict=True)
-    ]
+    with ThreadPoolExecutor(count) as pool:
+        started = [
+            pool.submit(sluice, *arguments, "--data", f"{settings['SLUICE_DATA']}-{number}", **settings)
+            for number in range(count)
+        ]
+        return [one.result() for one in started]
 
 
 def lines_of(done: Sequence[subprocess.CompletedProcess[str]]) -> list[str]:
