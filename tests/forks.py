@@ -105,10 +105,18 @@ class Forks:
         return message
 
 
+_ONE_AT_A_TIME: Final = Lock()
+
+
 @cache
-def forks() -> Forks:
-    """One for all tests of this process. It ends with it."""
+def _made() -> Forks:
     return Forks()
+
+
+def forks() -> Forks:
+    """One for all tests of this process, whichever of their threads asks first. It ends with it."""
+    with _ONE_AT_A_TIME:
+        return _made()
 
 
 class Command:
