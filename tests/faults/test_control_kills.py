@@ -18,7 +18,7 @@ def test_sigkill_of_control(database_url: str, tmp_path: Path) -> None:
     with Zygote() as zygote:  # one of its own: what it forks reads the rules of this layer
         office = Office(tmp_path / "office", database_url, zygote)
         try:
-            done = kill_again_and_again(office, seed=6, count=scaled(6, 60))
+            done = kill_again_and_again(office, seed=6, count=scaled(4, 60))
             office.stop()
         finally:
             office.close()

@@ -25,7 +25,7 @@ def accounted_for(done: Kills) -> None:
 @pytest.mark.sized
 def test_fault_01_sigkill_under_load(make_gateway: MakeGateway, zygote: Zygote, site: Site) -> None:
     gateway = make_gateway(zygote=zygote)
-    accounted_for(kill_again_and_again(site, gateway, seed=1, count=scaled(8, 60), points=UNDER_LOAD))
+    accounted_for(kill_again_and_again(site, gateway, seed=1, count=scaled(5, 60), points=UNDER_LOAD))
 
 
 @pytest.mark.sized
@@ -33,7 +33,7 @@ def test_fault_02_sigkill_in_replay_checkpoint_and_deletion(
     make_gateway: MakeGateway, zygote: Zygote, site: Site
 ) -> None:
     gateway = make_gateway(zygote=zygote)
-    accounted_for(kill_again_and_again(site, gateway, seed=2, count=scaled(10, 80), points=OF_RECORDS))
+    accounted_for(kill_again_and_again(site, gateway, seed=2, count=scaled(6, 80), points=OF_RECORDS))
 
 
 @pytest.mark.sized
@@ -41,6 +41,6 @@ def test_fault_02_sigkill_in_replay_checkpoint_and_deletion(
 def test_fault_04_power_cut(make_gateway: MakeGateway, zygote: Zygote, site: Site, seed: int) -> None:
     """Of a machine whose disk keeps what it was told to sync; its page cache is what is lost."""
     gateway = make_gateway(zygote=zygote, shadow=True)
-    done = kill_again_and_again(site, gateway, seed=seed, count=scaled(6, 40), points=EVERY)
+    done = kill_again_and_again(site, gateway, seed=seed, count=scaled(4, 40), points=EVERY)
     accounted_for(done)
     assert done.cut.pages_lost > 0

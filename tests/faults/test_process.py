@@ -166,7 +166,7 @@ def test_fault_19_clock_is_wrong(make_gateway: MakeGateway, zygote: Zygote, prox
     assert (records.faults, records.stored) == ({}, 4 * len(taken)), records
 
 
-@pytest.mark.sized
+@pytest.mark.long
 def test_a_rolling_restart_under_load_fails_no_export(
     make_gateway: MakeGateway, site: Site, run: str, caplog: pytest.LogCaptureFixture
 ) -> None:

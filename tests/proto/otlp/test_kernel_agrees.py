@@ -17,7 +17,7 @@ from tests.proto.otlp.generate import NOW_NS, Case
 from tests.proto.otlp.realistic import request
 from tests.selection import scaled
 
-CASES = scaled(4_000, 40_000)
+CASES = scaled(2_000, 40_000)
 CHUNK = 1000
 BATCH = 8  # requests that are assembled together
 

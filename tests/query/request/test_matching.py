@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from chassis.clickhouse import ClickHouse, QueryLimits
@@ -23,6 +24,7 @@ from tests.query.conftest import (
     record,
     span,
 )
+from tests.selection import scaled
 
 BIG = 2**53
 
@@ -254,6 +256,7 @@ OPS = {
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
+@pytest.mark.sized
 @ONE_ENGINE
 async def test_random_filters_find_what_a_plain_model_finds(
     loader: Loader, explore: Explore, clickhouse: ClickHouse
@@ -279,7 +282,7 @@ async def test_random_filters_find_what_a_plain_model_finds(
 
 
 async def _check_random_filters(rng: random.Random, explore: Explore, stored: dict[str, dict[str, Any]]) -> None:
-    for _ in range(80):
+    for _ in range(scaled(30, 80)):
         filter_ = _filter(rng)
         wanted = sorted(name for name, shown in stored.items() if _holds(filter_, shown))
         assert await explore.names(filters=json.dumps([filter_]), from_="-2m") == wanted, filter_
