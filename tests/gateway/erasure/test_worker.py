@@ -104,6 +104,10 @@ class Erasing:
         async with self.database.read() as connection:
             return await repository.get(connection, erasure.id)
 
+    def now(self) -> float:
+        """Of the worker, in seconds since 1970."""
+        return self.clock.ns / 10**9
+
     async def poll_until(self, erasure: StoredErasure, until: Callable[[StoredErasure], bool]) -> StoredErasure:
         """Poll as time passes. Parts that are replaced are removed by ClickHouse in its own time."""
         for _ in range(200):
@@ -260,9 +264,14 @@ async def test_a_journal_with_older_segments_is_waited_for(erasing: Erasing) -> 
     await erasing.worker.poll()  # registers it
     erasure = await erasing.request(ErasureKind.PROJECT)
     waiting = await erasing.poll_until(erasure, lambda found: "release older requests" in (found.message or ""))
+    began = erasing.now()
     erasing.clock.pass_time(3_600)
     await erasing.worker.poll()
-    assert (await erasing.state(waiting)).state is ErasureState.RUNNING
+    late = await erasing.state(waiting)
+    assert late.state is ErasureState.RUNNING
+    retries = [one.retry_at.timestamp() for one in (waiting, late) if one.retry_at is not None]
+    pauses = [round(retry - now) for retry, now in zip(retries, (began, erasing.now()), strict=True)]
+    assert pauses == [worker_module.RETRY_S, worker_module.MAX_RETRY_S], "the longer it waits, the less often it counts"
     later = frames.FileHeader(frames.SEGMENT, 1, NOW_NS + 2 * MARGIN_NS, b"s" * 8)
     segment.write_bytes(frames.pack_file_header(later))
     await erasing.poll_until(erasure, is_completed)
