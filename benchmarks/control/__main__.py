@@ -1,5 +1,6 @@
 """Prints what the control service costs: `python -m benchmarks.control [--seconds N] [--deliveries N] [NAME ...]`.
 
+assertions  CPU of the verification of SAML responses
 tokens      CPU of the check of a token that is known, without HTTP around it
 reads       authenticated reads on SQLite, of one control process on one core
 voters      60 people who approve at once, on SQLite and PostgreSQL: each request must have one transition
@@ -15,16 +16,17 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.codec.__main__ import machine
-from benchmarks.control import deliveries, reads, tokens, voters
+from benchmarks.control import assertions, deliveries, reads, tokens, voters
 from tests.postgresql import VERSION as POSTGRESQL
 
 MEASURES: Final[Mapping[str, Callable[[Path, argparse.Namespace], None]]] = {
+    "assertions": assertions.measure,
     "tokens": tokens.measure,
     "reads": reads.measure,
     "voters": voters.measure,
     "deliveries": deliveries.measure,
 }
-_PACKAGES: Final = ("aiohttp", "uvloop", "SQLAlchemy", "aiosqlite", "psycopg")
+_PACKAGES: Final = ("aiohttp", "uvloop", "SQLAlchemy", "aiosqlite", "psycopg", "lxml", "signxml")
 
 
 def main() -> None:

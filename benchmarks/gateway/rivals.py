@@ -14,7 +14,8 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 from benchmarks.gateway.load import Target
 from proto.otlp.policy import Signal
 from tests.e2e.agents import client_environment, rotel_executable
-from tests.e2e.product import Service, eventually, free_port, set_up_apart, stop
+from tests.e2e.product import Service, eventually, set_up_apart, stop
+from tests.ports import free_port
 
 ROTEL: Final = "Rotel"
 _ROTEL_PLAIN: Final = "Rotel, uncompressed"  # as Sluice sends to ClickHouse

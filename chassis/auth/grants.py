@@ -17,10 +17,13 @@ from chassis.auth.membership_status import any_disabled, common_scopes, load_mem
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
 from chassis.auth.tables import access_tokens, delegations, organizations, projects, sessions, users
 from chassis.errors import Forbidden, MfaRequired, NotFound, Unauthorized
-from proto.identity import Scope
+from proto.identity import PrincipalKind, Scope
 
 INVALID_TOKEN: Final = "The access token is invalid, expired or revoked."  # noqa: S105 (a message)
-SECOND_FACTORS: Final = frozenset({"otp", "rc"})  # amr values: otp of RFC 8176, and our own rc, a recovery code
+FEDERATED: Final = "fed"  # amr value of our own: an identity provider has vouched for the session
+# amr values: otp and mfa of RFC 8176 (mfa: an identity provider that the organization trusts has verified several
+# factors), and our own rc, a recovery code.
+SECOND_FACTORS: Final = frozenset({"otp", "mfa", "rc"})
 
 _TOKENS: Final = (
     sa.select(
@@ -31,6 +34,7 @@ _TOKENS: Final = (
         access_tokens.c.scopes,
         access_tokens.c.expires_at,
         access_tokens.c.last_used_at,
+        organizations.c.user_tokens_blocked,
         delegations.c.subject_id,
         delegations.c.chain,
     )
@@ -75,7 +79,9 @@ async def load_session_credential(connection: AsyncConnection, session_id: str) 
         return None
     mfa_pending = row.totp_confirmed_at is not None and SECOND_FACTORS.isdisjoint(row.methods)
     found = await _build_credential(connection, row)
-    return None if found is None else replace(found, is_session=True, mfa_pending=mfa_pending)
+    if found is None:
+        return None
+    return replace(found, is_session=True, mfa_pending=mfa_pending, is_federated=FEDERATED in row.methods)
 
 
 async def reload_credential(connection: AsyncConnection, credential_id: str, now: datetime) -> AuthenticatedCredential:
@@ -133,7 +139,10 @@ def require_scope(held: frozenset[Scope], wanted: Collection[str]) -> None:
 async def _build_token_credential(
     connection: AsyncConnection, row: sa.Row[*tuple[Any, ...]]
 ) -> AuthenticatedCredential | None:
-    return await _build_credential(connection, row, row.scopes, row.subject_id, row.chain)
+    found = await _build_credential(connection, row, row.scopes, row.subject_id, row.chain)
+    if found is not None and found.kind is PrincipalKind.USER and row.user_tokens_blocked:
+        return None  # the organization requires single sign-on of its users, for tokens too
+    return found
 
 
 async def _build_credential(

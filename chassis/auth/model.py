@@ -20,7 +20,8 @@ class Principal:
 class AuthenticatedCredential:
     """A valid token or session as the database has it. `role` is None when the holder, a principal it acts for, or an
     owner of these is no longer a member. For a session `token_id` is the session's id, and `mfa_pending` says that its
-    user has yet to pass the second factor. `owning_user_id`: the user at the end of the holder's chain of owners, None
+    user has yet to pass the second factor. `is_federated`: an identity provider of the organization has vouched for the
+    session, so it says nothing elsewhere. `owning_user_id`: the user at the end of the holder's chain of owners, None
     when it has no owner.
     """
 
@@ -38,6 +39,7 @@ class AuthenticatedCredential:
     owning_user_id: str | None = None
     is_session: bool = False
     mfa_pending: bool = False
+    is_federated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

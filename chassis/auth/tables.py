@@ -51,6 +51,11 @@ organizations: Final = sa.Table(
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("deleted_at", UtcTime),
     sa.Column("retired_slug", sa.LargeBinary(32)),  # SHA-256 of a deleted organization's slug: it is not given again
+    # Whether passwords are not enough, and tokens of users do not work; who may log in with a password all the same
+    # (NULL: the first owner). Without foreign key: SQLite cannot add one to a table.
+    sa.Column("sso_enforced", sa.Boolean, server_default=sa.false(), nullable=False),
+    sa.Column("user_tokens_blocked", sa.Boolean, server_default=sa.false(), nullable=False),
+    sa.Column("break_glass_id", _Id),
     sa.Index(None, "retired_slug", unique=True),
 )
 

@@ -33,6 +33,7 @@ POOL_SIZE: Final = 5
 MAX_WAIT_S: Final = 5.0  # to begin a transaction (connection, write lock), and again for each response
 MIGRATION_WAIT_S: Final = 600.0  # for each response; another process may be migrating
 RECOVERED_AFTER_S: Final = 1.0  # without a failure, until an outage counts as over: a partial outage is logged once
+_WAL_RETRY_S: Final = 0.01
 _DRIVERS: Final = {"sqlite": ("sqlite+pysqlite", "sqlite+aiosqlite"), "postgresql": ("postgresql+psycopg",) * 2}
 _WRITES: Final = "sluice_writes"
 _READ_OPTIONS: Final[dict[str, dict[str, Any]]] = {
@@ -47,7 +48,6 @@ _WRITE_OPTIONS: Final[dict[str, dict[str, Any]]] = {
 # FULL: a revocation or a new key must survive power loss; a control database commits rarely enough for the fsync.
 # secure_delete: deleted values are overwritten with zeros instead of staying in free pages.
 _PRAGMAS: Final = (
-    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
     "PRAGMA secure_delete = ON",
@@ -370,9 +370,28 @@ def _register_listeners(engine: sa.Engine, max_wait_s: float) -> None:
 def _configure_sqlite(max_wait_s: float, connection: Any, _record: object) -> None:
     connection.isolation_level = None  # `_begin_sqlite` begins transactions; the driver would do so implicitly
     cursor = connection.cursor()
-    for pragma in (f"PRAGMA busy_timeout = {round(max_wait_s * 1_000)}", *_PRAGMAS):
+    cursor.execute(f"PRAGMA busy_timeout = {round(max_wait_s * 1_000)}")
+    _enter_wal_mode(cursor, max_wait_s)
+    for pragma in _PRAGMAS:
         cursor.execute(pragma)
     cursor.close()
+
+
+def _enter_wal_mode(cursor: Any, max_wait_s: float) -> None:
+    """Write-ahead logging is a property of the file. Of several connections that set it at once in a new file one gets
+    "database is locked" at once, whatever its busy timeout: SQLite does not wait where that could be a deadlock. A new
+    file is opened by migrations, outside of an event loop, so this may sleep.
+    """
+    deadline = time.monotonic() + max_wait_s
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(_WAL_RETRY_S)
+        else:
+            return
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

@@ -15,10 +15,12 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Thread
 from typing import Any, Final, Self
 
 import aiosqlite
 import sqlalchemy as sa
+from aiosqlite.core import _connection_worker_thread
 
 _ITER_CHUNK_SIZE: Final = 64  # aiosqlite's own value
 
@@ -28,7 +30,7 @@ class SqliteConnection(aiosqlite.Connection):
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connect, _ITER_CHUNK_SIZE)
-        self._thread.daemon = True  # the process does not wait for it at exit
+        self._thread = Thread(target=_run_calls, args=(self._tx,), daemon=True)  # the process does not wait for it
         self._stop_requested = False
         self._stopped: asyncio.Future[Any] | None = None
 
@@ -46,6 +48,14 @@ class SqliteConnection(aiosqlite.Connection):
         """Execute a statement in one call to the thread; `method` is a method of `sqlite3.Cursor`."""
         result: _StatementResult = await self._execute(_execute_statement, self._conn, method, sql, parameters)  # type: ignore[no-untyped-call]
         return result
+
+
+def _run_calls(calls: Any) -> None:
+    """Take calls until the thread is stopped, or the event loop is closed: an application that ends cancels whoever is
+    opening a connection, and nobody is left to be told how that went.
+    """
+    with contextlib.suppress(RuntimeError):  # what the calls raise goes to their futures
+        _connection_worker_thread(calls)
 
 
 class Cursor:

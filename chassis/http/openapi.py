@@ -191,7 +191,8 @@ class _Writer:
         }
         if endpoint.method == "HEAD":
             written = {status: each | {"content": {}} for status, each in written.items()}
-        for status in sorted({*_default_error_statuses(endpoint), *operation.error_statuses}):
+        implied = {*_default_error_statuses(endpoint), *operation.error_statuses}
+        for status in sorted(implied if operation.only_error_statuses is None else operation.only_error_statuses):
             if str(status) not in written:
                 written[str(status)] = self._error_response(status, operation.error_spec, access)
         return dict(sorted(written.items()))

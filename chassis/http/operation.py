@@ -108,8 +108,8 @@ DEFAULT_ERROR_SPEC: Final = ErrorSpec("", json_content(Error))
 class Operation:
     """One method of one path. `id` is unique in the product: client generators name functions after it.
 
-    `error_statuses` lists statuses beyond those that the access rule and the body imply. A declared response replaces
-    the error response of the same status.
+    `error_statuses` lists statuses beyond those that the access rule and the body imply; `only_error_statuses` all of
+    them, for a handler that has others of its own. A declared response replaces the error response of the same status.
     """
 
     id: str
@@ -118,4 +118,5 @@ class Operation:
     parameters: tuple[Parameter, ...] = ()
     body: Body | None = None
     error_statuses: tuple[int, ...] = ()
+    only_error_statuses: tuple[int, ...] | None = None
     error_spec: ErrorSpec = DEFAULT_ERROR_SPEC

@@ -23,6 +23,8 @@ class LimitClass(StrEnum):
     FAILED_BEARER = "failed_bearer"  # invalid bearer credentials, by address
     FAILED_KEY = "failed_key"  # invalid project keys, by address
     FAILED_LOGIN = "failed_login"  # wrong passwords and second factors, by account
+    FAILED_SSO = "failed_sso"  # single sign-ons that failed or were not finished, by address
+    SSO_REFUSAL = "sso_refusal"  # refused single sign-ons of an organization that are recorded in its audit log
 
 
 COUNTED_AS_API: Final = frozenset({LimitClass.APPROVAL, LimitClass.CHANNEL_TEST})  # counted as API first
@@ -49,6 +51,8 @@ UNAVAILABLE_POLICIES: Final[Mapping[LimitClass, UnavailablePolicy]] = MappingPro
         LimitClass.FAILED_BEARER: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.FAILED_KEY: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.FAILED_LOGIN: UnavailablePolicy.REJECT,
+        LimitClass.FAILED_SSO: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.SSO_REFUSAL: UnavailablePolicy.COUNT_LOCALLY,
     }
 )
 

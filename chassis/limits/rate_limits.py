@@ -25,6 +25,7 @@ _COUNTED_SUBJECTS: Final[Mapping[LimitClass, str]] = MappingProxyType(
         LimitClass.FAILED_BEARER: "failed authentications from this address",
         LimitClass.FAILED_KEY: "failed authentications from this address",
         LimitClass.FAILED_LOGIN: "failed logins to this account",
+        LimitClass.FAILED_SSO: "failed or unfinished single sign-ons from this address",
         LimitClass.VISITOR: "requests from this address",
         LimitClass.REFRESH: "refreshes of this session",
         LimitClass.ACCOUNT_MAIL: "mails of this organization to this address",
@@ -66,6 +67,15 @@ class RateLimits:
     async def take_secondary(self, request: web.Request, limit: LimitClass, holder: str) -> None:
         """Count the request in a second bucket, which the headers report only if it rejects. Raises RateLimited."""
         await self._apply(holder, self._limiter.take, request, limit)
+
+    async def admits(self, limit: LimitClass, holder: str) -> bool:
+        """Count something that is no request; False beyond the limit. Neither a header nor a metric reports it."""
+        rule = self._rules.get(limit)
+        return rule is None or not (await self._limiter.take(Bucket(limit, holder), rule)).wait_ns
+
+    def address_key(self, request: web.Request) -> str:
+        """What names the client's address in buckets: an IPv4 address or an IPv6 network."""
+        return self._proxies.rate_limit_key(request)
 
     async def check_address(self, request: web.Request, limit: LimitClass) -> None:
         """RateLimited when the address of the request has failed too often in this class; counts nothing."""
@@ -149,6 +159,8 @@ def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
         (LimitClass.FAILED_BEARER, settings.failed_bearer_rate, MINUTE, settings.failed_bearer_rate),
         (LimitClass.FAILED_KEY, settings.failed_key_rate, MINUTE, settings.failed_key_rate),
         (LimitClass.FAILED_LOGIN, settings.failed_login_rate, QUARTER, settings.failed_login_rate),
+        (LimitClass.FAILED_SSO, settings.failed_sso_rate, MINUTE, settings.failed_sso_rate),
+        (LimitClass.SSO_REFUSAL, settings.sso_refusal_rate, MINUTE, settings.sso_refusal_rate),
     ):
         if rate:
             rules[limit] = Rule(rate, per_s, burst)

@@ -26,7 +26,10 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     ] = 0
     public_url: Annotated[
         str,
-        setting("Base URL shown to users in DSNs and examples.", zero="empty: built from host and port"),
+        setting(
+            "Base URL that users see, in DSNs, examples and single sign-on, which needs https.",
+            zero="empty: built from host and port",
+        ),
     ] = ""
     clickhouse_url: Annotated[
         str,
@@ -374,6 +377,29 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             le=10_000_000,
         ),
     ] = 5
+    failed_sso_rate: Annotated[
+        int,
+        setting(
+            "Single sign-ons that fail, and as many begun and not finished, allowed per client address; above it 429. "
+            "Those that succeed do not count.",
+            unit="attempts/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+            advanced="many users share an address, and their provider often fails",
+        ),
+    ] = 20
+    sso_refusal_rate: Annotated[
+        int,
+        setting(
+            "Refused single sign-ons of one organization that its audit log records; more are only counted.",
+            unit="events/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+            advanced="strangers try the addresses of an organization, and you need every attempt in its log",
+        ),
+    ] = 60
     account_mail_rate: Annotated[
         int,
         setting(

@@ -122,6 +122,9 @@ async def delete_organization(
         "name": DELETED_NAME,
         "deleted_at": now,
         "retired_slug": hash_secret(org_slug),
+        "sso_enforced": False,
+        "user_tokens_blocked": False,
+        "break_glass_id": None,
     }
     await connection.execute(organizations.update().where(organizations.c.id == by.org_id).values(values))
     return erasure

@@ -42,6 +42,16 @@ from control.deliveries.capacity import delete_deliveries
 from control.identity.anonymization import anonymize_orphans
 from control.identity.user_repository import leave_home
 from control.policies.tables import approval_policies
+from control.sso.tables import (
+    sso_assertions,
+    sso_connections,
+    sso_domains,
+    sso_handoff_codes,
+    sso_identities,
+    sso_link_requests,
+    sso_logins,
+    sso_settings,
+)
 
 POLL_S: Final = 5.0
 COMPACTION_SHARE: Final = (
@@ -65,6 +75,14 @@ class _TableStep:
 # In the order of foreign keys: what refers to others first. Deliveries precede them, the audit log follows.
 _ORGANIZATION_STEPS: Final = (
     _TableStep(notification_channels, ("created_by",)),
+    _TableStep(sso_handoff_codes, ("principal_id",)),
+    _TableStep(sso_link_requests, ("principal_id",)),
+    _TableStep(sso_logins, ("link_principal_id",)),
+    _TableStep(sso_assertions),
+    _TableStep(sso_identities, ("principal_id",)),
+    _TableStep(sso_connections),
+    _TableStep(sso_domains),
+    _TableStep(sso_settings),
     _TableStep(approval_votes, ("principal_id", "on_behalf_of")),
     _TableStep(approval_requests, ("requester_id", "on_behalf_of", "decider_id")),
     _TableStep(approval_policies),

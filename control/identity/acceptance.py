@@ -20,6 +20,7 @@ from control.http.field_types import Name
 from control.identity import invitation_repository as store
 from control.identity import organization_repository, session_repository, user_repository
 from control.identity.authentication import Authenticator
+from control.identity.enforcement import SsoRequired, is_enforced
 from control.identity.invitation_repository import StoredInvitation
 from control.identity.login import TAG
 from control.identity.login_throttle import InvalidCredentials, LoginThrottle
@@ -73,7 +74,7 @@ ACCEPT: Final = Operation(
             "existingAccount": False,
         },
     ),
-    error_statuses=(401, 409),
+    error_statuses=(401, 403, 409),
 )
 
 
@@ -99,7 +100,7 @@ class Acceptances:
         `existingAccount`, the account that has verified the address joins: `password` and, if it has a second factor,
         `totp` must be its own. Unless the invitation was mailed, no account with the same address in another
         organization has influence on the response to a request without `existingAccount`. 409 if the organization has
-        a member with the address.
+        a member with the address. 403 while the organization requires single sign-on, which makes members by itself.
         """
         body = await self.context.read_body(request, Acceptance)
         await self.issuer.ensure_key_published()
@@ -197,6 +198,8 @@ async def _add_member(
     methods: tuple[str, ...],
 ) -> IssuedSession:
     """Add the user as a member, use up the invitation, and start a session. Raises Unauthorized, Conflict."""
+    if await is_enforced(connection, invitation.org_id):
+        raise SsoRequired
     now = datetime.now(UTC)
     if not await store.accept(connection, invitation.id, user.id, now):
         raise Unauthorized(_INVALID_INVITATION)

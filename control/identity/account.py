@@ -8,7 +8,10 @@ from typing import Annotated, Final
 import msgspec
 from aiohttp import web
 from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.model import AuthenticatedCredential
+from chassis.errors import Forbidden
 from chassis.http.access import authenticated_credential, session
 from chassis.http.operation import Body, Operation, ResponseSpec, json_content
 from chassis.http.web import Route, json_response, request_id
@@ -98,10 +101,14 @@ class Accounts:
         return json_response(user_body(user))
 
     async def change(self, request: web.Request) -> web.StreamResponse:
-        """Change the account."""
+        """Change the account.
+
+        403 in a session of single sign-on, if the account is a member of other organizations, too.
+        """
         body = await self.context.read_body(request, UserChange)
         changes = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
         async with self.context.session_transaction(request) as (connection, caller):
+            await _require_own(connection, caller)
             await user_repository.change_user(
                 connection, caller.principal_id, name=changes.pop("name", None), values=changes
             )
@@ -114,13 +121,16 @@ class Accounts:
     async def list_organizations(self, request: web.Request) -> web.StreamResponse:
         """List the user's organizations.
 
-        A session is in one of them; `/auth/login` with `orgSlug` starts one in another.
+        A session is in one of them; `/auth/login` with `orgSlug` starts one in another. A session of single sign-on
+        sees only its own.
         """
         caller = authenticated_credential(request)
         async with self.context.database.read() as connection:
             found = await member_repository.list_organizations(connection, caller.principal_id, MAX_ORGANIZATIONS)
         items = [
-            OwnOrganization(org.id, org.slug, org.name, role, current=org.id == caller.org_id) for org, role in found
+            OwnOrganization(org.id, org.slug, org.name, role, current=org.id == caller.org_id)
+            for org, role in found
+            if org.id == caller.org_id or not caller.is_federated
         ]
         return json_response(OwnOrganizations(items))
 
@@ -133,7 +143,7 @@ class Accounts:
         caller = authenticated_credential(request)
         async with self.context.database.read() as connection:
             user = await user_repository.get_user(connection, caller.principal_id)
-        async with self.throttle.account(request, user.id):
+        async with self.throttle.account(request, caller):
             if not await self.passwords.matches(user.password_hash, body.current):
                 raise ReauthenticationFailed("The password is not valid.")
         hashed = await self.passwords.hash(body.password, salted_like=user.password_hash)
@@ -146,3 +156,11 @@ class Accounts:
             await record_in_all_orgs(connection, user.id, by, "user.password", {}, request_id(request))
         self.context.guards.invalidate_sessions(caller.principal_id)
         return web.Response(status=204)
+
+
+async def _require_own(connection: AsyncConnection, caller: AuthenticatedCredential) -> None:
+    """Raises Forbidden for an account that other organizations see, too, in a session that the provider of one of them
+    has vouched for.
+    """
+    if caller.is_federated and len(await member_repository.list_organizations(connection, caller.principal_id, 2)) > 1:
+        raise Forbidden("The account is a member of other organizations, too; log in with its password to change it.")

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
-from chassis.errors import NotFound
+from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.web import Route, json_response, request_id
@@ -19,8 +19,8 @@ from control.audit.record import record
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
+from control.identity import enforcement, member_repository
 from control.identity import invitation_repository as store
-from control.identity import member_repository
 from control.identity.invitation_repository import IssuedInvitation, StoredInvitation
 from control.identity.mail import AccountMailer, require_mail_rate
 from control.identity.schemas import INVITATION_ID, Email
@@ -122,10 +122,10 @@ class Invitations:
         Only users may invite: agents, services and tokens that act on behalf of a principal get 403. The secret is
         valid for seven days, while the inviter may still grant the role. It is returned as `inviteToken` only in this
         response, or with `sendMail` mailed to the address and shown to nobody. Earlier open invitations to the same
-        address are revoked. 409 if the organization has a member with the address. With `sendMail`, 409 also if no mail
-        server is configured, or if it rejects the mail; 503 if it is unavailable, and the mail may have been sent or
-        not. A mail that was rejected or got 503 leaves the new invitation open, and earlier ones revoked: invite again,
-        or revoke it.
+        address are revoked. 409 if the organization has a member with the address, or requires single sign-on. With
+        `sendMail`, 409 also if no mail server is configured, or if it rejects the mail; 503 if it is unavailable, and
+        the mail may have been sent or not. A mail that was rejected or got 503 leaves the new invitation open, and
+        earlier ones revoked: invite again, or revoke it.
         """
         store.require_can_invite(authorization_context(request))
         body = await self.context.read_body(request, NewInvitation)
@@ -186,6 +186,8 @@ async def _invite(
     store.require_can_invite(caller)
     member_repository.require_grantable(caller, body.role)
     await store.require_no_member(connection, caller.org_id, body.email)
+    if await enforcement.is_enforced(connection, caller.org_id):
+        raise Conflict(f"{enforcement.REQUIRED} Its provider makes members; nobody could accept an invitation.")
     issued = await store.invite(connection, caller, body.email, body.role, mailed=body.send_mail)
     for replaced in issued.replaced:
         revoked_data = {"replacedBy": issued.invitation.id}

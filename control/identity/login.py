@@ -19,7 +19,7 @@ from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Slug
-from control.identity import member_repository, session_repository, user_repository
+from control.identity import enforcement, member_repository, session_repository, user_repository
 from control.identity.authentication import INVALID_CREDENTIALS, Authenticator, select_organization_error
 from control.identity.login_throttle import InvalidCredentials, LoginThrottle
 from control.identity.schemas import Email, MfaCodeInput, PasswordInput, SecretInput
@@ -110,7 +110,8 @@ class Logins:
 
         A user with a second factor sends its code as `totp`. Without it, requests of the session get 401 `mfa_required`
         until `/auth/totp/verify` has accepted a code. 400 without `orgSlug` if the user is a member of several
-        organizations, or if several accounts with an unverified address have the password.
+        organizations, or if several accounts with an unverified address have the password. 403 if the organization
+        requires single sign-on, for everyone but the owner who keeps a way in.
         """
         body = await self.context.read_body(request, Login)
         await self.issuer.ensure_key_published()
@@ -172,8 +173,10 @@ class Logins:
         methods = await self.authenticator.auth_methods(connection, user, body.totp)
         mfa_pending = user.has_factor and len(methods) == 1
         org_id = await _select_organization(connection, user, body.org_slug, naming=not mfa_pending)
+        break_glass = await enforcement.check_password_login(connection, org_id, user.id)
         issued = await session_repository.start(connection, org_id, user.id, methods, datetime.now(UTC))
-        await _record_audit(connection, request, issued.session, "session.start", {"methods": list(methods)})
+        data: dict[str, Any] = {"methods": list(methods)} | ({"breakGlass": True} if break_glass else {})
+        await _record_audit(connection, request, issued.session, "session.start", data)
         return issued, user
 
     async def _check_refresh_rate(self, request: web.Request, refresh_token: str) -> None:
@@ -232,9 +235,11 @@ async def _try_refresh(
     """The refreshed session; else the session to end, if any, and the reason."""
     outcome = await session_repository.refresh(connection, refresh_token, now)
     if isinstance(outcome, IssuedSession):
-        if await _is_active(connection, outcome.session):
-            return outcome, None, ""
-        return None, outcome.session, "its user is no member any more"
+        if not await _is_active(connection, outcome.session):
+            return None, outcome.session, "its user is no member any more"
+        if not await enforcement.permits(connection, outcome.session):
+            return None, outcome.session, "the organization requires single sign-on"
+        return outcome, None, ""
     failure, session = outcome
     return None, session if failure is RefreshFailure.REUSED else None, "a refresh token was used twice"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from chassis.auth.model import AuthenticatedCredential
 from chassis.errors import Forbidden, Unauthorized
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
@@ -60,11 +61,14 @@ class LoginThrottle:
         limits, account = request.app[RATE_LIMITS], _named(email)
         await limits.record_attempt(request, LimitClass.FAILED_LOGIN, account, _digest(f"{account}\0{password_hash}"))
 
-    def account(self, request: web.Request, user_id: str) -> AbstractAsyncContextManager[None]:
+    def account(self, request: web.Request, caller: AuthenticatedCredential) -> AbstractAsyncContextManager[None]:
         """Surrounds one attempt to confirm the password or a code in a session; InvalidCredentials and
-        ReauthenticationFailed raised inside count as failures. Raises RateLimited.
+        ReauthenticationFailed raised inside count as failures. Those of a session that an identity provider has vouched
+        for count for the account in its organization: whoever controls the provider must not lock the account out of
+        others. Raises RateLimited.
         """
-        return self._attempt(request, user_id)
+        user_id = caller.principal_id
+        return self._attempt(request, f"{user_id}:{caller.org_id}" if caller.is_federated else user_id)
 
     def code(self, request: web.Request, user_id: str) -> AbstractAsyncContextManager[None]:
         """The same for the code in an attempt to log in, which counts for the client's address itself."""

@@ -15,7 +15,13 @@ from chassis.auth.membership_status import load_membership_statuses, owned_princ
 from chassis.auth.model import AuthorizationContext, Principal
 from chassis.auth.tables import access_tokens, memberships, organizations, principals, users
 from chassis.errors import Conflict, Forbidden
-from control.identity import invitation_repository, organization_repository, session_repository, user_repository
+from control.identity import (
+    enforcement,
+    invitation_repository,
+    organization_repository,
+    session_repository,
+    user_repository,
+)
 from control.identity.organization_repository import StoredOrganization
 from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role, Scope
 
@@ -242,13 +248,31 @@ async def _count_machines(
 async def _require_other_administrators(
     connection: AsyncConnection, org_id: str, member: StoredMember, *, stays_admin: bool = False
 ) -> None:
-    """Raises Conflict when no other owner, or no other administrator, would be left."""
+    """Raises Conflict when no other owner, or no other administrator, would be left; while single sign-on is enforced
+    also when no other owner would have a password.
+    """
+    if (
+        member.role is Role.OWNER
+        and await enforcement.is_enforced(connection, org_id)
+        and await enforcement.find_break_glass(connection, org_id, besides=member.id) is None
+    ):
+        raise Conflict("While single sign-on is enforced, an owner with a password has to stay.")
+    if not await has_other_administrators(connection, org_id, member, stays_admin=stays_admin):
+        what = "owner" if member.role is Role.OWNER else "administrator"
+        raise Conflict(f"The last {what} cannot be removed or demoted.")
+
+
+async def has_other_administrators(
+    connection: AsyncConnection, org_id: str, member: StoredMember, *, stays_admin: bool = False
+) -> bool:
+    """Whether another owner, and another administrator, is left when the member is no owner any more, nor (unless
+    `stays_admin`) an administrator.
+    """
     if member.role is Role.OWNER and await _count_others(connection, org_id, member, [Role.OWNER]) == 0:
-        raise Conflict("The last owner cannot be removed or demoted.")
+        return False
     if member.role is not Role.ADMIN or stays_admin:
-        return
-    if await _count_others(connection, org_id, member, [Role.OWNER, Role.ADMIN]) == 0:
-        raise Conflict("The last administrator cannot be removed or demoted.")
+        return True
+    return await _count_others(connection, org_id, member, [Role.OWNER, Role.ADMIN]) > 0
 
 
 async def _count_others(connection: AsyncConnection, org_id: str, member: StoredMember, roles: list[Role]) -> int:

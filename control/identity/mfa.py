@@ -122,9 +122,10 @@ class Mfa:
         Logins need no code until `/auth/totp/confirm` has accepted one. Another proposal replaces the secret.
         """
         body = await self.context.read_body(request, Confirmation)
-        user = await self._load_user(authenticated_credential(request))
+        caller = authenticated_credential(request)
+        user = await self._load_user(caller)
         _require(not user.has_factor, "The account already has a second factor.")
-        async with self.throttle.account(request, user.id):
+        async with self.throttle.account(request, caller):
             await self._require_password(user, body.password)
         secret = self.mfa_secrets.new_secret()
         async with self.context.session_transaction(request) as (connection, caller):
@@ -143,7 +144,7 @@ class Mfa:
         body = await self.context.read_body(request, Code)
         caller = authenticated_credential(request)
         async with (
-            self.throttle.account(request, caller.principal_id),
+            self.throttle.account(request, caller),
             self.context.session_transaction(request) as (connection, caller),
         ):
             user = await user_repository.get_user(connection, caller.principal_id)
@@ -170,7 +171,7 @@ class Mfa:
         _require(caller.mfa_pending, "The session does not need a second factor.")
         await self.issuer.ensure_key_published()
         async with (
-            self.throttle.account(request, caller.principal_id),
+            self.throttle.account(request, caller),
             self.context.session_transaction(request) as (connection, caller),
         ):
             user = await user_repository.get_user(connection, caller.principal_id)
@@ -193,7 +194,7 @@ class Mfa:
         caller = authenticated_credential(request)
         user = await self._load_user(caller)
         _require(user.has_factor, "The account has no second factor.")
-        async with self.throttle.account(request, user.id):
+        async with self.throttle.account(request, caller):
             await self._require_password(user, body.password)
             async with self.context.session_transaction(request) as (connection, caller):
                 user = await user_repository.get_user(connection, caller.principal_id)

@@ -24,13 +24,17 @@ from control.identity.verification import EmailVerification
 from control.secrets.secret_box import SecretBox
 
 
-def build_identity_routes(
-    context: HandlerContext, secret_box: SecretBox, data_dir: Path, mailer: AccountMailer
-) -> tuple[list[Route], list[CleanupContext]]:
+def load_session_issuer(context: HandlerContext, data_dir: Path) -> SessionIssuer:
     """Raises KeyFileUnusable when the signing key in the data directory cannot be used."""
-    throttle, passwords, mfa_secrets = LoginThrottle(), Passwords(), MfaSecrets(secret_box)
     signer = JwtSigner.from_seed(load_or_create_key(data_dir / "signing.key", "signing key"))
-    issuer = SessionIssuer(signer, context.database)
+    return SessionIssuer(signer, context.database)
+
+
+def build_identity_routes(
+    context: HandlerContext, secret_box: SecretBox, issuer: SessionIssuer, mailer: AccountMailer
+) -> tuple[list[Route], list[CleanupContext]]:
+    """`mailer` reaches the mail server."""
+    throttle, passwords, mfa_secrets = LoginThrottle(), Passwords(), MfaSecrets(secret_box)
     authenticator = Authenticator(context.database, throttle, passwords, mfa_secrets)
     routes = [
         *Logins(context, throttle, authenticator, issuer).routes(),

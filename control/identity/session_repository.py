@@ -29,7 +29,9 @@ KEEP_ENDED_FOR: Final = timedelta(days=30)  # ended sessions, to investigate a t
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`methods`: how the user was authenticated (RFC 8176: pwd, otp; rc: a recovery code)."""
+    """`methods`: how the user was authenticated (RFC 8176: pwd, otp, mfa; fed: through an identity provider; rc: a
+    recovery code).
+    """
 
     id: str
     org_id: str
@@ -53,9 +55,15 @@ class RefreshFailure(Enum):
 
 
 async def start(
-    connection: AsyncConnection, org_id: str, principal_id: str, methods: tuple[str, ...], now: datetime
+    connection: AsyncConnection,
+    org_id: str,
+    principal_id: str,
+    methods: tuple[str, ...],
+    now: datetime,
+    *,
+    expires_at: datetime | None = None,
 ) -> IssuedSession:
-    """A new session and its first refresh token."""
+    """A new session and its first refresh token. `expires_at`: when it ends, if that is before ABSOLUTE_TIMEOUT."""
     now = to_milliseconds(now)
     await _remove_old(connection, principal_id, now)
     session = Session(new_id("ses"), org_id, principal_id, methods)
@@ -65,7 +73,7 @@ async def start(
         "principal_id": principal_id,
         "methods": list(methods),
         "created_at": now,
-        "expires_at": now + ABSOLUTE_TIMEOUT,
+        "expires_at": min(now + ABSOLUTE_TIMEOUT, to_milliseconds(expires_at or now + ABSOLUTE_TIMEOUT)),
     }
     await connection.execute(sessions.insert().values(row))
     return IssuedSession(session, await _next_token(connection, session, now))
@@ -95,12 +103,12 @@ async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Sess
 
 async def replace(connection: AsyncConnection, session_id: str, method: str, now: datetime) -> IssuedSession:
     """Replace the session by one with one more authentication method. The old one ends: another holder of its tokens
-    has not shown that factor.
+    has not shown that factor. The new one ends no later than the old one would have.
     """
     row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
     await end(connection, session_id, now)
     methods = tuple(dict.fromkeys((*row.methods, method)))
-    return await start(connection, row.org_id, row.principal_id, methods, now)
+    return await start(connection, row.org_id, row.principal_id, methods, now, expires_at=row.expires_at)
 
 
 async def add_method(connection: AsyncConnection, session_id: str, method: str) -> None:

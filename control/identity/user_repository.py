@@ -72,10 +72,11 @@ _USERS: Final = sa.select(
 
 
 async def create_user(
-    connection: AsyncConnection, email: str, name: str, password_hash: str, *, home_org_id: str | None
+    connection: AsyncConnection, email: str, name: str, password_hash: str | None, *, home_org_id: str | None
 ) -> User:
-    """A principal that can log in: an account confined to `home_org_id`, or (None) one with a verified address. Raises
-    EmailTaken; ValueError for an invalid name.
+    """A principal that can log in: an account confined to `home_org_id`, or (None) one with a verified address.
+    `password_hash` None: it logs in through an identity provider only. Raises EmailTaken; ValueError for an invalid
+    name.
     """
     principal = await organization_repository.create_principal(connection, PrincipalKind.USER, name)
     row = {

@@ -115,7 +115,7 @@ class EmailVerification:
         async with self.context.database.read() as connection:
             user = await user_repository.get_user(connection, caller.principal_id)
         _require_unverified(user)  # before the password is hashed: this failure does not count
-        async with self.throttle.account(request, user.id):
+        async with self.throttle.account(request, caller):
             hashed = await self.passwords.hash(body.password, salted_like=user.password_hash)
             async with self.context.session_transaction(request) as (connection, caller):
                 user = await _verify(connection, request, caller, body.token, hashed)

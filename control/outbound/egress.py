@@ -3,21 +3,23 @@
 `TCPConnector(resolver=...)` alone would be no guard, because IP literals never reach a resolver. The socket factory
 gets every final address: after DNS, for each of several addresses, in any notation. Redirects are not followed, cookies
 and proxies of the environment are not used, and responses are read up to MAX_BODY_BYTES and for a limited time
-(`control.outbound.limited_connector` bounds everything around the body). Errors describe in general words what
-happened, without any address or byte of a response. A name without an address and one with a forbidden address fail
-alike, so that tenants cannot discover internal names.
+(`control.outbound.limited_connector` bounds everything around the body). A delivery needs only the status, so its
+response may be cut short; a document (`get`, `post_form`) is complete, or an error. Errors describe in general words
+what happened, without any address or byte of a response. A name without an address and one with a forbidden address
+fail alike, so that tenants cannot discover internal names.
 """
 
 import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final
+from urllib.parse import urlencode
 from weakref import WeakValueDictionary
 
 import aiohttp
@@ -130,6 +132,31 @@ class Egress:
         """Send `body`; returns the response, whatever its status. `account` bounds concurrent look-ups. Raises
         EgressError.
         """
+        return await self._request("POST", url, body, headers, account, _read_limited_body)
+
+    async def get(self, url: str, headers: Mapping[str, str], *, account: str = "") -> HttpReply:
+        """Fetch a document; returns the response, whatever its status, with its whole body. Raises EgressError, also
+        for a body that is incomplete, late or longer than MAX_BODY_BYTES.
+        """
+        return await self._request("GET", url, None, headers, account, _read_whole_body)
+
+    async def post_form(
+        self, url: str, form: Mapping[str, str], headers: Mapping[str, str], *, account: str = ""
+    ) -> HttpReply:
+        """Post a form (application/x-www-form-urlencoded); the response is as with `get`. Raises EgressError."""
+        body = urlencode(form, errors="replace").encode("ascii")  # a lone surrogate becomes a question mark
+        headers = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+        return await self._request("POST", url, body, headers, account, _read_whole_body)
+
+    async def _request(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        account: str,
+        read_body: Callable[[aiohttp.ClientResponse], Awaitable[bytes]],
+    ) -> HttpReply:
         _account.set(account)
         if self._session is None:
             raise EgressError("The process is shutting down.")
@@ -138,8 +165,10 @@ class Egress:
         except ValueError as error:
             raise EgressError("The URL is not valid.", permanent=True) from error
         try:
-            async with self._session.post(target, data=body, headers=headers, allow_redirects=False) as response:
-                return HttpReply(response.status, response.headers, await _read_limited_body(response))
+            async with self._session.request(
+                method, target, data=body, headers=headers, allow_redirects=False
+            ) as response:
+                return HttpReply(response.status, response.headers, await read_body(response))
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _to_egress_error(error) from error
 
@@ -258,6 +287,20 @@ async def _read_limited_body(response: aiohttp.ClientResponse) -> bytes:
                     break
     response.close()  # the rest stays unread
     return bytes(body[:MAX_BODY_BYTES])
+
+
+async def _read_whole_body(response: aiohttp.ClientResponse) -> bytes:
+    """The body to its end. Raises EgressError if it is longer than MAX_BODY_BYTES, TimeoutError if it takes longer than
+    BODY_S, ClientError if it is incomplete.
+    """
+    body = bytearray()
+    async with asyncio.timeout(BODY_S):
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                response.close()  # the rest stays unread
+                raise EgressError("The response is too large.")
+    return bytes(body)
 
 
 # Errors in general words, and whether they are permanent; the first match counts.

@@ -30,6 +30,12 @@ class _LimitedProtocol(ResponseHandler):
         super().__init__(loop=loop)
         self._remaining_bytes = MAX_RECEIVED
 
+    def close(self) -> None:
+        """Close the connection at once. A TLS connection would wait for the peer to confirm, for 30 s, beyond the
+        connector's limit of connections and its end.
+        """
+        self.abort()
+
     def data_received(self, data: bytes) -> None:
         remaining, self._remaining_bytes = self._remaining_bytes, self._remaining_bytes - len(data)
         if remaining > 0:

@@ -15,7 +15,7 @@ from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.identity import organization_repository
+from control.identity import enforcement, organization_repository
 from proto.identity import PrincipalKind, Role
 from sluice import bootstrap_file, data_dir, process
 from sluice.settings_sources import SettingsSources
@@ -70,6 +70,11 @@ async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> R
     owner_id = await _first_owner(connection, organization.id)
     if owner_id is None:
         raise StartupError(f"The organization {org_slug} has no owner.")
+    if await enforcement.blocks_user_tokens(connection, organization.id):
+        raise StartupError(
+            f"The organization {org_slug} requires single sign-on, for tokens of users too; run "
+            f"`sluice sso release --org {org_slug}` first."
+        )
     token = await organization_repository.create_token(connection, organization.id, owner_id, TOKEN_NAME)
     data = {"holder": owner_id, "name": TOKEN_NAME, "scopes": [], "expiresAt": ""}
     await record(connection, Actor(organization.id), "token.create", token.id, data, COMMAND_REQUEST_ID)

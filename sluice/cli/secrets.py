@@ -22,9 +22,9 @@ from sluice.settings_sources import SettingsSources
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the action and print the result; the exit code."""
-    from control.channels import tables  # noqa: F401  # registers its encrypted columns in the metadata
     from control.settings import ControlSettings
 
+    register_encrypted_columns()
     sources = SettingsSources.from_arguments(arguments)
     settings = sources.chassis_settings()
     process.log_to_stderr(settings)
@@ -35,6 +35,12 @@ def run(arguments: argparse.Namespace) -> int:
     except DecryptionError as error:
         raise StartupError(f"A stored secret cannot be decrypted; nothing was lost: {error}.") from error
     return 0
+
+
+def register_encrypted_columns() -> None:
+    """Complete the metadata: a key that encrypts a column which is not in it would look unused, and be retired."""
+    import control.channels.tables
+    import control.sso.tables  # noqa: F401
 
 
 async def _work(action: str, settings: ChassisSettings, keys: KeySource) -> None:

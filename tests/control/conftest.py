@@ -2,10 +2,11 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -94,13 +95,16 @@ async def serving(
     settings: ControlSettings,
     check_filters: CheckFilters | None = None,
     tenants: tuple[Tenant, Tenant] | None = None,
+    parts: Mapping[str, Any] = MappingProxyType({}),
     **chassis: Any,
 ) -> AsyncIterator[Control]:
-    """The service over the database of this URL, with its keys in this directory. `tenants`: those that are in it."""
+    """The service over the database of this URL, with its keys in this directory. `tenants`: those that are in it;
+    `parts`: what the service has in the place of what it would build.
+    """
     telemetry = Telemetry("control")
     chassis_settings = ChassisSettings(data=str(directory), public_url="https://sluice.example.org", **chassis)
     checks = AuthGuards.create(Database(url, max_wait_s=WAIT_S), telemetry.registry)
-    part = service(settings, chassis_settings, checks, telemetry.registry, check_filters)
+    part = service(settings, chassis_settings, checks, telemetry.registry, check_filters, **parts)
     app = build_app(
         part.routes,
         service=part.name,

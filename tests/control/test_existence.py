@@ -21,6 +21,8 @@ from chassis.auth.tables import delegations, users
 from chassis.runtime.key_file import load_or_create_key
 from control.identity import organization_repository, session_repository
 from control.settings import ControlSettings
+from control.sso import connection_repository, identity_repository
+from control.sso.tables import Protocol
 from proto.identity import PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import Tenant, new_member_token
 from tests.control.conftest import Control, serving
@@ -47,6 +49,8 @@ IDS: Final = {
     "channelId": "chn",
     "deliveryId": "dlv",
     "erasureId": "ers",
+    "domainId": "dom",
+    "identityId": "ssi",
 }
 NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
 
@@ -78,6 +82,7 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
         ("requestId", "approval-requests", request),
         ("invitationId", "invitations", {"email": "a@example.org", "role": "VIEWER"}),
         ("erasureId", "erasures", {"to": "2026-11-20T00:00:00Z"}),
+        ("domainId", "sso/domains", {"domain": f"{org}.example.com"}),
     ):
         below = f"projects/web/{path}" if name in ("channelId", "erasureId") else path
         status, answer, _ = await control.call("POST", f"/orgs/{org}/{below}", body, token)
@@ -85,13 +90,26 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
         made[name] = (answer.get("request") or answer)["id"]
     _, page, _ = await control.call("GET", f"/orgs/{org}/deliveries", token=token)
     made["deliveryId"] = page["data"][0]["id"]
+    made["identityId"] = await linked(control, tenant)
     used = {name for _, path in routes(control) for name in re.findall(r"\{(\w+Id)\}", path)}
     assert used == set(made), "of each kind there is one"
     return made
 
 
+async def linked(control: Control, tenant: Tenant) -> str:
+    """The owner is a user of a provider."""
+    now, org_id = datetime.now(UTC), tenant.organization.id
+    async with control.checks.database.write() as connection:
+        new = connection_repository.new_connection(org_id, Protocol.OIDC, now)
+        provider = await connection_repository.store(connection, None, new, now)
+        identity = await identity_repository.create(
+            connection, provider.id, org_id, "x", tenant.owner_id, "a@example.org", now
+        )
+    return identity.id
+
+
 def filled(path: str, org: str, project: str, ids: dict[str, str]) -> str:
-    values = ids | {"orgSlug": org, "projectSlug": project}
+    values = ids | {"orgSlug": org, "projectSlug": project, "protocol": "OIDC"}
     return re.sub(r"\{(\w+)\}", lambda found: quote(values[found[1]], safe=""), path)
 
 

@@ -60,6 +60,11 @@ BY_THEMSELVES: Final = {
     "identity/login.py",
     "identity/session_issuer.py",
     "secrets/keyring_watch.py",
+    "sso/callback.py",
+    "sso/completion.py",
+    "sso/handoff.py",
+    "sso/housekeeping.py",
+    "sso/start.py",
 }
 
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.e2e.product import eventually, free_port, stop
+from tests.e2e.product import eventually, stop
+from tests.ports import free_port
 from tests.programs import program
 
 JAVASCRIPT = Path(__file__).parent / "javascript"

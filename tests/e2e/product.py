@@ -6,7 +6,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from tempfile import TemporaryFile
 from typing import Any, NamedTuple, TypeVar
 
 from tests.forks import Command
+from tests.ports import free_port
 
 T = TypeVar("T")
 Process = subprocess.Popen[bytes] | Command
@@ -224,13 +224,6 @@ def eventually(probe: Callable[[], T], what: str, seconds: float = VISIBLE_SECON
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds} s: {what}; last seen {value!r}")
         time.sleep(0.02)
-
-
-def free_port() -> int:
-    """A port that nothing listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def clean_environment(settings: Mapping[str, str]) -> dict[str, str]:

@@ -11,8 +11,9 @@ from urllib.parse import quote
 import msgspec
 
 from tests.e2e.agents import CLIENT_SECONDS, JAVASCRIPT, client_environment, listens, node
-from tests.e2e.product import Sluice, eventually, free_port, stop
+from tests.e2e.product import Sluice, eventually, stop
 from tests.e2e.reading import arrived
+from tests.ports import free_port
 
 PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
 

@@ -1,7 +1,6 @@
 """The engine as a process that a test starts, stops, kills and starts again."""
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -9,6 +8,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Final
+
+from tests.ports import free_port
 
 START_S: Final = 60.0
 USER: Final = "sluice"
@@ -25,7 +26,7 @@ class Engine:
 
     def __init__(self, directory: Path, *, keep_alive_s: float = 10.0, config: Path | None = None) -> None:
         self._directory = directory
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://{USER}:{QUOTED}@127.0.0.1:{self.port}"
         self.reader_url = f"http://reader:reader@127.0.0.1:{self.port}"
         self.frozen_url = f"http://frozen:frozen@127.0.0.1:{self.port}"
@@ -86,9 +87,3 @@ class Engine:
                 return bool(answer.read() == b"Ok.\n")
         except OSError:
             return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -18,6 +18,7 @@ from tests.faults.office import Office
 ASKED: Final = "approval.requested"
 PAUSE_S: Final = 0.05
 UNDECIDED: Final = 3  # requests of a thread, before it decides the oldest: some are told of by then, some are not
+AT_LEAST: Final = UNDECIDED + 4  # requests of a thread: it decides the first four, each in another way
 VERDICTS: Final[tuple[tuple[str, dict[str, str], bool], ...]] = (
     ("approve", {}, True),
     ("reject", {"reason": "no"}, True),
@@ -31,7 +32,9 @@ _SETTLED_S: Final = 60.0
 
 @dataclass
 class People:
-    """`number` threads. Each asks, a little later decides most of it in one way or the other, and goes on asking."""
+    """`number` threads. Each asks, a little later decides most of it in one way or the other, and goes on asking,
+    for at least AT_LEAST requests.
+    """
 
     office: Office
     number: int = 3
@@ -58,7 +61,7 @@ class People:
         waiting: deque[tuple[str, int]] = deque()
         try:
             for number in count(1):
-                if self._over.is_set():
+                if self._over.is_set() and number > AT_LEAST:
                     return
                 self._ask(f"{one}-{number}", number, waiting)
                 if len(waiting) > UNDECIDED:

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from tests.e2e.product import Answer, Process, call, eventually, free_port, is_ready
+from tests.e2e.product import Answer, Process, call, eventually, is_ready
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site, settled
 from tests.faults.loading import loaded, more, more_inserts, nobody_waited
@@ -18,6 +18,7 @@ from tests.faults.proxy import Proxy, Reset
 from tests.faults.records import Body, Export, body_of, rejected_of
 from tests.faults.sdk import PATIENCE_S, SdkClient
 from tests.faults.zygote import Zygote
+from tests.ports import free_port
 from tests.selection import scaled
 
 HOUR_NS = 3600 * 10**9

@@ -20,7 +20,9 @@ from proto.identity import encode_project_key, encode_token, format_dsn
 from proto.otlp.policy import Signal
 from query.fields import LOGS, SPANS
 from query.request.filters import Op
+from tests.control.sso import oidc_tokens
 from tests.fuzz.run import GROWN
+from tests.fuzz.targets import saml as saml_target
 from tests.fuzz.targets.kernel import CHOICES
 from tests.proto.otlp import generate, realistic
 from tests.proto.otlp.as_json import as_json
@@ -179,6 +181,40 @@ def credentials() -> Iterator[bytes]:
     yield f"\n\n{key}\n7".encode()
 
 
+def id_token() -> Iterator[bytes]:
+    header = {"alg": "EdDSA", "kid": "a", "typ": "JWT"}
+    metadata = {
+        "issuer": oidc_tokens.ISSUER,
+        **{name: f"https://idp.example.com/{name}" for name in ("authorization_endpoint", "token_endpoint")},
+        **{name: f"https://idp.example.com/{name}" for name in ("jwks_uri", "userinfo_endpoint")},
+        "authorization_response_iss_parameter_supported": True,
+        "token_endpoint_auth_methods_supported": ["client_secret_post"],
+    }
+    claims = dict(oidc_tokens.CLAIMS)
+    yield b"\0" + oidc_tokens.token().encode()
+    headers: tuple[dict[str, Any], ...] = ({}, {"alg": "Ed25519"}, {"alg": "none"}, {"kid": "b"}, {"crit": ["x"]})
+    for change in headers:
+        yield b"\1" + json.dumps(header | change).encode() + b"\0" + json.dumps(claims).encode()
+    changes: tuple[dict[str, Any], ...] = (
+        {"aud": ["sluice", "other"], "azp": "sluice"},
+        {"amr": ["pwd"], "acr": "gold", "nbf": oidc_tokens.NOW_S},
+        {"at_hash": "x"},
+        {"iat": 0},
+        {"exp": 1},
+        {"nonce": "x"},
+        {"sub": "\n"},
+        {"iss": "x"},
+    )
+    for change in changes:
+        yield b"\1" + json.dumps(header).encode() + b"\0" + json.dumps(claims | change).encode()
+    for kind in ("RSA", "P-256", "Ed25519"):
+        yield b"\2" + oidc_tokens.key_set(oidc_tokens.jwk(kind, use="sig", key_ops=["verify"]), {"kty": "oct"})
+    yield b"\3" + json.dumps(metadata).encode()
+    yield b"\4" + json.dumps({"token_type": "Bearer", "id_token": "a.b.c", "access_token": "of-tests"}).encode()
+    yield b"\5" + json.dumps({"error": "invalid_grant"}).encode()
+    yield b"\6" + json.dumps({"sub": "1", "groups": ["a"]}).encode()
+
+
 def bodies() -> Iterator[bytes]:
     names = ("Shop", "", " x", "x" * 201, "a\nb", "\ud800", "ü", 7, None)
     for name, shape in itertools.product(names, range(3)):
@@ -244,6 +280,10 @@ def heads() -> Iterator[bytes]:
         yield bytes((number % 256,)) + first + second
 
 
+def saml() -> Iterator[bytes]:
+    return saml_target.examples()
+
+
 SEEDS: Final = (
     kernel,
     otlp_json,
@@ -253,9 +293,11 @@ SEEDS: Final = (
     cursor,
     instant,
     credentials,
+    id_token,
     bodies,
     fingerprint,
     heads,
+    saml,
 )
 
 

@@ -23,11 +23,18 @@ Direction = Literal["request", "answer"]
 ECHOED: Final = frozenset({"#/components/schemas/Fn"})  # of an aggregate's answer: the function that was asked for
 _ANNOTATIONS: Final = frozenset({"title", "description", "default", "example", "examples"})
 _KNOWN: Final = frozenset(
-    {"$ref", "type", "anyOf", "enum", "properties", "required", "additionalProperties", "items", "pattern", "format"}
+    {
+        *("$ref", "type", "anyOf", "enum", "properties", "required", "additionalProperties", "propertyNames"),
+        *("items", "pattern", "format"),
+    }
 )
 _EVERY: Final = ("null", "boolean", "number", "string", "array", "object")
-_LEAST: Final = {"string": "minLength", "number": "minimum", "integer": "minimum", "array": "minItems"}
-_MOST: Final = {"string": "maxLength", "number": "maximum", "integer": "maximum", "array": "maxItems"}
+_LEAST: Final = {
+    "string": "minLength", "number": "minimum", "integer": "minimum", "array": "minItems", "object": "minProperties"
+}  # fmt: skip
+_MOST: Final = {
+    "string": "maxLength", "number": "maximum", "integer": "maximum", "array": "maxItems", "object": "maxProperties"
+}  # fmt: skip
 _BOUNDS: Final = frozenset({*_LEAST.values(), *_MOST.values()})
 
 
@@ -124,6 +131,7 @@ class Containment:
             yield from self._properties(inner, outer)
             yield from self._required(inner, outer)
             yield from self._further(inner, outer)
+            yield from self._names(inner, outer)
 
     def _values(self, one: _One, other: _One) -> Iterator[Finding]:
         """Enumerations."""
@@ -186,6 +194,14 @@ class Containment:
         elif ours is not None:
             what = "there may be further properties now" if self._answers else "further properties are no longer taken"
             yield self._found(inner, outer, what)
+
+    def _names(self, inner: Node, outer: Node) -> Iterator[Finding]:
+        """What properties may be called."""
+        ours, theirs = (
+            Node(f"{each.place}/propertyNames", {"type": "string", **each.value.get("propertyNames", {})})
+            for each in (inner, outer)
+        )
+        yield from self._schemas(ours, theirs)
 
     def _changed(self, inner: Node, outer: Node, keyword: str) -> Finding:
         accepted, current = (outer, inner) if self._answers else (inner, outer)

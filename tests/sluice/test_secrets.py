@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,15 @@ from control.channels.config import EmailConfig, Kind
 from control.channels.tables import notification_channels
 from control.identity import user_repository
 from control.secrets.secret_box import KeyFile, KeyRing, SecretBox, key_id_of
+from control.sso import connection_repository
+from control.sso.tables import Protocol
 from sluice.cli.secrets import _retire, _rotate
 from tests.chassis.auth.tenants import new_tenant
 
 from .conftest import ROOT
 
 CHANNELS = 450  # more than two batches
+SECRETS = CHANNELS + 2  # and a second factor, and the secret of an OpenID client
 
 
 def command(data: Path, url: str, action: str) -> subprocess.CompletedProcess[str]:
@@ -33,7 +38,7 @@ def command(data: Path, url: str, action: str) -> subprocess.CompletedProcess[st
 
 
 async def fill(url: str, sealer: SecretBox) -> str:
-    """Many configs and the second factor of a user, whose id is the answer."""
+    """Many configs, a connection to a provider, and the second factor of a user, whose id is the answer."""
     database = Database(url)
     await database.start()
     tenant = await new_tenant(database, "acme")
@@ -46,21 +51,29 @@ async def fill(url: str, sealer: SecretBox) -> str:
         user = await user_repository.create_user(connection, "ada@example.org", "Ada", "hash", home_org_id=None)
         sealed = sealer.encrypt(b"totp", table="users", row=user.id, org="", column="totp_secret")
         await user_repository.enroll_factor(connection, user.id, sealed)
+        now = datetime.now(UTC)
+        new = connection_repository.new_connection(tenant.organization.id, Protocol.OIDC, now)
+        secret = connection_repository.encrypt_field(sealer, new, "oidc_client_secret", "s3cret")
+        await connection_repository.store(connection, None, replace(new, oidc_client_secret=secret), now)
     await database.close()
     return str(user.id)
 
 
 async def open_all(url: str, sealer: SecretBox) -> set[str]:
-    """Every config opens; the keys that they are sealed with."""
+    """Every config opens, and the secret of the client; the keys that they are sealed with."""
     database = Database(url)
     await database.start()
     async with database.read() as connection:
         rows = (await connection.execute(notification_channels.select())).all()
+        org_id = rows[0].org_id
+        provider = await connection_repository.find_connection(connection, org_id, Protocol.OIDC)
     await database.close()
+    assert provider is not None
+    assert connection_repository.decrypt_field(sealer, provider, "oidc_client_secret") == "s3cret"
     opened = [repository.decrypt_config(sealer, row.org_id, row.id, Kind.EMAIL, bytes(row.config)) for row in rows]
     assert len(rows) == CHANNELS
     assert len({config.to[0] for config in opened if isinstance(config, EmailConfig)}) == CHANNELS
-    return {key_id_of(bytes(row.config)) for row in rows}
+    return {key_id_of(bytes(row.config)) for row in rows} | {key_id_of(bytes(provider.oidc_client_secret or b""))}
 
 
 @pytest.mark.both_stores
@@ -69,22 +82,35 @@ def test_secrets_are_reencrypted_and_the_old_key_is_retired(migrated_url: str, t
     old = KeyFile(ring).generate().current_key_id
     sealer = SecretBox(KeyFile(ring))
     asyncio.run(fill(migrated_url, sealer))
-    assert (
-        command(tmp_path, migrated_url, "show").stdout == f"key {old}: {CHANNELS + 1} secrets, encrypts new secrets\n"
-    )
+    assert command(tmp_path, migrated_url, "show").stdout == f"key {old}: {SECRETS} secrets, encrypts new secrets\n"
     rotated = command(tmp_path, migrated_url, "rotate")
     new = KeyFile(ring).ring().current_key_id
     assert rotated.stdout.splitlines() == [
-        f"Secrets re-encrypted with key {new}: {CHANNELS + 1}.",
-        f"key {new}: {CHANNELS + 1} secrets, encrypts new secrets",
+        f"Secrets re-encrypted with key {new}: {SECRETS}.",
+        f"key {new}: {SECRETS} secrets, encrypts new secrets",
         f"key {old}: 0 secrets",
     ]
     assert asyncio.run(open_all(migrated_url, sealer)) == {new} != {old}
     retired = command(tmp_path, migrated_url, "retire")
-    assert retired.stdout.splitlines()[1:] == [f"key {new}: {CHANNELS + 1} secrets, encrypts new secrets"]
+    assert retired.stdout.splitlines()[1:] == [f"key {new}: {SECRETS} secrets, encrypts new secrets"]
     assert asyncio.run(open_all(migrated_url, SecretBox(KeyFile(ring)))) == {new}
     for done in (rotated, retired):
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_command_knows_every_encrypted_column_of_the_service() -> None:
+    """In a process of its own: here other tests may have imported what the command has forgotten."""
+    program = """
+from chassis.auth.tables import metadata
+from control.secrets.reencrypt import encrypted_columns
+from sluice.cli.secrets import register_encrypted_columns
+register_encrypted_columns()
+known = {str(each.column) for each in encrypted_columns(metadata)}
+import control.app
+print(known == {str(each.column) for each in encrypted_columns(metadata)}, len(known))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "5"]
 
 
 @pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)
@@ -97,7 +123,7 @@ def test_a_missing_key_ring_is_reported_and_not_created(migrated_url: str, tmp_p
         done = command(tmp_path, migrated_url, action)
         assert done.returncode == 1
         assert f"The key ring {ring.path} does not exist" in done.stderr
-        shown = f"key {old}: {CHANNELS + 1} secrets, MISSING: they cannot be decrypted\n"
+        shown = f"key {old}: {SECRETS} secrets, MISSING: they cannot be decrypted\n"
         assert done.stdout == (shown if action == "show" else "")
     assert not ring.path.exists()
 

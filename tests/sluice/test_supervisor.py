@@ -21,7 +21,7 @@ import structlog
 
 from chassis.http.serve import bind
 from sluice import handover
-from tests.e2e.product import free_port
+from tests.ports import free_port
 from tests.selection import scaled
 
 from .conftest import (

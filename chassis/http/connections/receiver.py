@@ -161,9 +161,13 @@ class RequestReader(web.RequestHandler):
                 self._head_timeout.start(self._on_head_timeout)
             return False
         size = end if end > 0 else len(received)
-        preview = RequestPreview.parse(received.peek(size))
+        head = received.peek(size)
+        # An empty line of line feeds alone ends a head for some and not for others: the parser refuses it, in one piece
+        # as in several.
+        is_broken = head.find(b"\n\n", 0, size) >= 0
+        preview = None if is_broken else RequestPreview.parse(head)
         piece = received.take(size if preview is None else preview.head_bytes + preview.content_length)
-        if self.admission is None or not self._apply_preparse(piece, self.admission, preview):
+        if self.admission is None or is_broken or not self._apply_preparse(piece, self.admission, preview):
             self._feed_parser(piece, size)
         return True
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 import sqlalchemy as sa
@@ -39,6 +40,7 @@ from control.channels import delivery_tables as _deliveries  # noqa: F401
 from control.channels import tables as _channels  # noqa: F401
 from control.identity import organization_repository, project_key_repository
 from control.identity.bootstrap import bootstrap
+from control.sso import tables as _sso  # noqa: F401
 from tests.databases import REVISIONS
 
 pytestmark = pytest.mark.both_stores
@@ -130,6 +132,23 @@ def test_several_may_migrate_at_once(database_url: str) -> None:
     with ThreadPoolExecutor(4) as threads:
         applied = list(threads.map(lambda _: migrate(database_url), range(4)))
     assert sorted(applied) == [[], [], [], REVISIONS]
+
+
+def test_several_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+    """SQLite waits for no lock where two of them enter write-ahead logging."""
+    many = 8
+    for number in range(60):
+        url, barrier = f"sqlite:///{tmp_path}/{number}.db", Barrier(many)
+
+        def connect(_: int, url: str = url, barrier: Barrier = barrier) -> None:
+            engine = migration_engine(url, 60.0)
+            barrier.wait()
+            with engine.connect():
+                pass
+            engine.dispose()
+
+        with ThreadPoolExecutor(many) as threads:
+            list(threads.map(connect, range(many)))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Connections to SQLite do a statement in one order, and end, whoever closes them, how often and at what moment."""
 
 import asyncio
+import contextlib
 import sqlite3
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -117,3 +119,30 @@ async def test_a_statement_tells_what_it_did(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         await connection.cursor().execute("SELECT 1 FROM missing")
     await connection.close()
+
+
+def test_a_connection_that_is_opened_when_the_loop_has_ended_is_nobodys() -> None:
+    """Its thread ends without a word."""
+    begun, ended = Event(), Event()
+    opened: list[SqliteConnection] = []
+
+    def connect() -> sqlite3.Connection:
+        begun.set()
+        ended.wait(10)
+        raise sqlite3.OperationalError("the directory is gone")
+
+    async def open_it() -> None:
+        opened.append(SqliteConnection(connect))
+        await opened[0]
+
+    async def open_and_leave() -> None:
+        opening = asyncio.create_task(open_it())
+        await asyncio.to_thread(begun.wait, 10)
+        opening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await opening
+
+    asyncio.run(open_and_leave())
+    ended.set()
+    opened[0]._thread.join(10)
+    assert not opened[0]._thread.is_alive()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,17 @@ from control.erasures.deletion import delete_organization
 from control.identity import organization_repository
 from control.identity.bootstrap import bootstrap
 from control.identity.organization_repository import SlugTaken
+from control.sso import (
+    connection_repository,
+    domain_repository,
+    identity_repository,
+    login_repository,
+    settings_repository,
+)
+from control.sso.browser import new_secret
+from control.sso.login_repository import NewLogin, StoredCode
+from control.sso.settings_repository import StoredSettings
+from control.sso.tables import Protocol
 from proto.identity import PrincipalKind, Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.approvals.office import new_machine
@@ -59,6 +70,7 @@ async def populated(control: Control, person: NewPerson) -> Populated:
     mailed = {"principal_id": zebedee.id, "email": zebedee.email, "hash": b"x" * 32}
     async with control.checks.database.write() as connection:
         await connection.execute(email_verifications.insert().values(created_at=now, expires_at=now, **mailed))
+    await sign_on(control, zebedee)
     status, invitation, _ = await control.call(
         "POST", "/orgs/globex/invitations", {"email": bob.email, "role": "MEMBER"}, control.globex.token.secret
     )
@@ -101,6 +113,27 @@ async def populated(control: Control, person: NewPerson) -> Populated:
     _, page, _ = await control.call("GET", f"{ACME}/audit?limit=1")
     [last] = page["data"]
     return Populated(zebedee, bob, left, invitation["inviteToken"], {last["seq"]: bytes.fromhex(last["hash"])})
+
+
+async def sign_on(control: Control, zebedee: Person) -> None:
+    """A row in each table of single sign-on."""
+    org_id, now = control.acme.organization.id, datetime.now(UTC)
+    async with control.checks.database.write() as connection:
+        new = connection_repository.new_connection(org_id, Protocol.SAML, now)
+        new = replace(new, idp_entity_id="https://quuxley.example.com", role_mapping={"waldo": "MEMBER"})
+        provider = (await connection_repository.store(connection, None, new, now)).id
+        await settings_repository.save(connection, org_id, StoredSettings(break_glass_id=zebedee.id), now)
+        await domain_repository.add(connection, org_id, "plugh.example.com", now)
+        identity = await identity_repository.create(
+            connection, provider, org_id, "xyzzy", zebedee.id, zebedee.email, now
+        )
+        login = NewLogin(provider, org_id, new_secret(), new_secret(), "", "/fnord", zebedee.id, "192.0.2.1")
+        await login_repository.begin(connection, login, now)
+        await login_repository.use_assertion(connection, provider, org_id, "_1", now)
+        code = StoredCode(provider, identity.id, org_id, zebedee.id, ("fed",), provisioned=False, next="/waldo",
+                          session_expires_at=None)  # fmt: skip
+        await login_repository.issue_code(connection, new_secret(), code, now)
+        await login_repository.request_link(connection, new_secret(), org_id, zebedee.id, "ses_1", now)
 
 
 async def deleted(control: Control) -> str:
@@ -164,6 +197,7 @@ async def test_nothing_personal_is_left(control: Control, populated: Populated) 
         *("organizations", "projects", "project_keys", "principals", "users", "access_tokens", "invitations"),
         *("approval_policies", "approval_requests", "approval_votes", "notification_channels", "delivery_messages"),
         *("audit_events", "erasures", "email_verifications"),
+        *("sso_connections", "sso_domains", "sso_identities", "sso_logins", "sso_handoff_codes"),
     }
     erasure_id = await deleted(control)
     await purge(database)
@@ -181,6 +215,7 @@ async def test_nothing_personal_is_left(control: Control, populated: Populated) 
     assert found.state is ErasureState.RUNNING
     assert found.purged_at is not None
     assert found.counts.keys() >= {"memberships", "access_tokens", "audit_events", "deliveries", "sessions"}
+    assert found.counts.keys() >= {name for name in metadata.tables if name.startswith("sso_")}
     assert await erase_telemetry(database) == 3
     async with database.read() as connection:
         assert (await repository.get(connection, erasure_id)).state is ErasureState.COMPLETED

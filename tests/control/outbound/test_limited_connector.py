@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
+import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from control.outbound.limited_connector import MAX_RECEIVED
 from tests.accepting import accepting
 from tests.control.outbound.going_out import failure, opened, speaking
+from tests.control.sso.authority import issue
 
 
 @asynccontextmanager
@@ -63,3 +67,30 @@ async def test_an_interim_answer_is_passed_over() -> None:
     async with speaking(answer) as port, opened() as egress:
         reply = await egress.post(f"http://127.0.0.1:{port}/", b"", {})
     assert (reply.status, reply.body) == (201, b"ok")
+
+
+async def test_a_connection_does_not_wait_for_the_end_of_tls(tmp_path: Path) -> None:
+    """A peer that confirms no end of TLS would keep the socket for half a minute."""
+    authority, ended = issue(tmp_path), threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def speak() -> None:
+        plain, _ = listener.accept()
+        with authority.server_context().wrap_socket(plain, server_side=True) as tls:
+            tls.recv(4_096)
+            tls.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+            with socket.socket(fileno=tls.detach()) as silent:  # knows nothing of TLS any more
+                silent.settimeout(10)
+                with contextlib.suppress(ConnectionError):
+                    while silent.recv(4_096):
+                        pass
+                ended.set()
+
+    peer = threading.Thread(target=speak, daemon=True)
+    peer.start()
+    async with opened(tls=authority.client_context()) as egress:
+        reply = await egress.post(f"https://127.0.0.1:{listener.getsockname()[1]}/", b"", {})
+        assert reply.status == 204
+        assert await asyncio.to_thread(ended.wait, 15)
+    peer.join()
+    listener.close()

@@ -34,8 +34,10 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "cursor": Target("cursor", "cursor", ("chassis",), max_len=600),
         "instant": Target("instant", "instant", ("query",), max_len=200),
         "credentials": Target("credentials", "credentials", ("proto", "chassis"), max_len=600),
+        "id_token": Target("id_token", "id_token", ("control",), max_len=2_000),
         "bodies": Target("bodies", "bodies", ("chassis", "control"), max_len=1024),
         "heads": Target("heads", "heads", ("chassis",), max_len=2_000),
+        "saml": Target("saml", "saml", ("control",), max_len=700, timeout_s=5),
         "fingerprint": Target("fingerprint", "fingerprint", ("gateway",), max_len=20_000, timeout_s=5),
     }
 )

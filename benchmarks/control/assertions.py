@@ -1,0 +1,77 @@
+"""The verification of a SAML response, from the form field to the assertion: CPU by size, and what it is beside one
+parse and one canonicalization of the same document, which no verification does without.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from lxml import etree
+
+from control.sso.refusal import LoginRefused
+from control.sso.saml.document import decode
+from control.sso.saml.response import ExpectedResponse, verify_response
+from tests.control.sso.saml_idp import Idp, Signed, certificate, expected, post, rsa_key, sign
+
+_SIZES: Final = (0, 58, 244)  # KiB of groups; with the rest at most 64 and 256
+_GROUP_BYTES: Final = 103
+_NAMESPACES: Final = " ".join(f'xmlns:n{number}="urn:n{number}"' for number in range(29))
+# Documents that cost the most of what is legal: many elements, each with all namespaces in scope.
+_COSTLY: Final = f"<a {_NAMESPACES}>{'<a/>' * 3_900}</a>"
+
+
+def measure(_: Path, arguments: argparse.Namespace) -> None:
+    """Print one line for each size and place of signatures; then what is refused, or costs the most."""
+    seconds = arguments.seconds / 10
+    one = expected(certificate())
+    four = expected(*(certificate(rsa_key(number)) for number in (1, 2, 3)), certificate())
+    places: tuple[Signed, ...] = ("assertion", "response", "both")
+    for size in _SIZES:
+        for place in places:
+            _print(f"{place} signed", _post(size, place), one, seconds)
+    _print("four certificates, the last one verifies", _post(58, "assertion"), four, seconds)
+    _print("29 namespaces in scope", post(sign(Idp(extra=_COSTLY).response(), "response")), one, seconds)
+    _print("signed by a stranger", post(sign(Idp().response(), "both", key=rsa_key(9))), four, seconds)
+    _print("no XML", "A" * 349_524, one, seconds)
+
+
+def _post(size: int, place: Signed) -> str:
+    groups = tuple(f"group-{number:06d}-abcdefghijklmnopqrstuvwxyz" for number in range(size * 1_024 // _GROUP_BYTES))
+    return post(sign(Idp(attributes=(("groups", groups),)).response(), place))
+
+
+def _print(name: str, encoded: str, what_is_expected: ExpectedResponse, seconds: float) -> None:
+    outcome = "accepted"
+    try:
+        verify_response(encoded, what_is_expected)
+    except LoginRefused as refusal:
+        outcome = f"refused: {refusal.reason}"
+
+    def verify() -> None:
+        try:
+            verify_response(encoded, what_is_expected)
+        except LoginRefused:
+            return
+
+    taken = _best(verify, seconds)
+    xml = decode(encoded)
+    line = f"SAML response, {len(xml) / 1_024:.0f} KiB, {name}: {taken * 1e3:.2f} ms of CPU"
+    if outcome == "accepted":
+        line += f", {taken / _best(lambda: _canonicalize(xml), seconds):.1f} x one parse and canonicalization"
+    print(f"{line} ({outcome})", flush=True)
+
+
+def _canonicalize(xml: bytes) -> None:
+    etree.tostring(etree.fromstring(xml), method="c14n", exclusive=True)
+
+
+def _best(call: Callable[[], None], seconds: float) -> float:
+    """CPU seconds of the fastest call."""
+    best, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        began = time.process_time()
+        call()
+        best = min(best, time.process_time() - began)
+    return best

@@ -1,0 +1,190 @@
+"""The tables of single sign-on. Secrets that a browser or a dashboard holds are stored as SHA-256; those of a provider
+are encrypted.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import sqlalchemy as sa
+
+from chassis.auth.tables import metadata
+from chassis.db.database import UtcTime, enum_check, text
+from proto.identity import MAX_EMAIL_LENGTH, MAX_URL_LENGTH, Role
+
+MAX_ENTITY_ID_LENGTH: Final = 1_024  # SAML core 8.3.6
+MAX_SUBJECT_LENGTH: Final = 1_024
+MAX_RELAY_STATE_LENGTH: Final = 1_024
+MAX_DOMAIN_LENGTH: Final = 253
+MAX_CLIENT_ID_LENGTH: Final = 256
+
+
+class Protocol(StrEnum):
+    """How the identity provider is asked."""
+
+    SAML = "SAML"
+    OIDC = "OIDC"
+
+
+class MfaTrust(StrEnum):
+    """When a login through the provider counts as one with a second factor."""
+
+    NEVER = "NEVER"
+    ASSERTED = "ASSERTED"  # when it says so: `amr`, `acr`, the authentication context of SAML
+    ALWAYS = "ALWAYS"
+
+
+# At most one for each protocol of an organization.
+sso_connections: Final = sa.Table(
+    "sso_connections",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("protocol", text(8), nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False),
+    sa.Column("enforced", sa.Boolean, nullable=False),
+    sa.Column("default_role", text(16), nullable=False),
+    sa.Column("attribute_mapping", sa.JSON(none_as_null=True)),
+    sa.Column("role_mapping", sa.JSON(none_as_null=True)),
+    sa.Column("idp_entity_id", text(MAX_ENTITY_ID_LENGTH)),
+    sa.Column("idp_sso_url", text(MAX_URL_LENGTH)),
+    sa.Column("idp_certificate", sa.LargeBinary, info={"sealed": True}),  # PEM
+    sa.Column("idp_certificate_alternates", sa.LargeBinary, info={"sealed": True}),  # a JSON list of PEM
+    sa.Column("idp_certificate_alternate_count", sa.Integer, nullable=False),
+    sa.Column("certificate_expires_at", UtcTime),  # the first of its certificates to expire
+    sa.Column("oidc_issuer", text(MAX_URL_LENGTH)),
+    sa.Column("oidc_client_id", text(MAX_CLIENT_ID_LENGTH)),
+    sa.Column("oidc_client_secret", sa.LargeBinary, info={"sealed": True}),
+    sa.Column("oidc_scopes", sa.JSON, nullable=False),
+    sa.Column("tested_at", UtcTime),  # the first successful login to the provider that is configured now
+    sa.Column("confirmed_by_owner", sa.Boolean, nullable=False),  # provider and certificates, as they are
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("updated_at", UtcTime, nullable=False),
+    enum_check("protocol", Protocol),
+    sa.CheckConstraint(f"default_role <> '{Role.OWNER}'", name="default_role"),
+    sa.CheckConstraint("enabled OR NOT enforced", name="enforced"),
+    sa.UniqueConstraint("org_id", "protocol"),
+)
+
+# What an organization decides for all its connections; no row: the defaults.
+sso_settings: Final = sa.Table(
+    "sso_settings",
+    metadata,
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), primary_key=True),
+    sa.Column("mfa_trust", text(16), nullable=False),
+    sa.Column("personal_tokens", sa.Boolean, nullable=False),  # whether tokens of users work while it is enforced
+    sa.Column("updated_at", UtcTime, nullable=False),
+    enum_check("mfa_trust", MfaTrust),
+)
+
+# Domains of e-mail addresses; proven by a DNS record, or by the operator's word.
+sso_domains: Final = sa.Table(
+    "sso_domains",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("domain", text(MAX_DOMAIN_LENGTH), nullable=False),  # in lower case, IDNA A-labels
+    sa.Column("challenge", text(64), nullable=False),  # what the DNS record has to contain
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("verified_at", UtcTime),
+    sa.UniqueConstraint("org_id", "domain"),
+    sa.Index(
+        None,
+        "domain",
+        unique=True,
+        sqlite_where=sa.text("verified_at IS NOT NULL"),
+        postgresql_where=sa.text("verified_at IS NOT NULL"),
+    ),
+)
+
+
+def _of_member() -> sa.ForeignKeyConstraint:
+    """The row goes with the membership: who was removed has no link, and nothing that could be spent."""
+    return sa.ForeignKeyConstraint(
+        ["org_id", "principal_id"], ["memberships.org_id", "memberships.principal_id"], ondelete="CASCADE"
+    )
+
+
+# Which account a subject of a provider is. The address of the account has no part in it.
+sso_identities: Final = sa.Table(
+    "sso_identities",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("connection_id", text(32), sa.ForeignKey("sso_connections.id"), nullable=False),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("subject", text(MAX_SUBJECT_LENGTH), nullable=False),
+    sa.Column("subject_hash", sa.LargeBinary(32), nullable=False),  # what is unique: texts of 1 024 exceed an index row
+    sa.Column("principal_id", text(32), nullable=False),
+    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False),  # as the provider last named it
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("last_login_at", UtcTime, nullable=False),
+    _of_member(),
+    sa.UniqueConstraint("connection_id", "subject_hash"),
+    sa.Index(None, "org_id", "principal_id"),
+)
+
+# Logins that were begun: a state is used once, within minutes, by the browser that began it.
+sso_logins: Final = sa.Table(
+    "sso_logins",
+    metadata,
+    sa.Column("state_hash", sa.LargeBinary(32), primary_key=True),
+    sa.Column("connection_id", text(32), sa.ForeignKey("sso_connections.id"), nullable=False),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("binding_hash", sa.LargeBinary(32), nullable=False),  # of the browser's cookie
+    sa.Column("request_id", text(64), nullable=False),  # SAML: the id of the request; OIDC: empty
+    sa.Column("relay_state", text(MAX_RELAY_STATE_LENGTH)),
+    sa.Column("link_principal_id", text(32), sa.ForeignKey("users.principal_id")),  # the account to link
+    sa.Column("address_hash", sa.LargeBinary(32), nullable=False),  # of the client
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Column("used_at", UtcTime),
+    sa.Index(None, "address_hash", "created_at"),
+    sa.Index(None, "connection_id"),
+    sa.Index(None, "expires_at"),
+)
+
+# Assertions that were accepted, until they have expired: none is accepted twice.
+sso_assertions: Final = sa.Table(
+    "sso_assertions",
+    metadata,
+    sa.Column("connection_id", text(32), sa.ForeignKey("sso_connections.id"), primary_key=True),
+    sa.Column("assertion_hash", sa.LargeBinary(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Index(None, "expires_at"),
+)
+
+# One-time codes: whoever spends one gets the session, which does not exist before.
+sso_handoff_codes: Final = sa.Table(
+    "sso_handoff_codes",
+    metadata,
+    sa.Column("hash", sa.LargeBinary(32), primary_key=True),
+    sa.Column("connection_id", text(32), sa.ForeignKey("sso_connections.id"), nullable=False),
+    sa.Column("identity_id", text(32), sa.ForeignKey("sso_identities.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("principal_id", text(32), sa.ForeignKey("users.principal_id"), nullable=False),
+    sa.Column("methods", sa.JSON, nullable=False),  # of the session
+    sa.Column("provisioned", sa.Boolean, nullable=False),
+    sa.Column("next", text(MAX_RELAY_STATE_LENGTH)),
+    sa.Column("session_expires_at", UtcTime),  # as the provider limits it
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Column("used_at", UtcTime),
+    sa.Index(None, "identity_id"),
+    sa.Index(None, "expires_at"),
+)
+
+# A link that a user has asked for, in a session of the account: it begins one login, which links the account.
+sso_link_requests: Final = sa.Table(
+    "sso_link_requests",
+    metadata,
+    sa.Column("hash", sa.LargeBinary(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("principal_id", text(32), nullable=False),
+    sa.Column("session_id", text(32), nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Column("used_at", UtcTime),
+    _of_member(),
+    sa.Index(None, "org_id", "principal_id"),
+    sa.Index(None, "expires_at"),
+)

@@ -1,0 +1,121 @@
+"""Certificates as administrators paste them."""
+
+import base64
+import textwrap
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from control.sso.saml.certificates import MAX_CERTIFICATE_LENGTH, parse_certificate
+from tests.control.sso.saml_idp import NOW, certificate_pem, ec_key, rsa_key
+
+BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+
+
+def bare() -> str:
+    """Base64 in one line."""
+    return "".join(certificate_pem(rsa_key()).replace(BEGIN, "").replace(END, "").split())
+
+
+FORMS: dict[str, Callable[[], str]] = {
+    "PEM": lambda: certificate_pem(rsa_key()),
+    "PEM with the line ends of Windows": lambda: certificate_pem(rsa_key()).replace("\n", "\r\n"),
+    "PEM with spaces around": lambda: f"\n  {certificate_pem(rsa_key())}  \n",
+    "PEM in one line": lambda: f"{BEGIN}{bare()}{END}",
+    "PEM with explanations": lambda: f"subject=CN = idp.example.com\n{certificate_pem(rsa_key())}",
+    "base64 as in metadata": bare,
+    "base64 in indented lines": lambda: textwrap.indent("\n".join(textwrap.wrap(bare(), 64)), "    "),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_certificate_is_read_in_every_usual_form(form: Callable[[], str]) -> None:
+    found = parse_certificate(form())
+    assert found.pem == certificate_pem(rsa_key())
+    assert found.public_key.public_numbers() == rsa_key().public_key().public_numbers()
+    assert found.not_after == NOW + timedelta(days=365)
+    assert len(bytes.fromhex(found.fingerprint)) == 32
+    assert parse_certificate(found.pem) == found
+
+
+@pytest.mark.parametrize("curve", [ec.SECP256R1, ec.SECP384R1, ec.SECP521R1])
+def test_keys_may_be_on_the_curves_of_nist(curve: type[ec.EllipticCurve]) -> None:
+    key = ec_key(0, curve)
+    assert parse_certificate(certificate_pem(key)).public_key.public_numbers() == key.public_key().public_numbers()
+
+
+def test_an_expired_certificate_is_one() -> None:
+    expired = NOW - timedelta(days=1)
+    assert parse_certificate(certificate_pem(rsa_key(), not_after=expired)).not_after == expired
+
+
+def private_key() -> str:
+    return rsa_key().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def with_public_key(key: object) -> str:
+    return certificate_pem.__wrapped__(rsa_key(), public_key=key)
+
+
+def signed_with(identifier: str) -> str:
+    """A certificate whose signature names another algorithm of PKCS #1: the last byte of its object identifier."""
+    der = base64.b64decode(bare())
+    sha256, other = bytes.fromhex("2a864886f70d01010b"), bytes.fromhex(f"2a864886f70d0101{identifier}")
+    return base64.b64encode(der.replace(sha256, other)).decode()
+
+
+NOT_A_CERTIFICATE = "Must be an X.509 certificate in PEM, or the base64 of its DER as in SAML metadata."
+SHORT_HASH = "Must be signed with SHA-256 or a longer hash, not with {}."
+OTHER_KEY = "Must have an RSA key, or an ECDSA key on P-256, P-384 or P-521."
+REFUSED: dict[str, tuple[Callable[[], str], str]] = {
+    "nothing": (lambda: "", NOT_A_CERTIFICATE),
+    "text": (lambda: "our certificate", NOT_A_CERTIFICATE),
+    "letters that are not ASCII": (lambda: "\u212aAAA", NOT_A_CERTIFICATE),
+    "a lone surrogate": (lambda: "\udc80", NOT_A_CERTIFICATE),
+    "base64 of something else": (lambda: base64.b64encode(b"hello").decode(), NOT_A_CERTIFICATE),
+    "a certificate that is cut off": (lambda: bare()[:-40], NOT_A_CERTIFICATE),
+    "a certificate with more behind it": (
+        lambda: base64.b64encode(base64.b64decode(bare()) + b"x").decode(),
+        NOT_A_CERTIFICATE,
+    ),
+    "PEM without its end": (lambda: certificate_pem(rsa_key()).replace(END, ""), NOT_A_CERTIFICATE),
+    "a public key": (lambda: certificate_pem(rsa_key()).replace("CERTIFICATE", "PUBLIC KEY"), NOT_A_CERTIFICATE),
+    "two certificates": (
+        lambda: certificate_pem(rsa_key()) + certificate_pem(ec_key()),
+        "Must be one certificate, without the chain that issued it.",
+    ),
+    "a private key": (private_key, "Must be a certificate alone, without its private key."),
+    "a certificate and its private key": (
+        lambda: certificate_pem(rsa_key()) + private_key(),
+        "Must be a certificate alone, without its private key.",
+    ),
+    "a long text": (lambda: "A" * (MAX_CERTIFICATE_LENGTH + 1), "Must have at most 16384 characters."),
+    "RSA with 1024 bits": (
+        lambda: certificate_pem(rsa_key(0, 1_024)),
+        "Must have an RSA key of 2048 to 8192 bits, not of 1024.",
+    ),
+    "RSA with 8193 bits": (
+        lambda: with_public_key(rsa.RSAPublicNumbers(65_537, 2**8_192 + 1).public_key()),
+        "Must have an RSA key of 2048 to 8192 bits, not of 8193.",
+    ),
+    "RSA with a long exponent": (
+        lambda: with_public_key(rsa.RSAPublicNumbers(2**32 + 1, 2**2_047 + 1).public_key()),
+        "Must have an RSA exponent of at most 32 bits.",
+    ),
+    "Ed25519": (lambda: with_public_key(ed25519.Ed25519PrivateKey.generate().public_key()), OTHER_KEY),
+    "P-224": (lambda: certificate_pem(ec_key(0, ec.SECP224R1)), OTHER_KEY),
+    "secp256k1": (lambda: certificate_pem(ec_key(0, ec.SECP256K1)), OTHER_KEY),
+    "SHA-1": (lambda: signed_with("05"), SHORT_HASH.format("SHA1")),
+    "MD5": (lambda: signed_with("04"), SHORT_HASH.format("MD5")),
+    "SHA-224": (lambda: signed_with("0e"), SHORT_HASH.format("SHA224")),
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_pinned_is_refused(text: Callable[[], str], sentence: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        parse_certificate(text())
+    assert str(refused.value) == sentence
