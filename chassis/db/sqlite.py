@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 
 import aiosqlite
 import sqlalchemy as sa
-from aiosqlite.core import _connection_worker_thread
+from aiosqlite.core import _STOP_RUNNING_SENTINEL, set_exception, set_result
 
 _ITER_CHUNK_SIZE: Final = 64  # aiosqlite's own value
 
@@ -51,11 +51,35 @@ class SqliteConnection(aiosqlite.Connection):
 
 
 def _run_calls(calls: Any) -> None:
-    """Take calls until the thread is stopped, or the event loop is closed: an application that ends cancels whoever is
-    opening a connection, and nobody is left to be told how that went.
+    """Take calls until the thread is stopped. If the event loop is closed meanwhile, nobody can be told how a call
+    went; what waits then is done all the same, for it closes the connection. An application that ends cancels whoever
+    is waiting, and leaves both behind.
     """
-    with contextlib.suppress(RuntimeError):  # what the calls raise goes to their futures
-        _connection_worker_thread(calls)
+    while True:
+        future, function = calls.get()
+        result, error = None, None
+        try:
+            result = function()
+        except BaseException as raised:  # noqa: BLE001 (goes to whoever waits)
+            error = raised
+        is_told = _tell(future, result, error)
+        if result is _STOP_RUNNING_SENTINEL or (not is_told and calls.empty()):
+            return
+        del future, function, result, error  # they would live until the next call
+
+
+def _tell(future: "asyncio.Future[Any] | None", result: Any, error: BaseException | None) -> bool:
+    """Whether there is an event loop to tell."""
+    if future is None:
+        return True
+    try:
+        if error is None:
+            future.get_loop().call_soon_threadsafe(set_result, future, result)
+        else:
+            future.get_loop().call_soon_threadsafe(set_exception, future, error)
+    except RuntimeError:  # it is closed
+        return False
+    return True
 
 
 class Cursor:

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import gc
 import sqlite3
+import warnings
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -146,3 +148,33 @@ def test_a_connection_that_is_opened_when_the_loop_has_ended_is_nobodys() -> Non
     ended.set()
     opened[0]._thread.join(10)
     assert not opened[0]._thread.is_alive()
+
+
+def test_what_was_told_to_stop_is_closed_though_the_loop_has_ended(tmp_path: Path) -> None:
+    """As a connection is that a cancelled task leaves while its statement is still being executed."""
+    begun, go_on = Event(), Event()
+    left: list[SqliteConnection] = []
+
+    def wait() -> int:
+        begun.set()
+        return go_on.wait(10)
+
+    async def leave() -> None:
+        connection = await opened(tmp_path)
+        left.append(connection)
+        await connection.create_function("wait", 0, wait)
+        waiting = asyncio.create_task(connection.run_statement("execute", "SELECT wait()", ()))
+        await asyncio.to_thread(begun.wait, 10)
+        waiting.cancel()
+        connection.stop()
+
+    asyncio.run(leave())
+    go_on.set()
+    thread = left[0]._thread
+    thread.join(10)
+    assert not thread.is_alive()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        left.clear()
+        gc.collect()
+    assert [each.message for each in warned] == []
