@@ -25,6 +25,8 @@ from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
 from control.outbound.egress import Egress
 from control.policies.policies import Policies
+from control.scim.roles import apply_roles
+from control.scim.routes import build_scim_routes
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
@@ -76,8 +78,9 @@ def service(
         chassis.base_url,
         chassis.failed_sso_rate,
         metrics,
+        apply_roles,
     )
-    routes += sso_routes
+    routes += [*sso_routes, *build_scim_routes(context, chassis.base_url)]
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]

@@ -23,6 +23,7 @@ from chassis.http.web import Route
 from control.approvals.tables import approval_requests
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
+from control.directory.tables import scim_tokens
 from control.policies.tables import approval_policies
 from control.sso.tables import sso_domains, sso_identities
 from proto.identity import Scope
@@ -62,6 +63,7 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
         "channelId": _Resource("chn", Scope.CHANNELS_READ, notification_channels.c.id, _LIVE_CHANNEL),
         "domainId": _Resource("dom", Scope.SSO_READ, sso_domains.c.id, sso_domains.c.org_id == _ORG_ID),
         "identityId": _Resource("ssi", Scope.SSO_READ, sso_identities.c.id, sso_identities.c.org_id == _ORG_ID),
+        "scimTokenId": _Resource("sct", Scope.SSO_READ, scim_tokens.c.id, scim_tokens.c.org_id == _ORG_ID),
         "erasureId": _Resource("ers", Scope.AUDIT_READ, erasures.c.id, erasures.c.org_id == _ORG_ID),
         "deliveryId": _Resource("dlv", Scope.CHANNELS_READ, deliveries.c.id, deliveries.c.org_id == _ORG_ID),
     }

@@ -16,6 +16,7 @@ class ErrorCode(StrEnum):
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     CONFLICT = "conflict"
+    PRECONDITION_FAILED = "precondition_failed"
     PAYLOAD_TOO_LARGE = "payload_too_large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     RATE_LIMITED = "rate_limited"
@@ -34,6 +35,7 @@ STATUS: Final[Mapping[ErrorCode, int]] = MappingProxyType(
         ErrorCode.NOT_FOUND: 404,
         ErrorCode.METHOD_NOT_ALLOWED: 405,
         ErrorCode.CONFLICT: 409,
+        ErrorCode.PRECONDITION_FAILED: 412,
         ErrorCode.PAYLOAD_TOO_LARGE: 413,
         ErrorCode.UNSUPPORTED_MEDIA_TYPE: 415,
         ErrorCode.RATE_LIMITED: 429,

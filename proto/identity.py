@@ -16,6 +16,7 @@ TOKEN_PREFIX: Final = "pat_"  # noqa: S105  # the prefix of every token is publi
 INVITATION_PREFIX: Final = "inv_"
 REFRESH_PREFIX: Final = "ref_"
 EMAIL_VERIFICATION_PREFIX: Final = "emv_"
+SCIM_PREFIX: Final = "scim_"
 TOKEN_ENTROPY_BYTES: Final = 32
 MAX_ACT_CHAIN: Final = 16  # specification 2.8: links of an act chain
 PROJECT_KEY_ENTROPY_BYTES: Final = 16
@@ -57,7 +58,7 @@ LOCALE_PATTERN: Final = r"^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*(?!\n)$"  # the sh
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _TOKEN_BODY_LENGTH: Final = 43  # ceil(256 / log2(62))
 _CHECKSUM_LENGTH: Final = 6  # ceil(32 / log2(62))
-_SECRET: Final = re.compile(rf"[a-z]{{3}}_[0-9A-Za-z]{{{_TOKEN_BODY_LENGTH + _CHECKSUM_LENGTH}}}")
+_SECRET: Final = re.compile(rf"[a-z]{{3,4}}_[0-9A-Za-z]{{{_TOKEN_BODY_LENGTH + _CHECKSUM_LENGTH}}}")
 _PROJECT_KEY: Final = re.compile(r"[0-9a-f]{32}")
 _SLUG: Final = re.compile(SLUG_PATTERN)
 _DSN: Final = re.compile(
@@ -177,7 +178,7 @@ def encode_token(entropy: bytes, prefix: str = TOKEN_PREFIX) -> str:
     """`pat_` + 43 base62 digits + 6 of checksum, from 32 random bytes. The checksum lets secret scanners verify a
     match.
 
-    Other secrets (invitations, refresh tokens, e-mail verifications) have the same form with their own prefixes. Raises
+    Other secrets (invitations, refresh tokens, e-mail verifications, tokens of directories) have the same form with their own prefixes. Raises
     ValueError for another length.
     """
     if len(entropy) != TOKEN_ENTROPY_BYTES:

@@ -12,7 +12,7 @@ from chassis.runtime.settings import ChassisSettings
 # The modules that are imported of each extra; two extras install parts of `opentelemetry`.
 MODULES: Final[Mapping[str, Sequence[str]]] = {
     "gateway": ("crc32c", "google.protobuf", "isal", "opentelemetry.proto"),
-    "control": ("aiosmtplib", "argon2", "dns", "lxml", "signxml"),
+    "control": ("aiosmtplib", "argon2", "dns", "lxml", "pydantic", "scim2_models", "signxml"),
     "embedded": ("chdb",),
     "postgresql": ("psycopg",),
     "redis": ("redis",),

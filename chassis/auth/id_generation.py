@@ -10,6 +10,7 @@ from proto.identity import (
     MAX_PROJECT_ID,
     PROJECT_KEY_ENTROPY_BYTES,
     REFRESH_PREFIX,
+    SCIM_PREFIX,
     TOKEN_ENTROPY_BYTES,
     encode_project_key,
     encode_token,
@@ -54,3 +55,8 @@ def new_email_verification() -> str:
 def new_project_key() -> str:
     """A new project key, in plain text."""
     return encode_project_key(secrets.token_bytes(PROJECT_KEY_ENTROPY_BYTES))
+
+
+def new_scim_token() -> str:
+    """A new token of a directory, in plain text."""
+    return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES), SCIM_PREFIX)

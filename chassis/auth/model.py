@@ -84,3 +84,12 @@ class ProjectIdentity:
     sensitive_words: tuple[str, ...] = ()
     monthly_items: int = 0
     rate: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryIdentity:
+    """The organization whose directory calls, and the token that it calls with."""
+
+    token_id: str
+    org_id: str
+    org_slug: str

@@ -121,6 +121,7 @@ memberships: Final = sa.Table(
     sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), primary_key=True),
     sa.Column("role", text(16), nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("managed", sa.Boolean, server_default=sa.false(), nullable=False),  # by the organization's directory
     enum_check("role", Role),
     sa.Index(None, "principal_id"),
 )

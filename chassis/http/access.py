@@ -1,8 +1,8 @@
 """Access rules of routes, and the checks that enforce them before a handler runs.
 
-A rule is data (`public()`, `anonymous()`, `bearer(scope)`, `session()`, `project_key()`); the guards (`Guards`) are
-passed in. `with_access_check` combines the two: a handler never runs unchecked, and a route cannot be declared without
-a rule.
+A rule is data (`public()`, `anonymous()`, `bearer(scope)`, `session()`, `project_key()`, `directory(check)`); the guards
+(`Guards`) are passed in, but for that of directories, which one service alone has. `with_access_check` combines the two:
+a handler never runs unchecked, and a route cannot be declared without a rule.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import reload_authorization, reload_session_credential
 from chassis.auth.guards import AuthGuards
-from chassis.auth.model import AuthenticatedCredential, AuthorizationContext, ProjectIdentity
+from chassis.auth.model import AuthenticatedCredential, AuthorizationContext, DirectoryIdentity, ProjectIdentity
 from chassis.auth.project_credential import parse_query, single_value
 from chassis.errors import ApiError, CredentialExpired, Forbidden, MfaRequired, Unauthorized
 from chassis.limits.limiter import COUNTED_AS_API, LimitClass
@@ -32,6 +32,7 @@ ALLOWS_PENDING_MFA: Final = web.RequestKey(
     "allows_pending_mfa", bool
 )  # whether the route accepts a session whose second factor is pending
 PROJECT: Final = web.RequestKey("project", ProjectIdentity)
+DIRECTORY: Final = web.RequestKey("directory", DirectoryIdentity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,21 @@ class ProjectKeyAuth:
     """A project key, in a header or in the query string."""
 
 
-Access = Public | Anonymous | BearerAuth | SessionAuth | ProjectKeyAuth
+class DirectoryCheck(Protocol):
+    """The guard of `directory` routes."""
+
+    async def check(self, authorization: str | None, org_slug: str) -> DirectoryIdentity:
+        """Raises ApiError: 401; 404 for another organization; 503."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryAuth:
+    """A token of the directory of the path's organization."""
+
+    guard: DirectoryCheck
+
+
+Access = Public | Anonymous | BearerAuth | SessionAuth | ProjectKeyAuth | DirectoryAuth
 
 
 def public() -> Access:
@@ -98,6 +113,11 @@ def session(*, allows_pending_mfa: bool = False) -> Access:
 def project_key() -> Access:
     """A project key, checked and rate-limited before any byte of the body is read; a refusal closes the connection."""
     return ProjectKeyAuth()
+
+
+def directory(check: DirectoryCheck) -> Access:
+    """401 without a valid token of a directory, 404 for an organization that is not its own."""
+    return DirectoryAuth(check)
 
 
 class BearerCheck(Protocol):
@@ -178,6 +198,11 @@ def project(request: web.Request) -> ProjectIdentity:
     return request[PROJECT]
 
 
+def directory_identity(request: web.Request) -> DirectoryIdentity:
+    """The directory that calls. On `directory` routes only."""
+    return request[DIRECTORY]
+
+
 def with_access_check(
     access: Access, handler: Handler, guards: Guards, rate_limits: RateLimits, limit: LimitClass
 ) -> Handler:
@@ -196,6 +221,8 @@ def with_access_check(
         if isinstance(access, SessionAuth):
             return _with_session_check(guards.bearer, access.allows_pending_mfa, handler, rate_limits, limit)
         return _with_bearer_check(guards.bearer, access, handler, rate_limits, limit)
+    if isinstance(access, DirectoryAuth):
+        return _with_directory_check(access.guard, handler, rate_limits)
     if guards.project_key is None:
         raise ValueError(f"no guard for {access}")
     return _with_project_key_check(guards.project_key, handler, rate_limits)
@@ -273,6 +300,22 @@ async def _authenticate(request: web.Request, guard: BearerCheck, rate_limits: R
     except Unauthorized:
         await rate_limits.record_address_failure(request, LimitClass.FAILED_BEARER)
         raise
+
+
+def _with_directory_check(guard: DirectoryCheck, handler: Handler, rate_limits: RateLimits) -> Handler:
+    async def checked(request: web.Request) -> web.StreamResponse:
+        await rate_limits.check_address(request, LimitClass.FAILED_BEARER)
+        try:
+            authorization = single_value(request.headers.getall("Authorization", []))
+            found = await guard.check(authorization, request.match_info["orgSlug"])
+        except Unauthorized:
+            await rate_limits.record_address_failure(request, LimitClass.FAILED_BEARER)
+            raise
+        request[DIRECTORY] = found
+        await rate_limits.take(request, LimitClass.SCIM, found.org_id)
+        return await handler(request)
+
+    return checked
 
 
 def _with_project_key_check(guard: ProjectKeyCheck, handler: Handler, rate_limits: RateLimits) -> Handler:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from chassis.http.access import Access, Anonymous, BearerAuth, ProjectKeyAuth, Public, SessionAuth
+from chassis.http.access import Access, Anonymous, BearerAuth, DirectoryAuth, ProjectKeyAuth, Public, SessionAuth
 from chassis.http.operation import Content, ErrorSpec, Operation, Parameter, ResponseSpec
 
 API_VERSION: Final = "0.1.0"  # of the HTTP API (specification 9)
@@ -37,6 +37,14 @@ _SCHEMES: Final = {
         "in": "header",
         "name": "Authorization",
         "description": "Project key: `DSN {scheme}://{key}@{host}/{projectId}`.",
+    },
+    "scimBearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": (
+            "Token of an organization's directory, `Authorization: Bearer scim_...`. It belongs to the directory, not to "
+            "a person, and reaches nothing but SCIM."
+        ),
     },
     "legacyKeyQuery": {"type": "apiKey", "in": "query", "name": "legacy_key", "description": "Project key."},
 }
@@ -67,6 +75,7 @@ _ERROR_RESPONSES: Final[Mapping[int, tuple[str, str]]] = {
     403: ("Forbidden", "The credential is valid but does not permit the operation."),
     404: ("NotFound", "The resource does not exist, or the credential may not see it."),
     409: ("Conflict", "The state of the resource does not permit the operation."),
+    412: ("PreconditionFailed", "The resource has another version than `If-Match` names."),
     413: ("PayloadTooLarge", "The body exceeds a size limit, which the message states. The connection is closed."),
     415: ("UnsupportedMediaType", "The content type or content encoding is not supported."),
     429: (
@@ -86,6 +95,7 @@ _RETRYABLE_STATUSES: Final = (429, 503)
 _COMMON_STATUSES: Final = (400, 500)
 _BEARER_STATUSES: Final = (401, 403, 404, 429, 503)
 _KEY_STATUSES: Final = (401, 403, 429, 503)
+_DIRECTORY_STATUSES: Final = (401, 404, 429, 503)
 _ANONYMOUS_STATUSES: Final = (429, 503)
 _BODY_STATUSES: Final = (413, 415)
 
@@ -282,6 +292,8 @@ def _default_error_statuses(endpoint: Endpoint) -> tuple[int, ...]:
         return statuses + _BEARER_STATUSES
     if isinstance(endpoint.access, Anonymous):
         return statuses + _ANONYMOUS_STATUSES
+    if isinstance(access, DirectoryAuth):
+        return statuses + _DIRECTORY_STATUSES
     return statuses + _KEY_STATUSES if isinstance(endpoint.access, ProjectKeyAuth | SessionAuth) else statuses
 
 
@@ -294,6 +306,8 @@ def _security_requirements(access: Access) -> list[dict[str, list[str]]]:
         return [{"bearerAuth": []}]
     if isinstance(access, ProjectKeyAuth):
         return [{"legacyAuth": []}, {"dsnAuth": []}, {"legacyKeyQuery": []}]
+    if isinstance(access, DirectoryAuth):
+        return [{"scimBearer": []}]
     return []
 
 

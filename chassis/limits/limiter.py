@@ -24,6 +24,7 @@ class LimitClass(StrEnum):
     FAILED_KEY = "failed_key"  # invalid project keys, by address
     FAILED_LOGIN = "failed_login"  # wrong passwords and second factors, by account
     FAILED_SSO = "failed_sso"  # single sign-ons that failed or were not finished, by address
+    SCIM = "scim"  # requests of an organization's directory
     SSO_REFUSAL = "sso_refusal"  # refused single sign-ons of an organization that are recorded in its audit log
 
 
@@ -52,6 +53,7 @@ UNAVAILABLE_POLICIES: Final[Mapping[LimitClass, UnavailablePolicy]] = MappingPro
         LimitClass.FAILED_KEY: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.FAILED_LOGIN: UnavailablePolicy.REJECT,
         LimitClass.FAILED_SSO: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.SCIM: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.SSO_REFUSAL: UnavailablePolicy.COUNT_LOCALLY,
     }
 )

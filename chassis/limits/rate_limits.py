@@ -30,6 +30,7 @@ _COUNTED_SUBJECTS: Final[Mapping[LimitClass, str]] = MappingProxyType(
         LimitClass.REFRESH: "refreshes of this session",
         LimitClass.ACCOUNT_MAIL: "mails of this organization to this address",
         LimitClass.ORGANIZATION_MAIL: "mails of this organization",
+        LimitClass.SCIM: "requests of this directory",
     }
 )
 _LimiterCall = Callable[[Bucket, Rule], Awaitable[LimitResult]]
@@ -160,6 +161,7 @@ def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
         (LimitClass.FAILED_KEY, settings.failed_key_rate, MINUTE, settings.failed_key_rate),
         (LimitClass.FAILED_LOGIN, settings.failed_login_rate, QUARTER, settings.failed_login_rate),
         (LimitClass.FAILED_SSO, settings.failed_sso_rate, MINUTE, settings.failed_sso_rate),
+        (LimitClass.SCIM, settings.scim_rate, MINUTE, settings.scim_rate),
         (LimitClass.SSO_REFUSAL, settings.sso_refusal_rate, MINUTE, settings.sso_refusal_rate),
     ):
         if rate:

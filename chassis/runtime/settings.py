@@ -306,6 +306,16 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             advanced="channels are set up by a script that tests each",
         ),
     ] = 20
+    scim_rate: Annotated[
+        int,
+        setting(
+            "Rate and burst of SCIM requests per organization; above it 429.",
+            unit="requests/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 6_000
     visitor_rate: Annotated[
         int,
         setting(

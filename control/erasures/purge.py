@@ -39,6 +39,14 @@ from control.audit.tables import audit_events
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
 from control.deliveries.capacity import delete_deliveries
+from control.directory.tables import (
+    scim_group_members,
+    scim_groups,
+    scim_settings,
+    scim_tokens,
+    scim_user_emails,
+    scim_users,
+)
 from control.identity.anonymization import anonymize_orphans
 from control.identity.user_repository import leave_home
 from control.policies.tables import approval_policies
@@ -75,6 +83,12 @@ class _TableStep:
 # In the order of foreign keys: what refers to others first. Deliveries precede them, the audit log follows.
 _ORGANIZATION_STEPS: Final = (
     _TableStep(notification_channels, ("created_by",)),
+    _TableStep(scim_group_members),
+    _TableStep(scim_groups),
+    _TableStep(scim_user_emails),
+    _TableStep(scim_users, ("principal_id",)),
+    _TableStep(scim_settings, ("successor_id",)),
+    _TableStep(scim_tokens, ("created_by",)),
     _TableStep(sso_handoff_codes, ("principal_id",)),
     _TableStep(sso_link_requests, ("principal_id",)),
     _TableStep(sso_logins, ("link_principal_id",)),

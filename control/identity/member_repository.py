@@ -31,7 +31,9 @@ MAX_MACHINES: Final = 5_000  # agents and services in one organization
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """A principal in an organization. Only users that log in have `email`, `email_verified` and `has_factor`."""
+    """A principal in an organization. Only users that log in have `email`, `email_verified` and `has_factor`.
+    `managed`: the organization's directory decides whether it is one, and its role.
+    """
 
     id: str
     kind: PrincipalKind
@@ -41,6 +43,7 @@ class StoredMember:
     role: Role
     owner_id: str | None
     has_factor: bool
+    managed: bool
     created_at: datetime
 
 
@@ -54,6 +57,7 @@ _MEMBERS: Final = (
         users.c.email_verified,
         users.c.totp_confirmed_at,
         memberships.c.role,
+        memberships.c.managed,
         memberships.c.created_at,
     )
     .join_from(memberships, principals, principals.c.id == memberships.c.principal_id)
@@ -124,26 +128,45 @@ def require_changeable(by: AuthorizationContext, member: StoredMember) -> None:
         raise Forbidden("Only owners can change or remove an owner.")
 
 
+def require_unmanaged(member: StoredMember) -> None:
+    """Raises Conflict for a member whom the organization's directory manages."""
+    if member.managed:
+        raise Conflict(
+            "The organization's directory manages this member over SCIM: change the user, or the user's groups, there."
+        )
+
+
 async def change_role(connection: AsyncConnection, by: AuthorizationContext, member: StoredMember, role: Role) -> None:
     """Raises Forbidden for a role that `by` may not grant or take away; Conflict for the last owner or administrator,
-    and for a machine principal that would become an owner.
+    for a machine principal that would become an owner, and for a member whom a directory manages, unless it becomes one.
     """
     require_changeable(by, member)
     require_grantable(by, role)
+    if role is not Role.OWNER:
+        require_unmanaged(member)
     if role is Role.OWNER and member.kind is not PrincipalKind.USER:
         raise Conflict("Agents and services cannot be owners.")
     if role is not Role.OWNER:
         await _require_other_administrators(connection, by.org_id, member, stays_admin=role is Role.ADMIN)
     await organization_repository.set_role(connection, by.org_id, member.id, role)
+    if role is Role.OWNER:
+        await set_managed(connection, by.org_id, member.id, managed=False)  # directories have no say over owners
+
+
+async def set_managed(connection: AsyncConnection, org_id: str, principal_id: str, *, managed: bool) -> None:
+    """Note whether the organization's directory manages the member."""
+    where = (memberships.c.org_id == org_id) & (memberships.c.principal_id == principal_id)
+    await connection.execute(memberships.update().where(where).values(managed=managed))
 
 
 async def remove(connection: AsyncConnection, by: AuthorizationContext, member: StoredMember, now: datetime) -> None:
     """Remove a member from the organization, with its tokens, sessions and invitations there, and the tokens of all
     principals that it owns: they would work again if the member returned. An agent or service is retired, an account
     that is confined to the organization closed. Raises Forbidden for an owner unless `by` is an owner; Conflict for the
-    last owner or administrator.
+    last owner or administrator, and for a member whom a directory manages.
     """
     require_changeable(by, member)
+    require_unmanaged(member)
     await _require_other_administrators(connection, by.org_id, member)
     if member.kind is PrincipalKind.USER:
         await _remove_member(connection, by.org_id, member.id, now)
@@ -206,10 +229,28 @@ async def retire_machine(connection: AsyncConnection, org_id: str, machine_id: s
     await _remove_member(connection, org_id, machine_id, now)
 
 
-async def _remove_member(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
+async def suspend(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
+    """Remove a user from the organization as `remove` does, but for the account: it stays, and can become a member
+    again. The caller checks who may be removed.
+    """
     await organization_repository.remove_membership(connection, org_id, principal_id)
     await _revoke_credentials(connection, org_id, owned_principals(principal_id), now)
     await session_repository.end_all(connection, principal_id, now, org_id=org_id)
+
+
+async def list_owned(connection: AsyncConnection, org_id: str, owner_id: str) -> list[StoredMember]:
+    """The agents and services that the principal owns in the organization, directly or indirectly, by id."""
+    owned = _MEMBERS.where(
+        memberships.c.org_id == org_id,
+        memberships.c.principal_id.in_(owned_principals(owner_id)),
+        memberships.c.principal_id != owner_id,
+    )
+    rows = await connection.execute(owned.order_by(memberships.c.principal_id))
+    return [_member(row) for row in rows.mappings()]
+
+
+async def _remove_member(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
+    await suspend(connection, org_id, principal_id, now)
     await user_repository.leave_home(connection, principal_id, org_id)
 
 
@@ -318,5 +359,6 @@ def _member(row: sa.RowMapping) -> StoredMember:
         role=Role(row["role"]),
         owner_id=row["owner_id"],
         has_factor=row["totp_confirmed_at"] is not None,
+        managed=bool(row["managed"]),
         created_at=row["created_at"],
     )

@@ -1,12 +1,14 @@
 """The account and the membership of whoever a provider has vouched for, in one transaction.
 
     find_account     the account that is linked; else the one to link, if that is allowed; else a new account
-    apply_role       a new membership; or another role, if the organization maps groups to roles
+    apply_role       a new membership; or another role, if the organization maps groups to roles and no directory
+                     manages the member, whose groups count then
     link             what makes the next login find the account. It goes with the membership
 
 An account of the organization with the same address is never taken over by an assertion alone. It is linked when its
 own session has asked for that (`control.sso.links`), or when the organization has proven the domain of the address, the
-provider has verified it (OpenID Connect), and the account is no owner. Accounts of other organizations with the same
+provider has verified it (OpenID Connect), and the account is no owner. An account that the organization's directory has
+made is linked as well: for nobody else. Whom the directory has taken out is refused. Accounts of other organizations with the same
 address stay what they are: a new account is confined to this organization, like that of an invitation.
 """
 
@@ -15,6 +17,7 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from control.directory import user_repository as directory_repository
 from control.identity import member_repository, organization_repository, user_repository
 from control.identity.user_repository import EmailTaken, User
 from control.sso import domain_repository, identity_repository, mapping
@@ -63,6 +66,9 @@ async def find_account(
     if identity is not None:
         user = await user_repository.get_user(connection, identity.principal_id)
         return FoundAccount(_require_active(user), identity)
+    provisioned = await find_provisioned(connection, found.connection, subject, profile)
+    if provisioned is not None:
+        return FoundAccount(_require_active(provisioned))
     existing = await user_repository.find_in_organization(connection, profile.email, found.org_slug)
     if existing is not None:
         await require_linkable(connection, found.connection, existing, profile)
@@ -92,7 +98,7 @@ async def apply_role(
     if member is None:
         await organization_repository.add_membership(connection, stored.org_id, user.id, role)
         return AppliedRole(role, provisioned=True)
-    if stored.role_mapping is None or member.role is role:
+    if stored.role_mapping is None or member.role is role or member.managed:
         return AppliedRole(member.role, provisioned=False)
     may_change = member.role is not Role.OWNER and await member_repository.has_other_administrators(
         connection, stored.org_id, member, stays_admin=role is Role.ADMIN
@@ -119,6 +125,25 @@ async def link(
     return await identity_repository.create(
         connection, stored.id, stored.org_id, subject, account.user.id, profile.email, now
     )
+
+
+async def find_provisioned(
+    connection: AsyncConnection, stored: StoredConnection, subject: str, profile: Profile
+) -> User | None:
+    """The account that the organization's directory has made for this subject. An address counts only if the provider
+    vouches for it: some let users choose theirs. Raises LoginRefused for whom the directory has taken out.
+    """
+    vouched = stored.protocol is Protocol.SAML or profile.email_verified
+    found = await directory_repository.find_for_login(
+        connection, stored.org_id, subject, profile.email if vouched else None
+    )
+    if found is None:
+        return None
+    if not found.active:
+        raise LoginRefused("account_deactivated", "The organization's directory has deactivated the user.")
+    if found.principal_id is None or not found.owns_account:
+        return None
+    return await user_repository.get_user(connection, found.principal_id)
 
 
 async def require_linkable(

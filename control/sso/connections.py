@@ -1,7 +1,7 @@
 """`/orgs/{orgSlug}/sso/connections`: list, configure and delete connections to providers (specification 4.7)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -17,7 +17,7 @@ from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, must_be_one_of
 from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.identity.enforcement import find_break_glass
 from control.outbound.egress_policy import parse_url
@@ -61,6 +61,10 @@ _PLAIN: Final = ("enabled", "enforced", "idp_entity_id", "idp_sso_url", "oidc_is
 MAX_AUDITED_BYTES: Final = 4_096  # of a mapping that the audit log has as a whole
 
 
+# Gives the members whom the directory manages (among these of its users; None: all) the roles of their groups.
+ApplyRoles = Callable[[AsyncConnection, Actor, Collection[str] | None, str], Awaitable[bool]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Certificates:
     """The certificates of a change, parsed; UNSET and None as there."""
@@ -79,6 +83,7 @@ class Connections:
 
     context: HandlerContext
     secret_box: SecretBox
+    apply_roles: ApplyRoles
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -144,6 +149,7 @@ class Connections:
                 _audit_data(before, stored, change, certificates),
                 request_id(request),
             )
+            await self.apply_roles(connection, Actor.of(caller), None, request_id(request))
         self.context.guards.invalidate_bearers(caller.org_id)
         return json_response(connection_body(stored))
 
@@ -166,6 +172,7 @@ class Connections:
             await settings_repository.apply_enforcement(connection, caller.org_id, now)
             data = {"protocol": protocol.value, "enforced": found.enforced}
             await record(connection, caller, "sso.connection.delete", found.id, data, request_id(request))
+            await self.apply_roles(connection, Actor.of(caller), None, request_id(request))
         self.context.guards.invalidate_bearers(caller.org_id)
         return json_response(Deleted())
 

@@ -12,7 +12,7 @@ from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Body, Operation, ResponseSpec, json_content
 from chassis.http.web import Route, json_response
 from control.http.context import HandlerContext
-from control.identity import user_repository
+from control.identity import member_repository, user_repository
 from control.sso import accounts, connection_repository, identity_repository, mapping
 from control.sso.connections import PROTOCOL, TAG, parse_protocol
 from control.sso.refusal import LoginRefused
@@ -96,13 +96,24 @@ class ConnectionDryRuns:
                 known = await identity_repository.find(connection, stored.id, body.subject)
             existing = await user_repository.find_in_organization(connection, profile.email, caller.org_slug)
             account: Literal["KNOWN", "LINKED", "CREATED"] = "CREATED" if known is None else "KNOWN"
-            if known is None and existing is not None:
-                account = "LINKED"
-                try:
-                    await accounts.require_linkable(connection, stored, existing, profile)
-                    await accounts.require_unlinked(connection, stored, existing)
-                except LoginRefused as refusal:
-                    return json_response(_refused(refusal, profile, role))
+            try:
+                provisioned = (
+                    await accounts.find_provisioned(connection, stored, body.subject or "", profile)
+                    if known is None
+                    else None
+                )
+                linked = provisioned or existing
+                if known is None and linked is not None:
+                    account = "LINKED"
+                    if provisioned is None:
+                        await accounts.require_linkable(connection, stored, linked, profile)
+                    await accounts.require_unlinked(connection, stored, linked)
+            except LoginRefused as refusal:
+                return json_response(_refused(refusal, profile, role))
+            principal_id = known.principal_id if known is not None else linked and linked.id
+            member = principal_id and await member_repository.find_member(connection, caller.org_id, principal_id)
+            if member and member.managed:
+                role = member.role
         return json_response(
             ConnectionDryRunResult(account, None, None, profile.email, profile.name, sorted(profile.groups), role)
         )

@@ -11,7 +11,7 @@ from control.sso.acs import AssertionConsumer
 from control.sso.callback import Callback
 from control.sso.complete_page import CompletionPage
 from control.sso.completion import Completion, SsoMetrics
-from control.sso.connections import Connections
+from control.sso.connections import ApplyRoles, Connections
 from control.sso.dns import TxtResolver
 from control.sso.domains import Domains
 from control.sso.dry_run import ConnectionDryRuns
@@ -35,12 +35,15 @@ def build_sso_routes(
     public_url: str,
     unfinished_per_minute: int,
     registry: CollectorRegistry | None,
+    apply_roles: ApplyRoles,
 ) -> tuple[list[Route], list[CleanupContext]]:
-    """`egress` reaches providers, whose addresses tenants name; it starts before the requests and ends after them."""
+    """`egress` reaches providers, whose addresses tenants name; it starts before the requests and ends after them.
+    `apply_roles` follows a change of the mapping.
+    """
     urls, providers = SsoUrls(public_url), Providers(egress)
     completion = Completion(context, issuer, SsoMetrics(registry), public_url)
     routes = [
-        *Connections(context, secret_box).routes(),
+        *Connections(context, secret_box, apply_roles).routes(),
         *ConnectionDryRuns(context).routes(),
         *SettingsHandlers(context).routes(),
         *Domains(context, resolver).routes(),

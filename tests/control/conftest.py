@@ -55,6 +55,12 @@ def patient_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chassis.auth.cache.FETCH_TIMEOUT_S", WAIT_S)
 
 
+@pytest.fixture(autouse=True)
+def late_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a service does in the background begins when most tests are over: eight reads of the database each."""
+    monkeypatch.setattr("chassis.runtime.periodic.FIRST_RUN_DELAY_S", 0.3)
+
+
 @pytest.fixture
 def control_settings() -> ControlSettings:
     """What the service is started with; folders of tests have their own."""

@@ -1,0 +1,17 @@
+"""Provisioning by an organization's directory: SCIM 2.0 (RFC 7643, RFC 7644, RFC 9865).
+
+A request, step by step:
+
+    guard            the token is looked up at every request, and again in the transaction that writes
+    users, groups    handlers: what was sent becomes the library's model (`models`), or a PATCH of the stored one
+    members          changes of a group's members, read from a PATCH without the members that there are
+    provisioning     what follows from a user: account, membership, and their end; `roles`: the roles of groups
+    group_membership what follows from a change of a group
+    resources        what is stored becomes the response; `listing` and `filters`: pages of lists, as SQL
+
+Success means that the change is committed, with everything that follows from it: a user who is answered with `active`
+false is no member, in this process from then on, in others as soon as their guards hear of it.
+
+What administrators see and change: `tokens`, `settings`. `discovery` describes the endpoint, `errors` renders what is
+refused. `control.directory` stores it all.
+"""

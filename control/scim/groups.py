@@ -1,0 +1,313 @@
+"""`/scim/v2/{orgSlug}/Groups`: list, search, create, read, replace, change, delete."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from aiohttp import web
+from scim2_models import Context, PatchOp
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from chassis.auth.model import DirectoryIdentity
+from chassis.db.database import to_milliseconds
+from chassis.errors import NotFound
+from chassis.http.access import directory_identity
+from chassis.http.operation import ResponseSpec
+from chassis.http.web import Route
+from control.directory import group_repository as store
+from control.directory.group_repository import ProvisionedGroup
+from control.scim import group_membership
+from control.scim.endpoint import (
+    BODY,
+    ETAG,
+    ID,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    LIST_PARAMETERS,
+    PROJECTION_PARAMETERS,
+    ScimEndpoint,
+    call_of,
+    not_modified,
+    operation,
+    resource_id,
+    resource_response,
+)
+from control.scim.errors import InvalidValue, Refused, translated
+from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_query, parse_search, select_page
+from control.scim.media_type import read_scim_bytes, scim_response
+from control.scim.members import MemberChange, member_ids, split
+from control.scim.models import TOLERANT, Group
+from control.scim.patch import PATCH_SCHEMA, operations_of
+from control.scim.provisioning import DirectoryCall, checked_text
+from control.scim.resources import Projection, group_resource, is_known, require_match, without_read_only
+
+READ_ONLY: Final = ("id", "meta")
+MAX_GROUPS: Final = 20_000  # of one directory
+
+LIST: Final = operation("listScimGroups", "A page.", parameters=LIST_PARAMETERS)
+SEARCH: Final = operation("searchScimGroups", "A page.", body=BODY)
+CREATE: Final = operation(
+    "createScimGroup",
+    "The group.",
+    status=201,
+    parameters=PROJECTION_PARAMETERS,
+    body=replace(BODY, example={"displayName": "platform-team", "members": []}),
+    error_statuses=(409,),
+)
+SHOW: Final = operation(
+    "showScimGroup",
+    "The group.",
+    parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
+    more=(ResponseSpec("The client has this version.", status=304, headers=ETAG),),
+)
+REPLACE: Final = operation(
+    "replaceScimGroup",
+    "The group.",
+    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+    body=BODY,
+    error_statuses=(409, 412),
+)
+CHANGE: Final = operation(
+    "changeScimGroup",
+    "The group.",
+    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+    body=replace(
+        BODY,
+        example={
+            "schemas": [PATCH_SCHEMA],
+            "Operations": [{"op": "add", "path": "members", "value": [{"value": "scu_01jq3v5d0n8k2m4p6r8t0w2y4z"}]}],
+        },
+    ),
+    error_statuses=(409, 412),
+)
+REMOVE: Final = operation(
+    "deleteScimGroup", "The group was deleted.", status=204, parameters=(ID, IF_MATCH), error_statuses=(412,)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Handlers of groups, and their dependencies."""
+
+    endpoint: ScimEndpoint
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource."""
+        route = self.endpoint.route
+        return [
+            route("GET", "/Groups", self.list, LIST),
+            route("POST", "/Groups/.search", self.search, SEARCH),
+            route("POST", "/Groups", self.create, CREATE),
+            route("GET", "/Groups/{id}", self.show, SHOW),
+            route("PUT", "/Groups/{id}", self.replace, REPLACE),
+            route("PATCH", "/Groups/{id}", self.change, CHANGE),
+            route("DELETE", "/Groups/{id}", self.remove, REMOVE),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List groups.
+
+        Filters compare `id`, `externalId`, `displayName`, `members` and the times in `meta`; by the single-valued ones
+        a list can be ordered. A page has fewer groups than asked for if they have many members; with
+        `excludedAttributes=members` it has all.
+        """
+        org_id = directory_identity(request).org_id
+        return await self._page(request, parse_query(Group, org_id, request.query, self.endpoint.context.cursors))
+
+    async def search(self, request: web.Request) -> web.StreamResponse:
+        """List groups, as a search request asks for them (RFC 7644 3.4.3)."""
+        raw = await read_scim_bytes(request, self.endpoint.context)
+        org_id = directory_identity(request).org_id
+        return await self._page(request, parse_search(Group, org_id, raw, self.endpoint.context.cursors))
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        """Create a group.
+
+        What role its members get says `roleMapping` of the SSO connection, by the `displayName` or the `externalId` of
+        the group. Members are users; a group in a group is 400.
+        """
+        projection = Projection.of_query(Group, request.query)
+        body = without_read_only(await self.endpoint.read_object(request), READ_ONLY)
+        described = _parse(body, Context.RESOURCE_CREATION_REQUEST)
+        async with self.endpoint.guard.write_transaction(request) as (connection, identity):
+            call = call_of(request, identity)
+            if await store.count(connection, call.org_id) >= MAX_GROUPS:
+                raise Refused(f"A directory can have at most {MAX_GROUPS} groups.")
+            now = to_milliseconds(call.now)
+            group = ProvisionedGroup(
+                new_id("scg"), call.org_id, described.display_name, described.external_id, 1, now, now
+            )
+            await store.insert(connection, group)
+            await group_membership.note(connection, call, "scim.group.create", group)
+            change = MemberChange(added=described.members or set())
+            applied = await group_membership.apply(connection, call, group, change)
+            response = await self._response(connection, identity, applied.group, projection, 201)
+        self._notify(identity, changed=applied.access_changed)
+        return response
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show a group."""
+        projection, identity = Projection.of_query(Group, request.query), directory_identity(request)
+        async with self.endpoint.context.database.read() as connection:
+            group = await _load(connection, request, identity)
+            if is_known(request, group.version):
+                return not_modified(group.version)
+            return await self._response(connection, identity, group, projection)
+
+    async def replace(self, request: web.Request) -> web.StreamResponse:
+        """Replace a group, with its members."""
+        projection = Projection.of_query(Group, request.query)
+        body = without_read_only(await self.endpoint.read_object(request), READ_ONLY)
+        described = _parse(body, Context.RESOURCE_REPLACEMENT_REQUEST)
+        async with self.endpoint.guard.write_transaction(request) as (connection, identity):
+            group = await _load(connection, request, identity)
+            require_match(request, group.version)
+            change = MemberChange(replaced=described.members or set())
+            group, changed = await _change(connection, call_of(request, identity), group, described, change)
+            response = await self._response(connection, identity, group, projection)
+        self._notify(identity, changed=changed)
+        return response
+
+    async def change(self, request: web.Request) -> web.StreamResponse:
+        """Change a group (RFC 7644 3.5.2).
+
+        Members who are added to or removed from it get the role of their groups within this request.
+        """
+        projection = Projection.of_query(Group, request.query)
+        operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
+        parts = split(operations)
+        async with self.endpoint.guard.write_transaction(request) as (connection, identity):
+            group = await _load(connection, request, identity)
+            require_match(request, group.version)
+            if parts is None:
+                known = await store.list_member_ids(connection, group.id)
+                described = _patched(group, known, operations)
+                change = MemberChange(replaced=described.members or set())
+            else:
+                described = _patched(group, None, parts.others)
+                change = parts.members
+            group, changed = await _change(connection, call_of(request, identity), group, described, change)
+            response = await self._response(connection, identity, group, projection)
+        self._notify(identity, changed=changed)
+        return response
+
+    async def remove(self, request: web.Request) -> web.StreamResponse:
+        """Delete a group. Its members stay; what they had by it they lose."""
+        async with self.endpoint.guard.write_transaction(request) as (connection, identity):
+            group, call = await _load(connection, request, identity), call_of(request, identity)
+            require_match(request, group.version)
+            applied = await group_membership.apply(connection, call, group, MemberChange(replaced=set()))
+            await store.delete(connection, group.id)
+            await group_membership.note(connection, call, "scim.group.delete", group)
+        self._notify(identity, changed=applied.access_changed)
+        return web.Response(status=204)
+
+    async def _page(self, request: web.Request, wanted: ListRequest) -> web.StreamResponse:
+        identity, cursors = directory_identity(request), self.endpoint.context.cursors
+        async with self.endpoint.context.database.read() as connection:
+            total = await store.count(connection, identity.org_id, wanted.condition)
+            statement = await select_page(connection, identity.org_id, wanted)
+            found = await store.list_groups(connection, statement) if wanted.count else []
+            groups, members = found[: wanted.count], dict[str, set[str]]()
+            if not wanted.projection.excludes("members"):
+                counts = await store.count_members(connection, [group.id for group in groups])
+                groups = groups[: fitting([counts[group.id] for group in groups])]
+                members = {group.id: await store.list_member_ids(connection, group.id) for group in groups}
+        resources = [
+            wanted.projection.apply(
+                group_resource(group, members.get(group.id), self.endpoint.urls, identity.org_slug)
+            )
+            for group in groups
+        ]
+        by_cursor = wanted.cursor is not None
+        following = next_cursor(wanted, groups[-1].id, cursors) if by_cursor and len(found) > len(groups) else None
+        page = Page(resources, total, None if by_cursor else wanted.offset + 1, following)
+        return scim_response(page.body())
+
+    async def _response(
+        self,
+        connection: AsyncConnection,
+        identity: DirectoryIdentity,
+        group: ProvisionedGroup,
+        projection: Projection,
+        status: int = 200,
+    ) -> web.Response:
+        members: Iterable[str] = ()
+        if not projection.excludes("members"):
+            members = await store.list_member_ids(connection, group.id)
+        resource = group_resource(group, members, self.endpoint.urls, identity.org_slug)
+        location = self.endpoint.urls.group(identity.org_slug, group.id)
+        return resource_response(projection.apply(resource), group.version, location, status)
+
+    def _notify(self, identity: DirectoryIdentity, *, changed: bool) -> None:
+        if changed:
+            self.endpoint.context.guards.invalidate_bearers(identity.org_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """A group as the directory describes it. `members` None: it does not say."""
+
+    display_name: str
+    external_id: str | None
+    members: set[str] | None
+
+
+async def _load(connection: AsyncConnection, request: web.Request, identity: DirectoryIdentity) -> ProvisionedGroup:
+    """The group of the path. Raises NotFound."""
+    group = await store.find(connection, identity.org_id, resource_id(request))
+    if group is None:
+        raise NotFound
+    return group
+
+
+async def _change(
+    connection: AsyncConnection,
+    call: DirectoryCall,
+    before: ProvisionedGroup,
+    described: _Description,
+    change: MemberChange,
+) -> tuple[ProvisionedGroup, bool]:
+    """The group as described, and whether somebody's access has changed."""
+    group = replace(before, display_name=described.display_name, external_id=described.external_id)
+    renamed = group != before
+    if renamed:
+        group = await store.update(connection, group, to_milliseconds(call.now))
+        await group_membership.note(connection, call, "scim.group.update", group)
+    applied = await group_membership.apply(connection, call, group, change, renamed=renamed)
+    return applied.group, applied.access_changed
+
+
+def _parse(body: dict[str, Any], context: Context) -> _Description:
+    """Raises ScimError."""
+    members = next((value for name, value in body.items() if name.lower() == "members"), None)
+    with translated(), TOLERANT:
+        group = Group.model_validate(without_read_only(body, ("members",)), scim_ctx=context)
+    return _describe(group, None if members is None else member_ids(members))
+
+
+def _patched(
+    group: ProvisionedGroup, known: Iterable[str] | None, operations: list[dict[str, Any]]
+) -> _Description:
+    """The group after the operations. `known`: its members, if the operations are about them. Raises ScimError."""
+    resource: dict[str, Any] = {"displayName": group.display_name, "externalId": group.external_id}
+    if known is not None:
+        resource["members"] = [{"value": one, "type": "User"} for one in sorted(known)]
+    with translated(), TOLERANT:
+        patched = Group.model_validate(resource)
+        if operations:
+            patch = PatchOp[Group].model_validate(
+                {"schemas": [PATCH_SCHEMA], "Operations": operations}, scim_ctx=Context.RESOURCE_PATCH_REQUEST
+            )
+            patch.patch(patched)
+    members = [{"value": each.value, "type": each.type} for each in patched.members or ()]
+    return _describe(patched, None if known is None else member_ids(members))
+
+
+def _describe(group: Group, members: set[str] | None) -> _Description:
+    """Raises InvalidValue."""
+    name = checked_text(group.display_name, "displayName")
+    if name is None or not name.strip():
+        raise InvalidValue("displayName must not be empty.")
+    return _Description(name, checked_text(group.external_id, "externalId"), members)

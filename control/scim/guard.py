@@ -1,0 +1,66 @@
+"""The guard of SCIM: who calls is looked up at every request, so that a revoked token works nowhere from then on."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import DirectoryIdentity
+from chassis.db.database import Database
+from chassis.errors import NotFound, Unauthorized
+from chassis.http.access import directory_identity
+from control.scim import token_repository
+from proto.identity import SCIM_PREFIX, is_token
+
+USE_PRECISION: Final = timedelta(minutes=1)
+INVALID_TOKEN: Final = "The SCIM token is invalid, expired or revoked."  # noqa: S105 (a message)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryGuard:
+    """Checks the tokens of directories."""
+
+    database: Database
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+    async def check(self, authorization: str | None, org_slug: str) -> DirectoryIdentity:
+        """Raises Unauthorized; NotFound for another organization than the token's; DatabaseUnavailable."""
+        secret = _parse_bearer(authorization)
+        if not is_token(secret, SCIM_PREFIX):
+            raise Unauthorized(INVALID_TOKEN)
+        now = self.now()
+        async with self.database.read() as connection:
+            found = await token_repository.find_accepted(connection, secret, now)
+        if found is None:
+            raise Unauthorized(INVALID_TOKEN)
+        if found.org_slug != org_slug:
+            raise NotFound
+        used_at = found.token.last_used_at
+        if used_at is None or now - used_at >= USE_PRECISION:
+            async with self.database.write() as connection:
+                await token_repository.note_use(connection, found.token.id, now)
+        return DirectoryIdentity(found.token.id, found.token.org_id, found.org_slug)
+
+    @asynccontextmanager
+    async def write_transaction(
+        self, request: web.Request
+    ) -> AsyncIterator[tuple[AsyncConnection, DirectoryIdentity]]:
+        """A write transaction of the directory that calls, if its token is still valid: a body may take long to arrive.
+        Raises Unauthorized, DatabaseUnavailable.
+        """
+        identity = directory_identity(request)
+        async with self.database.write() as connection:
+            if not await token_repository.is_accepted(connection, identity.token_id, self.now()):
+                raise Unauthorized(INVALID_TOKEN)
+            yield connection, identity
+
+
+def _parse_bearer(authorization: str | None) -> str:
+    scheme, _, credential = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthorized("A SCIM token is required: Authorization: Bearer <token>.")
+    return credential.strip()

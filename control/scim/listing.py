@@ -1,0 +1,198 @@
+"""Pages of resources: filter, order, and where a page begins (RFC 7644 3.4.2, RFC 9865).
+
+`startIndex` counts rows, which costs the database as many as are skipped. `cursor` goes on after the last row of the page
+before, at the same cost for every page; an empty one asks for the first page. A cursor holds the id of that row. If the
+list is ordered, the row is read again for what it is ordered by; if it has gone by then, the cursor has expired.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+from multidict import MultiMapping
+from scim2_models import ListResponse, SearchRequest
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.errors import BadRequest
+from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
+from control.directory.tables import scim_groups, scim_users
+from control.scim.errors import ScimError, translated
+from control.scim.filters import Condition, to_condition, to_order
+from control.scim.models import ScimResource, User
+from control.scim.resources import Projection
+
+DEFAULT_COUNT: Final = 100
+MAX_COUNT: Final = 500
+MAX_LISTED: Final = 20_000  # members of groups, or groups of users, in a page of several resources
+LIST_SCHEMA: Final = str(ListResponse.__schema__)
+_PARAMETERS: Final = ("sortBy", "sortOrder", "startIndex", "count", "cursor")
+_MAX_OFFSET: Final = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """What a list request asks for. `cursor` None: by `offset`; else after the row with this id, "" from the start.
+    `binding`: what a cursor is valid for.
+    """
+
+    model: type[ScimResource]
+    condition: Condition | None
+    order: sa.ColumnElement[Any] | None
+    descending: bool
+    offset: int
+    count: int
+    cursor: str | None
+    binding: bytes
+    projection: Projection
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of resources, of `total` that match. `next_cursor`: where the next one begins, if there is one."""
+
+    resources: list[Mapping[str, Any]]
+    total: int
+    start_index: int | None
+    next_cursor: str | None
+
+    def body(self) -> dict[str, Any]:
+        """The list response."""
+        body: dict[str, Any] = {"schemas": [LIST_SCHEMA], "totalResults": self.total}
+        if self.start_index is not None:
+            body["startIndex"] = self.start_index
+        if self.next_cursor is not None:
+            body["nextCursor"] = self.next_cursor
+        return body | {"itemsPerPage": len(self.resources), "Resources": self.resources}
+
+
+def parse_query(
+    model: type[ScimResource], org_id: str, query: MultiMapping[str], cursors: CursorSigner
+) -> ListRequest:
+    """The list request of a query string. Raises ScimError."""
+    values: dict[str, Any] = {name: query[name] for name in (*_PARAMETERS, "filter") if name in query}
+    return _parse(model, org_id, values, Projection.of_query(model, query), cursors)
+
+
+def parse_search(model: type[ScimResource], org_id: str, raw: bytes, cursors: CursorSigner) -> ListRequest:
+    """The list request of a body (RFC 7644 3.4.3). Raises ScimError."""
+    values = decode_object(raw)
+    named = {name.lower(): value for name, value in values.items()}
+    taken = {name: named[name.lower()] for name in (*_PARAMETERS, "filter") if named.get(name.lower()) is not None}
+    projection = {name: named.get(name.lower()) for name in ("attributes", "excludedAttributes")}
+    return _parse(model, org_id, taken, Projection.of_values(model, projection), cursors)
+
+
+def decode_object(raw: bytes) -> dict[str, Any]:
+    """A JSON object. Raises ScimError: `invalidSyntax`."""
+    try:
+        decoded = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise ScimError("The body must be a JSON object.", "invalidSyntax") from None
+    if not isinstance(decoded, dict):
+        raise ScimError("The body must be a JSON object.", "invalidSyntax")
+    return decoded
+
+
+async def select_page(connection: AsyncConnection, org_id: str, wanted: ListRequest) -> sa.Select[Any]:
+    """The statement for the ids of the page and of one resource more. Raises ScimError for an expired cursor."""
+    table = scim_users if wanted.model is User else scim_groups
+    found = sa.select(table.c.id).where(table.c.org_id == org_id)
+    if wanted.condition is not None:
+        found = found.where(wanted.condition)
+    if wanted.cursor:
+        found = found.where(await _after(connection, org_id, table, wanted))
+    for column in _order_columns(wanted, table):
+        found = found.order_by(column.desc() if wanted.descending else column)
+    if wanted.cursor is None:
+        found = found.offset(wanted.offset)
+    return found.limit(wanted.count + 1)
+
+
+def _parse(
+    model: type[ScimResource],
+    org_id: str,
+    values: Mapping[str, Any],
+    projection: Projection,
+    cursors: CursorSigner,
+) -> ListRequest:
+    if "cursor" in values and len(str(values["cursor"])) > MAX_CURSOR_LENGTH:
+        raise _invalid_cursor()
+    text = str(values.get("filter") or "")
+    with translated():
+        parsed = SearchRequest[model].model_validate(  # type: ignore[valid-type]
+            {name: value for name, value in values.items() if name != "filter"}
+        )
+    order = None if parsed.sort_by is None else to_order(model, parsed.sort_by)
+    descending = parsed.sort_order == SearchRequest.SortOrder.descending
+    binding = repr((org_id, model.__name__, text, str(parsed.sort_by or ""), descending)).encode()
+    cursor = parsed.cursor
+    if cursor:
+        try:
+            cursor = cursors.open(cursor, binding, tuple[str])[0]
+        except BadRequest:
+            raise _invalid_cursor() from None
+    count = DEFAULT_COUNT if parsed.count is None else min(parsed.count, MAX_COUNT)
+    return ListRequest(
+        model=model,
+        condition=to_condition(model, text) if text else None,
+        order=order,
+        descending=order is not None and descending,
+        offset=min((parsed.start_index or 1) - 1, _MAX_OFFSET),
+        count=count,
+        cursor=cursor,
+        binding=binding,
+        projection=projection,
+    )
+
+
+def _order_columns(wanted: ListRequest, table: sa.Table) -> list[sa.ColumnElement[Any]]:
+    """Resources without the attribute come last, in descending order first (RFC 7644 3.4.2.3)."""
+    if wanted.order is None:
+        return [table.c.id]
+    if wanted.order is table.c.id:
+        return [table.c.id]
+    return [sa.case((wanted.order.is_(None), 1), else_=0), wanted.order, table.c.id]
+
+
+async def _after(
+    connection: AsyncConnection, org_id: str, table: sa.Table, wanted: ListRequest
+) -> sa.ColumnElement[bool]:
+    """The rows that follow the one of the cursor."""
+    columns = _order_columns(wanted, table)
+    row = (
+        await connection.execute(sa.select(*columns).where(table.c.org_id == org_id, table.c.id == wanted.cursor))
+    ).one_or_none()
+    if row is None:
+        if len(columns) > 1:
+            raise ScimError("The resource that the cursor names is gone: begin anew.", "expiredCursor")
+        return table.c.id < wanted.cursor if wanted.descending else table.c.id > wanted.cursor
+    after: sa.ColumnElement[bool] = sa.false()
+    for column, value in zip(reversed(columns), reversed(row), strict=True):
+        if value is None:  # the flag before it says that all that follow have no value, either
+            continue
+        beyond = column < value if wanted.descending else column > value
+        after = beyond | ((column == value) & after)
+    return after
+
+
+def fitting(sizes: Sequence[int]) -> int:
+    """How many resources a page has whose lists have these lengths: at least one, and what fits with it. A page may be
+    shorter than was asked for (RFC 7644 3.4.2.4).
+    """
+    total = 0
+    for number, size in enumerate(sizes):
+        total += size
+        if number and total > MAX_LISTED:
+            return number
+    return len(sizes)
+
+
+def next_cursor(wanted: ListRequest, last_id: str, cursors: CursorSigner) -> str:
+    """The cursor of the page that begins after a resource."""
+    return cursors.sign((last_id,), wanted.binding)
+
+
+def _invalid_cursor() -> ScimError:
+    return ScimError("The cursor is not valid for this request.", "invalidCursor")

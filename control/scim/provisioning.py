@@ -1,0 +1,355 @@
+"""What follows from a user of the directory: an account, a membership, a role; and when it is taken out, their end.
+
+    create, change    the user as the directory describes it now
+    remove            the user is no more
+    release           the directory is no more: whom it managed stays, and is managed by hand
+
+A user who is active has an account as soon as one of its addresses can be one: the account of a member who has that
+address already, or a new one. The directory decides who is a member and with which role, but for owners: they are
+changed by owners alone, and neither an owner nor the last administrator is taken out. Each function runs in the caller's
+transaction.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+from unicodedata import category
+
+import msgspec
+from scim2_models import Context
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from chassis.db.database import to_milliseconds
+from control.audit.record import Actor, record
+from control.directory import group_repository, user_repository
+from control.directory.tables import MAX_TEXT_LENGTH
+from control.directory.user_repository import ProvisionedEmail, ProvisionedUser, fold
+from control.identity import member_repository, organization_repository
+from control.identity import user_repository as account_repository
+from control.identity.member_repository import StoredMember
+from control.identity.user_repository import EmailTaken
+from control.scim import roles, settings_repository
+from control.scim.errors import InvalidValue, NotUnique, Refused
+from control.scim.models import User
+from control.sso.mapping import clean_name
+from chassis.errors import Conflict
+from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, PrincipalKind, Role, normalize_email
+
+MAX_USERS: Final = 500_000  # of one directory
+MAX_EMAILS: Final = 50
+MAX_DOCUMENT_BYTES: Final = 65_536
+
+_EMAIL: Final = re.compile(EMAIL_PATTERN)
+_UNSTORABLE: Final = ("Cc", "Cs")  # Unicode categories: control characters, surrogates
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryCall:
+    """Who provisions: the directory of an organization, in a request."""
+
+    actor: Actor
+    org_slug: str
+    request_id: str
+    now: datetime
+
+    @property
+    def org_id(self) -> str:
+        """The organization."""
+        return self.actor.org_id
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioned:
+    """The user as it is stored now. `access_changed`: the caller notifies the guards."""
+
+    user: ProvisionedUser
+    access_changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """A user as the directory describes it: what is stored beside its id and its account."""
+
+    values: dict[str, Any]
+    emails: list[ProvisionedEmail]
+    account_email: str | None
+    account_name: str
+
+
+async def create(connection: AsyncConnection, call: DirectoryCall, resource: User) -> Provisioned:
+    """A new user. Raises InvalidValue, NotUnique, Refused."""
+    if await user_repository.count(connection, call.org_id) >= MAX_USERS:
+        raise Refused(f"A directory can have at most {MAX_USERS} users.")
+    description = _describe(resource)
+    now = to_milliseconds(call.now)
+    user = ProvisionedUser(
+        id=new_id("scu"),
+        org_id=call.org_id,
+        principal_id=None,
+        owns_account=False,
+        version=1,
+        created_at=now,
+        updated_at=now,
+        **description.values,
+    )
+    await _require_free_name(connection, user)
+    await user_repository.insert(connection, user, description.emails)
+    provisioned = await _apply(connection, call, user, description)
+    await _record(connection, call, "scim.user.create", provisioned.user)
+    return provisioned
+
+
+async def change(
+    connection: AsyncConnection, call: DirectoryCall, before: ProvisionedUser, resource: User
+) -> Provisioned:
+    """The user with another description. Nothing is written if it is the same one. Raises InvalidValue, NotUnique,
+    Refused.
+    """
+    description = _describe(resource)
+    user = replace(before, **description.values)
+    if user != before:
+        await _require_free_name(connection, user)
+        user = await user_repository.update(connection, user, description.emails, to_milliseconds(call.now))
+    provisioned = await _apply(connection, call, user, description)
+    if user.version != before.version:
+        action = {(True, False): "deactivate", (False, True): "activate"}.get((before.active, user.active), "update")
+        await _record(connection, call, f"scim.user.{action}", provisioned.user)
+    return provisioned
+
+
+async def remove(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
+    """Forget the user, whose account is closed if it is confined to the organization. Whether access has changed.
+    Raises Refused.
+    """
+    ended = await _suspend(connection, call, user)
+    groups = await group_repository.groups_of_user(connection, user.id)
+    await user_repository.delete(connection, user.id)
+    await group_repository.touch(connection, groups, to_milliseconds(call.now))
+    if user.principal_id is not None and not await _is_member(connection, user):
+        await account_repository.leave_home(connection, user.principal_id, call.org_id)
+    await _record(connection, call, "scim.user.delete", user)
+    return ended
+
+
+async def _apply(
+    connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, description: _Description
+) -> Provisioned:
+    """Let account and membership follow from the user."""
+    if not user.active:
+        return Provisioned(user, await _suspend(connection, call, user))
+    before = user
+    if user.principal_id is None:
+        user = await _with_account(connection, call, user, description)
+    elif user.owns_account:
+        await _update_account(connection, user, description)
+    if user.principal_id is None:
+        return Provisioned(user, access_changed=False)
+    is_new = before.principal_id is None and user.owns_account  # nobody has a credential of it
+    return Provisioned(user, await _admit(connection, call, user) and not is_new)
+
+
+async def _with_account(
+    connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, description: _Description
+) -> ProvisionedUser:
+    """The user with an account, if one of its addresses can be that of one."""
+    if description.account_email is None:
+        return user
+    existing = await account_repository.find_in_organization(connection, description.account_email, call.org_slug)
+    if existing is not None:
+        if await user_repository.find_by_principal(connection, call.org_id, existing.id) is not None:
+            raise NotUnique(f"Another user has the account with the address {description.account_email}.")
+        principal_id, owns_account = existing.id, False
+    else:
+        try:
+            made = await account_repository.create_user(
+                connection, description.account_email, description.account_name, None, home_org_id=call.org_id
+            )
+        except EmailTaken:
+            raise _address_taken(description.account_email) from None
+        principal_id, owns_account = made.id, True
+    await user_repository.set_principal(connection, user.id, principal_id, owns_account=owns_account)
+    return replace(user, principal_id=principal_id, owns_account=owns_account)
+
+
+async def _update_account(connection: AsyncConnection, user: ProvisionedUser, description: _Description) -> None:
+    """Name and address of an account that the directory made; an address that its person has verified stays."""
+    if user.principal_id is None:
+        return
+    account = await account_repository.get_user(connection, user.principal_id)
+    email = description.account_email
+    moves = email is not None and email != account.email and not account.email_verified
+    try:
+        await account_repository.change_user(
+            connection, account.id, name=description.account_name, values={"email": email} if moves else {}
+        )
+    except exc.IntegrityError:
+        raise _address_taken(email or "") from None
+
+
+async def _admit(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
+    """Make the user a member whom the directory manages. Whether that is new."""
+    principal_id = user.principal_id or ""
+    member = await member_repository.find_member(connection, call.org_id, principal_id)
+    if member is not None and (member.managed or member.role is Role.OWNER):
+        return False
+    if member is None:
+        role = await roles.role_for(connection, call.org_id, user.id)
+        try:
+            await account_repository.return_home(connection, principal_id, call.org_id)
+            await organization_repository.add_membership(connection, call.org_id, principal_id, role)
+        except Conflict as error:
+            raise Refused(error.message) from error
+    await member_repository.set_managed(connection, call.org_id, principal_id, managed=True)
+    if member is not None:
+        await roles.apply_roles(connection, call.actor, [user.id], call.request_id)
+    return True
+
+
+async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
+    """End the membership, with all that worked because of it. Whether there was one. Raises Refused for an owner, and
+    for the last administrator.
+    """
+    if user.principal_id is None:
+        return False
+    member = await member_repository.find_member(connection, call.org_id, user.principal_id)
+    if member is None:
+        return False
+    if member.role is Role.OWNER:
+        raise Refused("The user is an owner of the organization: another owner has to change the role first.")
+    if not await member_repository.has_other_administrators(connection, call.org_id, member):
+        raise Refused("The user is the last administrator of the organization.")
+    data = await _hand_over(connection, call, member)
+    await member_repository.suspend(connection, call.org_id, member.id, call.now)
+    data |= {"role": member.role.value, "by": user.id}
+    await record(connection, call.actor, "scim.member.suspend", member.id, data, call.request_id)
+    return True
+
+
+async def _hand_over(connection: AsyncConnection, call: DirectoryCall, member: StoredMember) -> dict[str, Any]:
+    """Give the member's agents and services to the successor whom the organization has named, or retire them. Either
+    way their credentials end. What was done, for the audit log.
+    """
+    owned = await member_repository.list_owned(connection, call.org_id, member.id)
+    successor = await _find_successor(connection, call.org_id, member)
+    given: list[str] = []
+    if successor is not None:
+        for machine in owned:
+            if machine.owner_id != member.id:  # it goes with its owner
+                continue
+            try:
+                await member_repository.transfer_ownership(connection, call.org_id, machine, successor, call.now)
+            except Conflict:  # the successor would own too many
+                break
+            given.append(machine.id)
+    left = await member_repository.list_owned(connection, call.org_id, member.id)
+    for machine in left:
+        await member_repository.retire_machine(connection, call.org_id, machine.id, call.now)
+    data: dict[str, Any] = {"retired": [machine.id for machine in left]}
+    if successor is not None:
+        data |= {"successor": successor.id, "handedOver": given}
+    return data
+
+
+async def _find_successor(connection: AsyncConnection, org_id: str, member: StoredMember) -> StoredMember | None:
+    """The successor, if it can own something: another user who is a member."""
+    successor_id = await settings_repository.find_successor(connection, org_id)
+    if successor_id is None or successor_id == member.id:
+        return None
+    found = await member_repository.find_member(connection, org_id, successor_id)
+    return found if found is not None and found.kind is PrincipalKind.USER else None
+
+
+async def _is_member(connection: AsyncConnection, user: ProvisionedUser) -> bool:
+    member = await member_repository.find_member(connection, user.org_id, user.principal_id or "")
+    return member is not None
+
+
+async def _require_free_name(connection: AsyncConnection, user: ProvisionedUser) -> None:
+    other = await user_repository.find_by_user_name(connection, user.org_id, user.user_name)
+    if other is not None and other.id != user.id:
+        raise NotUnique("Another user has this userName.")
+
+
+async def _record(connection: AsyncConnection, call: DirectoryCall, action: str, user: ProvisionedUser) -> None:
+    data = {"userName": user.user_name, "active": user.active, "principalId": user.principal_id or ""}
+    await record(connection, call.actor, action, user.id, data, call.request_id)
+
+
+def _describe(resource: User) -> _Description:
+    """Raises InvalidValue for what cannot be kept."""
+    document = resource.model_copy(update={"id": None, "meta": None, "groups": None, "password": None}).model_dump(
+        scim_ctx=Context.DEFAULT
+    )
+    if len(msgspec.json.encode(document)) > MAX_DOCUMENT_BYTES:
+        raise InvalidValue(f"A user can have at most {MAX_DOCUMENT_BYTES} bytes of JSON.")
+    user_name = checked_text(resource.user_name, "userName")
+    if user_name is None or not user_name.strip():
+        raise InvalidValue("userName must not be empty.")
+    name = resource.name
+    emails = resource.emails or []
+    if len(emails) > MAX_EMAILS:
+        raise InvalidValue(f"A user can have at most {MAX_EMAILS} emails.")
+    values = {
+        "user_name": fold(user_name),
+        "external_id": checked_text(resource.external_id, "externalId"),
+        "active": resource.is_active,
+        "display_name": _folded(resource.display_name, "displayName"),
+        "family_name": None if name is None else _folded(name.family_name, "name.familyName"),
+        "given_name": None if name is None else _folded(name.given_name, "name.givenName"),
+        "document": document,
+    }
+    compared = [
+        ProvisionedEmail(
+            _folded(email.value, "emails.value"),
+            _folded(None if email.type is None else str(email.type), "emails.type"),
+            email.primary,
+        )
+        for email in emails
+    ]
+    return _Description(values, compared, _account_email(resource), _account_name(resource, user_name))
+
+
+def _account_email(resource: User) -> str | None:
+    """The primary address, else the first one, else the `userName`, whichever can be that of an account."""
+    emails = sorted(resource.emails or [], key=lambda each: not each.primary)
+    for text in (*(each.value for each in emails), resource.user_name):
+        if text is not None and len(text) <= MAX_EMAIL_LENGTH and _EMAIL.fullmatch(text) is not None:
+            return normalize_email(text)
+    return None
+
+
+def _account_name(resource: User, user_name: str) -> str:
+    name = resource.name
+    parts = [] if name is None else [name.given_name, name.family_name]
+    for text in (
+        resource.display_name,
+        None if name is None else name.formatted,
+        " ".join(part for part in parts if part),
+        user_name,
+    ):
+        if text and (cleaned := clean_name(text)):
+            return cleaned
+    return "(no name)"
+
+
+def _folded(text: str | None, path: str) -> str | None:
+    checked = checked_text(text, path)
+    return None if checked is None else fold(checked)
+
+
+def checked_text(text: str | None, path: str) -> str | None:
+    """The text, if filters can compare it. Raises InvalidValue."""
+    if text is None:
+        return None
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InvalidValue(f"{path} can have at most {MAX_TEXT_LENGTH} characters.")
+    if any(category(character) in _UNSTORABLE for character in text):
+        raise InvalidValue(f"{path} has control characters.")
+    return text
+
+
+def _address_taken(email: str) -> NotUnique:
+    return NotUnique(f"Another account of the organization has the address {email}.")

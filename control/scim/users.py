@@ -1,0 +1,248 @@
+"""`/scim/v2/{orgSlug}/Users`: list, search, create, read, replace, change, delete."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from aiohttp import web
+from scim2_models import Context, PatchOp
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import DirectoryIdentity
+from chassis.errors import NotFound
+from chassis.http.access import directory_identity
+from chassis.http.operation import ResponseSpec
+from chassis.http.web import Route
+from control.directory import user_repository as store
+from control.directory.user_repository import ProvisionedUser
+from control.scim import provisioning
+from control.scim.endpoint import (
+    BODY,
+    ETAG,
+    ID,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    LIST_PARAMETERS,
+    PROJECTION_PARAMETERS,
+    RESOURCE,
+    ScimEndpoint,
+    call_of,
+    not_modified,
+    operation,
+    resource_id,
+    resource_response,
+)
+from control.scim.errors import translated
+from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_query, parse_search, select_page
+from control.scim.media_type import read_scim_bytes, scim_response
+from control.scim.models import TOLERANT, User
+from control.scim.patch import PATCH_SCHEMA, operations_of
+from control.scim.resources import Projection, is_known, require_match, user_resource, without_read_only
+
+READ_ONLY: Final = ("id", "meta", "groups")
+
+LIST: Final = operation("listScimUsers", "A page.", parameters=LIST_PARAMETERS)
+SEARCH: Final = operation("searchScimUsers", "A page.", body=BODY)
+CREATE: Final = operation(
+    "createScimUser",
+    "The user.",
+    status=201,
+    parameters=PROJECTION_PARAMETERS,
+    body=replace(BODY, example={"userName": "ada@example.com", "emails": [{"value": "ada@example.com"}]}),
+    error_statuses=(409,),
+)
+SHOW: Final = operation(
+    "showScimUser",
+    "The user.",
+    parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
+    more=(ResponseSpec("The client has this version.", status=304, headers=ETAG),),
+)
+REPLACE: Final = operation(
+    "replaceScimUser",
+    "The user.",
+    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+    body=BODY,
+    error_statuses=(409, 412),
+)
+CHANGE: Final = operation(
+    "changeScimUser",
+    "The user.",
+    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+    body=replace(
+        BODY, example={"schemas": [PATCH_SCHEMA], "Operations": [{"op": "replace", "path": "active", "value": False}]}
+    ),
+    error_statuses=(409, 412),
+)
+REMOVE: Final = operation(
+    "deleteScimUser", "The user was deleted.", status=204, parameters=(ID, IF_MATCH), error_statuses=(409, 412)
+)
+__all__ = ("READ_ONLY", "RESOURCE", "Users")
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """Handlers of users, and their dependencies."""
+
+    endpoint: ScimEndpoint
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource."""
+        route = self.endpoint.route
+        return [
+            route("GET", "/Users", self.list, LIST),
+            route("POST", "/Users/.search", self.search, SEARCH),
+            route("POST", "/Users", self.create, CREATE),
+            route("GET", "/Users/{id}", self.show, SHOW),
+            route("PUT", "/Users/{id}", self.replace, REPLACE),
+            route("PATCH", "/Users/{id}", self.change, CHANGE),
+            route("DELETE", "/Users/{id}", self.remove, REMOVE),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List users.
+
+        Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`, `name.givenName`, `active`,
+        `emails`, `groups` and the times in `meta`; by the single-valued ones, and by `emails`, a list can be ordered.
+        """
+        org_id = directory_identity(request).org_id
+        return await self._page(request, parse_query(User, org_id, request.query, self.endpoint.context.cursors))
+
+    async def search(self, request: web.Request) -> web.StreamResponse:
+        """List users, as a search request asks for them (RFC 7644 3.4.3)."""
+        raw = await read_scim_bytes(request, self.endpoint.context)
+        org_id = directory_identity(request).org_id
+        return await self._page(request, parse_search(User, org_id, raw, self.endpoint.context.cursors))
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        """Create a user.
+
+        If it is active, whoever has one of its addresses in the organization is the user; else the user gets a new
+        account, which logs in by single sign-on. Its role is that of its groups. A user without an e-mail address has
+        no account. 409 `uniqueness` for a `userName` or an address that another user has.
+        """
+        projection = Projection.of_query(User, request.query)
+        resource = _parse(await self.endpoint.read_object(request), Context.RESOURCE_CREATION_REQUEST)
+        if resource.active is None:
+            resource.active = True
+        async with self.endpoint.guard.write_transaction(request) as (connection, identity):
+            provisioned = await provisioning.create(connection, call_of(request, identity), resource)
+            response = await self._response(connection, identity, provisioned.user, projection, 201)
+        self._notify(identity, changed=provisioned.access_changed)
+        return response
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show a user."""
+        projection, identity = Projection.of_query(User, request.query), directory_identity(request)
+        async with self.endpoint.context.database.read() as connection:
+            user = await _load(connection, request, identity)
+            if is_known(request, user.version):
+                return not_modified(user.version)
+            return await self._response(connection, identity, user, projection)
+
+    async def replace(self, request: web.Request) -> web.StreamResponse:
+        """Replace a user.
+
+        `active` stays what it is if it is left out. 409 for an owner or the last administrator who is no longer active.
+        """
+        projection = Projection.of_query(User, request.query)
+        body = await self.endpoint.read_object(request)
+        resource = _parse(body, Context.RESOURCE_REPLACEMENT_REQUEST)
+        async with self.endpoint.guard.write_transaction(request) as (connection, identity):
+            before = await _load(connection, request, identity)
+            require_match(request, before.version)
+            if resource.active is None:
+                resource.active = before.active
+            provisioned = await provisioning.change(connection, call_of(request, identity), before, resource)
+            response = await self._response(connection, identity, provisioned.user, projection)
+        self._notify(identity, changed=provisioned.access_changed)
+        return response
+
+    async def change(self, request: web.Request) -> web.StreamResponse:
+        """Change a user (RFC 7644 3.5.2).
+
+        With `active` false the user is no member any more: sessions, refresh tokens and personal access tokens end, the
+        agents and services of the user go to a successor or are retired (`/scim-settings`). With `active` true the
+        membership is back, and nothing else. 409 for an owner, and for the last administrator.
+        """
+        projection = Projection.of_query(User, request.query)
+        operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
+        with translated(), TOLERANT:
+            patch = PatchOp[User].model_validate(
+                {"schemas": [PATCH_SCHEMA], "Operations": operations}, scim_ctx=Context.RESOURCE_PATCH_REQUEST
+            )
+        async with self.endpoint.guard.write_transaction(request) as (connection, identity):
+            before = await _load(connection, request, identity)
+            require_match(request, before.version)
+            with translated(), TOLERANT:
+                resource = User.model_validate(before.document)
+                patch.patch(resource)
+            provisioned = await provisioning.change(connection, call_of(request, identity), before, resource)
+            response = await self._response(connection, identity, provisioned.user, projection)
+        self._notify(identity, changed=provisioned.access_changed)
+        return response
+
+    async def remove(self, request: web.Request) -> web.StreamResponse:
+        """Delete a user.
+
+        The same follows as when it is no longer active, and an account that the directory has made is closed. 409 for
+        an owner, and for the last administrator.
+        """
+        async with self.endpoint.guard.write_transaction(request) as (connection, identity):
+            user = await _load(connection, request, identity)
+            require_match(request, user.version)
+            changed = await provisioning.remove(connection, call_of(request, identity), user)
+        self._notify(identity, changed=changed)
+        return web.Response(status=204)
+
+    async def _page(self, request: web.Request, wanted: ListRequest) -> web.StreamResponse:
+        identity, cursors = directory_identity(request), self.endpoint.context.cursors
+        async with self.endpoint.context.database.read() as connection:
+            total = await store.count(connection, identity.org_id, wanted.condition)
+            statement = await select_page(connection, identity.org_id, wanted)
+            found = await store.list_users(connection, statement) if wanted.count else []
+            users, groups = found[: wanted.count], {}
+            if not wanted.projection.excludes("groups"):
+                counts = await store.count_groups_of(connection, [user.id for user in users])
+                users = users[: fitting([counts[user.id] for user in users])]
+                groups = await store.list_groups_of(connection, [user.id for user in users])
+        resources = [
+            wanted.projection.apply(
+                user_resource(user, groups.get(user.id, ()), self.endpoint.urls, identity.org_slug)
+            )
+            for user in users
+        ]
+        by_cursor = wanted.cursor is not None
+        following = next_cursor(wanted, users[-1].id, cursors) if by_cursor and len(found) > len(users) else None
+        page = Page(resources, total, None if by_cursor else wanted.offset + 1, following)
+        return scim_response(page.body())
+
+    async def _response(
+        self,
+        connection: AsyncConnection,
+        identity: DirectoryIdentity,
+        user: ProvisionedUser,
+        projection: Projection,
+        status: int = 200,
+    ) -> web.Response:
+        groups = await store.list_groups_of(connection, [user.id])
+        resource = user_resource(user, groups[user.id], self.endpoint.urls, identity.org_slug)
+        location = self.endpoint.urls.user(identity.org_slug, user.id)
+        return resource_response(projection.apply(resource), user.version, location, status)
+
+    def _notify(self, identity: DirectoryIdentity, *, changed: bool) -> None:
+        """Only where somebody's access has changed: the guards load every credential of the organization again."""
+        if changed:
+            self.endpoint.context.guards.invalidate_bearers(identity.org_id)
+
+
+async def _load(connection: AsyncConnection, request: web.Request, identity: DirectoryIdentity) -> ProvisionedUser:
+    """The user of the path. Raises NotFound."""
+    user = await store.find(connection, identity.org_id, resource_id(request))
+    if user is None:
+        raise NotFound
+    return user
+
+
+def _parse(body: dict[str, Any], context: Context) -> User:
+    """Raises ScimError."""
+    with translated(), TOLERANT:
+        return User.model_validate(without_read_only(body, READ_ONLY), scim_ctx=context)
