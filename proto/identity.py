@@ -178,8 +178,8 @@ def encode_token(entropy: bytes, prefix: str = TOKEN_PREFIX) -> str:
     """`pat_` + 43 base62 digits + 6 of checksum, from 32 random bytes. The checksum lets secret scanners verify a
     match.
 
-    Other secrets (invitations, refresh tokens, e-mail verifications, tokens of directories) have the same form with their own prefixes. Raises
-    ValueError for another length.
+    Other secrets (invitations, refresh tokens, e-mail verifications, tokens of directories) have the same form with
+    their own prefixes. Raises ValueError for another length.
     """
     if len(entropy) != TOKEN_ENTROPY_BYTES:
         raise ValueError(f"a personal access token requires {TOKEN_ENTROPY_BYTES} random bytes")

@@ -1,8 +1,8 @@
 """Access rules of routes, and the checks that enforce them before a handler runs.
 
-A rule is data (`public()`, `anonymous()`, `bearer(scope)`, `session()`, `project_key()`, `directory(check)`); the guards
-(`Guards`) are passed in, but for that of directories, which one service alone has. `with_access_check` combines the two:
-a handler never runs unchecked, and a route cannot be declared without a rule.
+A rule is data (`public()`, `anonymous()`, `bearer(scope)`, `session()`, `project_key()`, `directory(check)`); the
+guards (`Guards`) are passed in, but for that of directories, which one service alone has. `with_access_check` combines
+the two: a handler never runs unchecked, and a route cannot be declared without a rule.
 """
 
 from collections.abc import Awaitable, Callable, Collection

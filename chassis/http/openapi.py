@@ -42,8 +42,8 @@ _SCHEMES: Final = {
         "type": "http",
         "scheme": "bearer",
         "description": (
-            "Token of an organization's directory, `Authorization: Bearer scim_...`. It belongs to the directory, not to "
-            "a person, and reaches nothing but SCIM."
+            "Token of an organization's directory, `Authorization: Bearer scim_...`. It belongs to the directory, not "
+            "to a person, and reaches nothing but SCIM."
         ),
     },
     "legacyKeyQuery": {"type": "apiKey", "in": "query", "name": "legacy_key", "description": "Project key."},
@@ -292,7 +292,7 @@ def _default_error_statuses(endpoint: Endpoint) -> tuple[int, ...]:
         return statuses + _BEARER_STATUSES
     if isinstance(endpoint.access, Anonymous):
         return statuses + _ANONYMOUS_STATUSES
-    if isinstance(access, DirectoryAuth):
+    if isinstance(endpoint.access, DirectoryAuth):
         return statuses + _DIRECTORY_STATUSES
     return statuses + _KEY_STATUSES if isinstance(endpoint.access, ProjectKeyAuth | SessionAuth) else statuses
 

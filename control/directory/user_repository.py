@@ -127,9 +127,7 @@ async def list_principals(
     return found
 
 
-async def insert(
-    connection: AsyncConnection, user: ProvisionedUser, emails: Sequence[ProvisionedEmail]
-) -> None:
+async def insert(connection: AsyncConnection, user: ProvisionedUser, emails: Sequence[ProvisionedEmail]) -> None:
     """Store a new user. Raises sqlalchemy.exc.IntegrityError for a `userName` that another one has."""
     await connection.execute(scim_users.insert().values(_row(user)))
     await _insert_emails(connection, user, emails)
@@ -148,9 +146,7 @@ async def update(
     return changed
 
 
-async def set_principal(
-    connection: AsyncConnection, user_id: str, principal_id: str, *, owns_account: bool
-) -> None:
+async def set_principal(connection: AsyncConnection, user_id: str, principal_id: str, *, owns_account: bool) -> None:
     """Note the account of a user."""
     values = {"principal_id": principal_id, "owns_account": owns_account}
     await connection.execute(scim_users.update().where(scim_users.c.id == user_id).values(values))

@@ -138,7 +138,8 @@ def require_unmanaged(member: StoredMember) -> None:
 
 async def change_role(connection: AsyncConnection, by: AuthorizationContext, member: StoredMember, role: Role) -> None:
     """Raises Forbidden for a role that `by` may not grant or take away; Conflict for the last owner or administrator,
-    for a machine principal that would become an owner, and for a member whom a directory manages, unless it becomes one.
+    for a machine principal that would become an owner, and for a member whom a directory manages, unless it becomes
+    one.
     """
     require_changeable(by, member)
     require_grantable(by, role)

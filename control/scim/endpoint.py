@@ -55,7 +55,10 @@ LIST_PARAMETERS: Final = (
     Parameter("startIndex", "query", int, "The first resource of the page, counted from 1.", default=1),
     Parameter("count", "query", int, f"Resources of a page, at most {MAX_COUNT}.", default=DEFAULT_COUNT),
     Parameter(
-        "cursor", "query", str, "`nextCursor` of the previous page (RFC 9865); empty: the first page. Without `startIndex`."
+        "cursor",
+        "query",
+        str,
+        "`nextCursor` of the previous page (RFC 9865); empty: the first page. Without `startIndex`.",
     ),
     *PROJECTION_PARAMETERS,
 )

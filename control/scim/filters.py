@@ -1,8 +1,8 @@
 """Filters and orders of SCIM as SQL (RFC 7644 3.4.2.2 and 3.4.2.3).
 
 The library parses a filter and checks it against the schema; here its tree becomes a condition over the columns that
-`control.directory.tables` keeps for that. Attributes that have no column are refused, rather than found by reading every
-user. A comparison with an attribute that has no value is false, and its negation true.
+`control.directory.tables` keeps for that. Attributes that have no column are refused, rather than found by reading
+every user. A comparison with an attribute that has no value is false, and its negation true.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,10 +15,10 @@ from typing import Any, Final
 import sqlalchemy as sa
 from scim2_models import Path, ScimFilter, SearchRequest
 from scim2_models.path import (
-    AttrPath,
     AttributeBinding,
-    Comparison,
+    AttrPath,
     CompareOperator,
+    Comparison,
     FilterNode,
     LogicalExpr,
     LogicalOperator,
@@ -264,7 +264,7 @@ def _join(node: LogicalExpr, conditions: list[Condition]) -> Condition:
 def _coerced(binding: AttributeBinding, node: Comparison) -> Any:
     with translated():
         value = coerce_value(binding, node.value, node.op)
-    if isinstance(value, str) and ("\0" in value or not value.isascii() and _has_surrogates(value)):
+    if isinstance(value, str) and ("\0" in value or (not value.isascii() and _has_surrogates(value))):
         raise invalid_filter("The filter has characters that no value has.")
     return value
 

@@ -215,9 +215,7 @@ class Groups:
                 groups = groups[: fitting([counts[group.id] for group in groups])]
                 members = {group.id: await store.list_member_ids(connection, group.id) for group in groups}
         resources = [
-            wanted.projection.apply(
-                group_resource(group, members.get(group.id), self.endpoint.urls, identity.org_slug)
-            )
+            wanted.projection.apply(group_resource(group, members.get(group.id), self.endpoint.urls, identity.org_slug))
             for group in groups
         ]
         by_cursor = wanted.cursor is not None
@@ -287,9 +285,7 @@ def _parse(body: dict[str, Any], context: Context) -> _Description:
     return _describe(group, None if members is None else member_ids(members))
 
 
-def _patched(
-    group: ProvisionedGroup, known: Iterable[str] | None, operations: list[dict[str, Any]]
-) -> _Description:
+def _patched(group: ProvisionedGroup, known: Iterable[str] | None, operations: list[dict[str, Any]]) -> _Description:
     """The group after the operations. `known`: its members, if the operations are about them. Raises ScimError."""
     resource: dict[str, Any] = {"displayName": group.display_name, "externalId": group.external_id}
     if known is not None:

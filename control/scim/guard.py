@@ -46,9 +46,7 @@ class DirectoryGuard:
         return DirectoryIdentity(found.token.id, found.token.org_id, found.org_slug)
 
     @asynccontextmanager
-    async def write_transaction(
-        self, request: web.Request
-    ) -> AsyncIterator[tuple[AsyncConnection, DirectoryIdentity]]:
+    async def write_transaction(self, request: web.Request) -> AsyncIterator[tuple[AsyncConnection, DirectoryIdentity]]:
         """A write transaction of the directory that calls, if its token is still valid: a body may take long to arrive.
         Raises Unauthorized, DatabaseUnavailable.
         """

@@ -1,8 +1,8 @@
 """Pages of resources: filter, order, and where a page begins (RFC 7644 3.4.2, RFC 9865).
 
-`startIndex` counts rows, which costs the database as many as are skipped. `cursor` goes on after the last row of the page
-before, at the same cost for every page; an empty one asks for the first page. A cursor holds the id of that row. If the
-list is ordered, the row is read again for what it is ordered by; if it has gone by then, the cursor has expired.
+`startIndex` counts rows, which costs the database as many as are skipped. `cursor` goes on after the last row of the
+page before, at the same cost for every page; an empty one asks for the first page. A cursor holds the id of that row.
+If the list is ordered, the row is read again for what it is ordered by; if it has gone by then, the cursor has expired.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,9 +67,7 @@ class Page:
         return body | {"itemsPerPage": len(self.resources), "Resources": self.resources}
 
 
-def parse_query(
-    model: type[ScimResource], org_id: str, query: MultiMapping[str], cursors: CursorSigner
-) -> ListRequest:
+def parse_query(model: type[ScimResource], org_id: str, query: MultiMapping[str], cursors: CursorSigner) -> ListRequest:
     """The list request of a query string. Raises ScimError."""
     values: dict[str, Any] = {name: query[name] for name in (*_PARAMETERS, "filter") if name in query}
     return _parse(model, org_id, values, Projection.of_query(model, query), cursors)

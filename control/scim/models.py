@@ -10,8 +10,8 @@ import scim2_models
 from pydantic import Field, model_validator
 from scim2_models import CaseExact, ComplexAttribute, Mutability, Reference, ScimPolicy
 
-# How far requests may depart from RFC 7643 and 7644: attributes that are not in the schemas are ignored, and PATCH works
-# as Microsoft Entra ID writes it.
+# How far requests may depart from RFC 7643 and 7644: attributes that are not in the schemas are ignored, and PATCH
+# works as Microsoft Entra ID writes it.
 TOLERANT: Final = ScimPolicy(
     unknown=ScimPolicy.Unknown.ignore,
     remove_value_as_filter=ScimPolicy.RemoveValue.apply,

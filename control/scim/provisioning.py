@@ -6,8 +6,8 @@
 
 A user who is active has an account as soon as one of its addresses can be one: the account of a member who has that
 address already, or a new one. The directory decides who is a member and with which role, but for owners: they are
-changed by owners alone, and neither an owner nor the last administrator is taken out. Each function runs in the caller's
-transaction.
+changed by owners alone, and neither an owner nor the last administrator is taken out. Each function runs in the
+caller's transaction.
 """
 
 import re
@@ -23,6 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
 from chassis.db.database import to_milliseconds
+from chassis.errors import Conflict
 from control.audit.record import Actor, record
 from control.directory import group_repository, user_repository
 from control.directory.tables import MAX_TEXT_LENGTH
@@ -35,7 +36,6 @@ from control.scim import roles, settings_repository
 from control.scim.errors import InvalidValue, NotUnique, Refused
 from control.scim.models import User
 from control.sso.mapping import clean_name
-from chassis.errors import Conflict
 from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, PrincipalKind, Role, normalize_email
 
 MAX_USERS: Final = 500_000  # of one directory

@@ -1,7 +1,7 @@
 """Resources as responses: what is stored, with `id`, `meta`, and what the directory cannot write.
 
-A resource is written as a mapping. The library's model is built only where a request names the attributes that it wants,
-for a page of hundreds of users would take half a second.
+A resource is written as a mapping. The library's model is built only where a request names the attributes that it
+wants, for a page of hundreds of users would take half a second.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,6 +86,8 @@ class Projection:
             found: dict[str, Any] = model.model_dump(
                 scim_ctx=Context.RESOURCE_QUERY_RESPONSE, response_parameters=self.parameters
             )
+        if "meta" in found:  # the library writes times in another form
+            found["meta"] = {name: resource["meta"][name] for name in found["meta"]}
         return found
 
 
@@ -115,9 +117,7 @@ def group_resource(
     resource: dict[str, Any] = {"schemas": [GROUP_SCHEMA], "id": group.id, "displayName": group.display_name}
     if group.external_id is not None:
         resource["externalId"] = group.external_id
-    members = [
-        {"value": one, "$ref": urls.user(org_slug, one), "type": "User"} for one in sorted(member_ids or ())
-    ]
+    members = [{"value": one, "$ref": urls.user(org_slug, one), "type": "User"} for one in sorted(member_ids or ())]
     if members:
         resource["members"] = members
     resource["meta"] = _meta("Group", group, urls.group(org_slug, group.id))

@@ -1,8 +1,8 @@
 """The roles of members whom the directory manages: what its groups are mapped to (`roleMapping` of the SSO connection).
 
 A group is found in the mapping by its `displayName` or its `externalId`, for some providers name groups by id when
-somebody logs in. The highest role counts. Nobody becomes an owner, no owner is changed, and the last administrator stays
-one.
+somebody logs in. The highest role counts. Nobody becomes an owner, no owner is changed, and the last administrator
+stays one.
 """
 
 from collections import defaultdict
@@ -78,9 +78,7 @@ async def apply_roles(
     return changed
 
 
-async def _managed_roles(
-    connection: AsyncConnection, org_id: str, principal_ids: Collection[str]
-) -> dict[str, Role]:
+async def _managed_roles(connection: AsyncConnection, org_id: str, principal_ids: Collection[str]) -> dict[str, Role]:
     """The roles of those whom the directory manages: owners are not among them."""
     found: dict[str, Role] = {}
     for part in _batches(sorted(principal_ids)):

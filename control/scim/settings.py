@@ -1,4 +1,6 @@
-"""`/orgs/{orgSlug}/scim-settings`: what happens to what people own whom the directory takes out; and the directory's end."""
+"""`/orgs/{orgSlug}/scim-settings`: what happens to what people own whom the directory takes out; and the directory's
+end.
+"""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,8 +34,8 @@ class ScimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     successor_principal_id: Annotated[
         str | None,
         Meta(
-            description="The member who gets the agents and services of people whom the directory takes out. Null: they "
-            "are retired, as they are when this member cannot own them."
+            description="The member who gets the agents and services of people whom the directory takes out. Null: "
+            "they are retired, as they are when this member cannot own them."
         ),
     ]
 
@@ -57,7 +59,9 @@ class DisconnectedDirectory(msgspec.Struct, frozen=True, rename="camel"):
     users: int
     groups: int
     tokens: int
-    released_members: Annotated[int, Meta(description="Members whom it managed, and who are managed by hand from now on.")]
+    released_members: Annotated[
+        int, Meta(description="Members whom it managed, and who are managed by hand from now on.")
+    ]
 
 
 _CONTENT: Final = json_content(ShownScimSettings)
@@ -97,7 +101,9 @@ class ScimSettingsHandlers:
             return json_response(await self._shown(connection, caller.org_id, caller.org_slug))
 
     async def put(self, request: web.Request) -> web.StreamResponse:
-        """Replace the settings of the directory. Only users may. 409 for a successor who is no user of the organization."""
+        """Replace the settings of the directory. Only users may. 409 for a successor who is no user of the
+        organization.
+        """
         require_user(authorization_context(request))
         body = await self.context.read_body(request, ScimSettings)
         async with self.context.write_transaction(request) as (connection, caller):
@@ -126,9 +132,7 @@ class ScimSettingsHandlers:
                 "releasedMembers": removed.members,
             }
             await record(connection, caller, "scim.disconnect", caller.org_id, data, request_id(request))
-        return json_response(
-            DisconnectedDirectory(removed.users, removed.groups, removed.tokens, removed.members)
-        )
+        return json_response(DisconnectedDirectory(removed.users, removed.groups, removed.tokens, removed.members))
 
     async def _shown(self, connection: AsyncConnection, org_id: str, org_slug: str) -> ShownScimSettings:
         rule = await load_rule(connection, org_id)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -63,7 +63,7 @@ async def issue(
     if await _count_valid(connection, org_id, now) >= MAX_TOKENS:
         raise Conflict(f"An organization can have at most {MAX_TOKENS} valid SCIM tokens; revoke one first.")
     secret = new_scim_token()
-    row = {
+    row: dict[str, Any] = {
         "id": new_id("sct"),
         "org_id": org_id,
         "name": name,
@@ -125,9 +125,7 @@ async def revoke(connection: AsyncConnection, token_id: str, at: datetime) -> No
     """End the token at a time, or earlier, if that was settled before."""
     at = to_milliseconds(at)
     later = scim_tokens.c.revoked_at.is_(None) | (scim_tokens.c.revoked_at > at)
-    await connection.execute(
-        scim_tokens.update().where(scim_tokens.c.id == token_id, later).values(revoked_at=at)
-    )
+    await connection.execute(scim_tokens.update().where(scim_tokens.c.id == token_id, later).values(revoked_at=at))
 
 
 async def note_use(connection: AsyncConnection, token_id: str, now: datetime) -> None:

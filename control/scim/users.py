@@ -205,9 +205,7 @@ class Users:
                 users = users[: fitting([counts[user.id] for user in users])]
                 groups = await store.list_groups_of(connection, [user.id for user in users])
         resources = [
-            wanted.projection.apply(
-                user_resource(user, groups.get(user.id, ()), self.endpoint.urls, identity.org_slug)
-            )
+            wanted.projection.apply(user_resource(user, groups.get(user.id, ()), self.endpoint.urls, identity.org_slug))
             for user in users
         ]
         by_cursor = wanted.cursor is not None

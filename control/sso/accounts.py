@@ -8,8 +8,8 @@
 An account of the organization with the same address is never taken over by an assertion alone. It is linked when its
 own session has asked for that (`control.sso.links`), or when the organization has proven the domain of the address, the
 provider has verified it (OpenID Connect), and the account is no owner. An account that the organization's directory has
-made is linked as well: for nobody else. Whom the directory has taken out is refused. Accounts of other organizations with the same
-address stay what they are: a new account is confined to this organization, like that of an invitation.
+made is linked as well: for nobody else. Whom the directory has taken out is refused. Accounts of other organizations
+with the same address stay what they are: a new account is confined to this organization, like that of an invitation.
 """
 
 from dataclasses import dataclass

@@ -51,6 +51,7 @@ IDS: Final = {
     "erasureId": "ers",
     "domainId": "dom",
     "identityId": "ssi",
+    "scimTokenId": "sct",
 }
 NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
 
@@ -83,6 +84,7 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
         ("invitationId", "invitations", {"email": "a@example.org", "role": "VIEWER"}),
         ("erasureId", "erasures", {"to": "2026-11-20T00:00:00Z"}),
         ("domainId", "sso/domains", {"domain": f"{org}.example.com"}),
+        ("scimTokenId", "scim-tokens", {"name": "x"}),
     ):
         below = f"projects/web/{path}" if name in ("channelId", "erasureId") else path
         status, answer, _ = await control.call("POST", f"/orgs/{org}/{below}", body, token)

@@ -59,6 +59,7 @@ BY_THEMSELVES: Final = {
     "identity/bootstrap.py",
     "identity/login.py",
     "identity/session_issuer.py",
+    "scim/guard.py",
     "secrets/keyring_watch.py",
     "sso/callback.py",
     "sso/completion.py",

@@ -42,7 +42,12 @@ class Directory:
 
     async def user(self, user_name: str, **attributes: Any) -> dict[str, Any]:
         """A new user."""
-        body = {"schemas": [USER], "userName": user_name, "emails": [{"value": user_name, "primary": True}], **attributes}
+        body = {
+            "schemas": [USER],
+            "userName": user_name,
+            "emails": [{"value": user_name, "primary": True}],
+            **attributes,
+        }
         status, made, _ = await self.call("POST", "/Users", body)
         assert status == 201, made
         return dict(made)

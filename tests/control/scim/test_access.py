@@ -128,9 +128,7 @@ async def test_other_organizations_resources_are_not_there(control: Control, dir
                 ("PATCH", {"Operations": [{"op": "replace", "path": "displayName", "value": "x"}]}),
                 ("DELETE", None),
             ):
-                status, body, _ = await directory.call(
-                    method, f"/{kind}/{one}", sent, headers={"X-Request-Id": "same"}
-                )
+                status, body, _ = await directory.call(method, f"/{kind}/{one}", sent, headers={"X-Request-Id": "same"})
                 assert status == 404
                 bodies.add(repr(body))
     assert len(bodies) == 1

@@ -1,6 +1,5 @@
 """Lists: filters, orders, pages."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ pytestmark = pytest.mark.both_stores
 
 
 @pytest.fixture
-async def people(directory: Directory) -> AsyncIterator[dict[str, dict[str, Any]]]:
+async def people(directory: Directory) -> dict[str, dict[str, Any]]:
     ada = await directory.user(
         "Ada@example.com",
         externalId="E1",
@@ -24,7 +23,7 @@ async def people(directory: Directory) -> AsyncIterator[dict[str, dict[str, Any]
     )
     bob = await directory.user("bob@example.com", externalId="e1", active=False, displayName="100% _Bob_")
     eve = await directory.user("ève@example.com", emails=[], name={"familyName": "Ærø"})
-    yield {"ada": ada, "bob": bob, "eve": eve}
+    return {"ada": ada, "bob": bob, "eve": eve}
 
 
 async def names(directory: Directory, filter_: str, path: str = "/Users") -> set[str]:
@@ -116,7 +115,7 @@ async def test_filters_by_group(directory: Directory, people: dict[str, dict[str
         "name pr",
         'name.formatted eq "x"',
         "userName gt 4",
-        'active gt true',
+        "active gt true",
         'active eq "perhaps"',
         'meta.created gt "yesterday"',
         "userName gt null",
@@ -165,16 +164,17 @@ async def test_orders(
     descending = ascending[::-1]
     assert await ordered(directory, sortBy=sort_by, sortOrder="descending") == descending
     for order, expected in (("ascending", ascending), ("descending", descending)):
-        found, cursor = [], ""
+        found: list[str] = []
+        cursor: str | None = ""
         for _ in expected:
-            query = {"sortBy": sort_by, "sortOrder": order, "count": "1", "cursor": cursor}
+            query = {"sortBy": sort_by, "sortOrder": order, "count": "1", "cursor": cursor or ""}
             _, page, _ = await directory.call("GET", "/Users", params=query)
             found.append(page["Resources"][0]["userName"].split("@")[0].lower())
             cursor = page.get("nextCursor")
         assert (found, cursor) == (expected, None)
 
 
-@pytest.mark.parametrize("sort_by", ["colour", "title", "name", "password", "emails[type eq \"work\"]", "x" * 300])
+@pytest.mark.parametrize("sort_by", ["colour", "title", "name", "password", 'emails[type eq "work"]', "x" * 300])
 async def test_orders_that_are_refused(directory: Directory, sort_by: str) -> None:
     status, body, _ = await directory.call("GET", "/Users", params={"sortBy": sort_by})
     assert (status, body["scimType"]) == (400, "invalidPath"), body
@@ -200,7 +200,8 @@ async def test_pages_by_index(directory: Directory, people: dict[str, dict[str, 
 
 
 async def test_pages_by_cursor(directory: Directory, people: dict[str, dict[str, Any]]) -> None:
-    found, cursor = [], ""
+    found: list[str] = []
+    cursor: str | None = ""
     while cursor is not None:
         _, page, _ = await directory.call("GET", "/Users", params={"cursor": cursor, "count": "2"})
         assert page["totalResults"] == 3
@@ -235,6 +236,7 @@ async def test_a_search_is_a_list(directory: Directory, people: dict[str, dict[s
     status, page, _ = await directory.call("POST", "/Users/.search", body)
     assert (status, page["totalResults"]) == (200, 2)
     assert page["Resources"] == [{"schemas": [USER], "id": people["eve"]["id"], "userName": "ève@example.com"}]
+    broken: dict[str, object]
     for broken in ({"filter": 4}, {"count": []}, {"attributes": {"x": 1}}, {"attributes": [1]}, {"sortBy": []}):
         assert (await directory.call("POST", "/Users/.search", broken))[0] == 400, broken
     status, page, _ = await directory.call("POST", "/Groups/.search", {"excludedAttributes": "members"})

@@ -136,7 +136,12 @@ async def test_attributes_of_a_response(directory: Directory) -> None:
         "ada@example.com", name={"givenName": "Ada", "familyName": "L"}, **{ENTERPRISE: {"department": "Engines"}}
     )
     _, body, _ = await directory.call("GET", f"/Users/{ada['id']}?attributes=userName,name.givenName")
-    assert body == {"schemas": body["schemas"], "id": ada["id"], "userName": "ada@example.com", "name": {"givenName": "Ada"}}
+    assert body == {
+        "schemas": body["schemas"],
+        "id": ada["id"],
+        "userName": "ada@example.com",
+        "name": {"givenName": "Ada"},
+    }
     _, body, _ = await directory.call("GET", f"/Users/{ada['id']}?excludedAttributes=name,{ENTERPRISE}:department")
     assert set(ada) - set(body) == {"name", ENTERPRISE}
     _, page, _ = await directory.call("GET", "/Users?attributes=userName")
@@ -224,5 +229,3 @@ async def test_an_account_of_a_deleted_user_is_closed(directory: Directory) -> N
     await directory.call("DELETE", f"/Users/{ada['id']}")
     await directory.user("ada@example.com")
     assert (await directory.members())["ada@example.com"]["principalId"] != before["principalId"]
-
-

@@ -1,0 +1,190 @@
+"""Who is taken out is out: every credential, vote and agent. Who comes back gets the membership and nothing else."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.control.conftest import Control
+from tests.control.identity.conftest import Person, enrol
+from tests.control.scim.conftest import Directory
+
+
+@dataclass
+class Leaver:
+    """Somebody with everything that a person can have."""
+
+    person: Person
+    user: dict[str, Any]
+    token: str
+    agent_id: str
+    agent_token: str
+    service_id: str
+    service_token: str
+    invitation: str
+
+    def credentials(self) -> dict[str, str]:
+        """By what they are."""
+        return {
+            "session": self.person.access,
+            "token": self.token,
+            "agent's token": self.agent_token,
+            "service's token": self.service_token,
+        }
+
+
+@pytest.fixture
+async def leaver(control: Control, directory: Directory, person: Any) -> Leaver:
+    ada = await person("ada@example.com", "ADMIN")
+
+    async def made(path: str, body: dict[str, Any], token: str) -> dict[str, Any]:
+        status, answer, _ = await control.call("POST", f"/orgs/acme/{path}", body, token)
+        assert status == 201, answer
+        return dict(answer)
+
+    token = (await made("tokens", {"name": "laptop"}, ada.access))["token"]
+    agent = await made("principals", {"kind": "agent", "name": "agent", "role": "MEMBER"}, ada.access)
+    service = await made("principals", {"kind": "service", "name": "service", "role": "MEMBER"}, ada.access)
+    agent_token = (await made(f"principals/{agent['principalId']}/tokens", {"name": "x"}, ada.access))["token"]
+    service_token = (await made(f"principals/{service['principalId']}/tokens", {"name": "x"}, ada.access))["token"]
+    invitation = await made("invitations", {"email": "eve@example.com", "role": "MEMBER"}, ada.access)
+    user = await directory.user("ada@example.com")
+    return Leaver(
+        ada,
+        user,
+        token,
+        agent["principalId"],
+        agent_token,
+        service["principalId"],
+        service_token,
+        invitation["inviteToken"],
+    )
+
+
+async def working(control: Control, leaver: Leaver) -> set[str]:
+    """Which credentials work."""
+    found = set()
+    for name, secret in leaver.credentials().items():
+        status, _, _ = await control.call("GET", "/orgs/acme/approval-requests", token=secret)
+        assert status in (200, 401, 404)
+        if status == 200:
+            found.add(name)
+    body = {"refreshToken": leaver.person.refresh}
+    status, _, _ = await control.call("POST", "/auth/refresh", body)
+    if status == 200:
+        found.add("refresh token")
+    body = {"inviteToken": leaver.invitation, "name": "Eve", "password": "correct horse battery"}
+    status, _, _ = await control.call("POST", "/auth/invitations/accept", body)
+    if status == 201:
+        found.add("invitation")
+    return found
+
+
+async def take_out(directory: Directory, user: dict[str, Any], how: str) -> int:
+    """By one of the requests that directories send."""
+    path = f"/Users/{user['id']}"
+    if how == "patch":
+        return (await directory.activate(user, False))[0]
+    if how == "put":
+        return (await directory.call("PUT", path, {"userName": "ada@example.com", "active": False}))[0]
+    return (await directory.call("DELETE", path))[0]
+
+
+@pytest.mark.both_stores
+@pytest.mark.parametrize("how", ["patch", "put", "delete"])
+async def test_nothing_works_from_the_answer_on(
+    control: Control, directory: Directory, leaver: Leaver, how: str
+) -> None:
+    for name, secret in leaver.credentials().items():
+        assert (await control.call("GET", "/orgs/acme/approval-requests", token=secret))[0] == 200, name
+    assert await take_out(directory, leaver.user, how) in (200, 204)
+    assert await working(control, leaver) == set()
+    members = [each["principalId"] for each in (await control.call("GET", "/orgs/acme/members"))[1]["data"]]
+    assert not {leaver.person.id, leaver.agent_id, leaver.service_id} & set(members)
+    assert (await leaver.person.login())[0] in (401, 403)
+    (event,) = await directory.audit("scim.member.suspend")
+    assert event["objectId"] == leaver.person.id
+    assert sorted(event["data"]["retired"]) == sorted([leaver.agent_id, leaver.service_id])
+
+
+@pytest.mark.both_stores
+async def test_who_comes_back_gets_the_membership_and_nothing_else(
+    control: Control, directory: Directory, leaver: Leaver
+) -> None:
+    await enrol(leaver.person)
+    await directory.activate(leaver.user, False)
+    status, body = await directory.activate(leaver.user, True)
+    assert (status, body["active"]) == (200, True)
+    member = (await directory.members())["ada@example.com"]
+    assert member["principalId"] == leaver.person.id
+    assert member["role"] == "VIEWER"  # the default: what role the member had was the directory's to say
+    assert member["mfaEnabled"] is True
+    assert await working(control, leaver) == set()
+    members = [each["principalId"] for each in (await control.call("GET", "/orgs/acme/members"))[1]["data"]]
+    assert not {leaver.agent_id, leaver.service_id} & set(members)
+
+
+@pytest.mark.both_stores
+async def test_what_they_own_goes_to_the_successor(
+    control: Control, directory: Directory, leaver: Leaver, person: Any
+) -> None:
+    grace = await person("grace@example.com", "ADMIN")
+    _, nested, _ = await control.call(
+        "POST", "/orgs/acme/principals", {"kind": "agent", "name": "nested", "role": "VIEWER"}, leaver.service_token
+    )
+    settings = {"successorPrincipalId": grace.id}
+    assert (await control.call("PUT", "/orgs/acme/scim-settings", settings))[0] == 200
+    await directory.activate(leaver.user, False)
+    assert await working(control, leaver) == set()
+    owners = {
+        each["principalId"]: each["ownerPrincipalId"]
+        for each in (await control.call("GET", "/orgs/acme/members"))[1]["data"]
+    }
+    assert owners[leaver.agent_id] == owners[leaver.service_id] == grace.id
+    if "principalId" in nested:
+        assert owners[nested["principalId"]] == leaver.service_id
+    (event,) = await directory.audit("scim.member.suspend")
+    assert sorted(event["data"]["handedOver"]) == sorted([leaver.agent_id, leaver.service_id])
+    assert event["data"]["retired"] == []
+    assert event["data"]["successor"] == grace.id
+
+
+async def test_a_successor_who_has_left_gets_nothing(
+    control: Control, directory: Directory, leaver: Leaver, person: Any
+) -> None:
+    grace = await person("grace@example.com")
+    await control.call("PUT", "/orgs/acme/scim-settings", {"successorPrincipalId": grace.id})
+    assert (await control.call("DELETE", f"/orgs/acme/members/{grace.id}"))[0] == 204
+    await directory.activate(leaver.user, False)
+    (event,) = await directory.audit("scim.member.suspend")
+    assert len(event["data"]["retired"]) == 2
+
+
+@pytest.mark.both_stores
+async def test_votes_count_no_longer(control: Control, directory: Directory, leaver: Leaver, person: Any) -> None:
+    grace, eve = await person("grace@example.com"), await person("frances@example.com", "ADMIN")
+    policy = {"name": "two", "actionPattern": "deploy.*", "effect": "ASK", "riskClass": "HIGH", "minApprovers": 2}
+    status, body, _ = await control.call("POST", "/orgs/acme/approval-policies", policy)
+    assert status == 201, body
+    ask = {"action": "deploy.web", "targetType": "service", "targetId": "web"}
+    status, asked, _ = await control.call("POST", "/orgs/acme/approval-requests", ask, grace.access)
+    assert status == 201, asked
+    path = f"/orgs/acme/approval-requests/{asked['request']['id']}/approve"
+    by_leaver = (await control.call("POST", path, {}, leaver.person.access))[1]
+    assert by_leaver["request"]["status"] == "PENDING", by_leaver
+    await directory.activate(leaver.user, False)
+    status, voted, _ = await control.call("POST", path, {}, eve.access)
+    assert (status, voted["request"]["status"]) == (200, "PENDING"), voted
+    status, voted, _ = await control.call("POST", path, {})
+    assert (status, voted["request"]["status"]) == (200, "APPROVED"), voted
+
+
+async def test_an_account_that_is_elsewhere_too_stays_there(
+    control: Control, directory: Directory, person: Any
+) -> None:
+    ada = await person("ada@example.com", verified=True)
+    there = await person("ada@example.com", org="globex", existing=True)
+    user = await directory.user("ada@example.com")
+    await directory.call("DELETE", f"/Users/{user['id']}")
+    assert (await control.call("GET", "/orgs/acme/projects", token=ada.access))[0] in (401, 404)
+    assert (await control.call("GET", "/orgs/globex/projects", token=there.access))[0] == 200

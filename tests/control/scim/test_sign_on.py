@@ -1,0 +1,110 @@
+"""Single sign-on of people whom a directory has provisioned: it finds their account, and refuses who is out."""
+
+from typing import Any
+
+import pytest
+
+from control.settings import ControlSettings
+from tests.control.conftest import Control
+from tests.control.scim.conftest import Directory, map_roles
+from tests.control.sso.conftest import Browser, SamlProvider, browser, refusals, saml
+
+__all__ = ("browser", "saml")
+
+
+@pytest.fixture
+def control_settings() -> ControlSettings:
+    """With room for a SAML response."""
+    return ControlSettings(max_body_bytes=64 * 1_024)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "login"),
+    [
+        ({"externalId": "ada-1"}, {"email": "elsewhere@example.com"}),
+        ({"userName": "ADA-1"}, {"email": "elsewhere@example.com"}),
+        ({}, {"email": "Ada@example.com"}),
+        ({"userName": "x", "emails": [{"value": "b@example.com"}, {"value": "ada@example.com"}]}, {}),
+    ],
+    ids=["external-id", "user-name", "user-name-is-address", "address"],
+)
+async def test_the_account_is_the_directorys(
+    directory: Directory, saml: SamlProvider, browser: Browser, attributes: dict[str, Any], login: dict[str, Any]
+) -> None:
+    made = await directory.user("ada@example.com", **attributes)
+    (member,) = [each for each in (await directory.members()).values() if each["role"] == "VIEWER"]
+    status, body, _ = await saml.log_in(browser, **login)
+    assert status == 200, body
+    assert (body["user"]["id"], body["provisioned"]) == (member["principalId"], False)
+    assert (await directory.call("GET", f"/Users/{made['id']}"))[1] == made
+    assert len(await directory.members()) == 1
+
+
+async def test_a_login_gives_no_role_to_whom_the_directory_manages(
+    control: Control, directory: Directory, saml: SamlProvider, browser: Browser
+) -> None:
+    await saml.connect(roleMapping={"admins": "ADMIN", "billing": "BILLING"})
+    ada = await directory.user("ada@example.com")
+    await directory.group("billing", ada)
+    status, body, _ = await saml.log_in(browser, groups=["admins"])
+    assert (status, body["role"]) == (200, "BILLING")
+    assert (await directory.members())["ada@example.com"]["role"] == "BILLING"
+
+
+@pytest.mark.both_stores
+async def test_who_is_out_cannot_log_in_and_can_when_back(
+    control: Control, directory: Directory, saml: SamlProvider, browser: Browser
+) -> None:
+    ada = await directory.user("ada@example.com")
+    status, body, _ = await saml.log_in(browser)
+    assert status == 200
+    access = body["tokens"]["accessToken"]
+    begun = await browser.start()
+    answer = saml.response(begun)
+    await directory.activate(ada, False)
+    assert (await control.call("GET", "/orgs/acme/projects", token=access))[0] == 401
+    # A login that was begun before is refused, too; so is a new one, by whatever address.
+    assert (await saml.answer(browser, begun, answer))[0] == 400
+    assert (await saml.log_in(browser))[0] == 400
+    assert await refusals(control) == ["account_deactivated"] * 2
+    await directory.activate(ada, True)
+    status, body, _ = await saml.log_in(browser)
+    assert status == 200
+    assert (await control.call("GET", "/orgs/acme/projects", token=access))[0] == 401
+    assert (await control.call("GET", "/orgs/acme/projects", token=body["tokens"]["accessToken"]))[0] == 200
+
+
+async def test_a_code_that_was_not_spent_is_worth_nothing(
+    control: Control, directory: Directory, saml: SamlProvider, browser: Browser
+) -> None:
+    ada = await directory.user("ada@example.com")
+    status, _, headers = await saml.log_in(browser, ending="redirect")
+    assert status == 303
+    code = headers["Location"].partition("#code=")[2]
+    await directory.activate(ada, False)
+    await directory.activate(ada, True)
+    status, _, _ = await browser.call("POST", "/sso/handoff", json={"code": code})
+    assert status in (400, 401)
+
+
+async def test_an_account_that_a_person_brought_is_not_linked_by_a_directory(
+    control: Control, directory: Directory, saml: SamlProvider, browser: Browser, person: Any
+) -> None:
+    await person("ada@example.com")
+    await directory.user("ada@example.com", externalId="ada-1")
+    assert (await saml.log_in(browser))[0] == 400
+    assert await refusals(control) == ["account_exists"]
+
+
+async def test_an_address_counts_only_if_the_provider_vouches_for_it(control: Control, directory: Directory) -> None:
+    await map_roles(control, None)
+    await directory.user("ada@example.com")
+    path = "/orgs/acme/sso/connections/OIDC/dry-run"
+    for verified, subject, expected in (
+        (True, "somebody", "LINKED"),
+        (False, "somebody", "REFUSED"),
+        (False, "ada@example.com", "LINKED"),
+    ):
+        attributes = {"email": "ada@example.com", "email_verified": verified}
+        status, body, _ = await control.call("POST", path, {"attributes": attributes, "subject": subject})
+        assert (status, body["account"]) == (200, expected), body
