@@ -95,7 +95,9 @@ _MEMBER: Final[Mapping[str, _Attribute]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class _Searchable:
-    """What can be compared of a kind of resource, and ordered by. `lists`: multi-valued attributes, by sub-attribute."""
+    """What filters compare of a kind of resource, and lists are ordered by. `lists`: multi-valued attributes, by name
+    of the sub-attribute.
+    """
 
     single: Mapping[_Name, _Attribute]
     lists: Mapping[str, Mapping[str, _Attribute]]

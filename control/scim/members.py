@@ -22,7 +22,7 @@ _USER_ID: Final = re.compile(r"scu_[0-9a-z]{26}")
 
 @dataclass(slots=True)
 class MemberChange:
-    """What becomes of the members: all are replaced by `replaced` (None: they stay), then some are added and removed."""
+    """What becomes of the members: `replaced` replaces all (None: they stay), then some are added and removed."""
 
     replaced: set[str] | None = None
     added: set[str] = field(default_factory=set)

@@ -236,8 +236,14 @@ async def test_a_search_is_a_list(directory: Directory, people: dict[str, dict[s
     status, page, _ = await directory.call("POST", "/Users/.search", body)
     assert (status, page["totalResults"]) == (200, 2)
     assert page["Resources"] == [{"schemas": [USER], "id": people["eve"]["id"], "userName": "ève@example.com"}]
-    broken: dict[str, object]
-    for broken in ({"filter": 4}, {"count": []}, {"attributes": {"x": 1}}, {"attributes": [1]}, {"sortBy": []}):
+    invalid: list[dict[str, object]] = [
+        {"filter": 4},
+        {"count": []},
+        {"attributes": {"x": 1}},
+        {"attributes": [1]},
+        {"sortBy": []},
+    ]
+    for broken in invalid:
         assert (await directory.call("POST", "/Users/.search", broken))[0] == 400, broken
     status, page, _ = await directory.call("POST", "/Groups/.search", {"excludedAttributes": "members"})
     assert (status, page["totalResults"]) == (200, 0)
