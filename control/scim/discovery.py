@@ -74,7 +74,7 @@ class Discovery:
         return scim_response(self._located(request, "Schemas", found))
 
     async def resource_types(self, request: web.Request) -> web.StreamResponse:
-        """List the resource types: `User` and `Group`."""
+        """List the resource types: users and groups."""
         _refuse_filter(request)
         return scim_response(_list([self._located(request, "ResourceTypes", each) for each in _types().values()]))
 
