@@ -46,7 +46,7 @@ def main(name: str) -> None:
 
 
 def _fill(sluice: Sluice) -> None:
-    """Spans, logs and errors; a user, a second project, a channel, an approval request."""
+    """Spans, logs and errors; a user, a second project, what a directory has provisioned."""
     for signal in ("traces", "logs"):
         answer = sluice.export(signal, realistic_request(signal, 12).SerializeToString())
         assert answer.status == 200, answer.body
@@ -57,6 +57,10 @@ def _fill(sluice: Sluice) -> None:
     accepted = {"inviteToken": invited["inviteToken"], "name": "Ada", "password": PASSWORD}
     _post(sluice, "/auth/invitations/accept", accepted)
     _post(sluice, "/orgs/default/projects", {"slug": "shop", "name": "Shop"})
+    directory = _post(sluice, "/orgs/default/scim-tokens", {"name": "Directory"})["token"]
+    grace = _post(sluice, "/scim/v2/default/Users", {"userName": "grace@example.org"}, directory)
+    team = {"displayName": "Team", "members": [{"value": grace["id"]}]}
+    _post(sluice, "/scim/v2/default/Groups", team, directory)
     eventually(lambda: _answer(sluice, _of_day("/logs"))["data"], "logs are stored")
     eventually(lambda: _answer(sluice, _of_day("/attributes"))["data"], "attribute keys are stored")
     time.sleep(3)  # what follows them: outcomes, errors
@@ -71,6 +75,7 @@ def _questions() -> list[str]:
         f"/spans/aggregate {json.dumps({**window, 'fn': 'count', 'groupBy': 'name'})}",
         f"/spans/aggregate {json.dumps(aggregate)}",
         *("/orgs/default/members", "/orgs/default/projects", "/orgs/default/invitations"),
+        *("/orgs/default/scim-settings", "/orgs/default/scim-tokens"),
     ]
 
 
@@ -92,8 +97,8 @@ def _answer(sluice: Sluice, asked: str) -> Any:
     return answer.json()
 
 
-def _post(sluice: Sluice, path: str, body: object) -> Any:
-    headers = {"Authorization": f"Bearer {sluice.token}", "Content-Type": "application/json"}
+def _post(sluice: Sluice, path: str, body: object, token: str = "") -> Any:
+    headers = {"Authorization": f"Bearer {token or sluice.token}", "Content-Type": "application/json"}
     answer = call("POST", f"{sluice.control_url}{path}", json.dumps(body).encode(), headers)
     assert answer.status in (200, 201), answer.body
     return answer.json()
