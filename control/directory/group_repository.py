@@ -29,14 +29,6 @@ class ProvisionedGroup:
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class MemberOfGroup:
-    """A user in a group. `document`: the user's."""
-
-    user_id: str
-    document: dict[str, Any]
-
-
 _GROUPS: Final = sa.select(*(scim_groups.c[name] for name in ProvisionedGroup.__slots__))
 
 
@@ -99,17 +91,6 @@ async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -
         )
         counts |= {row.group_id: row.members for row in await connection.execute(found)}
     return counts
-
-
-async def list_members(connection: AsyncConnection, group_id: str) -> list[MemberOfGroup]:
-    """The users in the group, in the order of their creation."""
-    found = (
-        sa.select(scim_users.c.id, scim_users.c.document)
-        .join(scim_group_members, scim_group_members.c.user_id == scim_users.c.id)
-        .where(scim_group_members.c.group_id == group_id)
-        .order_by(scim_users.c.id)
-    )
-    return [MemberOfGroup(row.id, row.document) for row in await connection.execute(found)]
 
 
 async def find_users(connection: AsyncConnection, org_id: str, user_ids: Collection[str]) -> set[str]:

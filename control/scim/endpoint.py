@@ -11,7 +11,7 @@ from aiohttp import web
 
 from chassis.auth.model import DirectoryIdentity
 from chassis.errors import NotFound
-from chassis.http.access import directory, directory_identity
+from chassis.http.access import directory
 from chassis.http.operation import Body, Content, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
 from chassis.http.web import Handler, Route, request_id
 from chassis.limits.limiter import LimitClass
@@ -141,6 +141,3 @@ def resource_response(resource: Mapping[str, Any], version: int, location: str, 
 def not_modified(version: int) -> web.Response:
     """The response to whoever has this version."""
     return web.Response(status=304, headers={"ETag": etag(version)})
-
-
-__all__ = ("ScimEndpoint", "call_of", "directory_identity", "operation", "resource_id", "resource_response")

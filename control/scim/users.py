@@ -23,7 +23,6 @@ from control.scim.endpoint import (
     IF_NONE_MATCH,
     LIST_PARAMETERS,
     PROJECTION_PARAMETERS,
-    RESOURCE,
     ScimEndpoint,
     call_of,
     not_modified,
@@ -75,7 +74,6 @@ CHANGE: Final = operation(
 REMOVE: Final = operation(
     "deleteScimUser", "The user was deleted.", status=204, parameters=(ID, IF_MATCH), error_statuses=(409, 412)
 )
-__all__ = ("READ_ONLY", "RESOURCE", "Users")
 
 
 @dataclass(frozen=True, slots=True)
