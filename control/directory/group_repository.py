@@ -10,10 +10,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from control.directory.batches import batches
 from control.directory.tables import scim_group_members, scim_groups, scim_users
 from control.directory.user_repository import fold
-
-BATCH: Final = 500  # ids in one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ async def list_groups(connection: AsyncConnection, page: sa.Select[Any]) -> list
     ids = list((await connection.scalars(page)).all())
     rows = [
         row
-        for part in _batches(ids)
+        for part in batches(ids)
         for row in (await connection.execute(_GROUPS.where(scim_groups.c.id.in_(part)))).mappings()
     ]
     found = {row["id"]: ProvisionedGroup(**row) for row in rows}
@@ -83,7 +82,7 @@ async def list_member_ids(connection: AsyncConnection, group_id: str) -> set[str
 async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -> dict[str, int]:
     """How many users are in each of these groups."""
     counts = dict.fromkeys(group_ids, 0)
-    for part in _batches(group_ids):
+    for part in batches(group_ids):
         found = (
             sa.select(scim_group_members.c.group_id, sa.func.count().label("members"))
             .where(scim_group_members.c.group_id.in_(part))
@@ -96,7 +95,7 @@ async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -
 async def find_users(connection: AsyncConnection, org_id: str, user_ids: Collection[str]) -> set[str]:
     """Which of these ids users of the organization have."""
     found: set[str] = set()
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         known = sa.select(scim_users.c.id).where(scim_users.c.org_id == org_id, scim_users.c.id.in_(part))
         found.update((await connection.scalars(known)).all())
     return found
@@ -105,7 +104,7 @@ async def find_users(connection: AsyncConnection, org_id: str, user_ids: Collect
 async def find_members(connection: AsyncConnection, group_id: str, user_ids: Collection[str]) -> set[str]:
     """Which of these users are in the group."""
     found: set[str] = set()
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         known = sa.select(scim_group_members.c.user_id).where(
             scim_group_members.c.group_id == group_id, scim_group_members.c.user_id.in_(part)
         )
@@ -122,7 +121,7 @@ async def add_members(connection: AsyncConnection, group: ProvisionedGroup, user
 
 async def remove_members(connection: AsyncConnection, group_id: str, user_ids: Collection[str]) -> None:
     """Take users out of the group."""
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         await connection.execute(
             scim_group_members.delete().where(
                 scim_group_members.c.group_id == group_id, scim_group_members.c.user_id.in_(part)
@@ -138,7 +137,7 @@ async def groups_of_user(connection: AsyncConnection, user_id: str) -> set[str]:
 
 async def touch(connection: AsyncConnection, group_ids: Collection[str], now: datetime) -> None:
     """Their members have changed: they are of another version now."""
-    for part in _batches(sorted(group_ids)):
+    for part in batches(sorted(group_ids)):
         changed = scim_groups.update().where(scim_groups.c.id.in_(part))
         await connection.execute(changed.values(version=scim_groups.c.version + 1, updated_at=now))
 
@@ -146,7 +145,3 @@ async def touch(connection: AsyncConnection, group_ids: Collection[str], now: da
 def _row(group: ProvisionedGroup) -> dict[str, Any]:
     row = {name: getattr(group, name) for name in ProvisionedGroup.__slots__}
     return row | {"display_name_folded": fold(group.display_name)}
-
-
-def _batches(ids: Sequence[str]) -> list[Sequence[str]]:
-    return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]

@@ -9,9 +9,8 @@ from unicodedata import normalize
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from control.directory.batches import batches
 from control.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
-
-BATCH: Final = 500  # ids in one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ async def list_principals(
     if user_ids is None:
         return [(row.id, row.principal_id) for row in await connection.execute(of_org.order_by(scim_users.c.id))]
     found: list[tuple[str, str]] = []
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         rows = await connection.execute(of_org.where(scim_users.c.id.in_(part)))
         found += [(row.id, row.principal_id) for row in rows]
     return found
@@ -159,7 +158,7 @@ async def delete(connection: AsyncConnection, user_id: str) -> None:
 
 async def touch(connection: AsyncConnection, user_ids: Collection[str], now: datetime) -> None:
     """Their `groups` have changed: they are of another version now."""
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         changed = scim_users.update().where(scim_users.c.id.in_(part))
         await connection.execute(changed.values(version=scim_users.c.version + 1, updated_at=now))
 
@@ -167,7 +166,7 @@ async def touch(connection: AsyncConnection, user_ids: Collection[str], now: dat
 async def count_groups_of(connection: AsyncConnection, user_ids: Sequence[str]) -> dict[str, int]:
     """How many groups each of these users is in."""
     counts = dict.fromkeys(user_ids, 0)
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         found = (
             sa.select(scim_group_members.c.user_id, sa.func.count().label("groups"))
             .where(scim_group_members.c.user_id.in_(part))
@@ -180,7 +179,7 @@ async def count_groups_of(connection: AsyncConnection, user_ids: Sequence[str]) 
 async def list_groups_of(connection: AsyncConnection, user_ids: Collection[str]) -> dict[str, list[GroupOfUser]]:
     """The groups of these users, by user, each in the order of their creation."""
     found: dict[str, list[GroupOfUser]] = {one: [] for one in user_ids}
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         statement = (
             sa.select(
                 scim_group_members.c.user_id, scim_groups.c.id, scim_groups.c.display_name, scim_groups.c.external_id
@@ -202,7 +201,7 @@ async def _find(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> P
 async def _by_ids(connection: AsyncConnection, ids: Sequence[str]) -> list[sa.RowMapping]:
     return [
         row
-        for part in _batches(ids)
+        for part in batches(ids)
         for row in (await connection.execute(_USERS.where(scim_users.c.id.in_(part)))).mappings()
     ]
 
@@ -227,7 +226,3 @@ async def _insert_emails(
 
 def _row(user: ProvisionedUser) -> dict[str, Any]:
     return {name: getattr(user, name) for name in ProvisionedUser.__slots__}
-
-
-def _batches(ids: Sequence[str]) -> list[Sequence[str]]:
-    return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]
