@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.directory.batches import batches
-from control.directory.tables import scim_group_members, scim_groups, scim_users
+from control.directory.tables import scim_group_members, scim_groups
 from control.directory.user_repository import fold
 
 
@@ -92,15 +92,6 @@ async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -
     return counts
 
 
-async def find_users(connection: AsyncConnection, org_id: str, user_ids: Collection[str]) -> set[str]:
-    """Which of these ids users of the organization have."""
-    found: set[str] = set()
-    for part in batches(sorted(user_ids)):
-        known = sa.select(scim_users.c.id).where(scim_users.c.org_id == org_id, scim_users.c.id.in_(part))
-        found.update((await connection.scalars(known)).all())
-    return found
-
-
 async def find_members(connection: AsyncConnection, group_id: str, user_ids: Collection[str]) -> set[str]:
     """Which of these users are in the group."""
     found: set[str] = set()
@@ -129,7 +120,7 @@ async def remove_members(connection: AsyncConnection, group_id: str, user_ids: C
         )
 
 
-async def groups_of_user(connection: AsyncConnection, user_id: str) -> set[str]:
+async def list_group_ids(connection: AsyncConnection, user_id: str) -> set[str]:
     """The ids of the groups that the user is in."""
     found = sa.select(scim_group_members.c.group_id).where(scim_group_members.c.user_id == user_id)
     return set((await connection.scalars(found)).all())

@@ -97,6 +97,15 @@ async def find_for_login(
     return None
 
 
+async def find_existing(connection: AsyncConnection, org_id: str, user_ids: Collection[str]) -> set[str]:
+    """Which of these ids users of the organization have."""
+    found: set[str] = set()
+    for part in batches(sorted(user_ids)):
+        known = sa.select(scim_users.c.id).where(scim_users.c.org_id == org_id, scim_users.c.id.in_(part))
+        found.update((await connection.scalars(known)).all())
+    return found
+
+
 async def count(connection: AsyncConnection, org_id: str, where: sa.ColumnElement[bool] | None = None) -> int:
     """How many users the organization has, or (`where`) how many of them match."""
     found = sa.select(sa.func.count()).select_from(scim_users).where(scim_users.c.org_id == org_id)

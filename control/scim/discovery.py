@@ -51,9 +51,9 @@ class Discovery:
             route("GET", "/ResourceTypes/{name}", self.resource_type, TYPE),
             *(route(method, "/Me", self.me) for method in _METHODS),
             route("POST", "/Bulk", self.bulk),
-            route("GET", "", self.everything),
-            route("POST", "/.search", self.everything),
-            *(route(method, _ELSEWHERE, self.nothing) for method in _METHODS),
+            route("GET", "", self.search_all),
+            route("POST", "/.search", self.search_all),
+            *(route(method, _ELSEWHERE, self.unknown_path) for method in _METHODS),
         ]
 
     async def config(self, request: web.Request) -> web.StreamResponse:
@@ -86,18 +86,18 @@ class Discovery:
         return scim_response(self._located(request, "ResourceTypes", found))
 
     async def me(self, _request: web.Request) -> web.StreamResponse:
-        """Raises 501: a directory is nobody (RFC 7644 3.11)."""
+        """Raises 501: no user is authenticated to whom `/Me` could refer (RFC 7644 3.11)."""
         raise ScimError("A directory is no user: there is no /Me.", code=ErrorCode.NOT_IMPLEMENTED)
 
     async def bulk(self, _request: web.Request) -> web.StreamResponse:
-        """Raises 501, as the configuration says."""
+        """Raises 501, as `/ServiceProviderConfig` announces."""
         raise ScimError("Bulk requests are not supported.", code=ErrorCode.NOT_IMPLEMENTED)
 
-    async def everything(self, _request: web.Request) -> web.StreamResponse:
-        """Raises 501: users and groups are not searched at once."""
+    async def search_all(self, _request: web.Request) -> web.StreamResponse:
+        """Raises 501: a search spans one resource type."""
         raise ScimError("Search /Users or /Groups: both at once is not supported.", code=ErrorCode.NOT_IMPLEMENTED)
 
-    async def nothing(self, _request: web.Request) -> web.StreamResponse:
+    async def unknown_path(self, _request: web.Request) -> web.StreamResponse:
         """Raises 404."""
         raise NotFound
 

@@ -139,7 +139,7 @@ class Groups:
                 new_id("scg"), call.org_id, described.display_name, described.external_id, 1, now, now
             )
             await store.insert(connection, group)
-            await group_membership.note(connection, call, "scim.group.create", group)
+            await group_membership.record_group(connection, call, "scim.group.create", group)
             change = MemberChange(added=described.members or set())
             applied = await group_membership.apply(connection, call, group, change)
             response = await self._response(connection, identity, applied.group, projection, 201)
@@ -199,7 +199,7 @@ class Groups:
             require_match(request, group.version)
             applied = await group_membership.apply(connection, call, group, MemberChange(replaced=set()))
             await store.delete(connection, group.id)
-            await group_membership.note(connection, call, "scim.group.delete", group)
+            await group_membership.record_group(connection, call, "scim.group.delete", group)
         self._notify(identity, changed=applied.access_changed)
         return web.Response(status=204)
 
@@ -272,7 +272,7 @@ async def _change(
     renamed = group != before
     if renamed:
         group = await store.update(connection, group, to_milliseconds(call.now))
-        await group_membership.note(connection, call, "scim.group.update", group)
+        await group_membership.record_group(connection, call, "scim.group.update", group)
     applied = await group_membership.apply(connection, call, group, change, renamed=renamed)
     return applied.group, applied.access_changed
 

@@ -42,7 +42,7 @@ class DirectoryGuard:
         used_at = found.token.last_used_at
         if used_at is None or now - used_at >= USE_PRECISION:
             async with self.database.write() as connection:
-                await token_repository.note_use(connection, found.token.id, now)
+                await token_repository.record_use(connection, found.token.id, now)
         return DirectoryIdentity(found.token.id, found.token.org_id, found.org_slug)
 
     @asynccontextmanager

@@ -1,8 +1,7 @@
 """What follows from a user of the directory: an account, a membership, a role; and when it is taken out, their end.
 
     create, change    the user as the directory describes it now
-    remove            the user is no more
-    release           the directory is no more: whom it managed stays, and is managed by hand
+    remove            the directory has deleted the user
 
 A user who is active has an account as soon as one of its addresses can be one: the account of a member who has that
 address already, or a new one. The directory decides who is a member and with which role, but for owners: they are
@@ -125,7 +124,7 @@ async def remove(connection: AsyncConnection, call: DirectoryCall, user: Provisi
     Raises Refused.
     """
     ended = await _suspend(connection, call, user)
-    groups = await group_repository.groups_of_user(connection, user.id)
+    groups = await group_repository.list_group_ids(connection, user.id)
     await user_repository.delete(connection, user.id)
     await group_repository.touch(connection, groups, to_milliseconds(call.now))
     if user.principal_id is not None and not await _is_member(connection, user):
@@ -222,7 +221,7 @@ async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: Provi
     if not await member_repository.has_other_administrators(connection, call.org_id, member):
         raise Refused("The user is the last administrator of the organization.")
     data = await _hand_over(connection, call, member)
-    await member_repository.suspend(connection, call.org_id, member.id, call.now)
+    await member_repository.end_membership(connection, call.org_id, member.id, call.now)
     data |= {"role": member.role.value, "by": user.id}
     await record(connection, call.actor, "scim.member.suspend", member.id, data, call.request_id)
     return True

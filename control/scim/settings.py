@@ -124,7 +124,7 @@ class ScimSettingsHandlers:
         require_user(authorization_context(request))
         async with self.context.write_transaction(request) as (connection, caller):
             require_user(caller)
-            removed = await directory_repository.forget(connection, caller.org_id, datetime.now(UTC))
+            removed = await directory_repository.delete(connection, caller.org_id, datetime.now(UTC))
             data = {
                 "users": removed.users,
                 "groups": removed.groups,

@@ -128,8 +128,8 @@ async def revoke(connection: AsyncConnection, token_id: str, at: datetime) -> No
     await connection.execute(scim_tokens.update().where(scim_tokens.c.id == token_id, later).values(revoked_at=at))
 
 
-async def note_use(connection: AsyncConnection, token_id: str, now: datetime) -> None:
-    """Note the time of the last use."""
+async def record_use(connection: AsyncConnection, token_id: str, now: datetime) -> None:
+    """Store the time of the last use."""
     used = scim_tokens.update().where(scim_tokens.c.id == token_id)
     await connection.execute(used.values(last_used_at=to_milliseconds(now)))
 
