@@ -87,7 +87,9 @@ class Discovery:
 
     async def me(self, _request: web.Request) -> web.StreamResponse:
         """Raises 501: no user is authenticated to whom `/Me` could refer (RFC 7644 3.11)."""
-        raise ScimError("A directory is no user: there is no /Me.", code=ErrorCode.NOT_IMPLEMENTED)
+        raise ScimError(
+            "/Me is not supported: a SCIM token belongs to a directory, not to a user.", code=ErrorCode.NOT_IMPLEMENTED
+        )
 
     async def bulk(self, _request: web.Request) -> web.StreamResponse:
         """Raises 501, as `/ServiceProviderConfig` announces."""
@@ -95,7 +97,10 @@ class Discovery:
 
     async def search_all(self, _request: web.Request) -> web.StreamResponse:
         """Raises 501: a search spans one resource type."""
-        raise ScimError("Search /Users or /Groups: both at once is not supported.", code=ErrorCode.NOT_IMPLEMENTED)
+        raise ScimError(
+            "Searching users and groups at once is not supported: search /Users or /Groups.",
+            code=ErrorCode.NOT_IMPLEMENTED,
+        )
 
     async def unknown_path(self, _request: web.Request) -> web.StreamResponse:
         """Raises 404."""

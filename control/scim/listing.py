@@ -164,7 +164,7 @@ async def _after(
     ).one_or_none()
     if row is None:
         if len(columns) > 1:
-            raise ScimError("The resource that the cursor names is gone: begin anew.", "expiredCursor")
+            raise ScimError("The cursor has expired: begin with the first page.", "expiredCursor")
         return table.c.id < wanted.cursor if wanted.descending else table.c.id > wanted.cursor
     after: sa.ColumnElement[bool] = sa.false()
     for column, value in zip(reversed(columns), reversed(row), strict=True):
@@ -193,4 +193,7 @@ def next_cursor(wanted: ListRequest, last_id: str, cursors: CursorSigner) -> str
 
 
 def _invalid_cursor() -> ScimError:
-    return ScimError("The cursor is not valid for this request.", "invalidCursor")
+    return ScimError(
+        "The cursor is not valid for this request: use the same filter and order, or begin with the first page.",
+        "invalidCursor",
+    )

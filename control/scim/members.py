@@ -126,7 +126,7 @@ def _path(operation: Mapping[str, Any]) -> str | None:
     if path is None or path == "":
         return None
     if not isinstance(path, str):
-        raise ScimError("A path must be a text.", "invalidPath")
+        raise ScimError("path must be a string.", "invalidPath")
     return _stripped(path.strip())
 
 

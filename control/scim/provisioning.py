@@ -219,7 +219,7 @@ async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: Provi
     if member.role is Role.OWNER:
         raise Refused("The user is an owner of the organization: another owner has to change the role first.")
     if not await member_repository.has_other_administrators(connection, call.org_id, member):
-        raise Refused("The user is the last administrator of the organization.")
+        raise Refused("The user is the last administrator of the organization: another member has to become one first.")
     data = await _hand_over(connection, call, member)
     await member_repository.end_membership(connection, call.org_id, member.id, call.now)
     data |= {"role": member.role.value, "by": user.id}
@@ -346,7 +346,7 @@ def checked_text(text: str | None, path: str) -> str | None:
     if len(text) > MAX_TEXT_LENGTH:
         raise InvalidValue(f"{path} can have at most {MAX_TEXT_LENGTH} characters.")
     if any(category(character) in _UNSTORABLE for character in text):
-        raise InvalidValue(f"{path} has control characters.")
+        raise InvalidValue(f"{path} must not contain control characters or unpaired surrogates.")
     return text
 
 

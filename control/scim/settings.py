@@ -154,4 +154,4 @@ async def _require_successor(connection: AsyncConnection, org_id: str, principal
     is_id = PRINCIPAL_ID.fullmatch(principal_id) is not None  # a body may hold characters that no database column takes
     member = await member_repository.find_member(connection, org_id, principal_id) if is_id else None
     if member is None or member.kind is not PrincipalKind.USER:
-        raise Conflict("successorPrincipalId must be a user of the organization.")
+        raise Conflict("successorPrincipalId must be the principalId of a user who is a member of the organization.")

@@ -149,7 +149,7 @@ class ScimTokens:
             require_user(caller)
             before = await _load(connection, request, caller)
             if before.revoked_at is not None or not before.is_valid(now):
-                raise Conflict("The token is expired, revoked or rotated already.")
+                raise Conflict("The token is expired, revoked or rotated already: issue a new one.")
             await store.revoke(connection, before.id, now + timedelta(hours=body.grace_hours))
             expires_at = None if before.expires_at is None else now + (before.expires_at - before.created_at)
             issued = await store.issue(connection, caller.org_id, before.name, caller.principal_id, expires_at, now)
