@@ -69,7 +69,7 @@ async def update(connection: AsyncConnection, group: ProvisionedGroup, now: date
 
 
 async def delete(connection: AsyncConnection, group_id: str) -> None:
-    """Forget the group, and who was in it."""
+    """Delete the group. Its members stay."""
     await connection.execute(scim_groups.delete().where(scim_groups.c.id == group_id))
 
 
@@ -127,7 +127,7 @@ async def list_group_ids(connection: AsyncConnection, user_id: str) -> set[str]:
 
 
 async def touch(connection: AsyncConnection, group_ids: Collection[str], now: datetime) -> None:
-    """Their members have changed: they are of another version now."""
+    """Give groups the next version, because their members have changed."""
     for part in batches(sorted(group_ids)):
         changed = scim_groups.update().where(scim_groups.c.id.in_(part))
         await connection.execute(changed.values(version=scim_groups.c.version + 1, updated_at=now))

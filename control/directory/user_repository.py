@@ -155,18 +155,18 @@ async def update(
 
 
 async def set_principal(connection: AsyncConnection, user_id: str, principal_id: str, *, owns_account: bool) -> None:
-    """Note the account of a user."""
+    """Store the account of a user; `owns_account`: the directory made it."""
     values = {"principal_id": principal_id, "owns_account": owns_account}
     await connection.execute(scim_users.update().where(scim_users.c.id == user_id).values(values))
 
 
 async def delete(connection: AsyncConnection, user_id: str) -> None:
-    """Forget the user, and which groups it was in."""
+    """Delete the user, and take it out of its groups."""
     await connection.execute(scim_users.delete().where(scim_users.c.id == user_id))
 
 
 async def touch(connection: AsyncConnection, user_ids: Collection[str], now: datetime) -> None:
-    """Their `groups` have changed: they are of another version now."""
+    """Give users the next version, because their `groups` have changed."""
     for part in batches(sorted(user_ids)):
         changed = scim_users.update().where(scim_users.c.id.in_(part))
         await connection.execute(changed.values(version=scim_users.c.version + 1, updated_at=now))

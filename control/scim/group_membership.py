@@ -35,9 +35,9 @@ async def apply(
     *,
     renamed: bool = False,
 ) -> AppliedChange:
-    """Change the members of a group, and the roles that follow; of all members if the group was `renamed`, which has
-    made it one of another version. Who is in it already is not added, who is not in it is not removed. Raises
-    InvalidValue for an unknown user, Refused.
+    """Change the members of a group, and apply the roles that follow: to who was added or removed, or to all members if
+    the group was `renamed`, which has increased its version already. Adding a member who is in the group, and removing
+    one who is not, changes nothing. Raises InvalidValue for an unknown user, Refused for a limit.
     """
     added, removed = await _difference(connection, group, change)
     require_members(added, await user_repository.find_existing(connection, call.org_id, added))

@@ -54,7 +54,7 @@ class User(scim2_models.User[EnterpriseUser]):
 
     @property
     def is_active(self) -> bool:
-        """Whether the person may come in: unless the directory says otherwise."""
+        """Whether the user is active: yes, unless `active` is false."""
         return self.active is not False
 
 

@@ -10,8 +10,8 @@ PATCH_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 
 
 def operations_of(body: Mapping[str, Any], read_only: Sequence[str]) -> list[dict[str, Any]]:
-    """The operations, without what a value without a path names and no client decides: Okta sends the `id` along.
-    Raises ScimError.
+    """The operations of a PATCH body. Read-only attributes in a value without a `path` are left out: Okta sends `id`.
+    Raises ScimError: `invalidSyntax`, `tooMany`.
     """
     found = next((value for name, value in body.items() if name.lower() == "operations"), None)
     if not isinstance(found, list) or not found or not all(isinstance(each, dict) for each in found):

@@ -120,7 +120,7 @@ async def change(
 
 
 async def remove(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
-    """Forget the user, whose account is closed if it is confined to the organization. Whether access has changed.
+    """Delete the user, and close its account if that is confined to the organization. Whether access has changed.
     Raises Refused.
     """
     ended = await _suspend(connection, call, user)

@@ -171,5 +171,5 @@ def _top(path: Any) -> str:
 
 
 def without_read_only(resource: Mapping[str, Any], read_only: Sequence[str]) -> dict[str, Any]:
-    """A request without what the client may name and not decide (RFC 7644 3.3: it is ignored)."""
+    """A resource of a request without its read-only attributes, which are ignored (RFC 7644 3.3)."""
     return {name: value for name, value in resource.items() if name.lower() not in read_only}

@@ -99,7 +99,7 @@ class Users:
         """List users.
 
         Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`, `name.givenName`, `active`,
-        `emails`, `groups` and the times in `meta`; by the single-valued ones, and by `emails`, a list can be ordered.
+        `emails`, `groups` and the times in `meta`. `sortBy` takes the single-valued ones, and `emails`.
         """
         org_id = directory_identity(request).org_id
         return await self._page(request, parse_query(User, org_id, request.query, self.endpoint.context.cursors))
@@ -113,9 +113,9 @@ class Users:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a user.
 
-        If it is active, whoever has one of its addresses in the organization is the user; else the user gets a new
-        account, which logs in by single sign-on. Its role is that of its groups. A user without an e-mail address has
-        no account. 409 `uniqueness` for a `userName` or an address that another user has.
+        If it is active, the member who has its address is the user; without one the user gets a new account, which logs
+        in by single sign-on. The address is the primary one, else the first, else `userName`; a user without one has no
+        account. The role is that of the groups. 409 `uniqueness` for a `userName` or an address that another user has.
         """
         projection = Projection.of_query(User, request.query)
         resource = _parse(await self.endpoint.read_object(request), Context.RESOURCE_CREATION_REQUEST)
@@ -157,9 +157,9 @@ class Users:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a user (RFC 7644 3.5.2).
 
-        With `active` false the user is no member any more: sessions, refresh tokens and personal access tokens end, the
-        agents and services of the user go to a successor or are retired (`/scim-settings`). With `active` true the
-        membership is back, and nothing else. 409 for an owner, and for the last administrator.
+        `active` false ends the membership: sessions, refresh tokens and personal access tokens are revoked, the agents
+        and services of the user go to the successor of `/scim-settings` or are retired. `active` true restores the
+        membership, and nothing else. 409 for an owner, and for the last administrator.
         """
         projection = Projection.of_query(User, request.query)
         operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
@@ -181,8 +181,8 @@ class Users:
     async def remove(self, request: web.Request) -> web.StreamResponse:
         """Delete a user.
 
-        The same follows as when it is no longer active, and an account that the directory has made is closed. 409 for
-        an owner, and for the last administrator.
+        The membership ends as with `active` false, and an account that is confined to the organization is closed. 409
+        for an owner, and for the last administrator.
         """
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             user = await _load(connection, request, identity)
