@@ -2,7 +2,7 @@
 what there is not: `/Me`, `/Bulk`, a search of everything, and every other path below the endpoint.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -18,7 +18,7 @@ from control.scim.endpoint import ScimEndpoint, operation
 from control.scim.errors import ScimError
 from control.scim.listing import DEFAULT_COUNT, LIST_SCHEMA, MAX_COUNT
 from control.scim.media_type import scim_response
-from control.scim.models import EnterpriseUser, Group, User
+from control.scim.models import EnterpriseUser, Group, ScimUser
 from proto.errors import ErrorCode
 
 CONFIG_SCHEMA: Final = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig"
@@ -150,8 +150,10 @@ def _config(location: str) -> dict[str, Any]:
 @cache
 def _schemas() -> dict[str, dict[str, Any]]:
     """The schemas by id in lower case, as the library describes the models."""
-    models: Sequence[Any] = (User, Group, EnterpriseUser)
-    return {str(model.__schema__).lower(): _dumped(model.to_schema()) for model in models}
+    models: Mapping[str, Any] = {"User": ScimUser, "Group": Group, "EnterpriseUser": EnterpriseUser}
+    return {
+        str(model.__schema__).lower(): {**_dumped(model.to_schema()), "name": name} for name, model in models.items()
+    }
 
 
 @cache
@@ -164,7 +166,7 @@ def _types() -> dict[str, dict[str, Any]]:
         "name": "User",
         "endpoint": "/Users",
         "description": "A person",
-        "schema": str(User.__schema__),
+        "schema": str(ScimUser.__schema__),
         "schemaExtensions": [{"schema": str(EnterpriseUser.__schema__), "required": False}],
     }
     group = {

@@ -32,7 +32,7 @@ from chassis.db.database import to_milliseconds
 from control.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
 from control.directory.user_repository import fold
 from control.scim.errors import ScimError, translated
-from control.scim.models import Group, ScimResource, User
+from control.scim.models import Group, ScimResource, ScimUser
 
 MAX_FILTER_LENGTH: Final = 4_096  # characters
 MAX_COMPARISONS: Final = 50
@@ -129,7 +129,7 @@ _GROUP_COLUMNS: Final[Mapping[_Name, _Attribute]] = MappingProxyType(
 )
 _SEARCHABLE: Final[Mapping[type[ScimResource], _Searchable]] = MappingProxyType(
     {
-        User: _Searchable(
+        ScimUser: _Searchable(
             _USER_COLUMNS,
             MappingProxyType({"emails": _EMAIL, "groups": _GROUP}),
             MappingProxyType(

@@ -33,7 +33,7 @@ from control.identity.member_repository import StoredMember
 from control.identity.user_repository import EmailTaken
 from control.scim import roles, settings_repository
 from control.scim.errors import InvalidValue, NotUnique, Refused
-from control.scim.models import User
+from control.scim.models import ScimUser
 from control.sso.mapping import clean_name
 from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, PrincipalKind, Role, normalize_email
 
@@ -78,7 +78,7 @@ class _Description:
     account_name: str
 
 
-async def create(connection: AsyncConnection, call: DirectoryCall, resource: User) -> Provisioned:
+async def create(connection: AsyncConnection, call: DirectoryCall, resource: ScimUser) -> Provisioned:
     """A new user. Raises InvalidValue, NotUnique, Refused."""
     if await user_repository.count(connection, call.org_id) >= MAX_USERS:
         raise Refused(f"A directory can have at most {MAX_USERS} users.")
@@ -102,7 +102,7 @@ async def create(connection: AsyncConnection, call: DirectoryCall, resource: Use
 
 
 async def change(
-    connection: AsyncConnection, call: DirectoryCall, before: ProvisionedUser, resource: User
+    connection: AsyncConnection, call: DirectoryCall, before: ProvisionedUser, resource: ScimUser
 ) -> Provisioned:
     """The user with another description. Nothing is written if it is the same one. Raises InvalidValue, NotUnique,
     Refused.
@@ -277,7 +277,7 @@ async def _record(connection: AsyncConnection, call: DirectoryCall, action: str,
     await record(connection, call.actor, action, user.id, data, call.request_id)
 
 
-def _describe(resource: User) -> _Description:
+def _describe(resource: ScimUser) -> _Description:
     """Raises InvalidValue for what cannot be kept."""
     document = resource.model_copy(update={"id": None, "meta": None, "groups": None, "password": None}).model_dump(
         scim_ctx=Context.DEFAULT
@@ -311,7 +311,7 @@ def _describe(resource: User) -> _Description:
     return _Description(values, compared, _account_email(resource), _account_name(resource, user_name))
 
 
-def _account_email(resource: User) -> str | None:
+def _account_email(resource: ScimUser) -> str | None:
     """The primary address, else the first one, else the `userName`, whichever can be that of an account."""
     emails = sorted(resource.emails or [], key=lambda each: not each.primary)
     for text in (*(each.value for each in emails), resource.user_name):
@@ -320,7 +320,7 @@ def _account_email(resource: User) -> str | None:
     return None
 
 
-def _account_name(resource: User, user_name: str) -> str:
+def _account_name(resource: ScimUser, user_name: str) -> str:
     name = resource.name
     parts = [] if name is None else [name.given_name, name.family_name]
     for text in (

@@ -18,10 +18,10 @@ from chassis.db.database import format_time
 from control.directory.group_repository import ProvisionedGroup
 from control.directory.user_repository import GroupOfUser, ProvisionedUser
 from control.scim.errors import InvalidValue, VersionMismatch, translated
-from control.scim.models import TOLERANT, Group, ScimResource, User
+from control.scim.models import TOLERANT, Group, ScimResource, ScimUser
 
 MAX_ATTRIBUTES_LENGTH: Final = 4_096  # characters of `attributes` or `excludedAttributes`
-USER_SCHEMA: Final = str(User.__schema__)
+USER_SCHEMA: Final = str(ScimUser.__schema__)
 GROUP_SCHEMA: Final = str(Group.__schema__)
 _PROJECTION: Final = ("attributes", "excludedAttributes")
 

@@ -33,7 +33,7 @@ from control.scim.endpoint import (
 from control.scim.errors import translated
 from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_query, parse_search, select_page
 from control.scim.media_type import read_scim_bytes, scim_response
-from control.scim.models import TOLERANT, User
+from control.scim.models import TOLERANT, ScimUser
 from control.scim.patch import PATCH_SCHEMA, operations_of
 from control.scim.resources import Projection, is_known, require_match, user_resource, without_read_only
 
@@ -102,13 +102,13 @@ class Users:
         `emails`, `groups` and the times in `meta`. `sortBy` takes the single-valued ones, and `emails`.
         """
         org_id = directory_identity(request).org_id
-        return await self._page(request, parse_query(User, org_id, request.query, self.endpoint.context.cursors))
+        return await self._page(request, parse_query(ScimUser, org_id, request.query, self.endpoint.context.cursors))
 
     async def search(self, request: web.Request) -> web.StreamResponse:
         """List users, as a search request asks for them (RFC 7644 3.4.3)."""
         raw = await read_scim_bytes(request, self.endpoint.context)
         org_id = directory_identity(request).org_id
-        return await self._page(request, parse_search(User, org_id, raw, self.endpoint.context.cursors))
+        return await self._page(request, parse_search(ScimUser, org_id, raw, self.endpoint.context.cursors))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a user.
@@ -117,7 +117,7 @@ class Users:
         in by single sign-on. The address is the primary one, else the first, else `userName`; a user without one has no
         account. The role is that of the groups. 409 `uniqueness` for a `userName` or an address that another user has.
         """
-        projection = Projection.of_query(User, request.query)
+        projection = Projection.of_query(ScimUser, request.query)
         resource = _parse(await self.endpoint.read_object(request), Context.RESOURCE_CREATION_REQUEST)
         if resource.active is None:
             resource.active = True
@@ -129,7 +129,7 @@ class Users:
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a user."""
-        projection, identity = Projection.of_query(User, request.query), directory_identity(request)
+        projection, identity = Projection.of_query(ScimUser, request.query), directory_identity(request)
         async with self.endpoint.context.database.read() as connection:
             user = await _load(connection, request, identity)
             if is_known(request, user.version):
@@ -141,7 +141,7 @@ class Users:
 
         `active` stays what it is if it is left out. 409 for an owner or the last administrator who is no longer active.
         """
-        projection = Projection.of_query(User, request.query)
+        projection = Projection.of_query(ScimUser, request.query)
         body = await self.endpoint.read_object(request)
         resource = _parse(body, Context.RESOURCE_REPLACEMENT_REQUEST)
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
@@ -161,17 +161,17 @@ class Users:
         and services of the user go to the successor of `/scim-settings` or are retired. `active` true restores the
         membership, and nothing else. 409 for an owner, and for the last administrator.
         """
-        projection = Projection.of_query(User, request.query)
+        projection = Projection.of_query(ScimUser, request.query)
         operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
         with translated(), TOLERANT:
-            patch = PatchOp[User].model_validate(
+            patch = PatchOp[ScimUser].model_validate(
                 {"schemas": [PATCH_SCHEMA], "Operations": operations}, scim_ctx=Context.RESOURCE_PATCH_REQUEST
             )
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             before = await _load(connection, request, identity)
             require_match(request, before.version)
             with translated(), TOLERANT:
-                resource = User.model_validate(before.document)
+                resource = ScimUser.model_validate(before.document)
                 patch.patch(resource)
             provisioned = await provisioning.change(connection, call_of(request, identity), before, resource)
             response = await self._response(connection, identity, provisioned.user, projection)
@@ -238,7 +238,7 @@ async def _load(connection: AsyncConnection, request: web.Request, identity: Dir
     return user
 
 
-def _parse(body: dict[str, Any], context: Context) -> User:
+def _parse(body: dict[str, Any], context: Context) -> ScimUser:
     """Raises ScimError."""
     with translated(), TOLERANT:
-        return User.model_validate(without_read_only(body, READ_ONLY), scim_ctx=context)
+        return ScimUser.model_validate(without_read_only(body, READ_ONLY), scim_ctx=context)
