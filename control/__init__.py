@@ -1,4 +1,4 @@
-"""Organizations, members, credentials, single sign-on, approval policies and requests, notification channels, audit.
+"""Organizations, members, credentials, single sign-on, provisioning, approvals, notification channels, audit.
 
 A request, for example `POST /orgs/{orgSlug}/projects`: `chassis.http.access` has the `BearerGuard` authenticate the
 credential and load its scopes (401; 404 for an organization that the caller is not a member of and for a resource that

@@ -10,10 +10,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.directory.tables import scim_group_members, scim_groups, scim_users
+from control.directory.batches import batches
+from control.directory.tables import scim_group_members, scim_groups
 from control.directory.user_repository import fold
-
-BATCH: Final = 500  # ids in one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +26,6 @@ class ProvisionedGroup:
     version: int
     created_at: datetime
     updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class MemberOfGroup:
-    """A user in a group. `document`: the user's."""
-
-    user_id: str
-    document: dict[str, Any]
 
 
 _GROUPS: Final = sa.select(*(scim_groups.c[name] for name in ProvisionedGroup.__slots__))
@@ -58,7 +49,7 @@ async def list_groups(connection: AsyncConnection, page: sa.Select[Any]) -> list
     ids = list((await connection.scalars(page)).all())
     rows = [
         row
-        for part in _batches(ids)
+        for part in batches(ids)
         for row in (await connection.execute(_GROUPS.where(scim_groups.c.id.in_(part)))).mappings()
     ]
     found = {row["id"]: ProvisionedGroup(**row) for row in rows}
@@ -78,7 +69,7 @@ async def update(connection: AsyncConnection, group: ProvisionedGroup, now: date
 
 
 async def delete(connection: AsyncConnection, group_id: str) -> None:
-    """Forget the group, and who was in it."""
+    """Delete the group. Its members stay."""
     await connection.execute(scim_groups.delete().where(scim_groups.c.id == group_id))
 
 
@@ -91,7 +82,7 @@ async def list_member_ids(connection: AsyncConnection, group_id: str) -> set[str
 async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -> dict[str, int]:
     """How many users are in each of these groups."""
     counts = dict.fromkeys(group_ids, 0)
-    for part in _batches(group_ids):
+    for part in batches(group_ids):
         found = (
             sa.select(scim_group_members.c.group_id, sa.func.count().label("members"))
             .where(scim_group_members.c.group_id.in_(part))
@@ -101,30 +92,10 @@ async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -
     return counts
 
 
-async def list_members(connection: AsyncConnection, group_id: str) -> list[MemberOfGroup]:
-    """The users in the group, in the order of their creation."""
-    found = (
-        sa.select(scim_users.c.id, scim_users.c.document)
-        .join(scim_group_members, scim_group_members.c.user_id == scim_users.c.id)
-        .where(scim_group_members.c.group_id == group_id)
-        .order_by(scim_users.c.id)
-    )
-    return [MemberOfGroup(row.id, row.document) for row in await connection.execute(found)]
-
-
-async def find_users(connection: AsyncConnection, org_id: str, user_ids: Collection[str]) -> set[str]:
-    """Which of these ids users of the organization have."""
-    found: set[str] = set()
-    for part in _batches(sorted(user_ids)):
-        known = sa.select(scim_users.c.id).where(scim_users.c.org_id == org_id, scim_users.c.id.in_(part))
-        found.update((await connection.scalars(known)).all())
-    return found
-
-
 async def find_members(connection: AsyncConnection, group_id: str, user_ids: Collection[str]) -> set[str]:
     """Which of these users are in the group."""
     found: set[str] = set()
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         known = sa.select(scim_group_members.c.user_id).where(
             scim_group_members.c.group_id == group_id, scim_group_members.c.user_id.in_(part)
         )
@@ -141,7 +112,7 @@ async def add_members(connection: AsyncConnection, group: ProvisionedGroup, user
 
 async def remove_members(connection: AsyncConnection, group_id: str, user_ids: Collection[str]) -> None:
     """Take users out of the group."""
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         await connection.execute(
             scim_group_members.delete().where(
                 scim_group_members.c.group_id == group_id, scim_group_members.c.user_id.in_(part)
@@ -149,15 +120,15 @@ async def remove_members(connection: AsyncConnection, group_id: str, user_ids: C
         )
 
 
-async def groups_of_user(connection: AsyncConnection, user_id: str) -> set[str]:
+async def list_group_ids(connection: AsyncConnection, user_id: str) -> set[str]:
     """The ids of the groups that the user is in."""
     found = sa.select(scim_group_members.c.group_id).where(scim_group_members.c.user_id == user_id)
     return set((await connection.scalars(found)).all())
 
 
 async def touch(connection: AsyncConnection, group_ids: Collection[str], now: datetime) -> None:
-    """Their members have changed: they are of another version now."""
-    for part in _batches(sorted(group_ids)):
+    """Give groups the next version, because their members have changed."""
+    for part in batches(sorted(group_ids)):
         changed = scim_groups.update().where(scim_groups.c.id.in_(part))
         await connection.execute(changed.values(version=scim_groups.c.version + 1, updated_at=now))
 
@@ -165,7 +136,3 @@ async def touch(connection: AsyncConnection, group_ids: Collection[str], now: da
 def _row(group: ProvisionedGroup) -> dict[str, Any]:
     row = {name: getattr(group, name) for name in ProvisionedGroup.__slots__}
     return row | {"display_name_folded": fold(group.display_name)}
-
-
-def _batches(ids: Sequence[str]) -> list[Sequence[str]]:
-    return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]

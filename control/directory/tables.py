@@ -1,4 +1,4 @@
-"""The tables of directories: what an organization's directory has told us over SCIM, and the tokens it does so with.
+"""The tables of directories: what an organization's directory has provisioned over SCIM, and its tokens.
 
 A provisioned user is a person as the directory describes it. Its principal is the account that this person has here;
 NULL: none yet, because the person was never active, or has no e-mail address. What filters and orders compare is kept

@@ -9,9 +9,8 @@ from unicodedata import normalize
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from control.directory.batches import batches
 from control.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
-
-BATCH: Final = 500  # ids in one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +97,15 @@ async def find_for_login(
     return None
 
 
+async def find_existing(connection: AsyncConnection, org_id: str, user_ids: Collection[str]) -> set[str]:
+    """Which of these ids users of the organization have."""
+    found: set[str] = set()
+    for part in batches(sorted(user_ids)):
+        known = sa.select(scim_users.c.id).where(scim_users.c.org_id == org_id, scim_users.c.id.in_(part))
+        found.update((await connection.scalars(known)).all())
+    return found
+
+
 async def count(connection: AsyncConnection, org_id: str, where: sa.ColumnElement[bool] | None = None) -> int:
     """How many users the organization has, or (`where`) how many of them match."""
     found = sa.select(sa.func.count()).select_from(scim_users).where(scim_users.c.org_id == org_id)
@@ -121,7 +129,7 @@ async def list_principals(
     if user_ids is None:
         return [(row.id, row.principal_id) for row in await connection.execute(of_org.order_by(scim_users.c.id))]
     found: list[tuple[str, str]] = []
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         rows = await connection.execute(of_org.where(scim_users.c.id.in_(part)))
         found += [(row.id, row.principal_id) for row in rows]
     return found
@@ -147,19 +155,19 @@ async def update(
 
 
 async def set_principal(connection: AsyncConnection, user_id: str, principal_id: str, *, owns_account: bool) -> None:
-    """Note the account of a user."""
+    """Store the account of a user; `owns_account`: the directory made it."""
     values = {"principal_id": principal_id, "owns_account": owns_account}
     await connection.execute(scim_users.update().where(scim_users.c.id == user_id).values(values))
 
 
 async def delete(connection: AsyncConnection, user_id: str) -> None:
-    """Forget the user, and which groups it was in."""
+    """Delete the user, and take it out of its groups."""
     await connection.execute(scim_users.delete().where(scim_users.c.id == user_id))
 
 
 async def touch(connection: AsyncConnection, user_ids: Collection[str], now: datetime) -> None:
-    """Their `groups` have changed: they are of another version now."""
-    for part in _batches(sorted(user_ids)):
+    """Give users the next version, because their `groups` have changed."""
+    for part in batches(sorted(user_ids)):
         changed = scim_users.update().where(scim_users.c.id.in_(part))
         await connection.execute(changed.values(version=scim_users.c.version + 1, updated_at=now))
 
@@ -167,7 +175,7 @@ async def touch(connection: AsyncConnection, user_ids: Collection[str], now: dat
 async def count_groups_of(connection: AsyncConnection, user_ids: Sequence[str]) -> dict[str, int]:
     """How many groups each of these users is in."""
     counts = dict.fromkeys(user_ids, 0)
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         found = (
             sa.select(scim_group_members.c.user_id, sa.func.count().label("groups"))
             .where(scim_group_members.c.user_id.in_(part))
@@ -180,7 +188,7 @@ async def count_groups_of(connection: AsyncConnection, user_ids: Sequence[str]) 
 async def list_groups_of(connection: AsyncConnection, user_ids: Collection[str]) -> dict[str, list[GroupOfUser]]:
     """The groups of these users, by user, each in the order of their creation."""
     found: dict[str, list[GroupOfUser]] = {one: [] for one in user_ids}
-    for part in _batches(sorted(user_ids)):
+    for part in batches(sorted(user_ids)):
         statement = (
             sa.select(
                 scim_group_members.c.user_id, scim_groups.c.id, scim_groups.c.display_name, scim_groups.c.external_id
@@ -202,7 +210,7 @@ async def _find(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> P
 async def _by_ids(connection: AsyncConnection, ids: Sequence[str]) -> list[sa.RowMapping]:
     return [
         row
-        for part in _batches(ids)
+        for part in batches(ids)
         for row in (await connection.execute(_USERS.where(scim_users.c.id.in_(part)))).mappings()
     ]
 
@@ -227,7 +235,3 @@ async def _insert_emails(
 
 def _row(user: ProvisionedUser) -> dict[str, Any]:
     return {name: getattr(user, name) for name in ProvisionedUser.__slots__}
-
-
-def _batches(ids: Sequence[str]) -> list[Sequence[str]]:
-    return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]

@@ -230,9 +230,9 @@ async def retire_machine(connection: AsyncConnection, org_id: str, machine_id: s
     await _remove_member(connection, org_id, machine_id, now)
 
 
-async def suspend(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
-    """Remove a user from the organization as `remove` does, but for the account: it stays, and can become a member
-    again. The caller checks who may be removed.
+async def end_membership(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
+    """Remove a principal from the organization and revoke its credentials there, and those of what it owns. The
+    account stays open, so that it can become a member again. The caller checks who may be removed.
     """
     await organization_repository.remove_membership(connection, org_id, principal_id)
     await _revoke_credentials(connection, org_id, owned_principals(principal_id), now)
@@ -251,7 +251,7 @@ async def list_owned(connection: AsyncConnection, org_id: str, owner_id: str) ->
 
 
 async def _remove_member(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
-    await suspend(connection, org_id, principal_id, now)
+    await end_membership(connection, org_id, principal_id, now)
     await user_repository.leave_home(connection, principal_id, org_id)
 
 

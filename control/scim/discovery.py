@@ -2,7 +2,7 @@
 what there is not: `/Me`, `/Bulk`, a search of everything, and every other path below the endpoint.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -18,7 +18,7 @@ from control.scim.endpoint import ScimEndpoint, operation
 from control.scim.errors import ScimError
 from control.scim.listing import DEFAULT_COUNT, LIST_SCHEMA, MAX_COUNT
 from control.scim.media_type import scim_response
-from control.scim.models import EnterpriseUser, Group, User
+from control.scim.models import EnterpriseUser, Group, ScimUser
 from proto.errors import ErrorCode
 
 CONFIG_SCHEMA: Final = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig"
@@ -51,9 +51,9 @@ class Discovery:
             route("GET", "/ResourceTypes/{name}", self.resource_type, TYPE),
             *(route(method, "/Me", self.me) for method in _METHODS),
             route("POST", "/Bulk", self.bulk),
-            route("GET", "", self.everything),
-            route("POST", "/.search", self.everything),
-            *(route(method, _ELSEWHERE, self.nothing) for method in _METHODS),
+            route("GET", "", self.search_all),
+            route("POST", "/.search", self.search_all),
+            *(route(method, _ELSEWHERE, self.unknown_path) for method in _METHODS),
         ]
 
     async def config(self, request: web.Request) -> web.StreamResponse:
@@ -86,18 +86,23 @@ class Discovery:
         return scim_response(self._located(request, "ResourceTypes", found))
 
     async def me(self, _request: web.Request) -> web.StreamResponse:
-        """Raises 501: a directory is nobody (RFC 7644 3.11)."""
-        raise ScimError("A directory is no user: there is no /Me.", code=ErrorCode.NOT_IMPLEMENTED)
+        """Raises 501: no user is authenticated to whom `/Me` could refer (RFC 7644 3.11)."""
+        raise ScimError(
+            "/Me is not supported: a SCIM token belongs to a directory, not to a user.", code=ErrorCode.NOT_IMPLEMENTED
+        )
 
     async def bulk(self, _request: web.Request) -> web.StreamResponse:
-        """Raises 501, as the configuration says."""
+        """Raises 501, as `/ServiceProviderConfig` announces."""
         raise ScimError("Bulk requests are not supported.", code=ErrorCode.NOT_IMPLEMENTED)
 
-    async def everything(self, _request: web.Request) -> web.StreamResponse:
-        """Raises 501: users and groups are not searched at once."""
-        raise ScimError("Search /Users or /Groups: both at once is not supported.", code=ErrorCode.NOT_IMPLEMENTED)
+    async def search_all(self, _request: web.Request) -> web.StreamResponse:
+        """Raises 501: a search spans one resource type."""
+        raise ScimError(
+            "Searching users and groups at once is not supported: search /Users or /Groups.",
+            code=ErrorCode.NOT_IMPLEMENTED,
+        )
 
-    async def nothing(self, _request: web.Request) -> web.StreamResponse:
+    async def unknown_path(self, _request: web.Request) -> web.StreamResponse:
         """Raises 404."""
         raise NotFound
 
@@ -145,8 +150,10 @@ def _config(location: str) -> dict[str, Any]:
 @cache
 def _schemas() -> dict[str, dict[str, Any]]:
     """The schemas by id in lower case, as the library describes the models."""
-    models: Sequence[Any] = (User, Group, EnterpriseUser)
-    return {str(model.__schema__).lower(): _dumped(model.to_schema()) for model in models}
+    models: Mapping[str, Any] = {"User": ScimUser, "Group": Group, "EnterpriseUser": EnterpriseUser}
+    return {
+        str(model.__schema__).lower(): {**_dumped(model.to_schema()), "name": name} for name, model in models.items()
+    }
 
 
 @cache
@@ -159,7 +166,7 @@ def _types() -> dict[str, dict[str, Any]]:
         "name": "User",
         "endpoint": "/Users",
         "description": "A person",
-        "schema": str(User.__schema__),
+        "schema": str(ScimUser.__schema__),
         "schemaExtensions": [{"schema": str(EnterpriseUser.__schema__), "required": False}],
     }
     group = {

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from chassis.auth.model import DirectoryIdentity
 from chassis.errors import NotFound
-from chassis.http.access import directory, directory_identity
+from chassis.http.access import directory
 from chassis.http.operation import Body, Content, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
 from chassis.http.web import Handler, Route, request_id
 from chassis.limits.limiter import LimitClass
@@ -119,13 +119,13 @@ def operation(
 
 
 def call_of(request: web.Request, identity: DirectoryIdentity) -> DirectoryCall:
-    """Who provisions, in this request."""
+    """The directory that provisions, as the actor of the audit log, and the time of the request."""
     actor = Actor(identity.org_id, token_id=identity.token_id)
     return DirectoryCall(actor, identity.org_slug, request_id(request), datetime.now(UTC))
 
 
 def resource_id(request: web.Request) -> str:
-    """The id in the path. Raises NotFound for what no id looks like: a database column might not accept it."""
+    """The id in the path. Raises NotFound for a malformed one, which a database column might not accept."""
     text = request.match_info["id"]
     if _ID.fullmatch(text) is None:
         raise NotFound
@@ -139,8 +139,5 @@ def resource_response(resource: Mapping[str, Any], version: int, location: str, 
 
 
 def not_modified(version: int) -> web.Response:
-    """The response to whoever has this version."""
+    """304, for a client that has this version."""
     return web.Response(status=304, headers={"ETag": etag(version)})
-
-
-__all__ = ("ScimEndpoint", "call_of", "directory_identity", "operation", "resource_id", "resource_response")

@@ -60,7 +60,9 @@ class VersionMismatch(ScimError):
     """412: the resource has another version than If-Match names."""
 
     def __init__(self) -> None:
-        super().__init__("The resource has changed.", None, ErrorCode.PRECONDITION_FAILED)
+        super().__init__(
+            "The resource has another version than If-Match names: read it again.", None, ErrorCode.PRECONDITION_FAILED
+        )
 
 
 @contextmanager

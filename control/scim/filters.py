@@ -32,7 +32,7 @@ from chassis.db.database import to_milliseconds
 from control.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
 from control.directory.user_repository import fold
 from control.scim.errors import ScimError, translated
-from control.scim.models import Group, ScimResource, User
+from control.scim.models import Group, ScimResource, ScimUser
 
 MAX_FILTER_LENGTH: Final = 4_096  # characters
 MAX_COMPARISONS: Final = 50
@@ -129,7 +129,7 @@ _GROUP_COLUMNS: Final[Mapping[_Name, _Attribute]] = MappingProxyType(
 )
 _SEARCHABLE: Final[Mapping[type[ScimResource], _Searchable]] = MappingProxyType(
     {
-        User: _Searchable(
+        ScimUser: _Searchable(
             _USER_COLUMNS,
             MappingProxyType({"emails": _EMAIL, "groups": _GROUP}),
             MappingProxyType(
@@ -267,7 +267,7 @@ def _coerced(binding: AttributeBinding, node: Comparison) -> Any:
     with translated():
         value = coerce_value(binding, node.value, node.op)
     if isinstance(value, str) and ("\0" in value or (not value.isascii() and _has_surrogates(value))):
-        raise invalid_filter("The filter has characters that no value has.")
+        raise invalid_filter("The filter contains a NUL or an unpaired surrogate.")
     return value
 
 
@@ -283,12 +283,12 @@ def _compare(attribute: _Attribute, operator: CompareOperator, value: Any) -> Co
             return column.is_(None)
         if operator is CompareOperator.ne:
             return column.is_not(None)
-        raise invalid_filter(f"null cannot be compared with {operator.value}.")
+        raise invalid_filter(f"null can be compared by eq and ne, not by {operator.value}.")
     if attribute.kind is _Kind.FOLDED:
         value = fold(str(value))
     elif attribute.kind is _Kind.TIME:
         if not isinstance(value, datetime):
-            raise invalid_filter("A time is compared with a time.")
+            raise invalid_filter("A time can only be compared with a time (RFC 3339).")
         value = to_milliseconds(value)
     elif attribute.kind is _Kind.EXACT:
         value = str(value)

@@ -35,12 +35,12 @@ async def apply(
     *,
     renamed: bool = False,
 ) -> AppliedChange:
-    """Change the members of a group, and the roles that follow; of all members if the group was `renamed`, which has
-    made it one of another version. Who is in it already is not added, who is not in it is not removed. Raises
-    InvalidValue for an unknown user, Refused.
+    """Change the members of a group, and apply the roles that follow: to who was added or removed, or to all members if
+    the group was `renamed`, which has increased its version already. Adding a member who is in the group, and removing
+    one who is not, changes nothing. Raises InvalidValue for an unknown user, Refused for a limit.
     """
     added, removed = await _difference(connection, group, change)
-    require_members(added, await group_repository.find_users(connection, call.org_id, added))
+    require_members(added, await user_repository.find_existing(connection, call.org_id, added))
     affected = added | removed
     now = to_milliseconds(call.now)
     await group_repository.remove_members(connection, group.id, removed)
@@ -50,7 +50,7 @@ async def apply(
     if affected and not renamed:
         await group_repository.touch(connection, [group.id], now)
     for action, ids in (("add", added), ("remove", removed)):
-        await _note_members(connection, call, action, group, ids)
+        await _record_members(connection, call, action, group, ids)
     if renamed:
         affected |= await group_repository.list_member_ids(connection, group.id)
     await user_repository.touch(connection, affected, now)
@@ -59,8 +59,8 @@ async def apply(
     return AppliedChange(stored or group, changed)
 
 
-async def note(connection: AsyncConnection, call: DirectoryCall, action: str, group: ProvisionedGroup) -> None:
-    """Record a change of a group in the audit log."""
+async def record_group(connection: AsyncConnection, call: DirectoryCall, action: str, group: ProvisionedGroup) -> None:
+    """Record the creation, change or deletion of a group in the audit log."""
     data = {"displayName": group.display_name, "externalId": group.external_id or ""}
     await record(connection, call.actor, action, group.id, data, call.request_id)
 
@@ -85,7 +85,7 @@ async def _require_bounds(connection: AsyncConnection, group: ProvisionedGroup, 
         raise Refused(f"A user can be in at most {MAX_GROUPS_OF_USER} groups.")
 
 
-async def _note_members(
+async def _record_members(
     connection: AsyncConnection, call: DirectoryCall, action: str, group: ProvisionedGroup, ids: Collection[str]
 ) -> None:
     ordered = sorted(ids)

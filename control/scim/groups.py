@@ -108,8 +108,8 @@ class Groups:
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List groups.
 
-        Filters compare `id`, `externalId`, `displayName`, `members` and the times in `meta`; by the single-valued ones
-        a list can be ordered. A page has fewer groups than asked for if they have many members; with
+        Filters compare `id`, `externalId`, `displayName`, `members` and the times in `meta`. `sortBy` takes the
+        single-valued ones. A page has fewer groups than asked for if they have many members; with
         `excludedAttributes=members` it has all.
         """
         org_id = directory_identity(request).org_id
@@ -124,8 +124,8 @@ class Groups:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a group.
 
-        What role its members get says `roleMapping` of the SSO connection, by the `displayName` or the `externalId` of
-        the group. Members are users; a group in a group is 400.
+        `roleMapping` of the SSO connection gives its members a role, by the `displayName` or the `externalId` of the
+        group. Members are users; a group in a group is 400.
         """
         projection = Projection.of_query(Group, request.query)
         body = without_read_only(await self.endpoint.read_object(request), READ_ONLY)
@@ -139,7 +139,7 @@ class Groups:
                 new_id("scg"), call.org_id, described.display_name, described.external_id, 1, now, now
             )
             await store.insert(connection, group)
-            await group_membership.note(connection, call, "scim.group.create", group)
+            await group_membership.record_group(connection, call, "scim.group.create", group)
             change = MemberChange(added=described.members or set())
             applied = await group_membership.apply(connection, call, group, change)
             response = await self._response(connection, identity, applied.group, projection, 201)
@@ -193,13 +193,13 @@ class Groups:
         return response
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
-        """Delete a group. Its members stay; what they had by it they lose."""
+        """Delete a group. Its members stay users, with the role of their other groups."""
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             group, call = await _load(connection, request, identity), call_of(request, identity)
             require_match(request, group.version)
             applied = await group_membership.apply(connection, call, group, MemberChange(replaced=set()))
             await store.delete(connection, group.id)
-            await group_membership.note(connection, call, "scim.group.delete", group)
+            await group_membership.record_group(connection, call, "scim.group.delete", group)
         self._notify(identity, changed=applied.access_changed)
         return web.Response(status=204)
 
@@ -272,7 +272,7 @@ async def _change(
     renamed = group != before
     if renamed:
         group = await store.update(connection, group, to_milliseconds(call.now))
-        await group_membership.note(connection, call, "scim.group.update", group)
+        await group_membership.record_group(connection, call, "scim.group.update", group)
     applied = await group_membership.apply(connection, call, group, change, renamed=renamed)
     return applied.group, applied.access_changed
 

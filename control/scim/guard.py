@@ -17,6 +17,7 @@ from control.scim import token_repository
 from proto.identity import SCIM_PREFIX, is_token
 
 USE_PRECISION: Final = timedelta(minutes=1)
+TOKEN_REQUIRED: Final = "A SCIM token is required: Authorization: Bearer scim_..."  # noqa: S105 (a message)
 INVALID_TOKEN: Final = "The SCIM token is invalid, expired or revoked."  # noqa: S105 (a message)
 
 
@@ -30,6 +31,8 @@ class DirectoryGuard:
     async def check(self, authorization: str | None, org_slug: str) -> DirectoryIdentity:
         """Raises Unauthorized; NotFound for another organization than the token's; DatabaseUnavailable."""
         secret = _parse_bearer(authorization)
+        if not secret.startswith(SCIM_PREFIX):
+            raise Unauthorized(TOKEN_REQUIRED)
         if not is_token(secret, SCIM_PREFIX):
             raise Unauthorized(INVALID_TOKEN)
         now = self.now()
@@ -42,7 +45,7 @@ class DirectoryGuard:
         used_at = found.token.last_used_at
         if used_at is None or now - used_at >= USE_PRECISION:
             async with self.database.write() as connection:
-                await token_repository.note_use(connection, found.token.id, now)
+                await token_repository.record_use(connection, found.token.id, now)
         return DirectoryIdentity(found.token.id, found.token.org_id, found.org_slug)
 
     @asynccontextmanager
@@ -60,5 +63,5 @@ class DirectoryGuard:
 def _parse_bearer(authorization: str | None) -> str:
     scheme, _, credential = (authorization or "").partition(" ")
     if scheme.lower() != "bearer":
-        raise Unauthorized("A SCIM token is required: Authorization: Bearer <token>.")
+        raise Unauthorized(TOKEN_REQUIRED)
     return credential.strip()

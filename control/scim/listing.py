@@ -20,7 +20,7 @@ from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
 from control.directory.tables import scim_groups, scim_users
 from control.scim.errors import ScimError, translated
 from control.scim.filters import Condition, to_condition, to_order
-from control.scim.models import ScimResource, User
+from control.scim.models import ScimResource, ScimUser
 from control.scim.resources import Projection
 
 DEFAULT_COUNT: Final = 100
@@ -95,7 +95,7 @@ def decode_object(raw: bytes) -> dict[str, Any]:
 
 async def select_page(connection: AsyncConnection, org_id: str, wanted: ListRequest) -> sa.Select[Any]:
     """The statement for the ids of the page and of one resource more. Raises ScimError for an expired cursor."""
-    table = scim_users if wanted.model is User else scim_groups
+    table = scim_users if wanted.model is ScimUser else scim_groups
     found = sa.select(table.c.id).where(table.c.org_id == org_id)
     if wanted.condition is not None:
         found = found.where(wanted.condition)
@@ -164,7 +164,7 @@ async def _after(
     ).one_or_none()
     if row is None:
         if len(columns) > 1:
-            raise ScimError("The resource that the cursor names is gone: begin anew.", "expiredCursor")
+            raise ScimError("The cursor has expired: begin with the first page.", "expiredCursor")
         return table.c.id < wanted.cursor if wanted.descending else table.c.id > wanted.cursor
     after: sa.ColumnElement[bool] = sa.false()
     for column, value in zip(reversed(columns), reversed(row), strict=True):
@@ -193,4 +193,7 @@ def next_cursor(wanted: ListRequest, last_id: str, cursors: CursorSigner) -> str
 
 
 def _invalid_cursor() -> ScimError:
-    return ScimError("The cursor is not valid for this request.", "invalidCursor")
+    return ScimError(
+        "The cursor is not valid for this request: use the same filter and order, or begin with the first page.",
+        "invalidCursor",
+    )

@@ -28,11 +28,6 @@ class MemberChange:
     added: set[str] = field(default_factory=set)
     removed: set[str] = field(default_factory=set)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
-        return self.replaced is None and not self.added and not self.removed
-
     def replace(self, ids: set[str]) -> None:
         """Replace all members."""
         self.replaced, self.added, self.removed = ids, set(), set()
@@ -131,7 +126,7 @@ def _path(operation: Mapping[str, Any]) -> str | None:
     if path is None or path == "":
         return None
     if not isinstance(path, str):
-        raise ScimError("A path must be a text.", "invalidPath")
+        raise ScimError("path must be a string.", "invalidPath")
     return _stripped(path.strip())
 
 

@@ -46,7 +46,7 @@ class EnterpriseUser(scim2_models.EnterpriseUser):
     manager: Manager | None = None  # type: ignore[assignment]
 
 
-class User(scim2_models.User[EnterpriseUser]):
+class ScimUser(scim2_models.User[EnterpriseUser]):
     """User of RFC 7643 4.1, with the enterprise extension."""
 
     emails: list[Email] | None = None  # type: ignore[assignment]
@@ -54,7 +54,7 @@ class User(scim2_models.User[EnterpriseUser]):
 
     @property
     def is_active(self) -> bool:
-        """Whether the person may come in: unless the directory says otherwise."""
+        """Whether the user is active: yes, unless `active` is false."""
         return self.active is not False
 
 
@@ -62,7 +62,7 @@ class GroupMember(ComplexAttribute):
     """A user in a group. It has no `display`: that would change with the user, and the group with it."""
 
     value: Annotated[str | None, Mutability.immutable, CaseExact.true] = None
-    ref: Annotated[Reference[User] | None, Mutability.immutable] = Field(
+    ref: Annotated[Reference[scim2_models.User[Any]] | None, Mutability.immutable] = Field(
         None, serialization_alias="$ref", validation_alias="$ref"
     )
     type: Annotated[str | None, Mutability.immutable] = Field(None, examples=["User"])
@@ -75,4 +75,4 @@ class Group(scim2_models.Group):
     Members: ClassVar[type[ComplexAttribute]] = GroupMember
 
 
-ScimResource: TypeAlias = User | Group
+ScimResource: TypeAlias = ScimUser | Group

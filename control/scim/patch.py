@@ -10,12 +10,12 @@ PATCH_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 
 
 def operations_of(body: Mapping[str, Any], read_only: Sequence[str]) -> list[dict[str, Any]]:
-    """The operations, without what a value without a path names and no client decides: Okta sends the `id` along.
-    Raises ScimError.
+    """The operations of a PATCH body. Read-only attributes in a value without a `path` are left out: Okta sends `id`.
+    Raises ScimError: `invalidSyntax`, `tooMany`.
     """
     found = next((value for name, value in body.items() if name.lower() == "operations"), None)
     if not isinstance(found, list) or not found or not all(isinstance(each, dict) for each in found):
-        raise ScimError("Operations must be a list of objects.", "invalidSyntax")
+        raise ScimError("Operations must be an array of one or more objects.", "invalidSyntax")
     if len(found) > MAX_OPERATIONS:
         raise ScimError(f"A request can have at most {MAX_OPERATIONS} operations.", "tooMany")
     return [_without(each, read_only) for each in found]

@@ -1,8 +1,7 @@
 """What follows from a user of the directory: an account, a membership, a role; and when it is taken out, their end.
 
     create, change    the user as the directory describes it now
-    remove            the user is no more
-    release           the directory is no more: whom it managed stays, and is managed by hand
+    remove            the directory has deleted the user
 
 A user who is active has an account as soon as one of its addresses can be one: the account of a member who has that
 address already, or a new one. The directory decides who is a member and with which role, but for owners: they are
@@ -34,7 +33,7 @@ from control.identity.member_repository import StoredMember
 from control.identity.user_repository import EmailTaken
 from control.scim import roles, settings_repository
 from control.scim.errors import InvalidValue, NotUnique, Refused
-from control.scim.models import User
+from control.scim.models import ScimUser
 from control.sso.mapping import clean_name
 from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, PrincipalKind, Role, normalize_email
 
@@ -79,7 +78,7 @@ class _Description:
     account_name: str
 
 
-async def create(connection: AsyncConnection, call: DirectoryCall, resource: User) -> Provisioned:
+async def create(connection: AsyncConnection, call: DirectoryCall, resource: ScimUser) -> Provisioned:
     """A new user. Raises InvalidValue, NotUnique, Refused."""
     if await user_repository.count(connection, call.org_id) >= MAX_USERS:
         raise Refused(f"A directory can have at most {MAX_USERS} users.")
@@ -103,7 +102,7 @@ async def create(connection: AsyncConnection, call: DirectoryCall, resource: Use
 
 
 async def change(
-    connection: AsyncConnection, call: DirectoryCall, before: ProvisionedUser, resource: User
+    connection: AsyncConnection, call: DirectoryCall, before: ProvisionedUser, resource: ScimUser
 ) -> Provisioned:
     """The user with another description. Nothing is written if it is the same one. Raises InvalidValue, NotUnique,
     Refused.
@@ -121,11 +120,11 @@ async def change(
 
 
 async def remove(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
-    """Forget the user, whose account is closed if it is confined to the organization. Whether access has changed.
+    """Delete the user, and close its account if that is confined to the organization. Whether access has changed.
     Raises Refused.
     """
     ended = await _suspend(connection, call, user)
-    groups = await group_repository.groups_of_user(connection, user.id)
+    groups = await group_repository.list_group_ids(connection, user.id)
     await user_repository.delete(connection, user.id)
     await group_repository.touch(connection, groups, to_milliseconds(call.now))
     if user.principal_id is not None and not await _is_member(connection, user):
@@ -220,9 +219,9 @@ async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: Provi
     if member.role is Role.OWNER:
         raise Refused("The user is an owner of the organization: another owner has to change the role first.")
     if not await member_repository.has_other_administrators(connection, call.org_id, member):
-        raise Refused("The user is the last administrator of the organization.")
+        raise Refused("The user is the last administrator of the organization: another member has to become one first.")
     data = await _hand_over(connection, call, member)
-    await member_repository.suspend(connection, call.org_id, member.id, call.now)
+    await member_repository.end_membership(connection, call.org_id, member.id, call.now)
     data |= {"role": member.role.value, "by": user.id}
     await record(connection, call.actor, "scim.member.suspend", member.id, data, call.request_id)
     return True
@@ -278,7 +277,7 @@ async def _record(connection: AsyncConnection, call: DirectoryCall, action: str,
     await record(connection, call.actor, action, user.id, data, call.request_id)
 
 
-def _describe(resource: User) -> _Description:
+def _describe(resource: ScimUser) -> _Description:
     """Raises InvalidValue for what cannot be kept."""
     document = resource.model_copy(update={"id": None, "meta": None, "groups": None, "password": None}).model_dump(
         scim_ctx=Context.DEFAULT
@@ -312,7 +311,7 @@ def _describe(resource: User) -> _Description:
     return _Description(values, compared, _account_email(resource), _account_name(resource, user_name))
 
 
-def _account_email(resource: User) -> str | None:
+def _account_email(resource: ScimUser) -> str | None:
     """The primary address, else the first one, else the `userName`, whichever can be that of an account."""
     emails = sorted(resource.emails or [], key=lambda each: not each.primary)
     for text in (*(each.value for each in emails), resource.user_name):
@@ -321,7 +320,7 @@ def _account_email(resource: User) -> str | None:
     return None
 
 
-def _account_name(resource: User, user_name: str) -> str:
+def _account_name(resource: ScimUser, user_name: str) -> str:
     name = resource.name
     parts = [] if name is None else [name.given_name, name.family_name]
     for text in (
@@ -347,7 +346,7 @@ def checked_text(text: str | None, path: str) -> str | None:
     if len(text) > MAX_TEXT_LENGTH:
         raise InvalidValue(f"{path} can have at most {MAX_TEXT_LENGTH} characters.")
     if any(category(character) in _UNSTORABLE for character in text):
-        raise InvalidValue(f"{path} has control characters.")
+        raise InvalidValue(f"{path} must not contain control characters or unpaired surrogates.")
     return text
 
 

@@ -18,10 +18,10 @@ from chassis.db.database import format_time
 from control.directory.group_repository import ProvisionedGroup
 from control.directory.user_repository import GroupOfUser, ProvisionedUser
 from control.scim.errors import InvalidValue, VersionMismatch, translated
-from control.scim.models import TOLERANT, Group, ScimResource, User
+from control.scim.models import TOLERANT, Group, ScimResource, ScimUser
 
 MAX_ATTRIBUTES_LENGTH: Final = 4_096  # characters of `attributes` or `excludedAttributes`
-USER_SCHEMA: Final = str(User.__schema__)
+USER_SCHEMA: Final = str(ScimUser.__schema__)
 GROUP_SCHEMA: Final = str(Group.__schema__)
 _PROJECTION: Final = ("attributes", "excludedAttributes")
 
@@ -65,7 +65,9 @@ class Projection:
             return cls(model)
         for value in named.values():
             if sum(map(len, [value] if isinstance(value, str) else map(str, value))) > MAX_ATTRIBUTES_LENGTH:
-                raise InvalidValue(f"At most {MAX_ATTRIBUTES_LENGTH} characters can name attributes.")
+                raise InvalidValue(
+                    f"attributes and excludedAttributes can have at most {MAX_ATTRIBUTES_LENGTH} characters."
+                )
         with translated():
             return cls(model, ResponseParameters[model].model_validate(named))  # type: ignore[valid-type]
 
@@ -169,5 +171,5 @@ def _top(path: Any) -> str:
 
 
 def without_read_only(resource: Mapping[str, Any], read_only: Sequence[str]) -> dict[str, Any]:
-    """A request without what the client may name and not decide (RFC 7644 3.3: it is ignored)."""
+    """A resource of a request without its read-only attributes, which are ignored (RFC 7644 3.3)."""
     return {name: value for name, value in resource.items() if name.lower() not in read_only}

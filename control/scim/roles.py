@@ -8,7 +8,6 @@ stays one.
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -16,13 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.tables import memberships
 from control.audit.record import Actor, record
 from control.directory import user_repository
+from control.directory.batches import batches
 from control.directory.user_repository import GroupOfUser
 from control.identity import member_repository, organization_repository
 from control.sso import connection_repository
 from control.sso.mapping import role_of
 from proto.identity import Role
-
-BATCH: Final = 500  # members in one statement, and in one event of the audit log
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ async def apply_roles(
 async def _managed_roles(connection: AsyncConnection, org_id: str, principal_ids: Collection[str]) -> dict[str, Role]:
     """The roles of those whom the directory manages: owners are not among them."""
     found: dict[str, Role] = {}
-    for part in _batches(sorted(principal_ids)):
+    for part in batches(sorted(principal_ids)):
         rows = await connection.execute(
             sa.select(memberships.c.principal_id, memberships.c.role).where(
                 memberships.c.org_id == org_id,
@@ -104,7 +102,7 @@ async def _set_roles(
 ) -> bool:
     administrators = [one for one in principal_ids if current[one] is Role.ADMIN]
     kept = [one for one in administrators if not await _demote(connection, actor.org_id, one, role)]
-    for part in _batches([one for one in principal_ids if one not in kept]):
+    for part in batches([one for one in principal_ids if one not in kept]):
         where = (memberships.c.org_id == actor.org_id) & memberships.c.principal_id.in_(part)
         await connection.execute(memberships.update().where(where).values(role=role.value))
         await record(connection, actor, "scim.roles", actor.org_id, {"role": role.value, "members": part}, request_id)
@@ -120,7 +118,3 @@ async def _demote(connection: AsyncConnection, org_id: str, principal_id: str, r
     if member is None or not await member_repository.has_other_administrators(connection, org_id, member):
         return False
     return await organization_repository.set_role(connection, org_id, principal_id, role)
-
-
-def _batches(ids: list[str]) -> list[list[str]]:
-    return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]

@@ -1,5 +1,5 @@
-"""`/orgs/{orgSlug}/scim-settings`: what happens to what people own whom the directory takes out; and the directory's
-end.
+"""`/orgs/{orgSlug}/scim-settings`: the successor, who gets the agents and services of deactivated users; and
+`/orgs/{orgSlug}/scim-directory`: disconnecting the directory.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from proto.identity import PrincipalKind, Role, Scope
 
 
 class ScimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What the organization decides for its directory."""
+    """Settings of the organization's directory."""
 
     successor_principal_id: Annotated[
         str | None,
@@ -41,11 +41,11 @@ class ScimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
 
 
 class ShownScimSettings(ScimSettings, frozen=True, rename="camel", kw_only=True):
-    """The settings, and what the directory has told."""
+    """The settings, the endpoint, what is provisioned, and the roles of groups."""
 
-    endpoint: Annotated[str, Meta(description="The base URL of SCIM, which the directory asks for.")]
-    users: int
-    groups: int
+    endpoint: Annotated[str, Meta(description="The SCIM base URL to enter in the directory.")]
+    users: Annotated[int, Meta(description="That are provisioned, active or not.")]
+    groups: Annotated[int, Meta(description="That are provisioned.")]
     default_role: Annotated[Role, Meta(description="Of members whose groups are mapped to no role.")]
     role_mapping: Annotated[
         dict[str, Role] | None,
@@ -54,7 +54,7 @@ class ShownScimSettings(ScimSettings, frozen=True, rename="camel", kw_only=True)
 
 
 class DisconnectedDirectory(msgspec.Struct, frozen=True, rename="camel"):
-    """What the directory had, and has no longer."""
+    """How many users and groups were deleted, tokens revoked, and members released."""
 
     users: int
     groups: int
@@ -95,7 +95,7 @@ class ScimSettingsHandlers:
         ]
 
     async def show(self, request: web.Request) -> web.StreamResponse:
-        """Show the settings of the directory, where it sends to, and how much it has told."""
+        """Show the settings of the directory, its endpoint, and how many users and groups are provisioned."""
         caller = authorization_context(request)
         async with self.context.database.read() as connection:
             return json_response(await self._shown(connection, caller.org_id, caller.org_slug))
@@ -118,13 +118,13 @@ class ScimSettingsHandlers:
     async def disconnect(self, request: web.Request) -> web.StreamResponse:
         """Disconnect the directory.
 
-        Its tokens are revoked, and its users and groups are forgotten. Members stay what they are, with their roles and
-        accounts, and are managed by hand from now on; people whom it had taken out stay out. Only users may.
+        Its tokens are revoked, and its users and groups are deleted. Members keep their roles and accounts, and are
+        managed by hand from now on; deactivated users stay out. The settings stay. Only users may.
         """
         require_user(authorization_context(request))
         async with self.context.write_transaction(request) as (connection, caller):
             require_user(caller)
-            removed = await directory_repository.forget(connection, caller.org_id, datetime.now(UTC))
+            removed = await directory_repository.delete(connection, caller.org_id, datetime.now(UTC))
             data = {
                 "users": removed.users,
                 "groups": removed.groups,
@@ -154,4 +154,4 @@ async def _require_successor(connection: AsyncConnection, org_id: str, principal
     is_id = PRINCIPAL_ID.fullmatch(principal_id) is not None  # a body may hold characters that no database column takes
     member = await member_repository.find_member(connection, org_id, principal_id) if is_id else None
     if member is None or member.kind is not PrincipalKind.USER:
-        raise Conflict("successorPrincipalId must be a user of the organization.")
+        raise Conflict("successorPrincipalId must be the principalId of a user who is a member of the organization.")

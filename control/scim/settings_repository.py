@@ -17,7 +17,7 @@ async def find_successor(connection: AsyncConnection, org_id: str) -> str | None
 
 
 async def save_successor(connection: AsyncConnection, org_id: str, successor_id: str | None, now: datetime) -> None:
-    """Store who gets them."""
+    """Store who gets them; None: they are retired."""
     values = {"successor_id": successor_id, "updated_at": to_milliseconds(now)}
     changed = await connection.execute(scim_settings.update().where(scim_settings.c.org_id == org_id).values(values))
     if not changed.rowcount:

@@ -19,7 +19,7 @@ MAX_TOKENS: Final = 10  # valid ones of an organization
 
 @dataclass(frozen=True, slots=True)
 class StoredScimToken:
-    """A token without its secret; `hint` is the secret's end. `revoked_at` may be in the future: it was rotated."""
+    """A token without its secret; `hint` is the end of the secret. A rotated token has `revoked_at` in the future."""
 
     id: str
     org_id: str
@@ -122,14 +122,14 @@ async def list_tokens(
 
 
 async def revoke(connection: AsyncConnection, token_id: str, at: datetime) -> None:
-    """End the token at a time, or earlier, if that was settled before."""
+    """Revoke the token as of a time, unless it is revoked as of an earlier one."""
     at = to_milliseconds(at)
     later = scim_tokens.c.revoked_at.is_(None) | (scim_tokens.c.revoked_at > at)
     await connection.execute(scim_tokens.update().where(scim_tokens.c.id == token_id, later).values(revoked_at=at))
 
 
-async def note_use(connection: AsyncConnection, token_id: str, now: datetime) -> None:
-    """Note the time of the last use."""
+async def record_use(connection: AsyncConnection, token_id: str, now: datetime) -> None:
+    """Store the time of the last use."""
     used = scim_tokens.update().where(scim_tokens.c.id == token_id)
     await connection.execute(used.values(last_used_at=to_milliseconds(now)))
 

@@ -26,7 +26,7 @@ from control.scim.token_repository import IssuedScimToken, StoredScimToken
 from control.sso.connections import require_user
 from proto.identity import Scope
 
-TAG: Final = Tag("directory", "The organization's directory: its SCIM tokens, and what follows from what it says.")
+TAG: Final = Tag("directory", "SCIM tokens and settings of the organization's directory.")
 MAX_GRACE_HOURS: Final = 30 * 24
 _TOKEN_ID: Final = re.compile(r"sct_[0-9a-z]{26}")
 
@@ -35,17 +35,21 @@ class NewScimToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     """The token to issue."""
 
     name: Name
-    expires_in_days: Annotated[int, Meta(ge=1, le=3_650)] | None = None
+    expires_in_days: Annotated[
+        Annotated[int, Meta(ge=1, le=3_650)] | None, Meta(description="Null: the token does not expire.")
+    ] = None
 
 
 class ScimTokenRotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How long the old token works on."""
+    """How long the old token stays valid."""
 
     grace_hours: Annotated[int, Meta(ge=0, le=MAX_GRACE_HOURS)] = 24
 
 
 class ScimToken(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A token without its secret; `hint` is the secret's end. It works until `expiresAt` and `revokedAt`."""
+    """A token without its secret; `hint` is the end of the secret. It is valid until the earlier of `expiresAt` and
+    `revokedAt`.
+    """
 
     id: str
     name: Name
@@ -54,14 +58,14 @@ class ScimToken(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     created_at: Timestamp
     expires_at: Timestamp | None
     last_used_at: Annotated[Timestamp | None, Meta(description="To the minute.")]
-    revoked_at: Annotated[Timestamp | None, Meta(description="In the future: the token was rotated.")]
+    revoked_at: Annotated[Timestamp | None, Meta(description="In the future for a token that was rotated.")]
 
 
 class MadeScimToken(ScimToken, frozen=True, rename="camel", kw_only=True):
-    """The token, and where its directory sends to."""
+    """The token with its secret, and the endpoint."""
 
     token: Annotated[str, Meta(description="The secret, for `Authorization: Bearer`. Returned only in this response.")]
-    endpoint: Annotated[str, Meta(description="The base URL of SCIM, which the directory asks for.")]
+    endpoint: Annotated[str, Meta(description="The SCIM base URL to enter in the directory.")]
 
 
 class ScimTokenPage(msgspec.Struct, rename="camel"):
@@ -139,8 +143,9 @@ class ScimTokens:
     async def rotate(self, request: web.Request) -> web.StreamResponse:
         """Issue a token that replaces another.
 
-        It has the same name and expires after the same time. The old one works on for `graceHours`, a day by default,
-        which leaves time to enter the new one in the directory. Only users may. 409 for a token that is not valid.
+        It has the same name and expires after the same time. The old one stays valid for `graceHours`, a day by
+        default, which leaves time to enter the new one in the directory. Only users may. 409 for a token that is not
+        valid, or was rotated already.
         """
         require_user(authorization_context(request))
         body = await self.context.read_body(request, ScimTokenRotation)
@@ -149,7 +154,7 @@ class ScimTokens:
             require_user(caller)
             before = await _load(connection, request, caller)
             if before.revoked_at is not None or not before.is_valid(now):
-                raise Conflict("The token is expired, revoked or rotated already.")
+                raise Conflict("The token is expired, revoked or rotated already: issue a new one.")
             await store.revoke(connection, before.id, now + timedelta(hours=body.grace_hours))
             expires_at = None if before.expires_at is None else now + (before.expires_at - before.created_at)
             issued = await store.issue(connection, caller.org_id, before.name, caller.principal_id, expires_at, now)

@@ -23,7 +23,6 @@ from control.scim.endpoint import (
     IF_NONE_MATCH,
     LIST_PARAMETERS,
     PROJECTION_PARAMETERS,
-    RESOURCE,
     ScimEndpoint,
     call_of,
     not_modified,
@@ -34,7 +33,7 @@ from control.scim.endpoint import (
 from control.scim.errors import translated
 from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_query, parse_search, select_page
 from control.scim.media_type import read_scim_bytes, scim_response
-from control.scim.models import TOLERANT, User
+from control.scim.models import TOLERANT, ScimUser
 from control.scim.patch import PATCH_SCHEMA, operations_of
 from control.scim.resources import Projection, is_known, require_match, user_resource, without_read_only
 
@@ -75,7 +74,6 @@ CHANGE: Final = operation(
 REMOVE: Final = operation(
     "deleteScimUser", "The user was deleted.", status=204, parameters=(ID, IF_MATCH), error_statuses=(409, 412)
 )
-__all__ = ("READ_ONLY", "RESOURCE", "Users")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +99,25 @@ class Users:
         """List users.
 
         Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`, `name.givenName`, `active`,
-        `emails`, `groups` and the times in `meta`; by the single-valued ones, and by `emails`, a list can be ordered.
+        `emails`, `groups` and the times in `meta`. `sortBy` takes the single-valued ones, and `emails`.
         """
         org_id = directory_identity(request).org_id
-        return await self._page(request, parse_query(User, org_id, request.query, self.endpoint.context.cursors))
+        return await self._page(request, parse_query(ScimUser, org_id, request.query, self.endpoint.context.cursors))
 
     async def search(self, request: web.Request) -> web.StreamResponse:
         """List users, as a search request asks for them (RFC 7644 3.4.3)."""
         raw = await read_scim_bytes(request, self.endpoint.context)
         org_id = directory_identity(request).org_id
-        return await self._page(request, parse_search(User, org_id, raw, self.endpoint.context.cursors))
+        return await self._page(request, parse_search(ScimUser, org_id, raw, self.endpoint.context.cursors))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a user.
 
-        If it is active, whoever has one of its addresses in the organization is the user; else the user gets a new
-        account, which logs in by single sign-on. Its role is that of its groups. A user without an e-mail address has
-        no account. 409 `uniqueness` for a `userName` or an address that another user has.
+        If it is active, the member who has its address is the user; without one the user gets a new account, which logs
+        in by single sign-on. The address is the primary one, else the first, else `userName`; a user without one has no
+        account. The role is that of the groups. 409 `uniqueness` for a `userName` or an address that another user has.
         """
-        projection = Projection.of_query(User, request.query)
+        projection = Projection.of_query(ScimUser, request.query)
         resource = _parse(await self.endpoint.read_object(request), Context.RESOURCE_CREATION_REQUEST)
         if resource.active is None:
             resource.active = True
@@ -131,7 +129,7 @@ class Users:
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a user."""
-        projection, identity = Projection.of_query(User, request.query), directory_identity(request)
+        projection, identity = Projection.of_query(ScimUser, request.query), directory_identity(request)
         async with self.endpoint.context.database.read() as connection:
             user = await _load(connection, request, identity)
             if is_known(request, user.version):
@@ -143,7 +141,7 @@ class Users:
 
         `active` stays what it is if it is left out. 409 for an owner or the last administrator who is no longer active.
         """
-        projection = Projection.of_query(User, request.query)
+        projection = Projection.of_query(ScimUser, request.query)
         body = await self.endpoint.read_object(request)
         resource = _parse(body, Context.RESOURCE_REPLACEMENT_REQUEST)
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
@@ -159,21 +157,21 @@ class Users:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a user (RFC 7644 3.5.2).
 
-        With `active` false the user is no member any more: sessions, refresh tokens and personal access tokens end, the
-        agents and services of the user go to a successor or are retired (`/scim-settings`). With `active` true the
-        membership is back, and nothing else. 409 for an owner, and for the last administrator.
+        `active` false ends the membership: sessions, refresh tokens and personal access tokens are revoked, the agents
+        and services of the user go to the successor of `/scim-settings` or are retired. `active` true restores the
+        membership, and nothing else. 409 for an owner, and for the last administrator.
         """
-        projection = Projection.of_query(User, request.query)
+        projection = Projection.of_query(ScimUser, request.query)
         operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
         with translated(), TOLERANT:
-            patch = PatchOp[User].model_validate(
+            patch = PatchOp[ScimUser].model_validate(
                 {"schemas": [PATCH_SCHEMA], "Operations": operations}, scim_ctx=Context.RESOURCE_PATCH_REQUEST
             )
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             before = await _load(connection, request, identity)
             require_match(request, before.version)
             with translated(), TOLERANT:
-                resource = User.model_validate(before.document)
+                resource = ScimUser.model_validate(before.document)
                 patch.patch(resource)
             provisioned = await provisioning.change(connection, call_of(request, identity), before, resource)
             response = await self._response(connection, identity, provisioned.user, projection)
@@ -183,8 +181,8 @@ class Users:
     async def remove(self, request: web.Request) -> web.StreamResponse:
         """Delete a user.
 
-        The same follows as when it is no longer active, and an account that the directory has made is closed. 409 for
-        an owner, and for the last administrator.
+        The membership ends as with `active` false, and an account that is confined to the organization is closed. 409
+        for an owner, and for the last administrator.
         """
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             user = await _load(connection, request, identity)
@@ -240,7 +238,7 @@ async def _load(connection: AsyncConnection, request: web.Request, identity: Dir
     return user
 
 
-def _parse(body: dict[str, Any], context: Context) -> User:
+def _parse(body: dict[str, Any], context: Context) -> ScimUser:
     """Raises ScimError."""
     with translated(), TOLERANT:
-        return User.model_validate(without_read_only(body, READ_ONLY), scim_ctx=context)
+        return ScimUser.model_validate(without_read_only(body, READ_ONLY), scim_ctx=context)

@@ -100,8 +100,16 @@ async def test_tokens_of_others(control: Control, directory: Directory) -> None:
 async def test_a_token_reaches_scim_alone(control: Control, directory: Directory) -> None:
     for path in ("/orgs/acme/members", "/orgs/acme/scim-tokens", "/auth/user"):
         assert (await control.call("GET", path, token=directory.token))[0] == 401
-    for token in (control.acme.token.secret, "scim_x", encode_token(b"x" * 32, "scim_"), ""):
-        assert (await Directory(control, token).call("GET", "/Users"))[0] == 401
+    required = "A SCIM token is required: Authorization: Bearer scim_..."
+    invalid = "The SCIM token is invalid, expired or revoked."
+    for token, detail in (
+        (control.acme.token.secret, required),
+        ("", required),
+        ("scim_x", invalid),
+        (encode_token(b"x" * 32, "scim_"), invalid),
+    ):
+        status, body, _ = await Directory(control, token).call("GET", "/Users")
+        assert (status, body["detail"]) == (401, detail)
     async with control.client.get("/scim/v2/acme/Users") as answer:
         assert answer.status == 401
         assert (await answer.json(content_type=None))["status"] == "401"

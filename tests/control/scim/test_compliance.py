@@ -10,6 +10,11 @@ from scim2_tester import Status, check_server
 from tests.control.scim.conftest import Directory
 
 
+async def test_schemas_have_the_names_of_the_rfc(directory: Directory) -> None:
+    status, body, _ = await directory.call("GET", "/Schemas")
+    assert (status, [each["name"] for each in body["Resources"]]) == (200, ["User", "Group", "EnterpriseUser"])
+
+
 async def test_scim2_tester_finds_no_failure(directory: Directory) -> None:
     base = str(directory.control.client.make_url(f"/scim/v2/{directory.org}"))
 

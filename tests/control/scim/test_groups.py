@@ -251,7 +251,8 @@ async def test_the_last_administrator_stays_one(control: Control, directory: Dir
         await directory.activate(user, False),
         (await directory.call("DELETE", f"/Users/{user['id']}"))[:2],
     ):
-        assert (status, body["detail"]) == (409, "The user is the last administrator of the organization.")
+        assert status == 409
+        assert body["detail"].startswith("The user is the last administrator of the organization: ")
     status, page, _ = await control.call("GET", "/orgs/acme/members", token=grace.access)
     assert [each["role"] for each in page["data"] if each["email"]] == ["ADMIN"]
     status, page, _ = await control.call("GET", "/orgs/acme/audit?limit=100", token=grace.access)
