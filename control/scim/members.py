@@ -69,8 +69,9 @@ def split(operations: Sequence[dict[str, Any]]) -> SplitPatch | None:
             found = _ONE_MEMBER.fullmatch(str(each["path"]).strip()[-len(path) :])
             if found is None or verb != "remove":
                 return None
-            change.remove({found[1]})
-        elif path is None and isinstance(value, dict):
+            if _USER_ID.fullmatch(found[1]) is not None:  # nobody has another id, and no database column may take it
+                change.remove({found[1]})
+        elif path is None and isinstance(value, dict) and verb != "remove":  # which needs a path
             named = [name for name in value if _stripped(name) == _MEMBERS]
             for name in named:
                 if not _apply(change, verb, value[name]):
