@@ -112,6 +112,12 @@ async def list_organizations(
     ]
 
 
+async def is_elsewhere(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
+    """Whether the principal is a member of an organization besides this one."""
+    found = await list_organizations(connection, principal_id, 2)
+    return any(organization.id != org_id for organization, _ in found)
+
+
 def require_grantable(by: AuthorizationContext, role: Role) -> None:
     """Raises Forbidden for a role that `by` may not grant: OWNER unless `by` is an owner, and roles with scopes it
     lacks.

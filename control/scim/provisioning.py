@@ -175,8 +175,15 @@ async def _with_account(
 
 
 async def _update_account(connection: AsyncConnection, user: ProvisionedUser, description: _Description) -> None:
-    """Name and address of an account that the directory made; an address that its person has verified stays."""
+    """Name and address of an account that the directory made; an address that its person has verified stays, and so
+    does all of an owner's account, and of one that other organizations see.
+    """
     if user.principal_id is None:
+        return
+    member = await member_repository.find_member(connection, user.org_id, user.principal_id)
+    if member is not None and member.role is Role.OWNER:
+        return
+    if await member_repository.is_elsewhere(connection, user.org_id, user.principal_id):
         return
     account = await account_repository.get_user(connection, user.principal_id)
     email = description.account_email
