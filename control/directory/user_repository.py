@@ -151,6 +151,14 @@ async def update(
     return changed
 
 
+async def list_addresses(connection: AsyncConnection, user_id: str) -> list[str]:
+    """The user's addresses, folded."""
+    found = sa.select(scim_user_emails.c.value).where(
+        scim_user_emails.c.user_id == user_id, scim_user_emails.c.value.is_not(None)
+    )
+    return list((await connection.scalars(found.order_by(scim_user_emails.c.position))).all())
+
+
 async def set_principal(connection: AsyncConnection, user_id: str, principal_id: str, *, owns_account: bool) -> None:
     """Note the account of a user."""
     values = {"principal_id": principal_id, "owns_account": owns_account}
