@@ -81,19 +81,24 @@ async def find_for_login(
     connection: AsyncConnection, org_id: str, subject: str, email: str | None
 ) -> ProvisionedUser | None:
     """The user whom an identity provider calls `subject`: by `externalId` or `userName`, else (`email`) by an address.
-    None when several users match equally well.
+    Who is active is preferred; None when several active users match equally well.
     """
     of_org = scim_users.c.org_id == org_id
-    wheres = [scim_users.c.external_id == subject, scim_users.c.user_name == fold(subject)]
+    wheres: list[sa.ColumnElement[bool]] = []
+    if (
+        subject and subject.isprintable()
+    ):  # as all subjects are that log in; a dry run may name others, which PostgreSQL refuses
+        wheres += [scim_users.c.external_id == subject, scim_users.c.user_name == fold(subject)]
     if email is not None:
         addresses = sa.select(scim_user_emails.c.user_id).where(
             scim_user_emails.c.org_id == org_id, scim_user_emails.c.value == fold(email)
         )
-        wheres += [scim_users.c.user_name == fold(email), scim_users.c.id.in_(addresses)]
+        wheres.append((scim_users.c.user_name == fold(email)) | scim_users.c.id.in_(addresses))
     for where in wheres:
-        rows = (await connection.execute(_USERS.where(of_org, where).limit(2))).mappings().all()
-        if rows:
-            return ProvisionedUser(**rows[0]) if len(rows) == 1 else None
+        matching = _USERS.where(of_org, where).order_by(scim_users.c.active.desc(), scim_users.c.id).limit(2)
+        found = [ProvisionedUser(**row) for row in (await connection.execute(matching)).mappings()]
+        if found:
+            return None if len(found) > 1 and found[1].active else found[0]
     return None
 
 
@@ -152,6 +157,14 @@ async def update(
     await connection.execute(scim_user_emails.delete().where(scim_user_emails.c.user_id == user.id))
     await _insert_emails(connection, changed, emails)
     return changed
+
+
+async def list_addresses(connection: AsyncConnection, user_id: str) -> list[str]:
+    """The user's addresses, folded."""
+    found = sa.select(scim_user_emails.c.value).where(
+        scim_user_emails.c.user_id == user_id, scim_user_emails.c.value.is_not(None)
+    )
+    return list((await connection.scalars(found.order_by(scim_user_emails.c.position))).all())
 
 
 async def set_principal(connection: AsyncConnection, user_id: str, principal_id: str, *, owns_account: bool) -> None:

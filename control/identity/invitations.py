@@ -16,6 +16,7 @@ from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
+from control.directory.user_repository import find_for_login
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
@@ -122,10 +123,10 @@ class Invitations:
         Only users may invite: agents, services and tokens that act on behalf of a principal get 403. The secret is
         valid for seven days, while the inviter may still grant the role. It is returned as `inviteToken` only in this
         response, or with `sendMail` mailed to the address and shown to nobody. Earlier open invitations to the same
-        address are revoked. 409 if the organization has a member with the address, or requires single sign-on. With
-        `sendMail`, 409 also if no mail server is configured, or if it rejects the mail; 503 if it is unavailable, and
-        the mail may have been sent or not. A mail that was rejected or got 503 leaves the new invitation open, and
-        earlier ones revoked: invite again, or revoke it.
+        address are revoked. 409 if the organization has a member with the address, if its directory has deactivated
+        whoever has it, or if it requires single sign-on. With `sendMail`, 409 also if no mail server is configured, or
+        if it rejects the mail; 503 if it is unavailable, and the mail may have been sent or not. A mail that was
+        rejected or got 503 leaves the new invitation open, and earlier ones revoked: invite again, or revoke it.
         """
         store.require_can_invite(authorization_context(request))
         body = await self.context.read_body(request, NewInvitation)
@@ -186,6 +187,7 @@ async def _invite(
     store.require_can_invite(caller)
     member_repository.require_grantable(caller, body.role)
     await store.require_no_member(connection, caller.org_id, body.email)
+    await _require_not_taken_out(connection, caller.org_id, body.email)
     if await enforcement.is_enforced(connection, caller.org_id):
         raise Conflict(f"{enforcement.REQUIRED} Its provider makes members; nobody could accept an invitation.")
     issued = await store.invite(connection, caller, body.email, body.role, mailed=body.send_mail)
@@ -195,3 +197,12 @@ async def _invite(
     data = {"email": issued.invitation.email, "role": body.role.value, "mailed": body.send_mail}
     await record(connection, caller, "invitation.create", issued.invitation.id, data, request_id(request))
     return issued
+
+
+async def _require_not_taken_out(connection: AsyncConnection, org_id: str, email: str) -> None:
+    """Raises Conflict for an address of somebody whom the organization's directory has deactivated."""
+    found = await find_for_login(connection, org_id, "", email)
+    if found is not None and not found.active:
+        raise Conflict(
+            "The organization's directory has deactivated the user with this address: activate the user there."
+        )

@@ -15,6 +15,7 @@ from chassis.auth.membership_status import load_membership_statuses, owned_princ
 from chassis.auth.model import AuthorizationContext, Principal
 from chassis.auth.tables import access_tokens, memberships, organizations, principals, users
 from chassis.errors import Conflict, Forbidden
+from control.directory.user_repository import find_by_principal
 from control.identity import (
     enforcement,
     invitation_repository,
@@ -112,6 +113,12 @@ async def list_organizations(
     ]
 
 
+async def is_elsewhere(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
+    """Whether the principal is a member of an organization besides this one."""
+    found = await list_organizations(connection, principal_id, 2)
+    return any(organization.id != org_id for organization, _ in found)
+
+
 def require_grantable(by: AuthorizationContext, role: Role) -> None:
     """Raises Forbidden for a role that `by` may not grant: OWNER unless `by` is an owner, and roles with scopes it
     lacks.
@@ -150,8 +157,9 @@ async def change_role(connection: AsyncConnection, by: AuthorizationContext, mem
     if role is not Role.OWNER:
         await _require_other_administrators(connection, by.org_id, member, stays_admin=role is Role.ADMIN)
     await organization_repository.set_role(connection, by.org_id, member.id, role)
-    if role is Role.OWNER:
-        await set_managed(connection, by.org_id, member.id, managed=False)  # directories have no say over owners
+    if Role.OWNER in (role, member.role):  # directories have no say over owners
+        user = None if role is Role.OWNER else await find_by_principal(connection, by.org_id, member.id)
+        await set_managed(connection, by.org_id, member.id, managed=user is not None and user.active)
 
 
 async def set_managed(connection: AsyncConnection, org_id: str, principal_id: str, *, managed: bool) -> None:

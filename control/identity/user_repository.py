@@ -195,17 +195,6 @@ async def leave_home(connection: AsyncConnection, user_id: str, org_id: str) -> 
         await connection.execute(email_verifications.delete().where(email_verifications.c.principal_id == user_id))
 
 
-async def return_home(connection: AsyncConnection, user_id: str, org_id: str) -> None:
-    """Open a closed account again, confined to the organization as before; others stay as they are. Raises EmailTaken
-    if another account of the organization has its address by now.
-    """
-    closed = (users.c.principal_id == user_id) & users.c.email_verified.is_(False) & users.c.home_org_id.is_(None)
-    try:
-        await connection.execute(users.update().where(closed).values(home_org_id=org_id))
-    except exc.IntegrityError as error:
-        raise EmailTaken from error
-
-
 async def set_password(connection: AsyncConnection, user_id: str, password_hash: str) -> None:
     """Set the password; the caller ends sessions."""
     await change_user(connection, user_id, values={"password_hash": password_hash})

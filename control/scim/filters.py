@@ -289,7 +289,10 @@ def _compare(attribute: _Attribute, operator: CompareOperator, value: Any) -> Co
     elif attribute.kind is _Kind.TIME:
         if not isinstance(value, datetime):
             raise invalid_filter("A time can only be compared with a time (RFC 3339).")
-        value = to_milliseconds(value)
+        try:
+            value = to_milliseconds(value)
+        except OverflowError:  # in UTC it is before year 1, or after 9999
+            raise invalid_filter("The time is out of range.") from None
     elif attribute.kind is _Kind.EXACT:
         value = str(value)
     return sa.and_(column.is_not(None), _OPERATORS[operator](column, value))

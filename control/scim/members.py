@@ -64,8 +64,8 @@ def split(operations: Sequence[dict[str, Any]]) -> SplitPatch | None:
             found = _ONE_MEMBER.fullmatch(str(each["path"]).strip()[-len(path) :])
             if found is None or verb != "remove":
                 return None
-            change.remove({found[1]})
-        elif path is None and isinstance(value, dict):
+            change.remove({found[1]} if _is_user_id(found[1]) else set())
+        elif path is None and isinstance(value, dict) and verb != "remove":  # which needs a path
             named = [name for name in value if _stripped(name) == _MEMBERS]
             for name in named:
                 if not _apply(change, verb, value[name]):
@@ -115,9 +115,14 @@ def _member_id(entry: Any) -> str:
         entry = named.get("value")
     if not isinstance(entry, str):
         raise InvalidValue("A member needs a value: the id of a user.")
-    if _USER_ID.fullmatch(entry) is None:
+    if not _is_user_id(entry):
         raise InvalidValue(f"There is no user {entry[:100]}.")
     return entry
+
+
+def _is_user_id(text: str) -> bool:
+    """Nobody has another id, which might hold characters that no database column accepts."""
+    return _USER_ID.fullmatch(text) is not None
 
 
 def _path(operation: Mapping[str, Any]) -> str | None:

@@ -27,13 +27,14 @@ from control.audit.record import Actor, record
 from control.directory import group_repository, user_repository
 from control.directory.tables import MAX_TEXT_LENGTH
 from control.directory.user_repository import ProvisionedEmail, ProvisionedUser, fold
-from control.identity import member_repository, organization_repository
+from control.identity import invitation_repository, member_repository, organization_repository
 from control.identity import user_repository as account_repository
 from control.identity.member_repository import StoredMember
 from control.identity.user_repository import EmailTaken
 from control.scim import roles, settings_repository
 from control.scim.errors import InvalidValue, NotUnique, Refused
 from control.scim.models import ScimUser
+from control.sso import login_repository
 from control.sso.mapping import clean_name
 from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, PrincipalKind, Role, normalize_email
 
@@ -123,7 +124,7 @@ async def remove(connection: AsyncConnection, call: DirectoryCall, user: Provisi
     """Delete the user, and close its account if that is confined to the organization. Whether access has changed.
     Raises Refused.
     """
-    ended = await _suspend(connection, call, user)
+    ended = await _take_out(connection, call, user)
     groups = await group_repository.list_group_ids(connection, user.id)
     await user_repository.delete(connection, user.id)
     await group_repository.touch(connection, groups, to_milliseconds(call.now))
@@ -138,7 +139,9 @@ async def _apply(
 ) -> Provisioned:
     """Let account and membership follow from the user."""
     if not user.active:
-        return Provisioned(user, await _suspend(connection, call, user))
+        return Provisioned(user, await _take_out(connection, call, user))
+    if user.principal_id is not None and await _is_closed(connection, user.principal_id):
+        user = replace(user, principal_id=None, owns_account=False)  # removed by hand: who comes in is somebody new
     before = user
     if user.principal_id is None:
         user = await _with_account(connection, call, user, description)
@@ -174,8 +177,15 @@ async def _with_account(
 
 
 async def _update_account(connection: AsyncConnection, user: ProvisionedUser, description: _Description) -> None:
-    """Name and address of an account that the directory made; an address that its person has verified stays."""
+    """Name and address of an account that the directory made; an address that its person has verified stays, and so
+    does all of an owner's account, and of one that other organizations see.
+    """
     if user.principal_id is None:
+        return
+    member = await member_repository.find_member(connection, user.org_id, user.principal_id)
+    if member is not None and member.role is Role.OWNER:
+        return
+    if await member_repository.is_elsewhere(connection, user.org_id, user.principal_id):
         return
     account = await account_repository.get_user(connection, user.principal_id)
     email = description.account_email
@@ -197,14 +207,42 @@ async def _admit(connection: AsyncConnection, call: DirectoryCall, user: Provisi
     if member is None:
         role = await roles.role_for(connection, call.org_id, user.id)
         try:
-            await account_repository.return_home(connection, principal_id, call.org_id)
             await organization_repository.add_membership(connection, call.org_id, principal_id, role)
         except Conflict as error:
             raise Refused(error.message) from error
+    else:
+        role = member.role
     await member_repository.set_managed(connection, call.org_id, principal_id, managed=True)
+    data = {"role": role.value, "by": user.id, "existing": member is not None}
+    await record(connection, call.actor, "scim.member.admit", principal_id, data, call.request_id)
     if member is not None:
         await roles.apply_roles(connection, call.actor, [user.id], call.request_id)
     return True
+
+
+async def _take_out(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
+    """End the membership, and open invitations to the user's addresses, which would give another one. Whether there
+    was a membership. Raises Refused.
+    """
+    ended = await _suspend(connection, call, user)
+    addresses = await _addresses(connection, user)
+    for one in await invitation_repository.revoke_addressed(connection, call.org_id, addresses, call.now):
+        await record(connection, call.actor, "invitation.revoke", one, {"by": user.id}, call.request_id)
+    return ended
+
+
+async def _addresses(connection: AsyncConnection, user: ProvisionedUser) -> list[str]:
+    """All that an invitation of the user might be addressed to."""
+    found = [user.user_name, *await user_repository.list_addresses(connection, user.id)]
+    if user.principal_id is not None:
+        found.append((await account_repository.get_user(connection, user.principal_id)).email)
+    return found
+
+
+async def _is_closed(connection: AsyncConnection, principal_id: str) -> bool:
+    """Whether the account never works again, as that of a member who was removed."""
+    account = await account_repository.get_user(connection, principal_id)
+    return account.home_org_id is None and not account.email_verified
 
 
 async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
@@ -222,6 +260,7 @@ async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: Provi
         raise Refused("The user is the last administrator of the organization: another member has to become one first.")
     data = await _hand_over(connection, call, member)
     await member_repository.end_membership(connection, call.org_id, member.id, call.now)
+    await login_repository.forget_links(connection, call.org_id, member.id)
     data |= {"role": member.role.value, "by": user.id}
     await record(connection, call.actor, "scim.member.suspend", member.id, data, call.request_id)
     return True

@@ -64,7 +64,8 @@ class Projection:
         if not named:
             return cls(model)
         for value in named.values():
-            if sum(map(len, [value] if isinstance(value, str) else map(str, value))) > MAX_ATTRIBUTES_LENGTH:
+            paths = value if isinstance(value, list) else [value]
+            if sum(len(str(path)) for path in paths) > MAX_ATTRIBUTES_LENGTH:
                 raise InvalidValue(
                     f"attributes and excludedAttributes can have at most {MAX_ATTRIBUTES_LENGTH} characters."
                 )

@@ -131,19 +131,30 @@ async def find_provisioned(
     connection: AsyncConnection, stored: StoredConnection, subject: str, profile: Profile
 ) -> User | None:
     """The account that the organization's directory has made for this subject. An address counts only if the provider
-    vouches for it: some let users choose theirs. Raises LoginRefused for whom the directory has taken out.
+    vouches for it: some let users choose theirs. Raises LoginRefused for whom the directory has taken out, and for an
+    account that has become an owner's, or a member of other organizations.
     """
     vouched = stored.protocol is Protocol.SAML or profile.email_verified
-    found = await provisioned_users.find_for_login(
-        connection, stored.org_id, subject, profile.email if vouched else None
-    )
-    if found is None:
-        return None
-    if not found.active:
+    found = await provisioned_users.find_for_login(connection, stored.org_id, subject, profile.email)
+    if found is not None and not found.active:  # refused by any address: nobody comes in again as somebody new
         raise LoginRefused("account_deactivated", "The organization's directory has deactivated the user.")
-    if found.principal_id is None or not found.owns_account:
+    if not vouched:
+        found = await provisioned_users.find_for_login(connection, stored.org_id, subject, None)
+    if found is None or found.principal_id is None or not found.owns_account:
         return None
-    return await user_repository.get_user(connection, found.principal_id)
+    return await _require_directorys(connection, stored.org_id, found.principal_id)
+
+
+async def _require_directorys(connection: AsyncConnection, org_id: str, principal_id: str) -> User:
+    """The account that the directory has made. Raises LoginRefused if it is more by now than the directory's: whoever
+    writes `externalId` chooses who logs in as it.
+    """
+    member = await member_repository.find_member(connection, org_id, principal_id)
+    if member is not None and member.role is Role.OWNER:
+        raise LoginRefused("account_exists", "The user has become an owner, and has to link the account.")
+    if await member_repository.is_elsewhere(connection, org_id, principal_id):
+        raise LoginRefused("account_exists", "The user has joined other organizations, and has to link the account.")
+    return await user_repository.get_user(connection, principal_id)
 
 
 async def require_linkable(

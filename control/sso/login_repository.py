@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import sessions
 from chassis.db.database import to_milliseconds
-from control.sso.tables import sso_assertions, sso_handoff_codes, sso_link_requests, sso_logins
+from control.sso.tables import sso_assertions, sso_connections, sso_handoff_codes, sso_link_requests, sso_logins
 from proto.identity import hash_secret
 
 LOGIN_LIFETIME: Final = timedelta(minutes=10)
@@ -93,6 +93,13 @@ async def count_unfinished(connection: AsyncConnection, address: str, now: datet
         sso_logins.c.used_at.is_(None),
     )
     return await connection.scalar(found) or 0
+
+
+async def forget_links(connection: AsyncConnection, org_id: str, principal_id: str) -> None:
+    """Forget the logins that were begun to link this account."""
+    of_org = sa.select(sso_connections.c.id).where(sso_connections.c.org_id == org_id)
+    begun = sso_logins.c.connection_id.in_(of_org) & (sso_logins.c.link_principal_id == principal_id)
+    await connection.execute(sso_logins.delete().where(begun))
 
 
 async def find_login(connection: AsyncConnection, connection_id: str, state: str, now: datetime) -> StoredLogin | None:

@@ -5,9 +5,19 @@ from typing import Any
 
 import pytest
 
+from control.settings import ControlSettings
 from tests.control.conftest import Control
 from tests.control.identity.conftest import Person, enrol
-from tests.control.scim.conftest import Directory
+from tests.control.scim.conftest import Directory, map_roles
+from tests.control.sso.conftest import Browser, SamlProvider, browser, saml
+
+__all__ = ("browser", "saml")
+
+
+@pytest.fixture
+def control_settings() -> ControlSettings:
+    """With room for a SAML response."""
+    return ControlSettings(max_body_bytes=64 * 1_024)
 
 
 @dataclass
@@ -188,3 +198,79 @@ async def test_an_account_that_is_elsewhere_too_stays_there(
     await directory.call("DELETE", f"/Users/{user['id']}")
     assert (await control.call("GET", "/orgs/acme/projects", token=ada.access))[0] in (401, 404)
     assert (await control.call("GET", "/orgs/globex/projects", token=there.access))[0] == 200
+
+
+@pytest.mark.both_stores
+@pytest.mark.parametrize("how", ["patch", "delete"])
+async def test_an_invitation_is_no_way_back(control: Control, directory: Directory, person: Any, how: str) -> None:
+    """Neither one from before, for an account that is elsewhere too, nor (unless it is deleted) a new one."""
+    await person("ada@example.com", org="globex", verified=True)
+    body = {"email": "ada@example.com", "role": "ADMIN"}
+    status, invitation, _ = await control.call("POST", "/orgs/acme/invitations", body)
+    assert status == 201
+    ada = await directory.user("ada", emails=[{"value": "Ada@Example.com"}])
+    assert await take_out(directory, ada, how) in (200, 204)
+    accepted = {
+        "inviteToken": invitation["inviteToken"],
+        "name": "Ada",
+        "password": "correct horse battery",
+        "existingAccount": True,
+    }
+    assert (await control.call("POST", "/auth/invitations/accept", accepted))[0] == 401
+    (event,) = await directory.audit("invitation.revoke")
+    assert (event["objectId"], event["data"]) == (invitation["id"], {"by": ada["id"]})
+    assert (await control.call("POST", "/orgs/acme/invitations", body))[0] == (409 if how == "patch" else 201)
+
+
+async def test_a_link_that_was_begun_ends(
+    control: Control, directory: Directory, saml: SamlProvider, browser: Browser, person: Any
+) -> None:
+    ada = await person("ada@example.com")
+    user = await directory.user("ada@example.com")
+    headers = {"Authorization": f"Bearer {ada.access}"}
+    assert (await browser.call("POST", "/auth/sso/links", headers=headers))[0] == 201
+    begun = await browser.start(link="true")
+    await directory.activate(user, False)
+    await directory.activate(user, True)
+    assert (await saml.answer(browser, begun, saml.response(begun, subject="eve-1")))[0] == 400
+
+
+@pytest.mark.both_stores
+async def test_who_was_removed_by_hand_comes_back_as_somebody_new(
+    control: Control, directory: Directory, person: Any
+) -> None:
+    """An account that was closed never works again: it has lost its second factor, and kept its password."""
+    ada = await person("ada@example.com", "OWNER")
+    user = await directory.user("ada@example.com")
+    assert (await control.call("DELETE", f"/orgs/acme/members/{ada.id}"))[0] == 204
+    assert (await directory.call("PUT", f"/Users/{user['id']}", {"userName": "ada@example.com"}))[0] == 200
+    assert (await directory.members())["ada@example.com"]["principalId"] != ada.id
+    assert (await ada.login())[0] == 401
+
+
+@pytest.mark.both_stores
+async def test_who_is_no_owner_any_more_is_the_directorys(control: Control, directory: Directory, person: Any) -> None:
+    ada = await person("ada@example.com", "OWNER")
+    user = await directory.user("ada@example.com")
+    path = f"/orgs/acme/members/{ada.id}"
+    assert (await control.call("PATCH", path, {"role": "ADMIN"}))[0] == 200
+    assert (await control.call("PATCH", path, {"role": "VIEWER"}))[0] == 409
+    assert (await control.call("DELETE", path))[0] == 409
+    assert (await directory.activate(user, False))[0] == 200
+
+
+async def test_who_becomes_a_member_is_in_the_audit_log(control: Control, directory: Directory, person: Any) -> None:
+    await map_roles(control, {"admins": "ADMIN"})
+    eve = await person("eve@example.com", "MEMBER")
+    found = await directory.user("eve@example.com")
+    ada = await directory.user("ada@example.com")
+    await directory.group("admins", ada)
+    await directory.activate(ada, False)
+    await directory.activate(ada, True)
+    ada_id = (await directory.members())["ada@example.com"]["principalId"]
+    events = await directory.audit("scim.member.admit")
+    assert [(each["objectId"], each["data"]) for each in reversed(events)] == [
+        (eve.id, {"role": "MEMBER", "by": found["id"], "existing": True}),
+        (ada_id, {"role": "VIEWER", "by": ada["id"], "existing": False}),
+        (ada_id, {"role": "ADMIN", "by": ada["id"], "existing": False}),
+    ]

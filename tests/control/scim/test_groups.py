@@ -104,6 +104,14 @@ async def test_changes_of_members(directory: Directory, people: list[dict[str, A
     )
 
 
+@pytest.mark.both_stores
+async def test_who_cannot_be_a_member_can_be_removed(directory: Directory, people: list[dict[str, Any]]) -> None:
+    team = await directory.group("Team", *people)
+    for value in ("x", "\0", "\x7f" * 100_000):
+        status, same = await directory.patch(team, {"op": "remove", "path": f'members[value eq "{value}"]'})
+        assert (status, same) == (200, team)
+
+
 async def test_every_change_of_members_was_tried() -> None:
     assert len(changes("", "", "")) == 18
 
@@ -141,6 +149,7 @@ async def test_groups_in_groups_are_refused(directory: Directory) -> None:
         ({"op": "replace", "path": 4, "value": "x"}, "invalidPath"),
         ({"op": "replace", "path": "id", "value": "x"}, "mutability"),
         ({"op": "replace", "path": "displayName[", "value": "x"}, "invalidPath"),
+        ({"op": "remove", "value": {"members": None}}, "noTarget"),
     ],
     ids=str,
 )

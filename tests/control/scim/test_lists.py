@@ -118,6 +118,8 @@ async def test_filters_by_group(directory: Directory, people: dict[str, dict[str
         "active gt true",
         'active eq "perhaps"',
         'meta.created gt "yesterday"',
+        'meta.created gt "9999-12-31T23:59:59-14:00"',
+        'meta.created gt "0001-01-01T00:00:00+14:00"',
         "userName gt null",
         'userName eq "a\\u0000b"',
         'userName eq "\\ud800"',
@@ -241,6 +243,8 @@ async def test_a_search_is_a_list(directory: Directory, people: dict[str, dict[s
         {"count": []},
         {"attributes": {"x": 1}},
         {"attributes": [1]},
+        {"attributes": 1},
+        {"excludedAttributes": True},
         {"sortBy": []},
     ]
     for broken in invalid:

@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from control.identity import organization_repository
 from control.settings import ControlSettings
+from proto.identity import Role
 from tests.control.conftest import Control
+from tests.control.identity.conftest import verify
 from tests.control.scim.conftest import Directory, map_roles
 from tests.control.sso.conftest import Browser, SamlProvider, browser, refusals, saml
 
@@ -108,3 +111,56 @@ async def test_an_address_counts_only_if_the_provider_vouches_for_it(control: Co
         attributes = {"email": "ada@example.com", "email_verified": verified}
         status, body, _ = await control.call("POST", path, {"attributes": attributes, "subject": subject})
         assert (status, body["account"]) == (200, expected), body
+
+
+@pytest.mark.both_stores
+async def test_a_dry_run_may_name_any_subject(control: Control, directory: Directory) -> None:
+    await map_roles(control, None)
+    body = {"attributes": {"email": "ada@example.com"}, "subject": "\0"}
+    assert (await control.call("POST", "/orgs/acme/sso/connections/OIDC/dry-run", body))[0] == 200
+
+
+async def test_who_is_out_is_refused_by_any_address(control: Control, directory: Directory) -> None:
+    """Else an account that is not confined to the organization would be followed by a new one."""
+    await map_roles(control, None)
+    ada = await directory.user("ada@example.com")
+    await verify(control, (await directory.members())["ada@example.com"]["principalId"])
+    await directory.activate(ada, False)
+    attributes = {"email": "ada@example.com", "email_verified": False}
+    path = "/orgs/acme/sso/connections/OIDC/dry-run"
+    _, body, _ = await control.call("POST", path, {"attributes": attributes, "subject": "somebody"})
+    assert (body["account"], body["reason"]) == ("REFUSED", "account_deactivated")
+    await directory.user("ada", emails=[{"value": "ada@example.com"}])  # who has the address now is no matter of theirs
+    attributes["email_verified"] = True
+    _, body, _ = await control.call("POST", path, {"attributes": attributes, "subject": "somebody"})
+    assert body["account"] == "LINKED"
+
+
+async def test_the_directory_does_not_choose_who_logs_in_as_an_owner(
+    control: Control, directory: Directory, saml: SamlProvider, browser: Browser
+) -> None:
+    ada = await directory.user("ada@example.com", externalId="ada-7")
+    owner = (await directory.members())["ada@example.com"]
+    assert (await control.call("PATCH", f"/orgs/acme/members/{owner['principalId']}", {"role": "OWNER"}))[0] == 200
+    taken = {"userName": "eve", "externalId": "eve-1", "displayName": "Eve", "emails": [{"value": "eve@example.com"}]}
+    assert (await directory.call("PUT", f"/Users/{ada['id']}", taken))[0] == 200
+    assert (await saml.log_in(browser, subject="eve-1", email="eve@example.com"))[0] == 400
+    assert await refusals(control) == ["account_exists"]
+    assert (await directory.members())["ada@example.com"]["name"] == owner["name"]
+
+
+async def test_the_directory_does_not_choose_who_logs_in_as_a_member_of_others(
+    control: Control, directory: Directory, saml: SamlProvider, browser: Browser
+) -> None:
+    ada = await directory.user("ada@example.com")
+    member = (await directory.members())["ada@example.com"]
+    await verify(control, member["principalId"])
+    async with control.checks.database.write() as connection:
+        await organization_repository.add_membership(
+            connection, control.globex.organization.id, member["principalId"], Role.MEMBER
+        )
+    taken = {"userName": "eve", "externalId": "eve-1", "displayName": "Eve", "emails": [{"value": "eve@example.com"}]}
+    assert (await directory.call("PUT", f"/Users/{ada['id']}", taken))[0] == 200
+    assert (await saml.log_in(browser, subject="eve-1", email="eve@example.com"))[0] == 400
+    assert await refusals(control) == ["account_exists"]
+    assert (await directory.members())["ada@example.com"]["name"] == member["name"]
