@@ -62,6 +62,7 @@ scim_users: Final = sa.Table(
     sa.UniqueConstraint("org_id", "principal_id"),
     sa.Index(None, "org_id", "id"),
     sa.Index(None, "org_id", "external_id"),
+    sa.Index(None, "org_id", "display_name"),
     sa.Index(None, "principal_id"),
 )
 
@@ -74,7 +75,7 @@ scim_user_emails: Final = sa.Table(
     sa.Column("value", _FOLDED),
     sa.Column("type", _FOLDED),
     sa.Column("is_primary", sa.Boolean),
-    sa.Index(None, "org_id", "value"),
+    sa.Index(None, "value", "org_id"),  # filters know the value alone
 )
 
 scim_groups: Final = sa.Table(

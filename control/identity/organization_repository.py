@@ -222,14 +222,16 @@ async def disable_principal(connection: AsyncConnection, principal_id: str) -> N
     await connection.execute(principals.update().where(where).values(disabled_at=now()))
 
 
-async def add_membership(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> None:
-    """Make the principal a member. Raises Conflict when it is one already, and for an account with an unverified
-    address outside of its home organization: the only place that enforces the confinement, because credentials work
-    nowhere without a membership.
+async def add_membership(
+    connection: AsyncConnection, org_id: str, principal_id: str, role: Role, *, managed: bool = False
+) -> None:
+    """Make the principal a member; `managed`: the organization's directory manages it. Raises Conflict when it is one
+    already, and for an account with an unverified address outside of its home organization: the only place that
+    enforces the confinement, because credentials work nowhere without a membership.
     """
     if await connection.scalar(_confined_elsewhere(org_id, principal_id)) is not None:
         raise Conflict("The account is confined to another organization until its e-mail address is verified.")
-    row = {"org_id": org_id, "principal_id": principal_id, "role": role.value, "created_at": now()}
+    row = {"org_id": org_id, "principal_id": principal_id, "role": role.value, "managed": managed, "created_at": now()}
     try:
         await connection.execute(memberships.insert().values(row))
     except exc.IntegrityError as error:

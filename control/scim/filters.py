@@ -3,6 +3,10 @@
 The library parses a filter and checks it against the schema; here its tree becomes a condition over the columns that
 `control.directory.tables` keeps for that. Attributes that have no column are refused, rather than found by reading
 every user. A comparison with an attribute that has no value is false, and its negation true.
+
+The databases must not read every user for a filter that one user matches. So an `eq` in another table is an `IN`, which
+is read first, where all other comparisons there are an `EXISTS`, which is asked of each user until a page is full; and
+what selects few resources says so, for their order must not be read from an index of all.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from scim2_models import Path, ScimFilter, SearchRequest
@@ -47,29 +51,49 @@ class _Kind(Enum):
     TIME = auto()
 
 
+class CompiledFilter(NamedTuple):
+    """A filter as SQL. `selects_few`: an index leads to what matches, which is a small part of what there is."""
+
+    condition: Condition
+    selects_few: bool
+
+
+_Within = Callable[[CompiledFilter], Condition]
+
+
+def _here(found: CompiledFilter) -> Condition:
+    return found.condition
+
+
 @dataclass(frozen=True, slots=True)
 class _Attribute:
-    """A column that filters compare. `within`: makes a condition on a row of another table one on the resource."""
+    """A column that filters compare. `within`: makes a condition on a row of another table one on the resource.
+    `is_selective`: few resources have the same value, and an index has it.
+    """
 
     column: sa.ColumnElement[Any]
     kind: _Kind
-    within: Callable[[Condition], Condition] = lambda condition: condition
+    within: _Within = _here
+    is_selective: bool = False
 
 
 _Name = tuple[str, str | None]  # of an attribute and its sub-attribute, as the library's models spell them
 
 
-def _of_email(condition: Condition) -> Condition:
-    return sa.exists().where(scim_user_emails.c.user_id == scim_users.c.id, condition)
+def _of_another_table(resource_id: sa.Column[str], reference: sa.Column[str]) -> _Within:
+    """On the resource whose id the column of the other table refers to."""
+
+    def within(found: CompiledFilter) -> Condition:
+        if found.selects_few:
+            return resource_id.in_(sa.select(reference).where(found.condition))
+        return sa.exists().where(reference == resource_id, found.condition)
+
+    return within
 
 
-def _of_group(condition: Condition) -> Condition:
-    return sa.exists().where(scim_group_members.c.user_id == scim_users.c.id, condition)
-
-
-def _of_member(condition: Condition) -> Condition:
-    return sa.exists().where(scim_group_members.c.group_id == scim_groups.c.id, condition)
-
+_of_email: Final = _of_another_table(scim_users.c.id, scim_user_emails.c.user_id)
+_of_group: Final = _of_another_table(scim_users.c.id, scim_group_members.c.user_id)
+_of_member: Final = _of_another_table(scim_groups.c.id, scim_group_members.c.group_id)
 
 _PRIMARY_EMAIL: Final = (
     sa.select(scim_user_emails.c.value)
@@ -80,16 +104,16 @@ _PRIMARY_EMAIL: Final = (
 )
 _EMAIL: Final[Mapping[str, _Attribute]] = MappingProxyType(
     {
-        "value": _Attribute(scim_user_emails.c.value, _Kind.FOLDED, _of_email),
+        "value": _Attribute(scim_user_emails.c.value, _Kind.FOLDED, _of_email, is_selective=True),
         "type": _Attribute(scim_user_emails.c.type, _Kind.FOLDED, _of_email),
         "primary": _Attribute(scim_user_emails.c.is_primary, _Kind.BOOLEAN, _of_email),
     }
 )
 _GROUP: Final[Mapping[str, _Attribute]] = MappingProxyType(
-    {"value": _Attribute(scim_group_members.c.group_id, _Kind.EXACT, _of_group)}
+    {"value": _Attribute(scim_group_members.c.group_id, _Kind.EXACT, _of_group, is_selective=True)}
 )
 _MEMBER: Final[Mapping[str, _Attribute]] = MappingProxyType(
-    {"value": _Attribute(scim_group_members.c.user_id, _Kind.EXACT, _of_member)}
+    {"value": _Attribute(scim_group_members.c.user_id, _Kind.EXACT, _of_member, is_selective=True)}
 )
 
 
@@ -107,10 +131,10 @@ class _Searchable:
 
 _USER_COLUMNS: Final[Mapping[_Name, _Attribute]] = MappingProxyType(
     {
-        ("id", None): _Attribute(scim_users.c.id, _Kind.EXACT),
-        ("external_id", None): _Attribute(scim_users.c.external_id, _Kind.EXACT),
-        ("user_name", None): _Attribute(scim_users.c.user_name, _Kind.FOLDED),
-        ("display_name", None): _Attribute(scim_users.c.display_name, _Kind.FOLDED),
+        ("id", None): _Attribute(scim_users.c.id, _Kind.EXACT, is_selective=True),
+        ("external_id", None): _Attribute(scim_users.c.external_id, _Kind.EXACT, is_selective=True),
+        ("user_name", None): _Attribute(scim_users.c.user_name, _Kind.FOLDED, is_selective=True),
+        ("display_name", None): _Attribute(scim_users.c.display_name, _Kind.FOLDED, is_selective=True),
         ("name", "family_name"): _Attribute(scim_users.c.family_name, _Kind.FOLDED),
         ("name", "given_name"): _Attribute(scim_users.c.given_name, _Kind.FOLDED),
         ("active", None): _Attribute(scim_users.c.active, _Kind.BOOLEAN),
@@ -120,9 +144,9 @@ _USER_COLUMNS: Final[Mapping[_Name, _Attribute]] = MappingProxyType(
 )
 _GROUP_COLUMNS: Final[Mapping[_Name, _Attribute]] = MappingProxyType(
     {
-        ("id", None): _Attribute(scim_groups.c.id, _Kind.EXACT),
-        ("external_id", None): _Attribute(scim_groups.c.external_id, _Kind.EXACT),
-        ("display_name", None): _Attribute(scim_groups.c.display_name_folded, _Kind.FOLDED),
+        ("id", None): _Attribute(scim_groups.c.id, _Kind.EXACT, is_selective=True),
+        ("external_id", None): _Attribute(scim_groups.c.external_id, _Kind.EXACT, is_selective=True),
+        ("display_name", None): _Attribute(scim_groups.c.display_name_folded, _Kind.FOLDED, is_selective=True),
         ("meta", "created"): _Attribute(scim_groups.c.created_at, _Kind.TIME),
         ("meta", "last_modified"): _Attribute(scim_groups.c.updated_at, _Kind.TIME),
     }
@@ -147,8 +171,8 @@ _SEARCHABLE: Final[Mapping[type[ScimResource], _Searchable]] = MappingProxyType(
 )
 
 
-def to_condition(model: type[ScimResource], text: str) -> Condition:
-    """The condition that a filter is. Raises ScimError: `invalidFilter`."""
+def compile_filter(model: type[ScimResource], text: str) -> CompiledFilter:
+    """A filter as SQL. Raises ScimError: `invalidFilter`."""
     if len(text) > MAX_FILTER_LENGTH:
         raise invalid_filter(f"A filter can have at most {MAX_FILTER_LENGTH} characters.")
     with translated():
@@ -179,12 +203,12 @@ class _Compiler:
     parsed: ScimFilter[Any]
     comparisons: int = 0
 
-    def compile(self, node: FilterNode) -> Condition:
+    def compile(self, node: FilterNode) -> CompiledFilter:
         """The condition of a node; the library bounds how deep they are nested."""
         if isinstance(node, LogicalExpr):
             return _join(node, [self.compile(term) for term in node.terms])
         if isinstance(node, Not):
-            return sa.not_(self.compile(node.expr))
+            return _negated(self.compile(node.expr))
         if isinstance(node, ValuePath):
             return self._of_value_path(node)
         self._count()
@@ -193,31 +217,32 @@ class _Compiler:
         if isinstance(node, Comparison):
             binding = self._resolve(node.attr_path, for_comparison=True)
             attribute = self._attribute(binding, node.attr_path)
-            return attribute.within(_compare(attribute, node.op, _coerced(binding, node)))
+            return _within(attribute, _compare(attribute, node.op, _coerced(binding, node)))
         raise invalid_filter("The filter is not supported.")
 
-    def _of_present(self, node: Present) -> Condition:
+    def _of_present(self, node: Present) -> CompiledFilter:
         binding = self._resolve(node.attr_path, for_comparison=False)
         name, sub_name = _name(binding)
         if name in self.searchable.lists and sub_name is None:
-            return next(iter(self.searchable.lists[name].values())).within(sa.true())
+            any_of = next(iter(self.searchable.lists[name].values()))
+            return _within(any_of, CompiledFilter(sa.true(), selects_few=False))
         attribute = self._attribute(binding, node.attr_path)
-        return attribute.within(attribute.column.is_not(None))
+        return _within(attribute, _present(attribute))
 
-    def _of_value_path(self, node: ValuePath) -> Condition:
-        """All conditions of a value filter are about the same value, so they stand in one `EXISTS`."""
+    def _of_value_path(self, node: ValuePath) -> CompiledFilter:
+        """All conditions of a value filter are about the same value, so they stand in one subquery."""
         name, _ = _name(self._resolve(node.attr_path, for_comparison=False))
         attributes = self.searchable.lists.get(name)
         if attributes is None:
             raise _unsupported(node.attr_path)
-        within = next(iter(attributes.values())).within
-        return within(self._of_value(node.val_filter, node.attr_path, attributes))
+        any_of = next(iter(attributes.values()))
+        return _within(any_of, self._of_value(node.val_filter, node.attr_path, attributes))
 
-    def _of_value(self, node: FilterNode, parent: AttrPath, attributes: Mapping[str, _Attribute]) -> Condition:
+    def _of_value(self, node: FilterNode, parent: AttrPath, attributes: Mapping[str, _Attribute]) -> CompiledFilter:
         if isinstance(node, LogicalExpr):
             return _join(node, [self._of_value(term, parent, attributes) for term in node.terms])
         if isinstance(node, Not):
-            return sa.not_(self._of_value(node.expr, parent, attributes))
+            return _negated(self._of_value(node.expr, parent, attributes))
         self._count()
         if not isinstance(node, Comparison | Present):
             raise invalid_filter("The filter is not supported.")
@@ -227,7 +252,7 @@ class _Compiler:
         if attribute is None:
             raise _unsupported(path)
         if isinstance(node, Present):
-            return attribute.column.is_not(None)
+            return _present(attribute)
         return _compare(attribute, node.op, _coerced(binding, node))
 
     def _resolve(self, path: AttrPath, *, for_comparison: bool) -> AttributeBinding:
@@ -259,8 +284,23 @@ def _name(binding: AttributeBinding) -> _Name:
     return (binding.field_name if is_core else f"{binding.urn}", binding.sub_field_name)
 
 
-def _join(node: LogicalExpr, conditions: list[Condition]) -> Condition:
-    return sa.and_(*conditions) if node.op is LogicalOperator.and_ else sa.or_(*conditions)
+def _join(node: LogicalExpr, terms: list[CompiledFilter]) -> CompiledFilter:
+    conditions, few = [term.condition for term in terms], [term.selects_few for term in terms]
+    if node.op is LogicalOperator.and_:
+        return CompiledFilter(sa.and_(*conditions), any(few))
+    return CompiledFilter(sa.or_(*conditions), all(few))
+
+
+def _negated(found: CompiledFilter) -> CompiledFilter:
+    return CompiledFilter(sa.not_(found.condition), selects_few=False)
+
+
+def _present(attribute: _Attribute) -> CompiledFilter:
+    return CompiledFilter(attribute.column.is_not(None), selects_few=False)
+
+
+def _within(attribute: _Attribute, found: CompiledFilter) -> CompiledFilter:
+    return CompiledFilter(attribute.within(found), found.selects_few)
 
 
 def _coerced(binding: AttributeBinding, node: Comparison) -> Any:
@@ -275,14 +315,14 @@ def _has_surrogates(text: str) -> bool:
     return any("\ud800" <= one <= "\udfff" for one in text)
 
 
-def _compare(attribute: _Attribute, operator: CompareOperator, value: Any) -> Condition:
+def _compare(attribute: _Attribute, operator: CompareOperator, value: Any) -> CompiledFilter:
     """False, never NULL, for a row without a value: `not` is to make it true."""
     column = attribute.column
     if value is None:
         if operator is CompareOperator.eq:
-            return column.is_(None)
+            return CompiledFilter(column.is_(None), selects_few=False)
         if operator is CompareOperator.ne:
-            return column.is_not(None)
+            return _present(attribute)
         raise invalid_filter(f"null can be compared by eq and ne, not by {operator.value}.")
     if attribute.kind is _Kind.FOLDED:
         value = fold(str(value))
@@ -295,7 +335,8 @@ def _compare(attribute: _Attribute, operator: CompareOperator, value: Any) -> Co
             raise invalid_filter("The time is out of range.") from None
     elif attribute.kind is _Kind.EXACT:
         value = str(value)
-    return sa.and_(column.is_not(None), _OPERATORS[operator](column, value))
+    few = attribute.is_selective and operator is CompareOperator.eq
+    return CompiledFilter(sa.and_(column.is_not(None), _OPERATORS[operator](column, value)), few)
 
 
 def _ends_with(column: sa.ColumnElement[Any], value: str) -> Condition:

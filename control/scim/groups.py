@@ -206,9 +206,11 @@ class Groups:
     async def _page(self, request: web.Request, wanted: ListRequest) -> web.StreamResponse:
         identity, cursors = directory_identity(request), self.endpoint.context.cursors
         async with self.endpoint.context.database.read() as connection:
-            total = await store.count(connection, identity.org_id, wanted.condition)
             statement = await select_page(connection, identity.org_id, wanted)
             found = await store.list_groups(connection, statement) if wanted.count else []
+            total = wanted.total(len(found))
+            if total is None:
+                total = await store.count(connection, identity.org_id, wanted.condition)
             groups, members = found[: wanted.count], dict[str, set[str]]()
             if not wanted.projection.excludes("members"):
                 counts = await store.count_members(connection, [group.id for group in groups])
@@ -219,7 +221,8 @@ class Groups:
             for group in groups
         ]
         by_cursor = wanted.cursor is not None
-        following = next_cursor(wanted, groups[-1].id, cursors) if by_cursor and len(found) > len(groups) else None
+        has_more = by_cursor and len(found) > len(groups)
+        following = next_cursor(wanted, groups[-1].id, total, cursors) if has_more else None
         page = Page(resources, total, None if by_cursor else wanted.offset + 1, following)
         return scim_response(page.body())
 

@@ -1,8 +1,9 @@
 """Pages of resources: filter, order, and where a page begins (RFC 7644 3.4.2, RFC 9865).
 
 `startIndex` counts rows, which costs the database as many as are skipped. `cursor` goes on after the last row of the
-page before, at the same cost for every page; an empty one asks for the first page. A cursor holds the id of that row.
-If the list is ordered, the row is read again for what it is ordered by; if it has gone by then, the cursor has expired.
+page before, at the same cost for every page; an empty one asks for the first page. A cursor holds the id of that row,
+and how many resources match, which is counted for the first page alone. If the list is ordered, the row is read again
+for what it is ordered by; if it has gone by then, the cursor has expired.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from chassis.errors import BadRequest
 from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
 from control.directory.tables import scim_groups, scim_users
 from control.scim.errors import ScimError, translated
-from control.scim.filters import Condition, to_condition, to_order
+from control.scim.filters import CompiledFilter, compile_filter, to_order
 from control.scim.models import ScimResource, ScimUser
 from control.scim.resources import Projection
 
@@ -34,18 +35,31 @@ _MAX_OFFSET: Final = 2**31
 @dataclass(frozen=True, slots=True)
 class ListRequest:
     """What a list request asks for. `cursor` None: by `offset`; else after the row with this id, "" from the start.
-    `binding`: what a cursor is valid for.
+    `binding`: what a cursor is valid for. `counted`: how many match, as the cursor has it.
     """
 
     model: type[ScimResource]
-    condition: Condition | None
+    filter: CompiledFilter | None
     order: sa.ColumnElement[Any] | None
     descending: bool
     offset: int
     count: int
     cursor: str | None
     binding: bytes
+    counted: int | None
     projection: Projection
+
+    @property
+    def condition(self) -> sa.ColumnElement[bool] | None:
+        """Of the filter."""
+        return None if self.filter is None else self.filter.condition
+
+    def total(self, found: int) -> int | None:
+        """How many match, if it need not be counted: `found` were read of `count` and one more."""
+        if self.counted is not None:
+            return self.counted
+        is_last = 0 < found <= self.count or (self.count > 0 and self.offset == 0 and found == 0)
+        return self.offset + found if is_last and not self.cursor else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +116,9 @@ async def select_page(connection: AsyncConnection, org_id: str, wanted: ListRequ
     if wanted.cursor:
         found = found.where(await _after(connection, org_id, table, wanted))
     for column in _order_columns(wanted, table):
+        if column is table.c.id and wanted.filter is not None and wanted.filter.selects_few:
+            # Sorted when found: SQLite would read all ids in order, and compare each, rather than sort one.
+            column = sa.func.coalesce(column, "")  # noqa: PLW2901
         found = found.order_by(column.desc() if wanted.descending else column)
     if wanted.cursor is None:
         found = found.offset(wanted.offset)
@@ -125,22 +142,23 @@ def _parse(
     order = None if parsed.sort_by is None else to_order(model, parsed.sort_by)
     descending = parsed.sort_order == SearchRequest.SortOrder.descending
     binding = repr((org_id, model.__name__, text, str(parsed.sort_by or ""), descending)).encode()
-    cursor = parsed.cursor
+    cursor, counted = parsed.cursor, None
     if cursor:
         try:
-            cursor = cursors.open(cursor, binding, tuple[str])[0]
+            cursor, counted = cursors.open(cursor, binding, tuple[str, int])
         except BadRequest:
             raise _invalid_cursor() from None
     count = DEFAULT_COUNT if parsed.count is None else min(parsed.count, MAX_COUNT)
     return ListRequest(
         model=model,
-        condition=to_condition(model, text) if text else None,
+        filter=compile_filter(model, text) if text else None,
         order=order,
         descending=order is not None and descending,
         offset=min((parsed.start_index or 1) - 1, _MAX_OFFSET),
         count=count,
         cursor=cursor,
         binding=binding,
+        counted=counted,
         projection=projection,
     )
 
@@ -187,9 +205,9 @@ def fitting(sizes: Sequence[int]) -> int:
     return len(sizes)
 
 
-def next_cursor(wanted: ListRequest, last_id: str, cursors: CursorSigner) -> str:
+def next_cursor(wanted: ListRequest, last_id: str, total: int, cursors: CursorSigner) -> str:
     """The cursor of the page that begins after a resource."""
-    return cursors.sign((last_id,), wanted.binding)
+    return cursors.sign((last_id, total), wanted.binding)
 
 
 def _invalid_cursor() -> ScimError:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from unicodedata import category
 
 import msgspec
+import sqlalchemy as sa
 from scim2_models import Context
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -24,6 +25,7 @@ from chassis.auth.id_generation import new_id
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.audit.record import Actor, record
+from control.audit.tables import audit_heads
 from control.directory import group_repository, user_repository
 from control.directory.tables import MAX_TEXT_LENGTH
 from control.directory.user_repository import ProvisionedEmail, ProvisionedUser, fold
@@ -81,8 +83,7 @@ class _Description:
 
 async def create(connection: AsyncConnection, call: DirectoryCall, resource: ScimUser) -> Provisioned:
     """A new user. Raises InvalidValue, NotUnique, Refused."""
-    if await user_repository.count(connection, call.org_id) >= MAX_USERS:
-        raise Refused(f"A directory can have at most {MAX_USERS} users.")
+    await _require_room(connection, call.org_id)
     description = _describe(resource)
     now = to_milliseconds(call.now)
     user = ProvisionedUser(
@@ -95,8 +96,10 @@ async def create(connection: AsyncConnection, call: DirectoryCall, resource: Sci
         updated_at=now,
         **description.values,
     )
-    await _require_free_name(connection, user)
-    await user_repository.insert(connection, user, description.emails)
+    try:
+        await user_repository.insert(connection, user, description.emails)
+    except exc.IntegrityError:
+        raise _name_taken() from None
     provisioned = await _apply(connection, call, user, description)
     await _record(connection, call, "scim.user.create", provisioned.user)
     return provisioned
@@ -111,8 +114,10 @@ async def change(
     description = _describe(resource)
     user = replace(before, **description.values)
     if user != before:
-        await _require_free_name(connection, user)
-        user = await user_repository.update(connection, user, description.emails, to_milliseconds(call.now))
+        try:
+            user = await user_repository.update(connection, user, description.emails, to_milliseconds(call.now))
+        except exc.IntegrityError:
+            raise _name_taken() from None
     provisioned = await _apply(connection, call, user, description)
     if user.version != before.version:
         action = {(True, False): "deactivate", (False, True): "activate"}.get((before.active, user.active), "update")
@@ -142,15 +147,17 @@ async def _apply(
         return Provisioned(user, await _take_out(connection, call, user))
     if user.principal_id is not None and await _is_closed(connection, user.principal_id):
         user = replace(user, principal_id=None, owns_account=False)  # removed by hand: who comes in is somebody new
-    before = user
-    if user.principal_id is None:
+    had_account = user.principal_id is not None
+    if not had_account:
         user = await _with_account(connection, call, user, description)
     elif user.owns_account:
         await _update_account(connection, user, description)
     if user.principal_id is None:
         return Provisioned(user, access_changed=False)
-    is_new = before.principal_id is None and user.owns_account  # nobody has a credential of it
-    return Provisioned(user, await _admit(connection, call, user) and not is_new)
+    if not had_account and user.owns_account:  # it is new: no member yet, and nobody has a credential of it
+        await _add_member(connection, call, user)
+        return Provisioned(user, access_changed=False)
+    return Provisioned(user, await _admit(connection, call, user))
 
 
 async def _with_account(
@@ -205,19 +212,30 @@ async def _admit(connection: AsyncConnection, call: DirectoryCall, user: Provisi
     if member is not None and (member.managed or member.role is Role.OWNER):
         return False
     if member is None:
-        role = await roles.role_for(connection, call.org_id, user.id)
-        try:
-            await organization_repository.add_membership(connection, call.org_id, principal_id, role)
-        except Conflict as error:
-            raise Refused(error.message) from error
-    else:
-        role = member.role
+        await _add_member(connection, call, user)
+        return True
     await member_repository.set_managed(connection, call.org_id, principal_id, managed=True)
-    data = {"role": role.value, "by": user.id, "existing": member is not None}
-    await record(connection, call.actor, "scim.member.admit", principal_id, data, call.request_id)
-    if member is not None:
-        await roles.apply_roles(connection, call.actor, [user.id], call.request_id)
+    await _record_admission(connection, call, user, member.role, existing=True)
+    await roles.apply_roles(connection, call.actor, [user.id], call.request_id)
     return True
+
+
+async def _add_member(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> None:
+    role = await roles.role_for(connection, call.org_id, user.id)
+    try:
+        await organization_repository.add_membership(
+            connection, call.org_id, user.principal_id or "", role, managed=True
+        )
+    except Conflict as error:
+        raise Refused(error.message) from error
+    await _record_admission(connection, call, user, role, existing=False)
+
+
+async def _record_admission(
+    connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, role: Role, *, existing: bool
+) -> None:
+    data = {"role": role.value, "by": user.id, "existing": existing}
+    await record(connection, call.actor, "scim.member.admit", user.principal_id or "", data, call.request_id)
 
 
 async def _take_out(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
@@ -305,10 +323,15 @@ async def _is_member(connection: AsyncConnection, user: ProvisionedUser) -> bool
     return member is not None
 
 
-async def _require_free_name(connection: AsyncConnection, user: ProvisionedUser) -> None:
-    other = await user_repository.find_by_user_name(connection, user.org_id, user.user_name)
-    if other is not None and other.id != user.id:
-        raise NotUnique("Another user has this userName.")
+async def _require_room(connection: AsyncConnection, org_id: str) -> None:
+    """Raises Refused. Each new user is an event of the audit log, so users are only counted where it has as many events
+    as there may be users: counting takes the longer the more there are, and a first sync would count for every user.
+    """
+    events = sa.select(audit_heads.c.seq).where(audit_heads.c.org_id == org_id)
+    if (await connection.scalar(events) or 0) < MAX_USERS:
+        return
+    if await user_repository.count(connection, org_id) >= MAX_USERS:
+        raise Refused(f"A directory can have at most {MAX_USERS} users.")
 
 
 async def _record(connection: AsyncConnection, call: DirectoryCall, action: str, user: ProvisionedUser) -> None:
@@ -387,6 +410,10 @@ def checked_text(text: str | None, path: str) -> str | None:
     if any(category(character) in _UNSTORABLE for character in text):
         raise InvalidValue(f"{path} must not contain control characters or unpaired surrogates.")
     return text
+
+
+def _name_taken() -> NotUnique:
+    return NotUnique("Another user has this userName.")
 
 
 def _address_taken(email: str) -> NotUnique:

@@ -48,6 +48,8 @@ async def load_rule(connection: AsyncConnection, org_id: str) -> RoleRule:
 async def role_for(connection: AsyncConnection, org_id: str, user_id: str) -> Role:
     """The role that a user gets who becomes a member."""
     rule = await load_rule(connection, org_id)
+    if not rule.mapping:
+        return rule.default
     groups = await user_repository.list_groups_of(connection, [user_id])
     return rule.role_for(groups[user_id])
 

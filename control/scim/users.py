@@ -13,7 +13,7 @@ from chassis.http.access import directory_identity
 from chassis.http.operation import ResponseSpec
 from chassis.http.web import Route
 from control.directory import user_repository as store
-from control.directory.user_repository import ProvisionedUser
+from control.directory.user_repository import GroupOfUser, ProvisionedUser
 from control.scim import provisioning
 from control.scim.endpoint import (
     BODY,
@@ -194,20 +194,24 @@ class Users:
     async def _page(self, request: web.Request, wanted: ListRequest) -> web.StreamResponse:
         identity, cursors = directory_identity(request), self.endpoint.context.cursors
         async with self.endpoint.context.database.read() as connection:
-            total = await store.count(connection, identity.org_id, wanted.condition)
             statement = await select_page(connection, identity.org_id, wanted)
             found = await store.list_users(connection, statement) if wanted.count else []
+            total = wanted.total(len(found))
+            if total is None:
+                total = await store.count(connection, identity.org_id, wanted.condition)
             users, groups = found[: wanted.count], {}
             if not wanted.projection.excludes("groups"):
-                counts = await store.count_groups_of(connection, [user.id for user in users])
-                users = users[: fitting([counts[user.id] for user in users])]
+                if len(users) > 1:
+                    counts = await store.count_groups_of(connection, [user.id for user in users])
+                    users = users[: fitting([counts[user.id] for user in users])]
                 groups = await store.list_groups_of(connection, [user.id for user in users])
         resources = [
             wanted.projection.apply(user_resource(user, groups.get(user.id, ()), self.endpoint.urls, identity.org_slug))
             for user in users
         ]
         by_cursor = wanted.cursor is not None
-        following = next_cursor(wanted, users[-1].id, cursors) if by_cursor and len(found) > len(users) else None
+        has_more = by_cursor and len(found) > len(users)
+        following = next_cursor(wanted, users[-1].id, total, cursors) if has_more else None
         page = Page(resources, total, None if by_cursor else wanted.offset + 1, following)
         return scim_response(page.body())
 
@@ -219,8 +223,10 @@ class Users:
         projection: Projection,
         status: int = 200,
     ) -> web.Response:
-        groups = await store.list_groups_of(connection, [user.id])
-        resource = user_resource(user, groups[user.id], self.endpoint.urls, identity.org_slug)
+        groups: list[GroupOfUser] = []
+        if status != web.HTTPCreated.status_code:
+            groups = (await store.list_groups_of(connection, [user.id]))[user.id]
+        resource = user_resource(user, groups, self.endpoint.urls, identity.org_slug)
         location = self.endpoint.urls.user(identity.org_slug, user.id)
         return resource_response(projection.apply(resource), user.version, location, status)
 

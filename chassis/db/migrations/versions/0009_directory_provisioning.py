@@ -79,6 +79,7 @@ def _users() -> None:
     )
     op.create_index("ix_scim_users_org_id_id", "scim_users", ["org_id", "id"])
     op.create_index("ix_scim_users_org_id_external_id", "scim_users", ["org_id", "external_id"])
+    op.create_index("ix_scim_users_org_id_display_name", "scim_users", ["org_id", "display_name"])
     op.create_index("ix_scim_users_principal_id", "scim_users", ["principal_id"])
 
 
@@ -95,7 +96,7 @@ def _user_emails() -> None:
         _cascade("scim_user_emails", "user_id", "scim_users"),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_scim_user_emails_org_id"),
     )
-    op.create_index("ix_scim_user_emails_org_id_value", "scim_user_emails", ["org_id", "value"])
+    op.create_index("ix_scim_user_emails_value_org_id", "scim_user_emails", ["value", "org_id"])
 
 
 def _groups() -> None:
