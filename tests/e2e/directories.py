@@ -37,6 +37,7 @@ PASSWORD: Final = "correct horse battery"
 CALM_S: Final = 0.2  # from one request of a watch to the next
 URGENT_S: Final = (0.1, 0.3)  # the same, of all its credentials at once, from when they should end: at first, and later
 URGENT_ROUNDS: Final = 10  # how often the former
+UNDECIDED: Final = 503  # a process that has too little of the machine to look a credential up in time
 GRABS: Final = 8  # credentials that are made at most
 SETTINGS: Final = {
     "SLUICE_PUBLIC_URL": "https://sluice.example.com",
@@ -163,7 +164,12 @@ class Sample(NamedTuple):
     @property
     def is_accepted(self) -> bool:
         """Whether the credential was good for anything."""
-        return self.status not in (0, 401, 404, 503)
+        return not self.is_refused and self.status != UNDECIDED
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it was good for nothing."""
+        return self.status in (0, 401, 404)
 
 
 @dataclass
@@ -234,6 +240,14 @@ class Watch:
         """Use each credential once."""
         return await asyncio.gather(*(self.ask(probe) for probe in self.probes))
 
+    async def statuses(self) -> dict[str, int]:
+        """The same, by name, and again what is undecided."""
+        found: dict[str, int] = {}
+        while len(found) < len(self.probes):
+            samples = await asyncio.gather(*(self.ask(probe) for probe in self.probes if probe.name not in found))
+            found |= {sample.name: sample.status for sample in samples if sample.status != UNDECIDED}
+        return found
+
     async def _run(self) -> None:
         await self.ask_all()
         while not self._urgent.is_set():
@@ -244,7 +258,7 @@ class Watch:
                         await asyncio.wait_for(self._urgent.wait(), CALM_S)
         for number in itertools.count():
             samples = await self.ask_all()
-            if not any(sample.is_accepted for sample in samples):
+            if all(sample.is_refused for sample in samples):
                 break
             await asyncio.sleep(URGENT_S[number >= URGENT_ROUNDS])
         self._all_refused.set()
