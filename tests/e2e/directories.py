@@ -68,7 +68,13 @@ class Cluster:
     database: Database
     http: aiohttp.ClientSession
 
-    async def call(
+    async def call(self, service: Service, method: str, path: str, body: object = None, *credential: str) -> Reply:
+        """A request that is repeated while it is undecided. `credential`: as in `ask`."""
+        while (reply := await self.ask(service, method, path, body, *credential)).status == UNDECIDED:
+            await asyncio.sleep(CALM_S)
+        return reply
+
+    async def ask(
         self, service: Service, method: str, path: str, body: object = None, token: str = "", kind: str = ""
     ) -> Reply:
         """One request; `kind` is the type of its body."""
@@ -230,7 +236,7 @@ class Watch:
         assert path is not None
         started = time.monotonic()
         try:
-            status = (await self.cluster.call(self.service, "GET", path, token=probe.token)).status
+            status = (await self.cluster.ask(self.service, "GET", path, token=probe.token)).status
         except aiohttp.ClientConnectionError:
             status = 0
         self.samples.append(Sample(started, time.monotonic(), probe.name, status))
@@ -285,14 +291,14 @@ class Grabber:
         for number in range(GRABS):
             started = time.monotonic()
             path, body = f"{self.organization.path}/tokens", {"name": f"grabbed-{number}"}
-            made = await self.cluster.call(self.service, "POST", path, body, token)
+            made = await self.cluster.ask(self.service, "POST", path, body, token)
             if made.status == 201:
                 self.times.append(started)
                 self.grabbed.append(self.organization.probe(f"grabbed-{number}", made.body["token"]))
             if self.refreshes:
                 started = time.monotonic()
                 body = {"refreshToken": self.person.refresh_tokens[-1]}
-                refreshed = await self.cluster.call(self.service, "POST", "/auth/refresh", body)
+                refreshed = await self.cluster.ask(self.service, "POST", "/auth/refresh", body)
                 if refreshed.status == 200:
                     self.times.append(started)
                     self.person.refresh_tokens.append(refreshed.body["tokens"]["refreshToken"])
