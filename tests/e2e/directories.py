@@ -38,7 +38,8 @@ CALM_S: Final = 0.2  # from one request of a watch to the next
 URGENT_S: Final = (0.1, 0.3)  # the same, of all its credentials at once, from when they should end: at first, and later
 URGENT_ROUNDS: Final = 10  # how often the former
 UNDECIDED: Final = 503  # a process that has too little of the machine to look a credential up in time
-GRABS: Final = 8  # credentials that are made at most
+GRABS: Final = 60  # credentials that are made at most; of one principal a hundred can be valid
+GRAB_S: Final = 0.1
 SETTINGS: Final = {
     "SLUICE_PUBLIC_URL": "https://sluice.example.com",
     "SLUICE_CONTROL_CURSOR_KEY": "the same on every machine",
@@ -306,6 +307,7 @@ class Grabber:
                     self.grabbed.append(self.organization.probe(f"refreshed-{number}", access))
             if made.status in (401, 404):
                 return
+            await asyncio.sleep(GRAB_S)
 
 
 @dataclass
