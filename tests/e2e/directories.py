@@ -209,6 +209,11 @@ class Watch:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._all_refused.wait(), seconds)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether every credential was refused."""
+        return self._all_refused.is_set()
+
     async def until_used(self) -> None:
         """Wait until each credential was good once: the guard has it in its cache."""
         names = {probe.name for probe in self.probes}

@@ -63,6 +63,8 @@ class Figures:
         self.undecided += sum(sample.status == UNDECIDED for sample in watch.samples)
         self.longest[place] = max(self.longest[place], accepted)
         self.slowest_request = max(self.slowest_request, request)
+        if not watch.is_over:
+            self.late.append(f"{place}: not refused at the end")
         if accepted > (bound + request if bound else 0.0):
             names = Counter(
                 (sample.name, sample.status)
