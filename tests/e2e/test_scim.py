@@ -36,10 +36,9 @@ WITH_REDIS_S: Final = 1.0
 WITHOUT_REDIS_S: Final = 5.0
 LATER_S: Final = scaled(0.5, 6.0)  # after a return: longer than anything is cached
 MANNERS: Final = ("PATCH", "PUT", "DELETE")
-ORGANIZATIONS: Final = scaled(
-    2, 8
-)  # a change of one makes processes look up its credentials again: no more than one round
-ROUNDS: Final = scaled(2, 25)  # of each
+ORGANIZATIONS: Final = scaled(2, 8)  # side by side: a change makes guards look up again what is of its organization
+ROUNDS: Final = scaled(2, 25)  # of each organization, one after the other
+PATIENCE_S: Final = 30.0  # until nothing is accepted any more, were the bounds not held
 KILLS: Final = 9
 OUTAGES: Final = 6
 
@@ -126,7 +125,7 @@ class Round:
             await asyncio.gather(
                 self._check_what_ends_at_once(person),
                 grabbing,
-                *(watch.until_refused(self.bound + 5.0) for watch in watches),
+                *(watch.until_refused(PATIENCE_S) for watch in watches),
             )
         finally:
             if grabbing is not None:
@@ -226,7 +225,7 @@ class Interrupted:
             after(taker)
             for watch in watches:
                 watch.hurry()
-            await asyncio.gather(*(watch.until_refused(WITHOUT_REDIS_S + 5.0) for watch in watches))
+            await asyncio.gather(*(watch.until_refused(PATIENCE_S) for watch in watches))
         finally:
             for watch in watches:
                 await watch.stop()
