@@ -18,7 +18,11 @@ pytest_plugins = (
 
 # Their asserts are the tests', and hold under -O too.
 pytest.register_assert_rewrite(
-    "tests.e2e.agents", "tests.e2e.reading", "tests.fuzz.targets", "tests.proto.otlp.native_rows"
+    "tests.e2e.agents",
+    "tests.e2e.directories",
+    "tests.e2e.reading",
+    "tests.fuzz.targets",
+    "tests.proto.otlp.native_rows",
 )
 
 
