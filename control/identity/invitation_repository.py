@@ -3,6 +3,7 @@
 Every function runs in the caller's transaction. The secret is returned once; the database holds its SHA-256.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -142,6 +143,13 @@ async def revoke_created_by(
     open_in_org = (invitations.c.org_id == org_id) & _is_open(now)
     revoked = invitations.update().where(open_in_org, invitations.c.created_by.in_(creator_ids)).values(revoked_at=now)
     await connection.execute(revoked)
+
+
+async def revoke_addressed(connection: AsyncConnection, org_id: str, emails: Collection[str], now: datetime) -> None:
+    """Revoke the open invitations to these addresses."""
+    open_in_org = (invitations.c.org_id == org_id) & _is_open(now)
+    addressed = invitations.c.email.in_([normalize_email(email) for email in emails])
+    await connection.execute(invitations.update().where(open_in_org, addressed).values(revoked_at=now))
 
 
 async def find_open(connection: AsyncConnection, secret: str, now: datetime) -> StoredInvitation | None:

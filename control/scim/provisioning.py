@@ -28,7 +28,7 @@ from control.audit.record import Actor, record
 from control.directory import group_repository, user_repository
 from control.directory.tables import MAX_TEXT_LENGTH
 from control.directory.user_repository import ProvisionedEmail, ProvisionedUser, fold
-from control.identity import member_repository, organization_repository
+from control.identity import invitation_repository, member_repository, organization_repository
 from control.identity import user_repository as account_repository
 from control.identity.member_repository import StoredMember
 from control.identity.user_repository import EmailTaken
@@ -175,8 +175,13 @@ async def _with_account(
 
 
 async def _update_account(connection: AsyncConnection, user: ProvisionedUser, description: _Description) -> None:
-    """Name and address of an account that the directory made; an address that its person has verified stays."""
+    """Name and address of an account that the directory made; an address that its person has verified stays, and so
+    does the account of somebody who has become an owner since.
+    """
     if user.principal_id is None:
+        return
+    member = await member_repository.find_member(connection, user.org_id, user.principal_id)
+    if member is not None and member.role is Role.OWNER:
         return
     account = await account_repository.get_user(connection, user.principal_id)
     email = description.account_email
@@ -209,9 +214,10 @@ async def _admit(connection: AsyncConnection, call: DirectoryCall, user: Provisi
 
 
 async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
-    """End the membership, with all that worked because of it. Whether there was one. Raises Refused for an owner, and
-    for the last administrator.
+    """End the membership, with all that worked because of it, and invitations that would bring it back. Whether there
+    was one. Raises Refused for an owner, and for the last administrator.
     """
+    await invitation_repository.revoke_addressed(connection, call.org_id, await _addresses(connection, user), call.now)
     if user.principal_id is None:
         return False
     member = await member_repository.find_member(connection, call.org_id, user.principal_id)
@@ -226,6 +232,14 @@ async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: Provi
     data |= {"role": member.role.value, "by": user.id}
     await record(connection, call.actor, "scim.member.suspend", member.id, data, call.request_id)
     return True
+
+
+async def _addresses(connection: AsyncConnection, user: ProvisionedUser) -> set[str]:
+    """The addresses of the user and of its account, as invitations may have them."""
+    found = {user.user_name, *(email["value"] for email in user.document.get("emails", ()) if email.get("value"))}
+    if user.principal_id is not None:
+        found.add((await account_repository.get_user(connection, user.principal_id)).email)
+    return found
 
 
 async def _hand_over(connection: AsyncConnection, call: DirectoryCall, member: StoredMember) -> dict[str, Any]:

@@ -130,19 +130,22 @@ async def link(
 async def find_provisioned(
     connection: AsyncConnection, stored: StoredConnection, subject: str, profile: Profile
 ) -> User | None:
-    """The account that the organization's directory has made for this subject. An address counts only if the provider
-    vouches for it: some let users choose theirs. Raises LoginRefused for whom the directory has taken out.
+    """The account that the organization's directory has made for this subject. An address that the provider does not
+    vouch for leads to no account, for some let users choose theirs; that of somebody whom the directory has taken out
+    is refused all the same. Raises LoginRefused; also for an owner: the directory, which administrators control, says
+    which subject somebody has.
     """
     vouched = stored.protocol is Protocol.SAML or profile.email_verified
-    found = await directory_repository.find_for_login(
-        connection, stored.org_id, subject, profile.email if vouched else None
-    )
-    if found is None:
-        return None
-    if not found.active:
+    found = await directory_repository.find_for_login(connection, stored.org_id, subject, profile.email)
+    if found is not None and not found.active:
         raise LoginRefused("account_deactivated", "The organization's directory has deactivated the user.")
-    if found.principal_id is None or not found.owns_account:
+    if not vouched:
+        found = await directory_repository.find_for_login(connection, stored.org_id, subject, None)
+    if found is None or found.principal_id is None or not found.owns_account:
         return None
+    member = await member_repository.find_member(connection, stored.org_id, found.principal_id)
+    if member is not None and member.role is Role.OWNER:
+        raise LoginRefused("account_exists", "The account is an owner's, who has to link it.")
     return await user_repository.get_user(connection, found.principal_id)
 
 
