@@ -38,7 +38,7 @@ from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_
 from control.scim.media_type import read_scim_bytes, scim_response
 from control.scim.members import MemberChange, member_ids, split
 from control.scim.models import TOLERANT, Group
-from control.scim.patch import PATCH_SCHEMA, operations_of
+from control.scim.patch import PATCH_SCHEMA, operations_of, require_affordable
 from control.scim.provisioning import DirectoryCall, checked_text
 from control.scim.resources import Projection, group_resource, is_known, require_match, without_read_only
 
@@ -288,8 +288,10 @@ def _parse(body: dict[str, Any], context: Context) -> _Description:
 def _patched(group: ProvisionedGroup, known: Iterable[str] | None, operations: list[dict[str, Any]]) -> _Description:
     """The group after the operations. `known`: its members, if the operations are about them. Raises ScimError."""
     resource: dict[str, Any] = {"displayName": group.display_name, "externalId": group.external_id}
+    members = sorted(known or ())
+    require_affordable(operations, len(members))
     if known is not None:
-        resource["members"] = [{"value": one, "type": "User"} for one in sorted(known)]
+        resource["members"] = [{"value": one, "type": "User"} for one in members]
     with translated(), TOLERANT:
         patched = Group.model_validate(resource)
         if operations:
@@ -297,8 +299,8 @@ def _patched(group: ProvisionedGroup, known: Iterable[str] | None, operations: l
                 {"schemas": [PATCH_SCHEMA], "Operations": operations}, scim_ctx=Context.RESOURCE_PATCH_REQUEST
             )
             patch.patch(patched)
-    members = [{"value": each.value, "type": each.type} for each in patched.members or ()]
-    return _describe(patched, None if known is None else member_ids(members))
+    left = [{"value": each.value, "type": each.type} for each in patched.members or ()]
+    return _describe(patched, None if known is None else member_ids(left))
 
 
 def _describe(group: Group, members: set[str] | None) -> _Description:

@@ -171,3 +171,14 @@ def _top(path: Any) -> str:
 def without_read_only(resource: Mapping[str, Any], read_only: Sequence[str]) -> dict[str, Any]:
     """A request without what the client may name and not decide (RFC 7644 3.3: it is ignored)."""
     return {name: value for name, value in resource.items() if name.lower() not in read_only}
+
+
+def count_values(resource: Mapping[str, Any]) -> int:
+    """How many values its lists have, and how many attributes it and its complex attributes have."""
+    count, left = 0, [resource]
+    while left:
+        for value in left.pop().values():
+            count += len(value) if isinstance(value, list | Mapping) else 1
+            if isinstance(value, Mapping):
+                left.append(value)
+    return count

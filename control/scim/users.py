@@ -35,8 +35,15 @@ from control.scim.errors import translated
 from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_query, parse_search, select_page
 from control.scim.media_type import read_scim_bytes, scim_response
 from control.scim.models import TOLERANT, User
-from control.scim.patch import PATCH_SCHEMA, operations_of
-from control.scim.resources import Projection, is_known, require_match, user_resource, without_read_only
+from control.scim.patch import PATCH_SCHEMA, operations_of, require_affordable
+from control.scim.resources import (
+    Projection,
+    count_values,
+    is_known,
+    require_match,
+    user_resource,
+    without_read_only,
+)
 
 READ_ONLY: Final = ("id", "meta", "groups")
 
@@ -165,6 +172,7 @@ class Users:
         """
         projection = Projection.of_query(User, request.query)
         operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
+        require_affordable(operations, 0)
         with translated(), TOLERANT:
             patch = PatchOp[User].model_validate(
                 {"schemas": [PATCH_SCHEMA], "Operations": operations}, scim_ctx=Context.RESOURCE_PATCH_REQUEST
@@ -172,6 +180,7 @@ class Users:
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             before = await _load(connection, request, identity)
             require_match(request, before.version)
+            require_affordable(operations, count_values(before.document))
             with translated(), TOLERANT:
                 resource = User.model_validate(before.document)
                 patch.patch(resource)
@@ -242,5 +251,6 @@ async def _load(connection: AsyncConnection, request: web.Request, identity: Dir
 
 def _parse(body: dict[str, Any], context: Context) -> User:
     """Raises ScimError."""
+    provisioning.require_few_values(body)
     with translated(), TOLERANT:
         return User.model_validate(without_read_only(body, READ_ONLY), scim_ctx=context)
