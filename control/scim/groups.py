@@ -214,10 +214,9 @@ class Groups:
                 counts = await store.count_members(connection, [group.id for group in groups])
                 groups = groups[: fitting([counts[group.id] for group in groups])]
                 members = {group.id: await store.list_member_ids(connection, group.id) for group in groups}
-        resources = [
-            wanted.projection.apply(group_resource(group, members.get(group.id), self.endpoint.urls, identity.org_slug))
-            for group in groups
-        ]
+        resources = await wanted.projection.apply_to_page(
+            group_resource(group, members.get(group.id), self.endpoint.urls, identity.org_slug) for group in groups
+        )
         by_cursor = wanted.cursor is not None
         following = next_cursor(wanted, groups[-1].id, cursors) if by_cursor and len(found) > len(groups) else None
         page = Page(resources, total, None if by_cursor else wanted.offset + 1, following)

@@ -11,8 +11,10 @@ MAX_PATH_LENGTH: Final = 1_024  # characters
 MAX_WORK: Final = 20_000  # steps of applying a request to a resource, each of about 10 us
 PATCH_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 
-# What the library takes, in steps: for an operation, for a value of a list that it reads, and more for a filter.
+# What the library takes, in steps: for an operation, for a value in it, and for a value of the resource if
+# it has a filter, and for each comparison of that.
 _OPERATION_WORK: Final = 10
+_VALUE_WORK: Final = 4
 _FILTER_WORK: Final = 8
 _COMPARISON_WORK: Final = 3
 _LOGICAL: Final = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
@@ -48,7 +50,7 @@ def require_affordable(operations: Sequence[Mapping[str, Any]], values: int) -> 
         if len(path) > MAX_PATH_LENGTH:
             raise ScimError(f"A path can have at most {MAX_PATH_LENGTH} characters.", "invalidPath")
         named = len(value) if isinstance(value, list) else 1
-        work += _OPERATION_WORK
+        work += _OPERATION_WORK + named * _VALUE_WORK
         if verb == "remove":
             work += values * _COMPARISON_WORK * named
         else:

@@ -32,7 +32,16 @@ from control.scim.endpoint import (
     resource_response,
 )
 from control.scim.errors import translated
-from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_query, parse_search, select_page
+from control.scim.listing import (
+    MAX_DOCUMENTS_LENGTH,
+    ListRequest,
+    Page,
+    fitting,
+    next_cursor,
+    parse_query,
+    parse_search,
+    select_page,
+)
 from control.scim.media_type import read_scim_bytes, scim_response
 from control.scim.models import TOLERANT, User
 from control.scim.patch import PATCH_SCHEMA, operations_of, require_affordable
@@ -207,16 +216,17 @@ class Users:
         async with self.endpoint.context.database.read() as connection:
             total = await store.count(connection, identity.org_id, wanted.condition)
             statement = await select_page(connection, identity.org_id, wanted)
-            found = await store.list_users(connection, statement) if wanted.count else []
-            users, groups = found[: wanted.count], {}
+            found = await store.list_ids(connection, statement) if wanted.count else []
+            sizes = await store.document_sizes(connection, found[: wanted.count])
+            page_ids = found[: fitting([sizes[one] for one in found[: wanted.count]], MAX_DOCUMENTS_LENGTH)]
+            users, groups = await store.list_users(connection, page_ids), {}
             if not wanted.projection.excludes("groups"):
                 counts = await store.count_groups_of(connection, [user.id for user in users])
                 users = users[: fitting([counts[user.id] for user in users])]
                 groups = await store.list_groups_of(connection, [user.id for user in users])
-        resources = [
-            wanted.projection.apply(user_resource(user, groups.get(user.id, ()), self.endpoint.urls, identity.org_slug))
-            for user in users
-        ]
+        resources = await wanted.projection.apply_to_page(
+            user_resource(user, groups.get(user.id, ()), self.endpoint.urls, identity.org_slug) for user in users
+        )
         by_cursor = wanted.cursor is not None
         following = next_cursor(wanted, users[-1].id, cursors) if by_cursor and len(found) > len(users) else None
         page = Page(resources, total, None if by_cursor else wanted.offset + 1, following)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from control.scim import patch, provisioning
+from control.scim import patch, provisioning, users
 from tests.control.scim.conftest import PATCH, Directory
 
 PHONES: list[dict[str, Any]] = [{"value": str(number)} for number in range(100)]
@@ -67,3 +67,42 @@ async def test_the_values_of_a_user_are_bounded(directory: Directory) -> None:
     ):
         status, answer, _ = await directory.call(method, path, body)
         assert (status, answer["detail"]) == (400, "A user can have at most 1000 values."), method
+
+
+@pytest.mark.both_stores
+async def test_a_page_has_what_fits(directory: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(users, "MAX_DOCUMENTS_LENGTH", 3_000)
+    made = [await directory.user(f"u{number}", title="x" * 1_000) for number in range(5)]
+    pages: list[list[str]] = []
+    cursor: str | None = ""
+    for _ in range(3):
+        _, page, _ = await directory.call("GET", f"/Users?count=4&cursor={cursor}")
+        cursor = page.get("nextCursor")
+        pages.append([each["id"] for each in page["Resources"]])
+    assert cursor is None
+    assert pages == [[each["id"] for each in part] for part in (made[:2], made[2:4], made[4:])]
+    status, page, _ = await directory.call("GET", "/Users?count=4&startIndex=2")
+    assert (status, page["itemsPerPage"], page["Resources"]) == (200, 2, made[1:3])
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("attributes=members.value", {"members": [{"value"}] * 3}),
+        ("attributes=members", {"members": [{"value", "$ref", "type"}] * 3}),
+        ("attributes=members.display", {}),
+        ("attributes=displayName", {"displayName": "all"}),
+        ("excludedAttributes=members.type,displayName,meta", {"members": [{"value", "$ref"}] * 3}),
+        ("excludedAttributes=members,meta", {"displayName": "all"}),
+    ],
+)
+async def test_members_have_the_attributes_that_are_asked_for(
+    directory: Directory, query: str, expected: dict[str, Any]
+) -> None:
+    group = await directory.group("all", *[await directory.user(f"u{number}") for number in range(3)])
+    for path in (f"/Groups/{group['id']}?{query}", f"/Groups?{query}"):
+        _, body, _ = await directory.call("GET", path)
+        (found,) = body.get("Resources", [body])
+        if "members" in found:
+            found["members"] = [set(each) for each in found["members"]]
+        assert found == {"schemas": group["schemas"], "id": group["id"]} | expected
