@@ -117,9 +117,23 @@ async def count(connection: AsyncConnection, org_id: str, where: sa.ColumnElemen
     return await connection.scalar(found if where is None else found.where(where)) or 0
 
 
-async def list_users(connection: AsyncConnection, page: sa.Select[Any]) -> list[ProvisionedUser]:
-    """The users that a statement over `scim_users.c.id` selects, in its order."""
-    ids = list((await connection.scalars(page)).all())
+async def list_ids(connection: AsyncConnection, page: sa.Select[Any]) -> list[str]:
+    """What a statement over `scim_users.c.id` selects, in its order."""
+    return list((await connection.scalars(page)).all())
+
+
+async def document_sizes(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, int]:
+    """How long the documents of these users are, in characters of JSON."""
+    length = sa.func.length(sa.cast(scim_users.c.document, sa.Text)).label("length")
+    return {
+        row.id: row.length
+        for part in batches(ids)
+        for row in await connection.execute(sa.select(scim_users.c.id, length).where(scim_users.c.id.in_(part)))
+    }
+
+
+async def list_users(connection: AsyncConnection, ids: Sequence[str]) -> list[ProvisionedUser]:
+    """The users with these ids, which are known to exist, in the same order."""
     found = {row["id"]: ProvisionedUser(**row) for row in await _by_ids(connection, ids)}
     return [found[one] for one in ids]
 

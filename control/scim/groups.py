@@ -38,7 +38,7 @@ from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_
 from control.scim.media_type import read_scim_bytes, scim_response
 from control.scim.members import MemberChange, member_ids, split
 from control.scim.models import TOLERANT, Group
-from control.scim.patch import PATCH_SCHEMA, operations_of
+from control.scim.patch import PATCH_SCHEMA, operations_of, require_affordable
 from control.scim.provisioning import DirectoryCall, checked_text
 from control.scim.resources import Projection, group_resource, is_known, require_match, without_read_only
 
@@ -216,10 +216,9 @@ class Groups:
                 counts = await store.count_members(connection, [group.id for group in groups])
                 groups = groups[: fitting([counts[group.id] for group in groups])]
                 members = {group.id: await store.list_member_ids(connection, group.id) for group in groups}
-        resources = [
-            wanted.projection.apply(group_resource(group, members.get(group.id), self.endpoint.urls, identity.org_slug))
-            for group in groups
-        ]
+        resources = await wanted.projection.apply_to_page(
+            group_resource(group, members.get(group.id), self.endpoint.urls, identity.org_slug) for group in groups
+        )
         by_cursor = wanted.cursor is not None
         has_more = by_cursor and len(found) > len(groups)
         following = next_cursor(wanted, groups[-1].id, total, cursors) if has_more else None
@@ -291,8 +290,10 @@ def _parse(body: dict[str, Any], context: Context) -> _Description:
 def _patched(group: ProvisionedGroup, known: Iterable[str] | None, operations: list[dict[str, Any]]) -> _Description:
     """The group after the operations. `known`: its members, if the operations are about them. Raises ScimError."""
     resource: dict[str, Any] = {"displayName": group.display_name, "externalId": group.external_id}
+    members = sorted(known or ())
+    require_affordable(operations, len(members))
     if known is not None:
-        resource["members"] = [{"value": one, "type": "User"} for one in sorted(known)]
+        resource["members"] = [{"value": one, "type": "User"} for one in members]
     with translated(), TOLERANT:
         patched = Group.model_validate(resource)
         if operations:
@@ -300,8 +301,8 @@ def _patched(group: ProvisionedGroup, known: Iterable[str] | None, operations: l
                 {"schemas": [PATCH_SCHEMA], "Operations": operations}, scim_ctx=Context.RESOURCE_PATCH_REQUEST
             )
             patch.patch(patched)
-    members = [{"value": each.value, "type": each.type} for each in patched.members or ()]
-    return _describe(patched, None if known is None else member_ids(members))
+    left = [{"value": each.value, "type": each.type} for each in patched.members or ()]
+    return _describe(patched, None if known is None else member_ids(left))
 
 
 def _describe(group: Group, members: set[str] | None) -> _Description:

@@ -27,6 +27,7 @@ from control.scim.resources import Projection
 DEFAULT_COUNT: Final = 100
 MAX_COUNT: Final = 500
 MAX_LISTED: Final = 20_000  # members of groups, or groups of users, in a page of several resources
+MAX_DOCUMENTS_LENGTH: Final = 2_097_152  # characters of JSON of a page of users; 500 of them have half a million
 LIST_SCHEMA: Final = str(ListResponse.__schema__)
 _PARAMETERS: Final = ("sortBy", "sortOrder", "startIndex", "count", "cursor")
 _MAX_OFFSET: Final = 2**31
@@ -193,14 +194,14 @@ async def _after(
     return after
 
 
-def fitting(sizes: Sequence[int]) -> int:
+def fitting(sizes: Sequence[int], limit: int = MAX_LISTED) -> int:
     """How many resources a page has whose lists have these lengths: at least one, and what fits with it. A page may be
     shorter than was asked for (RFC 7644 3.4.2.4).
     """
     total = 0
     for number, size in enumerate(sizes):
         total += size
-        if number and total > MAX_LISTED:
+        if number and total > limit:
             return number
     return len(sizes)
 

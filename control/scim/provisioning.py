@@ -10,6 +10,7 @@ caller's transaction.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -36,12 +37,14 @@ from control.identity.user_repository import EmailTaken
 from control.scim import roles, settings_repository
 from control.scim.errors import InvalidValue, NotUnique, Refused
 from control.scim.models import ScimUser
+from control.scim.resources import count_values
 from control.sso import login_repository
 from control.sso.mapping import clean_name
 from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, PrincipalKind, Role, normalize_email
 
 MAX_USERS: Final = 500_000  # of one directory
 MAX_EMAILS: Final = 50
+MAX_VALUES: Final = 1_000  # attributes and values of lists; reading one takes the library up to 50 us
 MAX_DOCUMENT_BYTES: Final = 65_536
 
 _EMAIL: Final = re.compile(EMAIL_PATTERN)
@@ -341,6 +344,7 @@ async def _record(connection: AsyncConnection, call: DirectoryCall, action: str,
 
 def _describe(resource: ScimUser) -> _Description:
     """Raises InvalidValue for what cannot be kept."""
+    require_few_values(dict(resource))
     document = resource.model_copy(update={"id": None, "meta": None, "groups": None, "password": None}).model_dump(
         scim_ctx=Context.DEFAULT
     )
@@ -371,6 +375,12 @@ def _describe(resource: ScimUser) -> _Description:
         for email in emails
     ]
     return _Description(values, compared, _account_email(resource), _account_name(resource, user_name))
+
+
+def require_few_values(resource: Mapping[str, Any]) -> None:
+    """Raises InvalidValue for a user that would occupy the process for long."""
+    if count_values(resource) > MAX_VALUES:
+        raise InvalidValue(f"A user can have at most {MAX_VALUES} values.")
 
 
 def _account_email(resource: ScimUser) -> str | None:

@@ -31,11 +31,27 @@ from control.scim.endpoint import (
     resource_response,
 )
 from control.scim.errors import translated
-from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_query, parse_search, select_page
+from control.scim.listing import (
+    MAX_DOCUMENTS_LENGTH,
+    ListRequest,
+    Page,
+    fitting,
+    next_cursor,
+    parse_query,
+    parse_search,
+    select_page,
+)
 from control.scim.media_type import read_scim_bytes, scim_response
 from control.scim.models import TOLERANT, ScimUser
-from control.scim.patch import PATCH_SCHEMA, operations_of
-from control.scim.resources import Projection, is_known, require_match, user_resource, without_read_only
+from control.scim.patch import PATCH_SCHEMA, operations_of, require_affordable
+from control.scim.resources import (
+    Projection,
+    count_values,
+    is_known,
+    require_match,
+    user_resource,
+    without_read_only,
+)
 
 READ_ONLY: Final = ("id", "meta", "groups")
 
@@ -163,6 +179,7 @@ class Users:
         """
         projection = Projection.of_query(ScimUser, request.query)
         operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
+        require_affordable(operations, 0)
         with translated(), TOLERANT:
             patch = PatchOp[ScimUser].model_validate(
                 {"schemas": [PATCH_SCHEMA], "Operations": operations}, scim_ctx=Context.RESOURCE_PATCH_REQUEST
@@ -170,6 +187,7 @@ class Users:
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             before = await _load(connection, request, identity)
             require_match(request, before.version)
+            require_affordable(operations, count_values(before.document))
             with translated(), TOLERANT:
                 resource = ScimUser.model_validate(before.document)
                 patch.patch(resource)
@@ -195,20 +213,21 @@ class Users:
         identity, cursors = directory_identity(request), self.endpoint.context.cursors
         async with self.endpoint.context.database.read() as connection:
             statement = await select_page(connection, identity.org_id, wanted)
-            found = await store.list_users(connection, statement) if wanted.count else []
+            found = await store.list_ids(connection, statement) if wanted.count else []
             total = wanted.total(len(found))
             if total is None:
                 total = await store.count(connection, identity.org_id, wanted.condition)
-            users, groups = found[: wanted.count], {}
+            sizes = await store.document_sizes(connection, found[: wanted.count])
+            page_ids = found[: fitting([sizes[one] for one in found[: wanted.count]], MAX_DOCUMENTS_LENGTH)]
+            users, groups = await store.list_users(connection, page_ids), {}
             if not wanted.projection.excludes("groups"):
                 if len(users) > 1:
                     counts = await store.count_groups_of(connection, [user.id for user in users])
                     users = users[: fitting([counts[user.id] for user in users])]
                 groups = await store.list_groups_of(connection, [user.id for user in users])
-        resources = [
-            wanted.projection.apply(user_resource(user, groups.get(user.id, ()), self.endpoint.urls, identity.org_slug))
-            for user in users
-        ]
+        resources = await wanted.projection.apply_to_page(
+            user_resource(user, groups.get(user.id, ()), self.endpoint.urls, identity.org_slug) for user in users
+        )
         by_cursor = wanted.cursor is not None
         has_more = by_cursor and len(found) > len(users)
         following = next_cursor(wanted, users[-1].id, total, cursors) if has_more else None
@@ -246,5 +265,6 @@ async def _load(connection: AsyncConnection, request: web.Request, identity: Dir
 
 def _parse(body: dict[str, Any], context: Context) -> ScimUser:
     """Raises ScimError."""
+    provisioning.require_few_values(body)
     with translated(), TOLERANT:
         return ScimUser.model_validate(without_read_only(body, READ_ONLY), scim_ctx=context)

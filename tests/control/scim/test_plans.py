@@ -16,7 +16,7 @@ from chassis.db.database import Database
 from chassis.http.cursor import CursorSigner
 from control.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
 from control.scim.listing import parse_query, select_page
-from control.scim.models import ScimGroup, ScimResource, ScimUser
+from control.scim.models import Group, ScimResource, ScimUser
 from tests.chassis.auth.tenants import new_tenant
 
 USERS: Final = 3_000
@@ -31,11 +31,11 @@ FILTERS: Final[tuple[tuple[type[ScimResource], str], ...]] = (
     (ScimUser, 'emails[type eq "work" and value eq "person77@example.com"]'),
     (ScimUser, 'userName eq "person77@example.com" and active eq true'),
     (ScimUser, 'groups.value eq "{group}"'),
-    (ScimGroup, 'displayName eq "ScimGroup 7"'),
-    (ScimGroup, 'externalId eq "e7"'),
-    (ScimGroup, 'id eq "{group}" and members eq "{user}"'),
-    (ScimGroup, 'members.value eq "{user}"'),
-    (ScimGroup, 'members[value eq "{user}"]'),
+    (Group, 'displayName eq "Group 7"'),
+    (Group, 'externalId eq "e7"'),
+    (Group, 'id eq "{group}" and members eq "{user}"'),
+    (Group, 'members.value eq "{user}"'),
+    (Group, 'members[value eq "{user}"]'),
 )
 _ALL_OF_ORG: Final = re.compile(r"\(org_id=\?\)|SCAN")
 _REMOVED: Final = re.compile(r"Rows Removed by Filter: (\d+)")
@@ -59,7 +59,7 @@ async def test_no_plan_reads_every_resource(database: Database) -> None:
                 assert sum(map(int, _REMOVED.findall(plan))) < GROUPS / 2, f"{text}: {plan}"
 
 
-@pytest.mark.parametrize("model", [ScimUser, ScimGroup])
+@pytest.mark.parametrize("model", [ScimUser, Group])
 async def test_broad_filters_are_read_in_order(model: type[ScimResource], database: Database) -> None:
     """What many match is read until a page is full, and not sorted for each page."""
     tenant = await new_tenant(database, "acme")
@@ -102,7 +102,7 @@ async def _fill(connection: AsyncConnection, org_id: str) -> tuple[str, str]:
             {
                 "id": id_,
                 "org_id": org_id,
-                "display_name": f"ScimGroup {number}",
+                "display_name": f"Group {number}",
                 "display_name_folded": f"group {number}",
                 "external_id": f"e{number}",
                 "version": 1,
