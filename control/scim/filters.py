@@ -267,7 +267,7 @@ def _coerced(binding: AttributeBinding, node: Comparison) -> Any:
     with translated():
         value = coerce_value(binding, node.value, node.op)
     if isinstance(value, str) and ("\0" in value or (not value.isascii() and _has_surrogates(value))):
-        raise invalid_filter("The filter contains a NUL or an unpaired surrogate.")
+        raise invalid_filter("The filter has characters that no value has.")
     return value
 
 
@@ -283,12 +283,12 @@ def _compare(attribute: _Attribute, operator: CompareOperator, value: Any) -> Co
             return column.is_(None)
         if operator is CompareOperator.ne:
             return column.is_not(None)
-        raise invalid_filter(f"null can be compared by eq and ne, not by {operator.value}.")
+        raise invalid_filter(f"null cannot be compared with {operator.value}.")
     if attribute.kind is _Kind.FOLDED:
         value = fold(str(value))
     elif attribute.kind is _Kind.TIME:
         if not isinstance(value, datetime):
-            raise invalid_filter("A time can only be compared with a time (RFC 3339).")
+            raise invalid_filter("A time is compared with a time.")
         value = to_milliseconds(value)
     elif attribute.kind is _Kind.EXACT:
         value = str(value)

@@ -65,9 +65,7 @@ class Projection:
             return cls(model)
         for value in named.values():
             if sum(map(len, [value] if isinstance(value, str) else map(str, value))) > MAX_ATTRIBUTES_LENGTH:
-                raise InvalidValue(
-                    f"attributes and excludedAttributes can have at most {MAX_ATTRIBUTES_LENGTH} characters."
-                )
+                raise InvalidValue(f"At most {MAX_ATTRIBUTES_LENGTH} characters can name attributes.")
         with translated():
             return cls(model, ResponseParameters[model].model_validate(named))  # type: ignore[valid-type]
 

@@ -17,7 +17,7 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.directory import user_repository as provisioned_users
+from control.directory import user_repository as directory_repository
 from control.identity import member_repository, organization_repository, user_repository
 from control.identity.user_repository import EmailTaken, User
 from control.sso import domain_repository, identity_repository, mapping
@@ -134,7 +134,7 @@ async def find_provisioned(
     vouches for it: some let users choose theirs. Raises LoginRefused for whom the directory has taken out.
     """
     vouched = stored.protocol is Protocol.SAML or profile.email_verified
-    found = await provisioned_users.find_for_login(
+    found = await directory_repository.find_for_login(
         connection, stored.org_id, subject, profile.email if vouched else None
     )
     if found is None:
