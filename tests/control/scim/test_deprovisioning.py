@@ -248,6 +248,17 @@ async def test_who_was_removed_by_hand_comes_back_as_somebody_new(
     assert (await ada.login())[0] == 401
 
 
+@pytest.mark.both_stores
+async def test_who_is_no_owner_any_more_is_the_directorys(control: Control, directory: Directory, person: Any) -> None:
+    ada = await person("ada@example.com", "OWNER")
+    user = await directory.user("ada@example.com")
+    path = f"/orgs/acme/members/{ada.id}"
+    assert (await control.call("PATCH", path, {"role": "ADMIN"}))[0] == 200
+    assert (await control.call("PATCH", path, {"role": "VIEWER"}))[0] == 409
+    assert (await control.call("DELETE", path))[0] == 409
+    assert (await directory.activate(user, False))[0] == 200
+
+
 async def test_who_becomes_a_member_is_in_the_audit_log(control: Control, directory: Directory, person: Any) -> None:
     await map_roles(control, {"admins": "ADMIN"})
     eve = await person("eve@example.com", "MEMBER")
