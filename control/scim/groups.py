@@ -38,7 +38,7 @@ from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_
 from control.scim.media_type import read_scim_bytes, scim_response
 from control.scim.members import MemberChange, member_ids, split
 from control.scim.models import TOLERANT, Group
-from control.scim.patch import PATCH_SCHEMA, operations_of
+from control.scim.patch import PATCH_SCHEMA, operations_of, require_bounded
 from control.scim.provisioning import DirectoryCall, checked_text
 from control.scim.resources import Projection, group_resource, is_known, require_match, without_read_only
 
@@ -181,6 +181,7 @@ class Groups:
             group = await _load(connection, request, identity)
             require_match(request, group.version)
             if parts is None:
+                require_bounded(operations, (await store.count_members(connection, [group.id]))[group.id])
                 known = await store.list_member_ids(connection, group.id)
                 described = _patched(group, known, operations)
                 change = MemberChange(replaced=described.members or set())

@@ -35,7 +35,7 @@ from control.scim.errors import translated
 from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_query, parse_search, select_page
 from control.scim.media_type import read_scim_bytes, scim_response
 from control.scim.models import TOLERANT, User
-from control.scim.patch import PATCH_SCHEMA, operations_of
+from control.scim.patch import PATCH_SCHEMA, operations_of, require_bounded
 from control.scim.resources import Projection, is_known, require_match, user_resource, without_read_only
 
 READ_ONLY: Final = ("id", "meta", "groups")
@@ -172,6 +172,7 @@ class Users:
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             before = await _load(connection, request, identity)
             require_match(request, before.version)
+            require_bounded(operations, sum(len(each) for each in before.document.values() if isinstance(each, list)))
             with translated(), TOLERANT:
                 resource = User.model_validate(before.document)
                 patch.patch(resource)
