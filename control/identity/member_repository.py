@@ -135,9 +135,14 @@ def require_changeable(by: AuthorizationContext, member: StoredMember) -> None:
         raise Forbidden("Only owners can change or remove an owner.")
 
 
-def require_unmanaged(member: StoredMember) -> None:
-    """Raises Conflict for a member whom the organization's directory manages."""
-    if member.managed:
+async def require_unmanaged(connection: AsyncConnection, org_id: str, member: StoredMember) -> None:
+    """Raises Conflict for a member whom the organization's directory manages, or will manage with its next request: one
+    who was an owner.
+    """
+    if member.role is Role.OWNER:
+        return
+    user = await find_by_principal(connection, org_id, member.id)
+    if member.managed or (user is not None and user.active):
         raise Conflict(
             "The organization's directory manages this member over SCIM: change the user, or the user's groups, there."
         )
@@ -151,7 +156,7 @@ async def change_role(connection: AsyncConnection, by: AuthorizationContext, mem
     require_changeable(by, member)
     require_grantable(by, role)
     if role is not Role.OWNER:
-        require_unmanaged(member)
+        await require_unmanaged(connection, by.org_id, member)
     if role is Role.OWNER and member.kind is not PrincipalKind.USER:
         raise Conflict("Agents and services cannot be owners.")
     if role is not Role.OWNER:
@@ -175,7 +180,7 @@ async def remove(connection: AsyncConnection, by: AuthorizationContext, member: 
     last owner or administrator, and for a member whom a directory manages.
     """
     require_changeable(by, member)
-    require_unmanaged(member)
+    await require_unmanaged(connection, by.org_id, member)
     await _require_other_administrators(connection, by.org_id, member)
     if member.kind is PrincipalKind.USER:
         await _remove_member(connection, by.org_id, member.id, now)

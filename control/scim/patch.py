@@ -7,7 +7,7 @@ from typing import Any, Final
 from control.scim.errors import ScimError
 
 MAX_OPERATIONS: Final = 100  # of a request
-MAX_PATH_LENGTH: Final = 1_024  # characters
+MAX_PATH_LENGTH: Final = 4_096  # characters
 MAX_WORK: Final = 20_000  # steps of applying a request to a resource, each of about 10 us
 PATCH_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 
@@ -29,7 +29,18 @@ def operations_of(body: Mapping[str, Any], read_only: Sequence[str]) -> list[dic
         raise ScimError("Operations must be an array of one or more objects.", "invalidSyntax")
     if len(found) > MAX_OPERATIONS:
         raise ScimError(f"A request can have at most {MAX_OPERATIONS} operations.", "tooMany")
-    return [_without(each, read_only) for each in found]
+    operations = [_without(each, read_only) for each in found]
+    if any(len(target) > MAX_PATH_LENGTH for each in operations for target in _targets(each)):
+        raise ScimError(f"A path can have at most {MAX_PATH_LENGTH} characters.", "invalidPath")
+    return operations
+
+
+def _targets(operation: Mapping[str, Any]) -> list[str]:
+    """The path; without one the names in the value, which may be paths as well."""
+    path, value = operation.get("path"), operation.get("value")
+    if path:
+        return [str(path)]
+    return list(value) if isinstance(value, dict) else []
 
 
 def _without(operation: Mapping[str, Any], read_only: Sequence[str]) -> dict[str, Any]:
@@ -47,8 +58,6 @@ def require_affordable(operations: Sequence[Mapping[str, Any]], values: int) -> 
     """
     work = 0
     for verb, path, value in _steps(operations):
-        if len(path) > MAX_PATH_LENGTH:
-            raise ScimError(f"A path can have at most {MAX_PATH_LENGTH} characters.", "invalidPath")
         named = len(value) if isinstance(value, list) else 1
         work += _OPERATION_WORK + named * _VALUE_WORK
         if verb == "remove":
