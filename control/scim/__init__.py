@@ -3,6 +3,7 @@
 A request, step by step:
 
     guard            the token is looked up at every request, and again in the transaction that writes
+    request_slots    a directory has a few at once, for writes of all organizations take turns
     users, groups    handlers: what was sent becomes the library's model (`models`), or a PATCH of the stored one
     members          changes of a group's members, read from a PATCH without the members that there are
     provisioning     what follows from a user: account, membership, and their end; `roles`: the roles of groups
