@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,7 @@ from control.scim.guard import DirectoryGuard
 from control.scim.listing import DEFAULT_COUNT, MAX_COUNT, decode_object
 from control.scim.media_type import SCIM_TYPE, read_scim_bytes, scim_response
 from control.scim.provisioning import DirectoryCall
+from control.scim.request_slots import RequestSlots
 from control.scim.resources import ScimUrls, etag
 
 BASE: Final = "/scim/v2/{orgSlug}"
@@ -77,13 +79,20 @@ class ScimEndpoint:
     context: HandlerContext
     guard: DirectoryGuard
     urls: ScimUrls
+    slots: RequestSlots = field(default_factory=RequestSlots)
 
     def route(self, method: str, path: str, handler: Handler, operation: Operation | None = None) -> Route:
         """A route below the organization's SCIM endpoint."""
+
+        @wraps(handler)
+        async def take_slot(request: web.Request) -> web.StreamResponse:
+            async with self.slots.taken(directory_identity(request).org_id):
+                return await handler(request)
+
         return Route(
             method,
             BASE + path,
-            handler,
+            take_slot,
             directory(self.guard),
             limit=LimitClass.SCIM,
             render_error=render_error,

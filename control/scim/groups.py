@@ -181,7 +181,6 @@ class Groups:
             group = await _load(connection, request, identity)
             require_match(request, group.version)
             if parts is None:
-                require_bounded(operations, (await store.count_members(connection, [group.id]))[group.id])
                 known = await store.list_member_ids(connection, group.id)
                 described = _patched(group, known, operations)
                 change = MemberChange(replaced=described.members or set())

@@ -14,7 +14,8 @@ from chassis.db.database import Database
 from chassis.errors import NotFound, Unauthorized
 from chassis.http.access import directory_identity
 from control.scim import token_repository
-from proto.identity import SCIM_PREFIX, is_token
+from control.scim.request_slots import RequestSlots
+from proto.identity import SCIM_PREFIX, hash_secret, is_token
 
 USE_PRECISION: Final = timedelta(minutes=1)
 TOKEN_REQUIRED: Final = "A SCIM token is required: Authorization: Bearer scim_..."  # noqa: S105 (a message)
@@ -27,16 +28,17 @@ class DirectoryGuard:
 
     database: Database
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    lookups: RequestSlots = field(default_factory=RequestSlots)  # by token: they need connections of the database, too
 
     async def check(self, authorization: str | None, org_slug: str) -> DirectoryIdentity:
-        """Raises Unauthorized; NotFound for another organization than the token's; DatabaseUnavailable."""
+        """Raises Unauthorized; NotFound for another organization than the token's; RateLimited, DatabaseUnavailable."""
         secret = _parse_bearer(authorization)
         if not secret.startswith(SCIM_PREFIX):
             raise Unauthorized(TOKEN_REQUIRED)
         if not is_token(secret, SCIM_PREFIX):
             raise Unauthorized(INVALID_TOKEN)
         now = self.now()
-        async with self.database.read() as connection:
+        async with self.lookups.taken(hash_secret(secret)), self.database.read() as connection:
             found = await token_repository.find_accepted(connection, secret, now)
         if found is None:
             raise Unauthorized(INVALID_TOKEN)
