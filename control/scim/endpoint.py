@@ -12,7 +12,7 @@ from aiohttp import web
 
 from chassis.auth.model import DirectoryIdentity
 from chassis.errors import NotFound
-from chassis.http.access import directory
+from chassis.http.access import directory, directory_identity
 from chassis.http.operation import Body, Content, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
 from chassis.http.web import Handler, Route, request_id
 from chassis.limits.limiter import LimitClass

@@ -23,8 +23,10 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
+from chassis.auth.membership_status import owned_principals
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
+from control.approvals import repository as approvals
 from control.audit.record import Actor, record
 from control.audit.tables import audit_heads
 from control.directory import group_repository, user_repository
@@ -280,6 +282,8 @@ async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: Provi
     if not await member_repository.has_other_administrators(connection, call.org_id, member):
         raise Refused("The user is the last administrator of the organization: another member has to become one first.")
     data = await _hand_over(connection, call, member)
+    them = owned_principals(member.id)
+    data["withdrawnApprovals"] = await approvals.withdraw_approvals(connection, call.org_id, them, call.now)
     await member_repository.end_membership(connection, call.org_id, member.id, call.now)
     await login_repository.forget_links(connection, call.org_id, member.id)
     data |= {"role": member.role.value, "by": user.id}

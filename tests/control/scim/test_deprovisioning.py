@@ -185,6 +185,11 @@ async def test_votes_count_no_longer(control: Control, directory: Directory, lea
     await directory.activate(leaver.user, False)
     status, voted, _ = await control.call("POST", path, {}, eve.access)
     assert (status, voted["request"]["status"]) == (200, "PENDING"), voted
+    await directory.activate(leaver.user, True)
+    (event,) = await directory.audit("scim.member.suspend")
+    assert event["data"]["withdrawnApprovals"] == 1
+    status, voted, _ = await control.call("POST", path, {}, eve.access)
+    assert (status, voted["request"]["status"]) == (200, "PENDING"), voted
     status, voted, _ = await control.call("POST", path, {})
     assert (status, voted["request"]["status"]) == (200, "APPROVED"), voted
 
