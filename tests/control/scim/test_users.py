@@ -216,9 +216,11 @@ async def test_what_happened_is_in_the_audit_log(directory: Directory) -> None:
         "scim.member.suspend",
         "scim.user.update",
         "scim.user.activate",
+        "scim.member.admit",
         "scim.user.deactivate",
         "scim.member.suspend",
         "scim.user.create",
+        "scim.member.admit",
     ]
     assert {(each["actorPrincipalId"], each["tokenId"][:4]) for each in events} == {(None, "sct_")}
 
