@@ -14,6 +14,7 @@ from control.directory.tables import scim_group_members, scim_groups, scim_users
 from control.directory.user_repository import fold
 
 BATCH: Final = 500  # ids in one statement
+PART: Final = 5_000  # rows that are read or written at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,21 @@ async def delete(connection: AsyncConnection, group_id: str) -> None:
 
 
 async def list_member_ids(connection: AsyncConnection, group_id: str) -> set[str]:
-    """The users in the group."""
-    found = sa.select(scim_group_members.c.user_id).where(scim_group_members.c.group_id == group_id)
-    return set((await connection.scalars(found)).all())
+    """The users in the group; read in parts, for the event loop does nothing else while it takes rows in."""
+    part = (
+        sa.select(scim_group_members.c.user_id)
+        .where(scim_group_members.c.group_id == group_id)
+        .order_by(scim_group_members.c.user_id)
+        .limit(PART)
+    )
+    found: set[str] = set()
+    ids = (await connection.scalars(part)).all()
+    while ids:
+        found.update(ids)
+        if len(ids) < PART:
+            break
+        ids = (await connection.scalars(part.where(scim_group_members.c.user_id > ids[-1]))).all()
+    return found
 
 
 async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -> dict[str, int]:
@@ -135,8 +148,8 @@ async def find_members(connection: AsyncConnection, group_id: str, user_ids: Col
 async def add_members(connection: AsyncConnection, group: ProvisionedGroup, user_ids: Collection[str]) -> None:
     """Add users who are not in the group yet."""
     rows = [{"group_id": group.id, "user_id": one, "org_id": group.org_id} for one in sorted(user_ids)]
-    if rows:
-        await connection.execute(scim_group_members.insert(), rows)
+    for start in range(0, len(rows), PART):
+        await connection.execute(scim_group_members.insert(), rows[start : start + PART])
 
 
 async def remove_members(connection: AsyncConnection, group_id: str, user_ids: Collection[str]) -> None:

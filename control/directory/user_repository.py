@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from control.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
 
 BATCH: Final = 500  # ids in one statement
+DOCUMENTS: Final = 100  # that are decoded at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +207,10 @@ async def _find(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> P
 async def _by_ids(connection: AsyncConnection, ids: Sequence[str]) -> list[sa.RowMapping]:
     return [
         row
-        for part in _batches(ids)
-        for row in (await connection.execute(_USERS.where(scim_users.c.id.in_(part)))).mappings()
+        for start in range(0, len(ids), DOCUMENTS)
+        for row in (
+            await connection.execute(_USERS.where(scim_users.c.id.in_(ids[start : start + DOCUMENTS])))
+        ).mappings()
     ]
 
 

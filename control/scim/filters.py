@@ -11,7 +11,7 @@ what selects few resources says so, for their order must not be read from an ind
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -40,6 +40,8 @@ from control.scim.models import Group, ScimResource, User
 
 MAX_FILTER_LENGTH: Final = 4_096  # characters
 MAX_COMPARISONS: Final = 50
+_EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 Condition = sa.ColumnElement[bool]
 
@@ -331,11 +333,19 @@ def _compare(attribute: _Attribute, operator: CompareOperator, value: Any) -> Co
     elif attribute.kind is _Kind.TIME:
         if not isinstance(value, datetime):
             raise invalid_filter("A time is compared with a time.")
-        value = to_milliseconds(value)
+        value = _storable(value)
     elif attribute.kind is _Kind.EXACT:
         value = str(value)
     few = attribute.is_selective and operator is CompareOperator.eq
     return CompiledFilter(sa.and_(column.is_not(None), _OPERATORS[operator](column, value)), few)
+
+
+def _storable(time: datetime) -> datetime:
+    """The time, or the end of the range of times that both databases compare; without a zone it is UTC."""
+    try:
+        return max(to_milliseconds(time if time.tzinfo else time.replace(tzinfo=UTC)), _EARLIEST)
+    except OverflowError:
+        return _EARLIEST if time.year < _EARLIEST.year else _LATEST
 
 
 def _ends_with(column: sa.ColumnElement[Any], value: str) -> Condition:

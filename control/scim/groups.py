@@ -1,7 +1,8 @@
 """`/scim/v2/{orgSlug}/Groups`: list, search, create, read, replace, change, delete."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -38,12 +39,20 @@ from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_
 from control.scim.media_type import read_scim_bytes, scim_response
 from control.scim.members import MemberChange, member_ids, split
 from control.scim.models import TOLERANT, Group
-from control.scim.patch import PATCH_SCHEMA, operations_of
+from control.scim.patch import PATCH_SCHEMA, apply_operations, operations_of, require_bounded_work
 from control.scim.provisioning import DirectoryCall, checked_text
-from control.scim.resources import Projection, group_resource, is_known, require_match, without_read_only
+from control.scim.resources import (
+    Projection,
+    group_resource,
+    is_known,
+    rendered,
+    require_match,
+    without_read_only,
+)
 
 READ_ONLY: Final = ("id", "meta")
 MAX_GROUPS: Final = 20_000  # of one directory
+MEMBER_BYTES: Final = 50  # of JSON, at least
 
 LIST: Final = operation("listScimGroups", "A page.", parameters=LIST_PARAMETERS)
 SEARCH: Final = operation("searchScimGroups", "A page.", body=BODY)
@@ -181,11 +190,13 @@ class Groups:
             group = await _load(connection, request, identity)
             require_match(request, group.version)
             if parts is None:
+                count = (await store.count_members(connection, [group.id]))[group.id]
+                require_bounded_work(operations, count * MEMBER_BYTES)
                 known = await store.list_member_ids(connection, group.id)
-                described = _patched(group, known, operations)
+                described = await _apply(group, known, operations)
                 change = MemberChange(replaced=described.members or set())
             else:
-                described = _patched(group, None, parts.others)
+                described = await _apply(group, None, parts.others)
                 change = parts.members
             group, changed = await _change(connection, call_of(request, identity), group, described, change)
             response = await self._response(connection, identity, group, projection)
@@ -216,17 +227,22 @@ class Groups:
                 counts = await store.count_members(connection, [group.id for group in groups])
                 groups = groups[: fitting([counts[group.id] for group in groups])]
                 members = {group.id: await store.list_member_ids(connection, group.id) for group in groups}
-        resources = [
-            wanted.projection.apply(
-                group_resource(group, members.get(group.id), self.endpoint.urls, identity.org_slug)
-            )
-            for group in groups
-        ]
         by_cursor = wanted.cursor is not None
         has_more = by_cursor and len(found) > len(groups)
         following = next_cursor(wanted, groups[-1].id, total, cursors) if has_more else None
-        page = Page(resources, total, None if by_cursor else wanted.offset + 1, following)
-        return scim_response(page.body())
+        start_index = None if by_cursor else wanted.offset + 1
+
+        def render() -> web.Response:
+            resources = [
+                group_resource(group, members.get(group.id), self.endpoint.urls, identity.org_slug) for group in groups
+            ]
+            return scim_response(
+                Page(list(map(wanted.projection.apply, resources)), total, start_index, following).body()
+            )
+
+        return await rendered(
+            render, wanted.projection.cost(len(groups)) + sum(len(found) for found in members.values())
+        )
 
     async def _response(
         self,
@@ -236,12 +252,16 @@ class Groups:
         projection: Projection,
         status: int = 200,
     ) -> web.Response:
-        members: Iterable[str] = ()
+        members: Collection[str] = ()
         if not projection.excludes("members"):
             members = await store.list_member_ids(connection, group.id)
-        resource = group_resource(group, members, self.endpoint.urls, identity.org_slug)
-        location = self.endpoint.urls.group(identity.org_slug, group.id)
-        return resource_response(projection.apply(resource), group.version, location, status)
+
+        def render() -> web.Response:
+            resource = group_resource(group, members, self.endpoint.urls, identity.org_slug)
+            location = self.endpoint.urls.group(identity.org_slug, group.id)
+            return resource_response(projection.apply(resource), group.version, location, status)
+
+        return await rendered(render, len(members))
 
     def _notify(self, identity: DirectoryIdentity, *, changed: bool) -> None:
         if changed:
@@ -249,7 +269,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class _Description:
+class GroupDescription:
     """A group as the directory describes it. `members` None: it does not say."""
 
     display_name: str
@@ -269,7 +289,7 @@ async def _change(
     connection: AsyncConnection,
     call: DirectoryCall,
     before: ProvisionedGroup,
-    described: _Description,
+    described: GroupDescription,
     change: MemberChange,
 ) -> tuple[ProvisionedGroup, bool]:
     """The group as described, and whether somebody's access has changed."""
@@ -282,7 +302,7 @@ async def _change(
     return applied.group, applied.access_changed
 
 
-def _parse(body: dict[str, Any], context: Context) -> _Description:
+def _parse(body: dict[str, Any], context: Context) -> GroupDescription:
     """Raises ScimError."""
     members = next((value for name, value in body.items() if name.lower() == "members"), None)
     with translated(), TOLERANT:
@@ -290,13 +310,23 @@ def _parse(body: dict[str, Any], context: Context) -> _Description:
     return _describe(group, None if members is None else member_ids(members))
 
 
-def _patched(
+async def _apply(
     group: ProvisionedGroup, known: Iterable[str] | None, operations: list[dict[str, Any]]
-) -> _Description:
-    """The group after the operations. `known`: its members, if the operations are about them. Raises ScimError."""
+) -> GroupDescription:
+    resource = group_to_patch(group, known)
+    return await apply_operations(operations, resource, partial(patched_group, resource, operations))
+
+
+def group_to_patch(group: ProvisionedGroup, known: Iterable[str] | None) -> dict[str, Any]:
+    """The group as operations change it. `known`: its members, if the operations are about them."""
     resource: dict[str, Any] = {"displayName": group.display_name, "externalId": group.external_id}
     if known is not None:
         resource["members"] = [{"value": one, "type": "User"} for one in sorted(known)]
+    return resource
+
+
+def patched_group(resource: Mapping[str, Any], operations: list[dict[str, Any]]) -> GroupDescription:
+    """The group after the operations. Raises ScimError."""
     with translated(), TOLERANT:
         patched = Group.model_validate(resource)
         if operations:
@@ -305,12 +335,12 @@ def _patched(
             )
             patch.patch(patched)
     members = [{"value": each.value, "type": each.type} for each in patched.members or ()]
-    return _describe(patched, None if known is None else member_ids(members))
+    return _describe(patched, member_ids(members) if "members" in resource else None)
 
 
-def _describe(group: Group, members: set[str] | None) -> _Description:
+def _describe(group: Group, members: set[str] | None) -> GroupDescription:
     """Raises InvalidValue."""
     name = checked_text(group.display_name, "displayName")
     if name is None or not name.strip():
         raise InvalidValue("displayName must not be empty.")
-    return _Description(name, checked_text(group.external_id, "externalId"), members)
+    return GroupDescription(name, checked_text(group.external_id, "externalId"), members)

@@ -1,12 +1,14 @@
 """Resources as responses: what is stored, with `id`, `meta`, and what the directory cannot write.
 
-A resource is written as a mapping. The library's model is built only where a request names the attributes that it wants,
-for a page of hundreds of users would take half a second.
+A resource is written as a mapping. The library's model is built only where a request names the attributes that it
+wants, for a page of hundreds of users would take half a second.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from aiohttp import web
@@ -20,10 +22,15 @@ from control.directory.user_repository import GroupOfUser, ProvisionedUser
 from control.scim.errors import InvalidValue, VersionMismatch, translated
 from control.scim.models import TOLERANT, Group, ScimResource, User
 
+T = TypeVar("T")
+
 MAX_ATTRIBUTES_LENGTH: Final = 4_096  # characters of `attributes` or `excludedAttributes`
 USER_SCHEMA: Final = str(User.__schema__)
 GROUP_SCHEMA: Final = str(Group.__schema__)
 _PROJECTION: Final = ("attributes", "excludedAttributes")
+_MODEL_COST: Final = 100  # of the library's model of a resource, in members
+_THREAD_COST: Final = 2_000
+_RELATED: Final[Mapping[type[ScimResource], str]] = MappingProxyType({User: "groups", Group: "members"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +84,34 @@ class Projection:
             return all(_top(path) not in (name.lower(), "") for path in self.parameters.attributes)
         return any(str(path).lower() == name.lower() for path in self.parameters.excluded_attributes or ())
 
+    def cost(self, resources: int) -> int:
+        """Of applying it to so many, as `rendered` counts."""
+        return resources if self.parameters is None else _MODEL_COST * resources
+
     def apply(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The attributes of the resource that the response has."""
+        """The attributes of the resource that the response has. Of its members, or groups, which may be many and all
+        have the same sub-attributes, the library is shown one.
+        """
         if self.parameters is None:
             return resource
+        name = _RELATED[self.model]
+        related: Sequence[Mapping[str, Any]] = resource.get(name, ())
         with translated(), TOLERANT:
-            model = self.model.model_validate(resource)
+            model = self.model.model_validate({**resource, name: related[:1]} if related else resource)
             found: dict[str, Any] = model.model_dump(
                 scim_ctx=Context.RESOURCE_QUERY_RESPONSE, response_parameters=self.parameters
             )
+        if related and name in found:
+            kept = tuple(found[name][0])
+            found[name] = [{key: each[key] for key in kept} for each in related]
         return found
+
+
+async def rendered(render: Callable[[], T], cost: int) -> T:
+    """What `render` returns; a thread calls it if it writes many resources, members and groups (`cost`), which takes
+    seconds, and the event loop has others to serve.
+    """
+    return render() if cost <= _THREAD_COST else await asyncio.to_thread(render)
 
 
 def user_resource(
@@ -95,10 +120,11 @@ def user_resource(
     """A user as a response has it."""
     resource = {"schemas": [USER_SCHEMA], **user.document, "id": user.id}
     if groups:
+        url = urls.group(org_slug, "")
         resource["groups"] = [
             {
                 "value": group.id,
-                "$ref": urls.group(org_slug, group.id),
+                "$ref": f"{url}{group.id}",
                 "display": group.display_name,
                 "type": "direct",
             }
@@ -115,9 +141,8 @@ def group_resource(
     resource: dict[str, Any] = {"schemas": [GROUP_SCHEMA], "id": group.id, "displayName": group.display_name}
     if group.external_id is not None:
         resource["externalId"] = group.external_id
-    members = [
-        {"value": one, "$ref": urls.user(org_slug, one), "type": "User"} for one in sorted(member_ids or ())
-    ]
+    url = urls.user(org_slug, "")
+    members = [{"value": one, "$ref": f"{url}{one}", "type": "User"} for one in sorted(member_ids or ())]
     if members:
         resource["members"] = members
     resource["meta"] = _meta("Group", group, urls.group(org_slug, group.id))
