@@ -16,7 +16,12 @@ from tests.chassis.auth.tenants import new_member_token, new_tenant
 from tests.e2e.product import Service
 
 # What is measured is the work and not its limits.
-_SETTINGS: Final = {"SLUICE_API_RATE": "0", "SLUICE_APPROVAL_RATE": "0", "SLUICE_LOG_LEVEL": "warning"}
+_SETTINGS: Final = {
+    "SLUICE_API_RATE": "0",
+    "SLUICE_APPROVAL_RATE": "0",
+    "SLUICE_SCIM_RATE": "0",
+    "SLUICE_LOG_LEVEL": "warning",
+}
 
 
 class Served(NamedTuple):

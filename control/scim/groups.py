@@ -1,6 +1,6 @@
 """`/scim/v2/{orgSlug}/Groups`: list, search, create, read, replace, change, delete."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -182,10 +182,10 @@ class Groups:
             require_match(request, group.version)
             if parts is None:
                 known = await store.list_member_ids(connection, group.id)
-                described = _patched(group, known, operations)
+                described = patched_group(group_to_patch(group, known), operations)
                 change = MemberChange(replaced=described.members or set())
             else:
-                described = _patched(group, None, parts.others)
+                described = patched_group(group_to_patch(group, None), parts.others)
                 change = parts.members
             group, changed = await _change(connection, call_of(request, identity), group, described, change)
             response = await self._response(connection, identity, group, projection)
@@ -246,7 +246,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class _Description:
+class GroupDescription:
     """A group as the directory describes it. `members` None: it does not say."""
 
     display_name: str
@@ -266,7 +266,7 @@ async def _change(
     connection: AsyncConnection,
     call: DirectoryCall,
     before: ProvisionedGroup,
-    described: _Description,
+    described: GroupDescription,
     change: MemberChange,
 ) -> tuple[ProvisionedGroup, bool]:
     """The group as described, and whether somebody's access has changed."""
@@ -279,7 +279,7 @@ async def _change(
     return applied.group, applied.access_changed
 
 
-def _parse(body: dict[str, Any], context: Context) -> _Description:
+def _parse(body: dict[str, Any], context: Context) -> GroupDescription:
     """Raises ScimError."""
     members = next((value for name, value in body.items() if name.lower() == "members"), None)
     with translated(), TOLERANT:
@@ -287,13 +287,17 @@ def _parse(body: dict[str, Any], context: Context) -> _Description:
     return _describe(group, None if members is None else member_ids(members))
 
 
-def _patched(group: ProvisionedGroup, known: Iterable[str] | None, operations: list[dict[str, Any]]) -> _Description:
-    """The group after the operations. `known`: its members, if the operations are about them. Raises ScimError."""
+def group_to_patch(group: ProvisionedGroup, known: Iterable[str] | None) -> dict[str, Any]:
+    """The group as operations change it. `known`: its members, if the operations are about them."""
     resource: dict[str, Any] = {"displayName": group.display_name, "externalId": group.external_id}
-    members = sorted(known or ())
-    require_affordable(operations, len(members))
     if known is not None:
-        resource["members"] = [{"value": one, "type": "User"} for one in members]
+        resource["members"] = [{"value": one, "type": "User"} for one in sorted(known)]
+    return resource
+
+
+def patched_group(resource: Mapping[str, Any], operations: list[dict[str, Any]]) -> GroupDescription:
+    """The group after the operations. Raises ScimError."""
+    require_affordable(operations, len(resource.get("members", ())))
     with translated(), TOLERANT:
         patched = Group.model_validate(resource)
         if operations:
@@ -301,13 +305,13 @@ def _patched(group: ProvisionedGroup, known: Iterable[str] | None, operations: l
                 {"schemas": [PATCH_SCHEMA], "Operations": operations}, scim_ctx=Context.RESOURCE_PATCH_REQUEST
             )
             patch.patch(patched)
-    left = [{"value": each.value, "type": each.type} for each in patched.members or ()]
-    return _describe(patched, None if known is None else member_ids(left))
+    members = [{"value": each.value, "type": each.type} for each in patched.members or ()]
+    return _describe(patched, member_ids(members) if "members" in resource else None)
 
 
-def _describe(group: Group, members: set[str] | None) -> _Description:
+def _describe(group: Group, members: set[str] | None) -> GroupDescription:
     """Raises InvalidValue."""
     name = checked_text(group.display_name, "displayName")
     if name is None or not name.strip():
         raise InvalidValue("displayName must not be empty.")
-    return _Description(name, checked_text(group.external_id, "externalId"), members)
+    return GroupDescription(name, checked_text(group.external_id, "externalId"), members)

@@ -116,14 +116,20 @@ async def select_page(connection: AsyncConnection, org_id: str, wanted: ListRequ
         found = found.where(wanted.condition)
     if wanted.cursor:
         found = found.where(await _after(connection, org_id, table, wanted))
+    found = order_page(found, wanted, table)
+    if wanted.cursor is None:
+        found = found.offset(wanted.offset)
+    return found.limit(wanted.count + 1)
+
+
+def order_page(found: sa.Select[Any], wanted: ListRequest, table: sa.Table) -> sa.Select[Any]:
+    """The statement with the order of the list."""
     for column in _order_columns(wanted, table):
         if column is table.c.id and wanted.filter is not None and wanted.filter.selects_few:
             # Sorted when found: SQLite would read all ids in order, and compare each, rather than sort one.
             column = sa.func.coalesce(column, "")  # noqa: PLW2901
         found = found.order_by(column.desc() if wanted.descending else column)
-    if wanted.cursor is None:
-        found = found.offset(wanted.offset)
-    return found.limit(wanted.count + 1)
+    return found
 
 
 def _parse(

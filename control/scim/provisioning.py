@@ -77,7 +77,7 @@ class Provisioned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Description:
+class UserDescription:
     """A user as the directory describes it: what is stored beside its id and its account."""
 
     values: dict[str, Any]
@@ -89,7 +89,7 @@ class _Description:
 async def create(connection: AsyncConnection, call: DirectoryCall, resource: ScimUser) -> Provisioned:
     """A new user. Raises InvalidValue, NotUnique, Refused."""
     await _require_room(connection, call.org_id)
-    description = _describe(resource)
+    description = describe(resource)
     now = to_milliseconds(call.now)
     user = ProvisionedUser(
         id=new_id("scu"),
@@ -116,7 +116,7 @@ async def change(
     """The user with another description. Nothing is written if it is the same one. Raises InvalidValue, NotUnique,
     Refused.
     """
-    description = _describe(resource)
+    description = describe(resource)
     user = replace(before, **description.values)
     if user != before:
         try:
@@ -145,7 +145,7 @@ async def remove(connection: AsyncConnection, call: DirectoryCall, user: Provisi
 
 
 async def _apply(
-    connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, description: _Description
+    connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, description: UserDescription
 ) -> Provisioned:
     """Let account and membership follow from the user."""
     if not user.active:
@@ -166,7 +166,7 @@ async def _apply(
 
 
 async def _with_account(
-    connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, description: _Description
+    connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, description: UserDescription
 ) -> ProvisionedUser:
     """The user with an account, if one of its addresses can be that of one."""
     if description.account_email is None:
@@ -188,7 +188,7 @@ async def _with_account(
     return replace(user, principal_id=principal_id, owns_account=owns_account)
 
 
-async def _update_account(connection: AsyncConnection, user: ProvisionedUser, description: _Description) -> None:
+async def _update_account(connection: AsyncConnection, user: ProvisionedUser, description: UserDescription) -> None:
     """Name and address of an account that the directory made; an address that its person has verified stays, and so
     does all of an owner's account, and of one that other organizations see.
     """
@@ -346,8 +346,8 @@ async def _record(connection: AsyncConnection, call: DirectoryCall, action: str,
     await record(connection, call.actor, action, user.id, data, call.request_id)
 
 
-def _describe(resource: ScimUser) -> _Description:
-    """Raises InvalidValue for what cannot be kept."""
+def describe(resource: ScimUser) -> UserDescription:
+    """What is stored of a user. Raises InvalidValue for what cannot be kept."""
     require_few_values(dict(resource))
     document = resource.model_copy(update={"id": None, "meta": None, "groups": None, "password": None}).model_dump(
         scim_ctx=Context.DEFAULT
@@ -378,7 +378,7 @@ def _describe(resource: ScimUser) -> _Description:
         )
         for email in emails
     ]
-    return _Description(values, compared, _account_email(resource), _account_name(resource, user_name))
+    return UserDescription(values, compared, _account_email(resource), _account_name(resource, user_name))
 
 
 def require_few_values(resource: Mapping[str, Any]) -> None:

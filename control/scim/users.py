@@ -1,5 +1,6 @@
 """`/scim/v2/{orgSlug}/Users`: list, search, create, read, replace, change, delete."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -134,7 +135,7 @@ class Users:
         account. The role is that of the groups. 409 `uniqueness` for a `userName` or an address that another user has.
         """
         projection = Projection.of_query(ScimUser, request.query)
-        resource = _parse(await self.endpoint.read_object(request), Context.RESOURCE_CREATION_REQUEST)
+        resource = parse_user(await self.endpoint.read_object(request), Context.RESOURCE_CREATION_REQUEST)
         if resource.active is None:
             resource.active = True
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
@@ -159,7 +160,7 @@ class Users:
         """
         projection = Projection.of_query(ScimUser, request.query)
         body = await self.endpoint.read_object(request)
-        resource = _parse(body, Context.RESOURCE_REPLACEMENT_REQUEST)
+        resource = parse_user(body, Context.RESOURCE_REPLACEMENT_REQUEST)
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             before = await _load(connection, request, identity)
             require_match(request, before.version)
@@ -188,9 +189,7 @@ class Users:
             before = await _load(connection, request, identity)
             require_match(request, before.version)
             require_affordable(operations, count_values(before.document))
-            with translated(), TOLERANT:
-                resource = ScimUser.model_validate(before.document)
-                patch.patch(resource)
+            resource = patched_user(before.document, patch)
             provisioned = await provisioning.change(connection, call_of(request, identity), before, resource)
             response = await self._response(connection, identity, provisioned.user, projection)
         self._notify(identity, changed=provisioned.access_changed)
@@ -263,8 +262,16 @@ async def _load(connection: AsyncConnection, request: web.Request, identity: Dir
     return user
 
 
-def _parse(body: dict[str, Any], context: Context) -> ScimUser:
-    """Raises ScimError."""
+def patched_user(document: Mapping[str, Any], patch: PatchOp[ScimUser]) -> ScimUser:
+    """The user of a document after the operations. Raises ScimError."""
+    with translated(), TOLERANT:
+        resource = ScimUser.model_validate(document)
+        patch.patch(resource)
+    return resource
+
+
+def parse_user(body: dict[str, Any], context: Context) -> ScimUser:
+    """The user in the body of a request. Raises ScimError."""
     provisioning.require_few_values(body)
     with translated(), TOLERANT:
         return ScimUser.model_validate(without_read_only(body, READ_ONLY), scim_ctx=context)

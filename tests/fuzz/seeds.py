@@ -23,6 +23,9 @@ from query.request.filters import Op
 from tests.control.sso import oidc_tokens
 from tests.fuzz.run import GROWN
 from tests.fuzz.targets import saml as saml_target
+from tests.fuzz.targets import scim_filters as scim_filters_target
+from tests.fuzz.targets import scim_patch as scim_patch_target
+from tests.fuzz.targets import scim_users as scim_users_target
 from tests.fuzz.targets.kernel import CHOICES
 from tests.proto.otlp import generate, realistic
 from tests.proto.otlp.as_json import as_json
@@ -284,6 +287,18 @@ def saml() -> Iterator[bytes]:
     return saml_target.examples()
 
 
+def scim_filters() -> Iterator[bytes]:
+    return scim_filters_target.examples()
+
+
+def scim_patch() -> Iterator[bytes]:
+    return scim_patch_target.examples()
+
+
+def scim_users() -> Iterator[bytes]:
+    return scim_users_target.examples()
+
+
 SEEDS: Final = (
     kernel,
     otlp_json,
@@ -298,6 +313,9 @@ SEEDS: Final = (
     fingerprint,
     heads,
     saml,
+    scim_filters,
+    scim_patch,
+    scim_users,
 )
 
 

@@ -38,6 +38,9 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "bodies": Target("bodies", "bodies", ("chassis", "control"), max_len=1024),
         "heads": Target("heads", "heads", ("chassis",), max_len=2_000),
         "saml": Target("saml", "saml", ("control",), max_len=700, timeout_s=5),
+        "scim_filters": Target("scim_filters", "scim_filters", ("control", "scim2_models"), max_len=700),
+        "scim_patch": Target("scim_patch", "scim_patch", ("control", "scim2_models"), max_len=1_500),
+        "scim_users": Target("scim_users", "scim_users", ("control", "scim2_models"), max_len=1_500),
         "fingerprint": Target("fingerprint", "fingerprint", ("gateway",), max_len=20_000, timeout_s=5),
     }
 )

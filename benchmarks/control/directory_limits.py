@@ -1,0 +1,239 @@
+"""What the largest SCIM requests that are legal cost: how long each takes, how long the event loop answers nothing else
+meanwhile (`GET /livez`, asked every few milliseconds by another process), and what memory it takes.
+
+The directory is written into the database, without accounts: as many users as one group can have members.
+"""
+
+import argparse
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.client import HTTPConnection
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+import uvloop
+
+from benchmarks.control.directory import GROUP, PATCH, USER, connected, database, peak, resident, serving, spread
+from benchmarks.control.service import Served
+from chassis.auth.id_generation import new_id
+from chassis.auth.tables import organizations
+from chassis.db.database import Database
+from control.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
+from control.scim.listing import MAX_COUNT, MAX_LISTED
+from control.scim.members import MAX_MEMBERS
+from control.scim.patch import MAX_OPERATIONS
+from control.scim.provisioning import MAX_DOCUMENT_BYTES
+
+SCIM: Final = "application/scim+json"
+_PROBE_S: Final = 0.005
+_ROWS: Final = 5_000  # in one statement
+_BODY_BYTES: Final = 256 * 1_024  # that a request may have
+_MEMBER_BYTES: Final = 44  # of them for a member
+
+
+class Request(NamedTuple):
+    """A request and its name."""
+
+    name: str
+    method: str
+    path: str
+    body: object = None
+
+
+class Filled(NamedTuple):
+    """The ids of what is in the directory: the user has the largest document, the group all users."""
+
+    users: Sequence[str]
+    groups: Sequence[str]
+    large_user: str
+    large_group: str
+
+
+def measure(directory: Path, arguments: argparse.Namespace) -> None:
+    """Print a table for each database that `--database` names."""
+    for name in ("sqlite", "postgresql"):
+        if arguments.database in (name, "both"):
+            with database(name, directory / name) as url, serving(directory / f"{name}-control", url) as control:
+                filled = uvloop.run(_fill(url))
+                uvloop.run(_measure(name, control, filled))
+
+
+async def _measure(name: str, control: Served, filled: Filled) -> None:
+    print(f"\n{name}: a group of {len(filled.users)} users\n")
+    print("| request | status | s | /livez p50/p99 ms | longest ms | KiB of response | MiB after it |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    async with connected(control) as directory:
+        for request in _requests(filled):
+            headers = {"Authorization": f"Bearer {directory.token}", "Content-Type": SCIM}
+            data = None if request.body is None else msgspec.json.encode(request.body)
+            url = f"http://127.0.0.1:{control.port}/scim/v2/acme{request.path}"
+            waits: list[float] = []
+            with _probed(control.port, waits):
+                began = time.perf_counter()
+                async with directory.session.request(request.method, url, data=data, headers=headers) as response:
+                    size, status = len(await response.read()), response.status
+                elapsed = time.perf_counter() - began
+            print(
+                f"| {request.name} | {status} | {elapsed:.2f} | {spread(waits)} | {max(waits) * 1e3:.0f} "
+                f"| {size / 1_024:.0f} | {resident(control):.0f} |",
+                flush=True,
+            )
+    print(f"\nresident: {peak(control):.0f} MiB at most, {resident(control):.0f} after", flush=True)
+
+
+def _requests(filled: Filled) -> Iterator[Request]:
+    group, user = f"/Groups/{filled.large_group}", f"/Users/{filled.large_user}"
+    bare = f"{group}?excludedAttributes=members"
+    yield Request("the group", "GET", group)
+    yield Request("the group, projected", "GET", f"{group}?excludedAttributes=externalId")
+    yield Request("the group without members", "GET", bare)
+    yield Request("one member removed", "PATCH", bare, _patch(_remove(f'members[value eq "{filled.users[0]}"]')))
+    yield Request("a filter of members removed", "PATCH", bare, _patch(_remove(f'members[value eq "{user}x"]')))
+    yield Request(
+        "all members but one removed", "PATCH", bare, _patch(_remove(f'members[not (value eq "{filled.users[1]}")]'))
+    )
+    some = [{"value": id_} for id_ in filled.users[: (_BODY_BYTES - 1_000) // _MEMBER_BYTES]]
+    yield Request(f"{len(some)} members put", "PUT", group, {"schemas": [GROUP], "displayName": "All", "members": some})
+    yield Request("the group deleted", "DELETE", group)
+    yield Request(f"{MAX_COUNT} users with {MAX_LISTED} groups", "GET", f"/Users?count={MAX_COUNT}")
+    yield Request(f"{MAX_COUNT} users, projected", "GET", f"/Users?count={MAX_COUNT}&attributes=userName,emails")
+    yield Request(f"{MAX_COUNT} groups", "GET", f"/Groups?count={MAX_COUNT}")
+    yield Request(f"{MAX_COUNT} groups, projected", "GET", f"/Groups?count={MAX_COUNT}&excludedAttributes=externalId")
+    yield Request("a user with the largest document", "GET", user)
+    yield Request("the same, projected", "GET", f"{user}?attributes=userName")
+    yield Request(f"{MAX_OPERATIONS} operations on it", "PATCH", user, _patch(*_operations()))
+    comparisons = " or ".join(f'emails.value co "nobody{number}"' for number in range(50))
+    yield Request("a filter of 50 comparisons that nobody matches", "GET", f"/Users?filter={comparisons}")
+
+
+def _operations() -> Iterator[dict[str, Any]]:
+    for number in range(MAX_OPERATIONS):
+        yield {"op": "replace", "path": f'roles[value eq "role{number:05d}"].display', "value": f"{number}"}
+
+
+def _patch(*operations: dict[str, Any]) -> dict[str, Any]:
+    return {"schemas": [PATCH], "Operations": operations}
+
+
+def _remove(path: str) -> dict[str, Any]:
+    return {"op": "remove", "path": path}
+
+
+@contextmanager
+def _probed(port: int, waits: list[float]) -> Iterator[None]:
+    """Ask for `/livez` meanwhile; `waits` are the seconds of each response."""
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_probe, args=(port, theirs), daemon=True)
+    process.start()
+    ours.recv()
+    try:
+        yield
+    finally:
+        ours.send(None)
+        waits.extend(ours.recv())
+        process.join()
+
+
+def _probe(port: int, pipe: Connection) -> None:
+    client, waits = HTTPConnection("127.0.0.1", port), list[float]()
+    while not pipe.poll():
+        began = time.perf_counter()
+        client.request("GET", "/livez")
+        client.getresponse().read()
+        waits.append(time.perf_counter() - began)
+        if len(waits) == 20:  # the first ones connect
+            waits.clear()
+            pipe.send(None)
+            break
+    while not pipe.poll():
+        began = time.perf_counter()
+        client.request("GET", "/livez")
+        client.getresponse().read()
+        waits.append(time.perf_counter() - began)
+        time.sleep(_PROBE_S)
+    pipe.send(waits)
+
+
+async def _fill(url: str) -> Filled:
+    """MAX_MEMBERS users in one group; the first MAX_COUNT in as many more as a page shows."""
+    database_ = Database(url, max_wait_s=120)
+    await database_.start()
+    users = [new_id("scu") for _ in range(MAX_MEMBERS)]
+    groups = [new_id("scg") for _ in range(MAX_LISTED // MAX_COUNT - 1)]
+    large_user, large_group = users[-1], new_id("scg")
+    async with database_.write() as connection:
+        org_id = await connection.scalar(sa.select(organizations.c.id))
+        now = datetime.now(UTC)
+        rows: dict[sa.Table, Iterator[dict[str, Any]]] = {
+            scim_users: (_user(id_, number, org_id, now, id_ == large_user) for number, id_ in enumerate(users)),
+            scim_user_emails: (_email(id_, number, org_id) for number, id_ in enumerate(users)),
+            scim_groups: (_group(id_, number, org_id, now) for number, id_ in enumerate([*groups, large_group])),
+            scim_group_members: (
+                {"group_id": group, "user_id": user, "org_id": org_id}
+                for group, members in ((large_group, users), *((group, users[:MAX_COUNT]) for group in groups))
+                for user in members
+            ),
+        }
+        for table, all_rows in rows.items():
+            async for batch in _batches(all_rows):
+                await connection.execute(table.insert(), batch)
+    await database_.close()
+    return Filled(users, groups, large_user, large_group)
+
+
+async def _batches(rows: Iterator[dict[str, Any]]) -> AsyncIterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == _ROWS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _user(id_: str, number: int, org_id: str | None, now: datetime, is_large: bool) -> dict[str, Any]:
+    name = f"person{number}@example.com"
+    document: dict[str, Any] = {"schemas": [USER], "userName": name, "emails": [{"value": name, "type": "work"}]}
+    if is_large:
+        one = msgspec.json.encode(_role(0))
+        document["roles"] = [_role(each) for each in range((MAX_DOCUMENT_BYTES - 2_000) // (len(one) + 1))]
+    return {
+        "id": id_,
+        "org_id": org_id,
+        "owns_account": False,
+        "user_name": name,
+        "active": False,
+        "document": document,
+        "version": 1,
+        "created_at": now,
+        "updated_at": now,
+    }
+
+
+def _role(number: int) -> dict[str, str]:
+    return {"value": f"role{number:05d}", "display": "x"}
+
+
+def _email(id_: str, number: int, org_id: str | None) -> dict[str, Any]:
+    value = f"person{number}@example.com"
+    return {"user_id": id_, "position": 0, "org_id": org_id, "value": value, "type": "work", "is_primary": True}
+
+
+def _group(id_: str, number: int, org_id: str | None, now: datetime) -> dict[str, Any]:
+    return {
+        "id": id_,
+        "org_id": org_id,
+        "display_name": f"Group {number}",
+        "display_name_folded": f"group {number}",
+        "version": 1,
+        "created_at": now,
+        "updated_at": now,
+    }
