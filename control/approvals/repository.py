@@ -200,18 +200,18 @@ async def withdraw_approvals(
     connection: AsyncConnection, org_id: str, principal_ids: sa.Select[tuple[str]], now: datetime
 ) -> int:
     """Delete the approvals that these principals have cast, or others on their behalf, on requests that are open. Call
-    when they leave for good: should they come back, what they said before does not count. The audit log has it.
+    when they leave: should they come back, what they said before does not count. The audit log has it. Returns how
+    many there were.
     """
     open_requests = sa.select(approval_requests.c.id).where(
         approval_requests.c.org_id == org_id, OPEN, approval_requests.c.expires_at > now
     )
     by_them = approval_votes.c.principal_id.in_(principal_ids) | approval_votes.c.on_behalf_of.in_(principal_ids)
-    withdrawn = await connection.execute(
-        approval_votes.delete().where(
-            approval_votes.c.org_id == org_id, approval_votes.c.request_id.in_(open_requests), by_them
-        )
-    )
-    return withdrawn.rowcount
+    where = (approval_votes.c.org_id == org_id) & approval_votes.c.request_id.in_(open_requests) & by_them
+    count = await connection.scalar(sa.select(sa.func.count()).select_from(approval_votes).where(where)) or 0
+    if count:
+        await connection.execute(approval_votes.delete().where(where))
+    return count
 
 
 async def valid_approvers(connection: AsyncConnection, request: RequestRecord) -> dict[str, Approver]:

@@ -211,11 +211,13 @@ async def _update_account(connection: AsyncConnection, user: ProvisionedUser, de
 
 
 async def _admit(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
-    """Make the user a member whom the directory manages. Whether that is new."""
+    """Make the user a member whom the directory manages, with the role of its groups. Whether that is new."""
     principal_id = user.principal_id or ""
     member = await member_repository.find_member(connection, call.org_id, principal_id)
-    if member is not None and (member.managed or member.role is Role.OWNER):
+    if member is not None and member.role is Role.OWNER:
         return False
+    if member is not None and member.managed:
+        return await roles.apply_roles(connection, call.actor, [user.id], call.request_id)
     if member is None:
         await _add_member(connection, call, user)
         return True

@@ -19,7 +19,7 @@ FILTER = " or ".join(f'value eq "{number}"' for number in range(40))
         ({"op": "remove", "path": "phoneNumbers", "value": PHONES}, 1, "tooMany"),
         ({"op": "add", "path": "phoneNumbers", "value": PHONES}, 30, "tooMany"),
         ({"op": "replace", "value": {f"name.a{number}": "x" for number in range(4_000)}}, 1, "tooMany"),
-        ({"op": "replace", "path": f"emails[{'(' * 1_000}value pr{')' * 1_000}].type"}, 1, "invalidPath"),
+        ({"op": "replace", "path": f"emails[{'(' * 3_000}value pr{')' * 3_000}].type"}, 1, "invalidPath"),
     ],
     ids=["filters", "comparisons", "removals", "additions", "attributes", "length"],
 )
