@@ -38,6 +38,7 @@ from control.approvals import tables as _approvals  # noqa: F401  # what is impo
 from control.audit import tables as _audit  # noqa: F401
 from control.channels import delivery_tables as _deliveries  # noqa: F401
 from control.channels import tables as _channels  # noqa: F401
+from control.directory import tables as _directory  # noqa: F401
 from control.identity import organization_repository, project_key_repository
 from control.identity.bootstrap import bootstrap
 from control.sso import tables as _sso  # noqa: F401
