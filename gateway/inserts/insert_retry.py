@@ -140,9 +140,10 @@ class RetryingInserter:
         context, time = self._context, asyncio.get_running_loop().time
         before = context.inserter.inserted_blocks[table]
         while True:
-            if not await context.breaker.wait_until_up(max(0.0, min(AVAILABILITY_WAIT_S, deadline - time()))):
-                if time() >= deadline:
-                    raise StoreUnavailable(PAST_DEADLINE)
+            is_up = await context.breaker.wait_until_up(max(0.0, min(AVAILABILITY_WAIT_S, deadline - time())))
+            if time() >= deadline:  # its requests were answered
+                raise StoreUnavailable(PAST_DEADLINE)
+            if not is_up:
                 continue
             try:
                 return await context.inserter.insert(insert_block)
