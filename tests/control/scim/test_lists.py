@@ -33,59 +33,57 @@ async def names(directory: Directory, filter_: str, path: str = "/Users") -> set
     return {each["userName"].split("@")[0].lower() for each in page["Resources"]}
 
 
-@pytest.mark.parametrize(
-    ("filter_", "found"),
-    [
-        ('userName eq "ada@EXAMPLE.com"', "ada"),
-        ('USERNAME Eq "ada@example.com"', "ada"),
-        (f'{USER}:userName eq "ada@example.com"', "ada"),
-        ('userName ne "ada@example.com"', "bob ève"),
-        ('userName sw "B"', "bob"),
-        ('userName ew "EXAMPLE.COM"', "ada bob ève"),
-        ('userName co "OB@"', "bob"),
-        ('userName co ""', "ada bob ève"),
-        ('userName sw ""', "ada bob ève"),
-        ('userName eq "E\u0300VE@example.com"', "ève"),
-        ('userName gt "b"', "bob ève"),
-        ('userName ge "bob@example.com" and userName lt "c"', "bob"),
-        ("userName pr", "ada bob ève"),
-        ('externalId eq "E1"', "ada"),
-        ('externalId eq "e1"', "bob"),
-        ('externalId sw "E"', "ada"),
-        ("externalId pr", "ada bob"),
-        ("not (externalId pr)", "ève"),
-        ("externalId eq null", "ève"),
-        ("externalId ne null", "ada bob"),
-        ('not (externalId eq "E1")', "bob ève"),
-        ('displayName co "% _"', "bob"),
-        ('displayName co "0_"', ""),
-        ('displayName sw "100%"', "bob"),
-        ('name.familyName eq "ærø"', "ève"),
-        ('name.givenName eq "ada" or active eq false', "ada bob"),
-        ("active eq true", "ada ève"),
-        ("active ne true", "bob"),
-        ('emails eq "ADA@home.example.com"', "ada"),
-        ('emails.value eq "ada@home.example.com"', "ada"),
-        ('emails[type eq "work" and value eq "ada@home.example.com"]', ""),
-        ('emails[type eq "home" and value sw "ada"]', "ada"),
-        ("emails[primary eq true]", "ada bob"),
-        ("emails[not (primary eq true)]", "ada"),
-        ('emails.type eq "work"', "ada"),
-        ('not (emails.type eq "work")', "bob ève"),
-        ("emails pr", "ada bob"),
-        ("emails[type pr]", "ada"),
-        ('meta.created gt "2020-01-01T00:00:00Z"', "ada bob ève"),
-        ('meta.lastModified lt "2020-01-01T00:00:00+02:00"', ""),
-        ('groups eq "scg_00000000000000000000000000"', ""),
-        ("groups pr", ""),
-        ("not (not (not (active eq true)))", "bob"),
-        ("(" * 20 + "active eq true" + ")" * 20, "ada ève"),
-    ],
+FILTERS = (
+    ('userName eq "ada@EXAMPLE.com"', "ada"),
+    ('USERNAME Eq "ada@example.com"', "ada"),
+    (f'{USER}:userName eq "ada@example.com"', "ada"),
+    ('userName ne "ada@example.com"', "bob ève"),
+    ('userName sw "B"', "bob"),
+    ('userName ew "EXAMPLE.COM"', "ada bob ève"),
+    ('userName co "OB@"', "bob"),
+    ('userName co ""', "ada bob ève"),
+    ('userName sw ""', "ada bob ève"),
+    ('userName eq "E\u0300VE@example.com"', "ève"),
+    ('userName gt "b"', "bob ève"),
+    ('userName ge "bob@example.com" and userName lt "c"', "bob"),
+    ("userName pr", "ada bob ève"),
+    ('externalId eq "E1"', "ada"),
+    ('externalId eq "e1"', "bob"),
+    ('externalId sw "E"', "ada"),
+    ("externalId pr", "ada bob"),
+    ("not (externalId pr)", "ève"),
+    ("externalId eq null", "ève"),
+    ("externalId ne null", "ada bob"),
+    ('not (externalId eq "E1")', "bob ève"),
+    ('displayName co "% _"', "bob"),
+    ('displayName co "0_"', ""),
+    ('displayName sw "100%"', "bob"),
+    ('name.familyName eq "ærø"', "ève"),
+    ('name.givenName eq "ada" or active eq false', "ada bob"),
+    ("active eq true", "ada ève"),
+    ("active ne true", "bob"),
+    ('emails eq "ADA@home.example.com"', "ada"),
+    ('emails.value eq "ada@home.example.com"', "ada"),
+    ('emails[type eq "work" and value eq "ada@home.example.com"]', ""),
+    ('emails[type eq "home" and value sw "ada"]', "ada"),
+    ("emails[primary eq true]", "ada bob"),
+    ("emails[not (primary eq true)]", "ada"),
+    ('emails.type eq "work"', "ada"),
+    ('not (emails.type eq "work")', "bob ève"),
+    ("emails pr", "ada bob"),
+    ("emails[type pr]", "ada"),
+    ('meta.created gt "2020-01-01T00:00:00Z"', "ada bob ève"),
+    ('meta.lastModified lt "2020-01-01T00:00:00+02:00"', ""),
+    ('groups eq "scg_00000000000000000000000000"', ""),
+    ("groups pr", ""),
+    ("not (not (not (active eq true)))", "bob"),
+    ("(" * 20 + "active eq true" + ")" * 20, "ada ève"),
 )
-async def test_filters_of_users(
-    directory: Directory, people: dict[str, dict[str, Any]], filter_: str, found: str
-) -> None:
-    assert await names(directory, filter_) == set(found.split())
+
+
+async def test_filters_of_users(directory: Directory, people: dict[str, dict[str, Any]]) -> None:
+    for filter_, found in FILTERS:
+        assert await names(directory, filter_) == set(found.split()), filter_
 
 
 async def test_filters_by_group(directory: Directory, people: dict[str, dict[str, Any]]) -> None:
@@ -103,41 +101,40 @@ async def test_filters_by_group(directory: Directory, people: dict[str, dict[str
         assert (status, page["totalResults"]) == (200, found), filter_
 
 
-@pytest.mark.parametrize(
-    "filter_",
-    [
-        "userName",
-        'userName eq "x',
-        "userName eq",
-        'colour eq "x"',
-        'title eq "x"',
-        f'{ENTERPRISE}:department eq "x"',
-        "name pr",
-        'name.formatted eq "x"',
-        "userName gt 4",
-        "active gt true",
-        'active eq "perhaps"',
-        'meta.created gt "yesterday"',
-        'meta.created gt "9999-12-31T23:59:59-14:00"',
-        'meta.created gt "0001-01-01T00:00:00+14:00"',
-        "userName gt null",
-        'userName eq "a\\u0000b"',
-        'userName eq "\\ud800"',
-        'emails[colour eq "x"]',
-        'emails[display eq "x"]',
-        'phoneNumbers[value eq "x"]',
-        "(" * 3_000 + "active eq true" + ")" * 3_000,
-        "not (" * 40 + "active eq true" + ")" * 40,
-        " or ".join(["active eq true"] * 60),
-        'userName eq "' + "x" * 5_000 + '"',
-    ],
-    ids=lambda text: text[:30],
+REFUSED_FILTERS = (
+    "userName",
+    'userName eq "x',
+    "userName eq",
+    'colour eq "x"',
+    'title eq "x"',
+    f'{ENTERPRISE}:department eq "x"',
+    "name pr",
+    'name.formatted eq "x"',
+    "userName gt 4",
+    "active gt true",
+    'active eq "perhaps"',
+    'meta.created gt "yesterday"',
+    'meta.created gt "9999-12-31T23:59:59-14:00"',
+    'meta.created gt "0001-01-01T00:00:00+14:00"',
+    "userName gt null",
+    'userName eq "a\\u0000b"',
+    'userName eq "\\ud800"',
+    'emails[colour eq "x"]',
+    'emails[display eq "x"]',
+    'phoneNumbers[value eq "x"]',
+    "(" * 3_000 + "active eq true" + ")" * 3_000,
+    "not (" * 40 + "active eq true" + ")" * 40,
+    " or ".join(["active eq true"] * 60),
+    'userName eq "' + "x" * 5_000 + '"',
 )
-async def test_filters_that_are_refused(directory: Directory, filter_: str) -> None:
-    status, body, _ = await directory.call("GET", "/Users", params={"filter": filter_})
-    assert (status, body["scimType"]) == (400, "invalidFilter"), body
-    status, body, _ = await directory.call("POST", "/Users/.search", {"filter": filter_})
-    assert (status, body["scimType"]) == (400, "invalidFilter"), body
+
+
+async def test_filters_that_are_refused(directory: Directory) -> None:
+    for filter_ in REFUSED_FILTERS:
+        status, body, _ = await directory.call("GET", "/Users", params={"filter": filter_})
+        assert (status, body["scimType"]) == (400, "invalidFilter"), body
+        status, body, _ = await directory.call("POST", "/Users/.search", {"filter": filter_})
+        assert (status, body["scimType"]) == (400, "invalidFilter"), body
 
 
 async def ordered(directory: Directory, **query: str) -> list[str]:
@@ -146,22 +143,24 @@ async def ordered(directory: Directory, **query: str) -> list[str]:
     return [each["userName"].split("@")[0].lower() for each in page["Resources"]]
 
 
-@pytest.mark.parametrize(
-    ("sort_by", "ascending"),
-    [
-        ("userName", ["ada", "bob", "ève"]),
-        ("externalId", ["ada", "bob", "ève"]),
-        ("displayName", ["bob", "ada", "ève"]),
-        ("name.familyName", ["ada", "ève", "bob"]),
-        ("emails", ["ada", "bob", "ève"]),
-        ("emails.value", ["ada", "bob", "ève"]),
-        ("meta.created", ["ada", "bob", "ève"]),
-        ("id", ["ada", "bob", "ève"]),
-    ],
+ORDERS = (
+    ("userName", ["ada", "bob", "ève"]),
+    ("externalId", ["ada", "bob", "ève"]),
+    ("displayName", ["bob", "ada", "ève"]),
+    ("name.familyName", ["ada", "ève", "bob"]),
+    ("emails", ["ada", "bob", "ève"]),
+    ("emails.value", ["ada", "bob", "ève"]),
+    ("meta.created", ["ada", "bob", "ève"]),
+    ("id", ["ada", "bob", "ève"]),
 )
-async def test_orders(
-    directory: Directory, people: dict[str, dict[str, Any]], sort_by: str, ascending: list[str]
-) -> None:
+
+
+async def test_orders(directory: Directory, people: dict[str, dict[str, Any]]) -> None:
+    for sort_by, ascending in ORDERS:
+        await check_order(directory, sort_by, ascending)
+
+
+async def check_order(directory: Directory, sort_by: str, ascending: list[str]) -> None:
     assert await ordered(directory, sortBy=sort_by) == ascending
     descending = ascending[::-1]
     assert await ordered(directory, sortBy=sort_by, sortOrder="descending") == descending
