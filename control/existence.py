@@ -15,15 +15,18 @@ from aiohttp import web
 
 from chassis.auth.model import AuthenticatedCredential
 from chassis.auth.tables import invitations, memberships, project_keys, projects
+from chassis.changes.tables import change_events
 from chassis.db.database import Database
 from chassis.erasures.tables import erasures
 from chassis.errors import NotFound
 from chassis.http.access import BearerAuth
 from chassis.http.web import Route
+from chassis.issues.tables import issues
 from control.approvals.tables import approval_requests
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
 from control.directory.tables import scim_tokens
+from control.issues.tables import issue_links
 from control.policies.tables import approval_policies
 from control.sso.tables import sso_domains, sso_identities
 from proto.identity import Scope
@@ -64,6 +67,9 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
         "domainId": _Resource("dom", Scope.SSO_READ, sso_domains.c.id, sso_domains.c.org_id == _ORG_ID),
         "identityId": _Resource("ssi", Scope.SSO_READ, sso_identities.c.id, sso_identities.c.org_id == _ORG_ID),
         "scimTokenId": _Resource("sct", Scope.SSO_READ, scim_tokens.c.id, scim_tokens.c.org_id == _ORG_ID),
+        "issueId": _Resource("iss", Scope.ISSUES_READ, issues.c.id, issues.c.project_id.in_(_PROJECT_ID)),
+        "linkId": _Resource("lnk", Scope.ISSUES_READ, issue_links.c.id, issue_links.c.project_id.in_(_PROJECT_ID)),
+        "changeId": _Resource("chg", Scope.RELEASES_READ, change_events.c.id, change_events.c.org_id == _ORG_ID),
         "erasureId": _Resource("ers", Scope.AUDIT_READ, erasures.c.id, erasures.c.org_id == _ORG_ID),
         "deliveryId": _Resource("dlv", Scope.CHANNELS_READ, deliveries.c.id, deliveries.c.org_id == _ORG_ID),
     }

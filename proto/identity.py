@@ -112,10 +112,22 @@ class Scope(StrEnum):
     INTEGRATIONS_READ = "integrations:read"
     INTEGRATIONS_WRITE = "integrations:write"
     AUDIT_READ = "audit:read"
+    ISSUES_READ = "issues:read"
+    ISSUES_WRITE = "issues:write"
+    RELEASES_READ = "releases:read"
+    RELEASES_WRITE = "releases:write"
 
 
 _VIEWER: Final = frozenset(
-    {Scope.EXPLORE_READ, Scope.APPROVALS_READ, Scope.CHANNELS_READ, Scope.PROJECTS_READ, Scope.PROOFS_READ}
+    {
+        Scope.EXPLORE_READ,
+        Scope.APPROVALS_READ,
+        Scope.CHANNELS_READ,
+        Scope.PROJECTS_READ,
+        Scope.PROOFS_READ,
+        Scope.ISSUES_READ,
+        Scope.RELEASES_READ,
+    }
 )
 _MEMBER: Final = _VIEWER | {
     Scope.APPROVALS_WRITE,
@@ -123,6 +135,8 @@ _MEMBER: Final = _VIEWER | {
     Scope.CHANNELS_WRITE,
     Scope.PROOFS_WRITE,
     Scope.TOKENS_WRITE,
+    Scope.ISSUES_WRITE,
+    Scope.RELEASES_WRITE,
 }
 # ADMIN and OWNER have the same scopes. Only an OWNER can grant OWNER: a rule of granting, not a scope.
 ROLE_SCOPES: Final[Mapping[Role, frozenset[Scope]]] = MappingProxyType(

@@ -1,4 +1,6 @@
-"""The table of channels. A deleted channel keeps its row, without its config, for the deliveries that reference it."""
+"""The tables of channels and their subscriptions. A deleted channel keeps its row, without its config, for the
+deliveries that reference it.
+"""
 
 from enum import StrEnum
 from typing import Final
@@ -19,6 +21,13 @@ class DisabledReason(StrEnum):
 
     GONE = "gone"  # the receiver responded 410
     FAILING = "failing"  # no success for days
+
+
+class ChannelEvent(StrEnum):
+    """An event that a channel can subscribe to."""
+
+    NEW_ISSUE = "issue.new"
+    REGRESSION = "issue.regression"
 
 
 notification_channels: Final = sa.Table(
@@ -43,4 +52,15 @@ notification_channels: Final = sa.Table(
     sa.CheckConstraint("(config IS NULL) = (deleted_at IS NOT NULL)", name="config"),
     sa.Index(None, "org_id", "project_id", "id", sqlite_where=_LIVE, postgresql_where=_LIVE),
     sa.Index(None, "deleted_at", sqlite_where=_DELETED, postgresql_where=_DELETED),
+)
+
+# The events that a channel is notified of without being named.
+channel_subscriptions: Final = sa.Table(
+    "channel_subscriptions",
+    metadata,
+    sa.Column("channel_id", text(32), sa.ForeignKey("notification_channels.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("event", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    enum_check("event", ChannelEvent),
+    sa.Index(None, "org_id", "event"),
 )

@@ -28,10 +28,12 @@ from chassis.auth.tables import (
     refresh_tokens,
     sessions,
 )
+from chassis.changes.tables import change_events
 from chassis.db.database import Database, DatabaseUnavailable
 from chassis.erasures import repository
 from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
+from chassis.issues.tables import issues
 from chassis.runtime.periodic import FailureLog, PeriodicTask
 from control.approvals.tables import approval_requests, approval_votes
 from control.audit import erasing
@@ -49,7 +51,17 @@ from control.directory.tables import (
 )
 from control.identity.anonymization import anonymize_orphans
 from control.identity.user_repository import leave_home
+from control.issues.tables import issue_activity, issue_links, issue_projects
 from control.policies.tables import approval_policies
+from control.releases.tables import (
+    commit_issues,
+    commits,
+    proposal_issues,
+    proposals,
+    release_commits,
+    release_projects,
+    releases,
+)
 from control.sso.tables import (
     sso_assertions,
     sso_connections,
@@ -82,7 +94,19 @@ class _TableStep:
 
 # In the order of foreign keys: what refers to others first. Deliveries precede them, the audit log follows.
 _ORGANIZATION_STEPS: Final = (
-    _TableStep(notification_channels, ("created_by",)),
+    _TableStep(notification_channels, ("created_by",)),  # and their subscriptions, by the database
+    _TableStep(change_events, ("created_by",)),
+    _TableStep(proposal_issues),
+    _TableStep(proposals),
+    _TableStep(commit_issues),
+    _TableStep(release_commits),
+    _TableStep(commits),
+    _TableStep(release_projects),
+    _TableStep(releases, ("created_by",)),
+    _TableStep(issue_links, ("created_by",)),
+    _TableStep(issue_activity, ("principal_id",)),
+    _TableStep(issues, ("assignee_id",)),
+    _TableStep(issue_projects),
     _TableStep(scim_group_members),
     _TableStep(scim_groups),
     _TableStep(scim_user_emails),
@@ -108,7 +132,21 @@ _ORGANIZATION_STEPS: Final = (
     _TableStep(access_tokens, ("principal_id",)),
     _TableStep(memberships, ("principal_id",)),
 )
-_PROJECT_STEPS: Final = (_TableStep(notification_channels), _TableStep(project_keys))
+_PROJECT_STEPS: Final = tuple(
+    _TableStep(table)
+    for table in (
+        notification_channels,
+        project_keys,
+        change_events,
+        proposal_issues,
+        commit_issues,
+        release_projects,
+        issue_links,
+        issue_activity,
+        issues,
+        issue_projects,
+    )
+)
 
 Batch = Callable[[AsyncConnection], Awaitable[int]]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.error_occurrences import fingerprint
-from gateway.stack_traces import in_app_frames, normalize_message
+from proto.stack_traces import in_app_frames, normalize_message
 
 PYTHON = """Traceback (most recent call last):
   File "/srv/shop-1.2.3/shop/cart.py", line 10, in add

@@ -5,7 +5,7 @@ limit is a finding as well.
 """
 
 from gateway.error_occurrences import FINGERPRINT_BYTES, fingerprint
-from gateway.stack_traces import in_app_frames, normalize_message
+from proto.stack_traces import in_app_frames, normalize_message
 
 
 def check(data: bytes) -> None:

@@ -1,0 +1,80 @@
+"""The table of issues: one row per project and fingerprint of errors.
+
+Times of occurrences are those of the senders. An issue that was merged keeps its row, which names the issue that counts
+its occurrences since.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import sqlalchemy as sa
+
+from chassis.auth.tables import metadata
+from chassis.db.database import UtcTime, enum_check, text
+
+FINGERPRINT_BYTES: Final = 16
+MAX_TITLE_LENGTH: Final = 300
+MAX_TYPE_LENGTH: Final = 200
+MAX_CULPRIT_LENGTH: Final = 300
+MAX_VERSION_LENGTH: Final = 200  # of a release
+
+_IGNORED_UNTIL: Final = sa.text("ignored_until IS NOT NULL")
+_AFTER_RELEASE: Final = sa.text("resolved_after_release IS NOT NULL")
+_ASSIGNED: Final = sa.text("assignee_id IS NOT NULL")
+_MERGED: Final = sa.text("merged_into IS NOT NULL")
+
+
+class IssueStatus(StrEnum):
+    """What becomes of an issue."""
+
+    UNRESOLVED = "unresolved"
+    RESOLVED = "resolved"
+    IGNORED = "ignored"
+
+
+issues: Final = sa.Table(
+    "issues",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),  # of the project, in order of creation
+    sa.Column("fingerprint", sa.LargeBinary(FINGERPRINT_BYTES), nullable=False),
+    sa.Column("type", text(MAX_TYPE_LENGTH)),
+    sa.Column("title", text(MAX_TITLE_LENGTH), nullable=False),
+    sa.Column("culprit", text(MAX_CULPRIT_LENGTH)),
+    sa.Column("status", text(16), nullable=False),
+    sa.Column("resolved_at", UtcTime),
+    sa.Column("resolved_in_release", text(MAX_VERSION_LENGTH)),  # fixed in it: occurrences in it or later ones reopen
+    sa.Column("resolved_after_release", text(MAX_VERSION_LENGTH)),  # fixed in the next one: later ones reopen
+    sa.Column("ignored_until", UtcTime),
+    sa.Column("ignored_until_count", sa.BigInteger),  # `count` at which it is reopened
+    sa.Column("assignee_id", text(32), sa.ForeignKey("principals.id")),
+    sa.Column("regressed_at", UtcTime),
+    sa.Column("count", sa.BigInteger, nullable=False),
+    sa.Column("first_seen", UtcTime, nullable=False),
+    sa.Column("last_seen", UtcTime, nullable=False),
+    sa.Column("first_release", text(MAX_VERSION_LENGTH)),  # of the first occurrence
+    sa.Column("last_release", text(MAX_VERSION_LENGTH)),
+    sa.Column("merged_into", text(32)),  # id of an issue; without foreign key, so that rows are deleted in any order
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("updated_at", UtcTime, nullable=False),
+    enum_check("status", IssueStatus),
+    sa.CheckConstraint("status <> 'resolved' OR resolved_at IS NOT NULL", name="resolved"),
+    sa.UniqueConstraint("project_id", "fingerprint"),
+    sa.UniqueConstraint("project_id", "number"),
+    sa.Index(None, "org_id", "id"),
+    sa.Index(None, "project_id", "last_seen", "id"),
+    sa.Index(None, "project_id", "first_seen", "id"),
+    sa.Index(None, "project_id", "count", "id"),
+    sa.Index(None, "project_id", "status", "last_seen", "id"),
+    sa.Index(None, "assignee_id", sqlite_where=_ASSIGNED, postgresql_where=_ASSIGNED),
+    sa.Index(None, "merged_into", sqlite_where=_MERGED, postgresql_where=_MERGED),
+    sa.Index(None, "ignored_until", sqlite_where=_IGNORED_UNTIL, postgresql_where=_IGNORED_UNTIL),
+    sa.Index(
+        "ix_issues_resolved_after_release",
+        "project_id",
+        sqlite_where=_AFTER_RELEASE,
+        postgresql_where=_AFTER_RELEASE,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Issues: errors that are grouped by fingerprint, with a life."""

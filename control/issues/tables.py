@@ -1,0 +1,97 @@
+"""The tables beside `issues`: the state of projects, the activity of issues, and their links to other systems."""
+
+from enum import StrEnum
+from typing import Final
+
+import sqlalchemy as sa
+
+from chassis.auth.tables import metadata
+from chassis.db.database import UtcTime, enum_check, text
+from proto.identity import MAX_URL_LENGTH
+
+MAX_LINK_TITLE_LENGTH: Final = 200
+MAX_SYSTEM_LENGTH: Final = 32
+MAX_EXTERNAL_ID_LENGTH: Final = 200
+
+
+class ActivityKind(StrEnum):
+    """What happened to an issue."""
+
+    CREATED = "created"
+    RESOLVED = "resolved"
+    UNRESOLVED = "unresolved"
+    IGNORED = "ignored"
+    IGNORE_ENDED = "ignore_ended"
+    REGRESSED = "regressed"
+    ASSIGNED = "assigned"
+    UNASSIGNED = "unassigned"
+    MERGED = "merged"
+    COMMIT = "commit"
+    PROPOSAL = "proposal"
+    LINK_ADDED = "link_added"
+    LINK_CHANGED = "link_changed"
+    LINK_REMOVED = "link_removed"
+
+
+class LinkState(StrEnum):
+    """The state of what a link points to."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+# Times are those of storage, in microseconds since 1970: reading the same occurrences again gives the same result.
+issue_projects: Final = sa.Table(
+    "issue_projects",
+    metadata,
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), primary_key=True, autoincrement=False),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("last_number", sa.BigInteger, nullable=False),
+    sa.Column("issues", sa.BigInteger, nullable=False),
+    sa.Column("new_permits", sa.Float, nullable=False),  # issues that may be created, as of `permits_us`
+    sa.Column("notify_permits", sa.Float, nullable=False),  # notifications that may be sent
+    sa.Column("permits_us", sa.BigInteger, nullable=False),
+    sa.Column("untracked_occurrences", sa.BigInteger, nullable=False),  # of errors that got no issue
+    sa.Column("untracked_since", UtcTime),
+    sa.Column("untracked_last", UtcTime),
+    sa.Column("unannounced", sa.BigInteger, nullable=False),  # notifications withheld, and not yet reported in sum
+    sa.Column("summary_at", UtcTime),  # when the last such sum was reported
+)
+
+issue_activity: Final = sa.Table(
+    "issue_activity",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
+    sa.Column("issue_id", text(32), sa.ForeignKey("issues.id"), nullable=False),
+    sa.Column("at", UtcTime, nullable=False),
+    sa.Column("kind", text(16), nullable=False),
+    sa.Column("principal_id", text(32)),  # NULL: the system; no foreign key: the account may be anonymized
+    sa.Column("data", sa.JSON, nullable=False),
+    enum_check("kind", ActivityKind),
+    sa.Index(None, "issue_id", "id"),
+    sa.Index(None, "org_id", "id"),
+    sa.Index(None, "project_id", "id"),
+)
+
+issue_links: Final = sa.Table(
+    "issue_links",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
+    sa.Column("issue_id", text(32), sa.ForeignKey("issues.id"), nullable=False),
+    sa.Column("system", text(MAX_SYSTEM_LENGTH), nullable=False),  # `github`, `linear`, `jira`, `other`
+    sa.Column("external_id", text(MAX_EXTERNAL_ID_LENGTH), nullable=False),  # in that system; else a digest of the URL
+    sa.Column("url", text(MAX_URL_LENGTH), nullable=False),
+    sa.Column("title", text(MAX_LINK_TITLE_LENGTH)),
+    sa.Column("state", text(16)),
+    sa.Column("created_by", text(32), sa.ForeignKey("principals.id")),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("updated_at", UtcTime, nullable=False),
+    enum_check("state", LinkState),
+    sa.UniqueConstraint("issue_id", "system", "external_id"),
+    sa.Index(None, "org_id", "system", "external_id"),
+    sa.Index(None, "project_id", "id"),
+)
