@@ -4,14 +4,17 @@ from prometheus_client import CollectorRegistry
 
 from chassis.auth.guards import AuthGuards
 from chassis.auth.tables import metadata
+from chassis.clickhouse import ClickHouse
 from chassis.http.cursor import load_cursor_signer
-from chassis.http.web import Service
+from chassis.http.web import CleanupContext, Service
+from chassis.runtime.health import OptionalDependency
 from chassis.runtime.settings import ChassisSettings
 from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
 from control.audit.events import Audit
 from control.channels.channels import Channels
+from control.channels.subscriptions import Subscriptions
 from control.deliveries.channel_tests import ChannelTests
 from control.deliveries.deliveries import Deliveries
 from control.deliveries.wiring import build_deliveries
@@ -23,6 +26,11 @@ from control.existence import with_existence_checks
 from control.http.context import HandlerContext
 from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
+from control.issues.follower import IssueFollower
+from control.issues.housekeeping import IssueHousekeeping
+from control.issues.issues import IssueHandlers
+from control.issues.metrics import IssueMetrics
+from control.issues.notifications import IssueLinks
 from control.outbound.egress import Egress
 from control.policies.policies import Policies
 from control.scim.roles import apply_roles
@@ -45,10 +53,12 @@ def service(
     check_filters: CheckFilters | None = None,
     provider_egress: Egress | None = None,
     resolver: TxtResolver | None = None,
+    clickhouse: ClickHouse | None = None,
 ) -> Service:
     """The service's routes, background tasks and readiness checks. The caller starts and closes `guards`.
     `check_filters` is that of explore, if it is installed. `provider_egress` and `resolver` replace those of the
-    settings.
+    settings. `clickhouse` is used by control only, and started and closed by the caller; without it, errors get no
+    issues.
 
     Raises StartupError when the cursor key, the signing key or the key ring in the data directory cannot be used.
     """
@@ -84,6 +94,7 @@ def service(
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]
+    routes += [*IssueHandlers(context).routes(), *Subscriptions(context, channels).routes()]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
@@ -95,11 +106,27 @@ def service(
         *delivery_parts.resources,
         ExpiryTask(guards.database, links).running,
         Purger(guards.database).running,
+        *_issue_contexts(settings, guards, clickhouse, IssueLinks(chassis.base_url, page_url), metrics),
         ErasureHousekeeping(guards.database, metrics, filter_days=settings.erasure_filter_days).running,
     ]
     return Service(
         name="control",
         routes=with_existence_checks(guards.database, routes),
         cleanup_contexts=resources,
-        readiness=[guards.database],
+        readiness=[guards.database, *([] if clickhouse is None else [OptionalDependency(clickhouse)])],
     )
+
+
+def _issue_contexts(
+    settings: ControlSettings,
+    guards: AuthGuards,
+    clickhouse: ClickHouse | None,
+    links: IssueLinks,
+    metrics: CollectorRegistry | None,
+) -> list[CleanupContext]:
+    """The background tasks of issues."""
+    housekeeping = IssueHousekeeping(guards.database, clickhouse, links, retention_days=settings.issue_retention_days)
+    if clickhouse is None:
+        return [housekeeping.running]
+    follower = IssueFollower(guards.database, clickhouse, links, IssueMetrics(metrics))
+    return [follower.running, housekeeping.running]

@@ -59,6 +59,16 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
             le=36_500,
         ),
     ] = 90
+    issue_retention_days: Annotated[
+        int,
+        setting(
+            "How long an issue is kept after its last occurrence.",
+            unit="days",
+            zero="kept forever",
+            ge=0,
+            le=36_500,
+        ),
+    ] = 90
     page_url: Annotated[
         str,
         setting(

@@ -45,6 +45,7 @@ AfterOpen = Callable[[VerifiedClickHouse], Awaitable[object]]
 ALL_SERVICES: Final = ("gateway", "query", "control")
 SPARE_HANDLES: Final = 3  # of the gateway: for derived rows, probes and erasures, besides the inserts of batches
 INGEST_QUEUE: Final = 64  # waiting calls; the gateway itself bounds its memory, in bytes
+CONTROL_QUEUE: Final = 16  # waiting calls of the follower, and of what people ask about issues
 EXPLORE_QUEUE: Final = 64  # waiting calls: probes, and reads behind cancelled ones; other reads wait for a slot
 
 log = structlog.get_logger(__name__)
@@ -225,7 +226,30 @@ def _add_control(builder: _AppBuilder) -> None:
     from control.settings import ControlSettings
 
     settings = builder.options.load(ControlSettings)
-    builder.add(service(settings, builder.chassis, builder.guards, builder.telemetry.registry, filter_check()))
+    clickhouse = _control_clickhouse(builder)
+    builder.add(
+        service(
+            settings,
+            builder.chassis,
+            builder.guards,
+            builder.telemetry.registry,
+            filter_check(),
+            clickhouse=clickhouse,
+        )
+    )
+
+
+def _control_clickhouse(builder: _AppBuilder) -> VerifiedClickHouse | None:
+    """What control reads errors from. None: the embedded engine, in a process without the services that write it; a
+    directory is used by one process.
+    """
+    chassis = builder.chassis
+    if chassis.uses_embedded_clickhouse and builder.gateway is None:
+        log.warning("no issues: control has no ClickHouse", fix="set SLUICE_CLICKHOUSE_URL to a server")
+        return None
+    clickhouse = _verified_clickhouse(chassis, handles=1, max_waiting=CONTROL_QUEUE)
+    builder.resources.append(_open_and_run(clickhouse, _run_once(builder)))
+    return clickhouse
 
 
 def filter_check() -> "CheckFilters | None":

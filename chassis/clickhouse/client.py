@@ -116,6 +116,8 @@ class ClickHouse:
     storage order. Every method raises a `StoreError`.
     """
 
+    name: Final = "clickhouse"  # as a dependency, in `/readyz`
+
     def __init__(
         self,
         url: str,

@@ -149,7 +149,7 @@ class Channels:
             request, max_bytes=self.context.max_body_bytes, timeout_s=self.context.body_timeout_s
         )
 
-    async def _load_channel(self, connection: AsyncConnection, request: web.Request) -> Channel:
+    async def load_channel(self, connection: AsyncConnection, request: web.Request) -> Channel:
         """The channel in the path. Raises NotFound."""
         caller, channel_id = authorization_context(request), request.match_info["channelId"]
         if not is_channel_id(channel_id):  # a path may hold characters that no database column accepts
@@ -161,7 +161,7 @@ class Channels:
 
     async def load_manageable(self, connection: AsyncConnection, request: web.Request) -> Channel:
         """The channel in the path, if the caller may change it. Raises NotFound, Forbidden."""
-        found = await self._load_channel(connection, request)
+        found = await self.load_channel(connection, request)
         if found.project_id is None:
             require_administrator(authorization_context(request))
         return found

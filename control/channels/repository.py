@@ -13,7 +13,7 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.channels.config import Config, Kind, decode_config, encode_config
 from control.channels.delivery_tables import State, deliveries
-from control.channels.tables import DisabledReason, notification_channels
+from control.channels.tables import ChannelEvent, DisabledReason, channel_subscriptions, notification_channels
 from control.secrets.secret_box import SecretBox
 
 MAX_CHANNELS: Final = 1_000  # per organization: one message may go to all of them
@@ -170,6 +170,43 @@ async def resolve_targets(
     else:
         found = found.where(*_visible_from(org_id, project_id), notification_channels.c.enabled)
     return [_channel(row) for row in (await connection.execute(found)).mappings()]
+
+
+async def resolve_subscribers(
+    connection: AsyncConnection, org_id: str, project_id: int, event: ChannelEvent
+) -> list[Channel]:
+    """The enabled channels visible in the project that subscribe to the event, oldest first."""
+    found = (
+        sa.select(*_COLUMNS)
+        .join(channel_subscriptions, channel_subscriptions.c.channel_id == notification_channels.c.id)
+        .where(
+            channel_subscriptions.c.org_id == org_id,
+            channel_subscriptions.c.event == event.value,
+            *_visible_from(org_id, project_id),
+            notification_channels.c.enabled,
+        )
+        .order_by(notification_channels.c.id)
+    )
+    return [_channel(row) for row in (await connection.execute(found)).mappings()]
+
+
+async def list_subscriptions(connection: AsyncConnection, channel_id: str) -> list[ChannelEvent]:
+    """The events that a channel subscribes to, in the order of the enum."""
+    columns = channel_subscriptions.c
+    found = sa.select(columns.event).where(columns.channel_id == channel_id)
+    events = set((await connection.execute(found)).scalars())
+    return [event for event in ChannelEvent if event.value in events]
+
+
+async def set_subscriptions(connection: AsyncConnection, channel: Channel, events: Iterable[ChannelEvent]) -> None:
+    """Subscribe a channel to these events and no others."""
+    where = channel_subscriptions.c.channel_id == channel.id
+    await connection.execute(channel_subscriptions.delete().where(where))
+    rows = [
+        {"channel_id": channel.id, "event": event.value, "org_id": channel.org_id} for event in dict.fromkeys(events)
+    ]
+    if rows:
+        await connection.execute(channel_subscriptions.insert(), rows)
 
 
 def decrypt_config(secret_box: SecretBox, org_id: str, channel_id: str, kind: Kind, ciphertext: bytes) -> Config:

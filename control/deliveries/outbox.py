@@ -15,6 +15,7 @@ from control.channels import repository as channels
 from control.channels.delivery_tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH
 from control.channels.ids import is_channel_id
 from control.channels.repository import Channel
+from control.channels.tables import ChannelEvent
 from control.deliveries import repository
 from control.deliveries.capacity import ensure_capacity
 from control.message import Message
@@ -45,6 +46,14 @@ class AllChannels:
 
 
 @dataclass(frozen=True, slots=True)
+class Subscribers:
+    """All enabled channels of the project and of its organization that subscribe to the event, as in `AllChannels`."""
+
+    project_id: int
+    event: ChannelEvent
+
+
+@dataclass(frozen=True, slots=True)
 class EnqueueResult:
     """One waiting delivery (`delivery_id`), or why there is none (`error`: one of the constants above)."""
 
@@ -66,7 +75,7 @@ class DeliveryResult(msgspec.Struct, frozen=True, rename="camel"):
 async def enqueue(
     connection: AsyncConnection,
     org_id: str,
-    target: ChannelIds | AllChannels,
+    target: ChannelIds | AllChannels | Subscribers,
     message: Message,
     until: datetime | None = None,
 ) -> list[EnqueueResult]:
@@ -85,8 +94,8 @@ async def enqueue(
     now = to_milliseconds(datetime.now(UTC))
     if message.resolved:
         await repository.resolve_subject(connection, org_id, message.subject, now)
-    if isinstance(target, AllChannels):
-        found = await channels.resolve_targets(connection, org_id, channel_ids=None, project_id=target.project_id)
+    if not isinstance(target, ChannelIds):
+        found = await _all_of(connection, org_id, target)
         queued = await _queue(connection, found[:MAX_CHANNELS], message, now, until)
         return queued + [EnqueueResult(one.id, one.kind, error=TOO_MANY) for one in found[MAX_CHANNELS:]]
     channel_ids = [one for one in dict.fromkeys(target.channel_ids) if is_channel_id(one)]
@@ -98,6 +107,12 @@ async def enqueue(
         results.get(one) or EnqueueResult(one, UNKNOWN_KIND, error=NOT_FOUND)
         for one in dict.fromkeys(target.channel_ids)
     ]
+
+
+async def _all_of(connection: AsyncConnection, org_id: str, target: AllChannels | Subscribers) -> list[Channel]:
+    if isinstance(target, Subscribers):
+        return await channels.resolve_subscribers(connection, org_id, target.project_id, target.event)
+    return await channels.resolve_targets(connection, org_id, channel_ids=None, project_id=target.project_id)
 
 
 async def _queue(

@@ -11,6 +11,7 @@ from chassis.auth.tables import metadata
 from chassis.db.database import UtcTime, text
 
 MAX_NAME_LENGTH: Final = 64
+MAX_OWNER_LENGTH: Final = 200
 
 follower_progress: Final = sa.Table(
     "follower_progress",
@@ -23,9 +24,9 @@ follower_progress: Final = sa.Table(
     sa.Column(
         "quiet_until_us", sa.BigInteger, nullable=False
     ),  # rows stored until then are history: nobody is notified
-    sa.Column("claims", sa.BigInteger, nullable=False),  # distinguishes a lease from later ones; never decreases
-    sa.Column("lease_owner", text(200)),
-    sa.Column("lease_until", UtcTime),
+    sa.Column("version", sa.BigInteger, nullable=False),  # of the row: who has read another one stores nothing
+    sa.Column("lease_owner", text(MAX_OWNER_LENGTH), nullable=False),  # the process that read last
+    sa.Column("lease_until", UtcTime, nullable=False),  # until then others leave the work to it
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
 )

@@ -56,6 +56,7 @@ issue_projects: Final = sa.Table(
     sa.Column("untracked_last", UtcTime),
     sa.Column("unannounced", sa.BigInteger, nullable=False),  # notifications withheld, and not yet reported in sum
     sa.Column("summary_at", UtcTime),  # when the last such sum was reported
+    sa.Column("erasure_number", sa.BigInteger, nullable=False),  # of the last erasure that titles were cleared for
 )
 
 issue_activity: Final = sa.Table(

@@ -1,0 +1,139 @@
+"""Follows error occurrences in storage order and counts each once in its issue.
+
+    poll                reads pages until everything that is settled is counted, then waits
+    _read               a page behind the checkpoint; the details of fingerprints that have no issue yet
+    _count              one transaction: counts the page, enqueues notifications, and moves the checkpoint
+
+What is counted and the checkpoint change together, so a crash between two statements repeats the page and counts it
+once. The transaction fails if another process has read on since (`control.followers.progress`).
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from chassis.clickhouse import ClickHouse
+from chassis.clickhouse.storage_order import DISTANCE_US, OrderedRows, OrderedTable, Page, StorageOrderReader
+from chassis.db.database import Database
+from chassis.runtime.periodic import PeriodicTask
+from control.followers import progress as stored_progress
+from control.followers.progress import Progress, ProgressChanged
+from control.issues import counting, notifications, repository
+from control.issues.counting import Counted, CountedPage
+from control.issues.details import Details, read_details
+from control.issues.metrics import IssueMetrics
+from control.issues.notifications import IssueLinks
+from control.issues.occurrences import COLUMNS, IssueKey, by_issue
+from control.issues.seen_releases import SeenReleases
+
+NAME: Final = "issues"
+TABLE: Final = "error_occurrences"
+POLL_S: Final = 0.5
+PAGE_ROWS: Final = 5_000
+PAUSE_S: Final = 0.01  # between two pages, for other writers
+
+log = structlog.get_logger(__name__)
+
+
+class IssueFollower:
+    """One task per process, of which one at a time reads. `rows`: of the table, for tests."""
+
+    def __init__(
+        self,
+        database: Database,
+        clickhouse: ClickHouse,
+        links: IssueLinks,
+        metrics: IssueMetrics,
+        *,
+        rows: OrderedRows | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._database = database
+        self._clickhouse = clickhouse
+        self._links = links
+        self._metrics = metrics
+        self._now = now
+        self._rows = rows or OrderedTable(clickhouse, TABLE, COLUMNS)
+        self._reader = StorageOrderReader(self._rows)
+        self._owner = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._progress: Progress | None = None
+        self._releases = SeenReleases()
+        self._task = PeriodicTask(self.poll, POLL_S, log, "counting issues failed", run_immediately=True)
+
+    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
+        """Run until shutdown; the next process continues."""
+        self._metrics.caught_up(time.monotonic())
+        self._task.start()
+        yield
+        await self._task.close()
+
+    async def poll(self) -> None:
+        """Count everything that is settled, unless another process does. Raises StoreError, DatabaseUnavailable."""
+        while True:
+            progress = await self._load_progress()
+            if progress.is_left_to_another(self._owner, self._now()):
+                self._metrics.left_to_another()
+                return
+            page = await self._reader.read(progress.checkpoint, limit=PAGE_ROWS)
+            if page.checkpoint is not progress.checkpoint:
+                try:
+                    self._progress = await self._count(progress, page)
+                except ProgressChanged:  # by a process that took over meanwhile; the page is read again, if need be
+                    self._progress = None
+                    continue
+            if page.is_last:
+                self._metrics.caught_up(time.monotonic())
+                return
+            await asyncio.sleep(PAUSE_S)
+
+    async def _load_progress(self) -> Progress:
+        """How far is read: what this process knows, if nobody else has read on."""
+        async with self._database.read() as connection:
+            found = await stored_progress.find(connection, NAME)
+            if found is not None and (self._progress is None or found.version != self._progress.version):
+                found = self._progress = await stored_progress.load(connection, NAME)
+        if found is not None and self._progress is not None:
+            return self._progress
+        quiet_until_us = await self._rows.settled_time() + DISTANCE_US
+        async with self._database.write() as connection:
+            await stored_progress.create(connection, NAME, quiet_until_us, self._owner, self._now())
+            self._progress = await stored_progress.load(connection, NAME)
+        if self._progress is None:
+            raise LookupError(NAME)
+        return self._progress
+
+    async def _count(self, progress: Progress, page: Page) -> Progress:
+        """Count a page. Raises ProgressChanged, and then nothing is counted."""
+        found = by_issue(page.rows)
+        details = await self._read_details(found.keys(), page) if found else {}
+        stored_us = page.checkpoint.position.stored_us
+        self._releases.rolled_back()  # what an earlier attempt has noted
+        counted_page = CountedPage(found, details, stored_us, is_quiet=stored_us <= progress.quiet_until_us)
+        async with self._database.write() as connection:
+            now = self._now()
+            counted = await counting.count(connection, counted_page, self._releases, now) if found else Counted()
+            await notifications.announce(connection, counted.announced, self._links)
+            changed = await stored_progress.store(
+                connection, progress, page.checkpoint, len(page.rows), self._owner, now
+            )
+        self._releases.committed()
+        self._metrics.record(counted)
+        return changed
+
+    async def _read_details(self, keys: Collection[IssueKey], page: Page) -> dict[IssueKey, Details]:
+        """The details of errors that have no issue yet."""
+        async with self._database.read() as connection:
+            known = await repository.find_by_keys(connection, list(keys))
+        new = [key for key in keys if key not in known]
+        if not new:
+            return {}
+        since, until = page.rows[0].position.stored_us, page.rows[-1].position.stored_us
+        return await read_details(self._clickhouse, new, since, until)

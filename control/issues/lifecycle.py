@@ -1,0 +1,275 @@
+"""What people and machines do to an issue: resolve, reopen, ignore, assign, merge. Every change that makes a difference
+is an entry of its activity; one that makes none changes nothing.
+
+Every function runs in the caller's write transaction. `by`: id of the principal, None for the system. Functions that
+take an id find the issue into which the one with that id was merged.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from chassis.db.database import format_time, to_milliseconds
+from chassis.issues.tables import IssueStatus, issues
+from control.issues import repository
+from control.issues.model import IssueRecord
+from control.issues.occurrences import Moment, earlier, later
+from control.issues.tables import ActivityKind, issue_activity
+
+_NO_DATA: Final[Mapping[str, object]] = MappingProxyType({})
+OPEN_STATE: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "status": IssueStatus.UNRESOLVED.value,
+        "resolved_at": None,
+        "resolved_in_release": None,
+        "resolved_after_release": None,
+        "ignored_until": None,
+        "ignored_until_count": None,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """In which release an issue is fixed: `in_release`, or the next one after `after_release`; neither: from now on."""
+
+    in_release: str | None = None
+    after_release: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ignoring:
+    """Until when an issue is ignored: a time, a number of further occurrences; neither: for ever."""
+
+    until: datetime | None = None
+    occurrences: int | None = None
+
+
+async def resolve(
+    connection: AsyncConnection,
+    issue_id: str,
+    *,
+    now: datetime,
+    by: str | None,
+    in_release: str | None = None,
+    next_release: bool = False,
+    data: Mapping[str, object] = _NO_DATA,
+) -> bool:
+    """Resolve an issue because of a commit or a proposal. `next_release`: in the one after the last in which it was
+    seen, from now on if that is not known. False: it is resolved already, or gone.
+    """
+    issue = await find_merged(connection, issue_id)
+    if issue is None or issue.status is IssueStatus.RESOLVED:
+        return False
+    after = issue.last_release if next_release else None
+    await set_resolved(connection, issue, Resolution(in_release, after), now=now, by=by, data=data)
+    return True
+
+
+async def reopen(
+    connection: AsyncConnection, issue_id: str, *, now: datetime, by: str | None, data: Mapping[str, object] = _NO_DATA
+) -> bool:
+    """Open an issue again, for example because its fix was reverted. False: it is open already, or gone."""
+    issue = await find_merged(connection, issue_id)
+    if issue is None or issue.status_at(now) is IssueStatus.UNRESOLVED:
+        return False
+    await set_unresolved(connection, issue, now=now, by=by, data=data)
+    return True
+
+
+async def add_activity(
+    connection: AsyncConnection,
+    issue_id: str,
+    kind: ActivityKind,
+    *,
+    now: datetime,
+    by: str | None,
+    data: Mapping[str, object],
+) -> None:
+    """Append an entry to the activity of an issue, if it exists."""
+    issue = await find_merged(connection, issue_id)
+    if issue is not None:
+        await connection.execute(issue_activity.insert(), [activity_row(issue, kind, now, by, data)])
+
+
+async def find_merged(connection: AsyncConnection, issue_id: str) -> IssueRecord | None:
+    """The issue with this id, or the one into which it was merged."""
+    issue = await repository.find_anywhere(connection, issue_id)
+    if issue is None or issue.merged_into is None:
+        return issue
+    return await repository.find_anywhere(connection, issue.merged_into)
+
+
+async def set_resolved(
+    connection: AsyncConnection,
+    issue: IssueRecord,
+    resolution: Resolution,
+    *,
+    now: datetime,
+    by: str | None,
+    data: Mapping[str, object] = _NO_DATA,
+) -> IssueRecord:
+    """The resolved issue. Resolving it again in the same release makes no difference."""
+    same = (issue.resolved_in_release, issue.resolved_after_release) == (
+        resolution.in_release,
+        resolution.after_release,
+    )
+    if issue.status is IssueStatus.RESOLVED and same:
+        return issue
+    values = {
+        **OPEN_STATE,
+        "status": IssueStatus.RESOLVED.value,
+        "resolved_at": now,
+        "resolved_in_release": resolution.in_release,
+        "resolved_after_release": resolution.after_release,
+    }
+    named = {"inRelease": resolution.in_release, "afterRelease": resolution.after_release}
+    told = {name: value for name, value in named.items() if value is not None}
+    return await _change(connection, issue, values, ActivityKind.RESOLVED, now, by, {**told, **data})
+
+
+async def set_unresolved(
+    connection: AsyncConnection,
+    issue: IssueRecord,
+    *,
+    now: datetime,
+    by: str | None,
+    data: Mapping[str, object] = _NO_DATA,
+) -> IssueRecord:
+    """The open issue."""
+    if issue.status is IssueStatus.UNRESOLVED:
+        return issue
+    kind = ActivityKind.UNRESOLVED if issue.status_at(now) is not IssueStatus.UNRESOLVED else ActivityKind.IGNORE_ENDED
+    return await _change(connection, issue, OPEN_STATE, kind, now, by, data)
+
+
+async def set_ignored(
+    connection: AsyncConnection, issue: IssueRecord, ignoring: Ignoring, *, now: datetime, by: str | None
+) -> IssueRecord:
+    """The ignored issue."""
+    until_count = None if ignoring.occurrences is None else issue.count + ignoring.occurrences
+    until = None if ignoring.until is None else to_milliseconds(ignoring.until)
+    same = (issue.ignored_until, issue.ignored_until_count) == (until, until_count)
+    if issue.status is IssueStatus.IGNORED and same:
+        return issue
+    values = {
+        **OPEN_STATE,
+        "status": IssueStatus.IGNORED.value,
+        "ignored_until": until,
+        "ignored_until_count": until_count,
+    }
+    data: dict[str, object] = {}
+    if until is not None:
+        data["until"] = format_time(until)
+    if ignoring.occurrences is not None:
+        data["occurrences"] = ignoring.occurrences
+    return await _change(connection, issue, values, ActivityKind.IGNORED, now, by, data)
+
+
+async def set_assignee(
+    connection: AsyncConnection, issue: IssueRecord, assignee_id: str | None, *, now: datetime, by: str | None
+) -> IssueRecord:
+    """The issue with this assignee; None takes it from the one it has."""
+    if issue.assignee_id == assignee_id:
+        return issue
+    if assignee_id is None:
+        kind, data = ActivityKind.UNASSIGNED, {"assigneePrincipalId": issue.assignee_id}
+    else:
+        kind, data = ActivityKind.ASSIGNED, {"assigneePrincipalId": assignee_id}
+    return await _change(connection, issue, {"assignee_id": assignee_id}, kind, now, by, data)
+
+
+async def unassign_everything(connection: AsyncConnection, org_id: str, principal_id: str, *, now: datetime) -> None:
+    """Take a person who leaves the organization from the issues that they were assigned to."""
+    where = (issues.c.org_id == org_id) & (issues.c.assignee_id == principal_id)
+    found = (await connection.execute(sa.select(issues).where(where))).mappings().all()
+    if not found:
+        return
+    data = {"assigneePrincipalId": principal_id}
+    rows = [activity_row(IssueRecord.from_row(row), ActivityKind.UNASSIGNED, now, None, data) for row in found]
+    await connection.execute(issues.update().where(where).values(assignee_id=None, updated_at=now))
+    await connection.execute(issue_activity.insert(), rows)
+
+
+async def merge(
+    connection: AsyncConnection, target: IssueRecord, sources: Sequence[IssueRecord], *, now: datetime, by: str | None
+) -> IssueRecord:
+    """The target with the occurrences of the sources, which count for it from now on. It is open if one of them was."""
+    if not sources:
+        return target
+    first, last = _first(target), _last(target)
+    for source in sources:
+        first, last = earlier(first, _first(source)), later(last, _last(source))
+    added = sum(source.count for source in sources)
+    values: dict[str, Any] = {
+        "count": target.count + added,
+        "first_seen": first.at,
+        "first_release": first.release,
+        "last_seen": last.at,
+        "last_release": last.release,
+    }
+    if any(one.status_at(now) is IssueStatus.UNRESOLVED for one in (target, *sources)):
+        values |= OPEN_STATE
+    elif target.ignored_until_count is not None:  # it counts what occurs from now on
+        values["ignored_until_count"] = target.ignored_until_count + added
+    ids = [source.id for source in sources]
+    await connection.execute(
+        issues.update()
+        .where(issues.c.id.in_(ids) | issues.c.merged_into.in_(ids))
+        .values(merged_into=target.id, updated_at=now)
+    )
+    await connection.execute(
+        issue_activity.insert(),
+        [activity_row(source, ActivityKind.MERGED, now, by, {"into": target.id}) for source in sources],
+    )
+    return await _change(connection, target, values, ActivityKind.MERGED, now, by, {"from": ids})
+
+
+def activity_row(
+    issue: IssueRecord, kind: ActivityKind, now: datetime, by: str | None, data: Mapping[str, object]
+) -> dict[str, Any]:
+    """A row of `issue_activity`."""
+    return {
+        "id": new_id("act"),
+        "org_id": issue.org_id,
+        "project_id": issue.project_id,
+        "issue_id": issue.id,
+        "at": now,
+        "kind": kind.value,
+        "principal_id": by,
+        "data": dict(data),
+    }
+
+
+async def _change(
+    connection: AsyncConnection,
+    issue: IssueRecord,
+    values: Mapping[str, Any],
+    kind: ActivityKind,
+    now: datetime,
+    by: str | None,
+    data: Mapping[str, object],
+) -> IssueRecord:
+    now = to_milliseconds(now)
+    await connection.execute(issues.update().where(issues.c.id == issue.id).values({**values, "updated_at": now}))
+    await connection.execute(issue_activity.insert(), [activity_row(issue, kind, now, by, data)])
+    changed: dict[str, Any] = {**values, "updated_at": now}
+    if "status" in changed:
+        changed["status"] = IssueStatus(changed["status"])
+    if changed.get("resolved_at") is not None:
+        changed["resolved_at"] = now
+    return replace(issue, **changed)
+
+
+def _first(issue: IssueRecord) -> Moment:
+    return Moment(issue.first_seen, issue.first_release)
+
+
+def _last(issue: IssueRecord) -> Moment:
+    return Moment(issue.last_seen, issue.last_release)

@@ -1,0 +1,202 @@
+"""Issues in the database. Every function runs in the caller's transaction."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.tables import memberships, principals, projects
+from chassis.issues.tables import IssueStatus, issues
+from control.issues.model import IssueRecord
+from control.issues.occurrences import IssueKey
+from control.issues.tables import issue_activity, issue_projects
+
+MAX_KEYS: Final = 500  # of one statement
+
+
+class IssueSort(StrEnum):
+    """Orders of a list, each descending."""
+
+    LAST_SEEN = "lastSeen"
+    FIRST_SEEN = "firstSeen"
+    COUNT = "count"
+
+
+_SORT_COLUMNS: Final = {
+    IssueSort.LAST_SEEN: issues.c.last_seen,
+    IssueSort.FIRST_SEEN: issues.c.first_seen,
+    IssueSort.COUNT: issues.c.count,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssueFilter:
+    """Which issues a list has. `assignee_id` "": those without one. `text`: part of the title or the culprit."""
+
+    status: IssueStatus | None = None
+    assignee_id: str | None = None
+    text: str | None = None
+    number: int | None = None
+    release: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredActivity:
+    """A row of `issue_activity`."""
+
+    id: str
+    at: datetime
+    kind: str
+    principal_id: str | None
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Untracked:
+    """Occurrences of errors that got no issue."""
+
+    occurrences: int
+    since: datetime
+    last: datetime
+
+
+async def find(connection: AsyncConnection, project_id: int, issue_id: str) -> IssueRecord | None:
+    """The issue of the project with this id."""
+    return await _one(connection, issues.c.id == issue_id, issues.c.project_id == project_id)
+
+
+async def find_anywhere(connection: AsyncConnection, issue_id: str) -> IssueRecord | None:
+    """The issue with this id, of any project: for callers that know it from the database."""
+    return await _one(connection, issues.c.id == issue_id)
+
+
+async def find_by_keys(connection: AsyncConnection, keys: Sequence[IssueKey]) -> dict[IssueKey, IssueRecord]:
+    """The issues of fingerprints, by project and fingerprint."""
+    found: dict[IssueKey, IssueRecord] = {}
+    for start in range(0, len(keys), MAX_KEYS):
+        chunk = keys[start : start + MAX_KEYS]
+        whole = sa.tuple_(issues.c.project_id, issues.c.fingerprint)
+        for issue in await _all(connection, sa.select(issues).where(whole.in_(chunk))):
+            found[issue.project_id, issue.fingerprint] = issue
+    return found
+
+
+async def find_by_ids(connection: AsyncConnection, ids: Iterable[str]) -> dict[str, IssueRecord]:
+    """The issues with these ids."""
+    wanted, found = list(ids), {}
+    for start in range(0, len(wanted), MAX_KEYS):
+        for issue in await _all(connection, sa.select(issues).where(issues.c.id.in_(wanted[start : start + MAX_KEYS]))):
+            found[issue.id] = issue
+    return found
+
+
+async def list_issues(
+    connection: AsyncConnection,
+    project_id: int,
+    wanted: IssueFilter,
+    sort: IssueSort,
+    after: tuple[datetime | int, str] | None,
+    limit: int,
+    now: datetime,
+) -> list[IssueRecord]:
+    """At most `limit` issues, without those that were merged, starting with the first one behind `after`: the value
+    that the order compares, and the id.
+    """
+    column = _SORT_COLUMNS[sort]
+    page = (
+        sa.select(issues)
+        .where(issues.c.project_id == project_id, issues.c.merged_into.is_(None), *_conditions(wanted, now))
+        .order_by(column.desc(), issues.c.id.desc())
+        .limit(limit)
+    )
+    if after is not None:
+        value, issue_id = after
+        page = page.where((column < value) | ((column == value) & (issues.c.id < issue_id)))
+    return await _all(connection, page)
+
+
+def _conditions(wanted: IssueFilter, now: datetime) -> list[sa.ColumnElement[bool]]:
+    conditions: list[sa.ColumnElement[bool]] = []
+    columns = issues.c
+    if wanted.status is not None:
+        conditions.append(_has_status(wanted.status, now))
+    if wanted.assignee_id is not None:
+        none = columns.assignee_id.is_(None)
+        conditions.append(columns.assignee_id == wanted.assignee_id if wanted.assignee_id else none)
+    if wanted.text is not None:
+        folded = wanted.text.lower()
+        title = sa.func.lower(columns.title).contains(folded, autoescape=True)
+        conditions.append(title | sa.func.lower(columns.culprit).contains(folded, autoescape=True))
+    if wanted.number is not None:
+        conditions.append(columns.number == wanted.number)
+    if wanted.release is not None:
+        conditions.append((columns.first_release == wanted.release) | (columns.last_release == wanted.release))
+    return conditions
+
+
+def _has_status(status: IssueStatus, now: datetime) -> sa.ColumnElement[bool]:
+    """The status at a time: what is ignored until then is unresolved."""
+    ignored = issues.c.status == IssueStatus.IGNORED.value
+    is_over = ignored & issues.c.ignored_until.is_not(None) & (issues.c.ignored_until <= now)
+    if status is IssueStatus.IGNORED:
+        return ignored & (issues.c.ignored_until.is_(None) | (issues.c.ignored_until > now))
+    if status is IssueStatus.UNRESOLVED:
+        return (issues.c.status == status.value) | is_over
+    return issues.c.status == status.value
+
+
+async def list_activity(
+    connection: AsyncConnection, issue_id: str, before_id: str | None, limit: int
+) -> list[StoredActivity]:
+    """At most `limit` entries, newest first, starting with the first one older than `before_id`."""
+    columns = issue_activity.c
+    page = (
+        sa.select(columns.id, columns.at, columns.kind, columns.principal_id, columns.data)
+        .where(columns.issue_id == issue_id)
+        .order_by(columns.id.desc())
+        .limit(limit)
+    )
+    if before_id is not None:
+        page = page.where(columns.id < before_id)
+    return [StoredActivity(**row) for row in (await connection.execute(page)).mappings()]
+
+
+async def find_untracked(connection: AsyncConnection, project_id: int) -> Untracked | None:
+    """What the project has of errors without an issue; None if every one got its issue."""
+    columns = issue_projects.c
+    found = sa.select(columns.untracked_occurrences, columns.untracked_since, columns.untracked_last).where(
+        columns.project_id == project_id, columns.untracked_occurrences > 0
+    )
+    row = (await connection.execute(found)).one_or_none()
+    return None if row is None else Untracked(*row)
+
+
+async def find_project_slug(connection: AsyncConnection, project_id: int) -> str:
+    """The slug of a project that exists. Raises LookupError."""
+    slug = await connection.scalar(sa.select(projects.c.slug).where(projects.c.id == project_id))
+    if slug is None:
+        raise LookupError(project_id)
+    return str(slug)
+
+
+async def is_assignable(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
+    """Whether the principal is a member of the organization and not disabled."""
+    found = (
+        sa.select(principals.c.id)
+        .join(memberships, memberships.c.principal_id == principals.c.id)
+        .where(principals.c.id == principal_id, memberships.c.org_id == org_id, principals.c.disabled_at.is_(None))
+    )
+    return await connection.scalar(found) is not None
+
+
+async def _one(connection: AsyncConnection, *where: sa.ColumnElement[bool]) -> IssueRecord | None:
+    row = (await connection.execute(sa.select(issues).where(*where))).mappings().one_or_none()
+    return None if row is None else IssueRecord.from_row(row)
+
+
+async def _all(connection: AsyncConnection, page: sa.Select[Any]) -> list[IssueRecord]:
+    return [IssueRecord.from_row(row) for row in (await connection.execute(page)).mappings()]
