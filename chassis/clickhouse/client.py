@@ -7,7 +7,7 @@ import secrets
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from urllib3.exceptions import HTTPError
 
 from chassis.clickhouse import crashes, embedded, errors
+from chassis.clickhouse.insert_activity import activity_of
 from chassis.clickhouse.stored_time import CLOCK_SQL, ClockReading, StoredTimeFloor
 from chassis.clickhouse.target import Target, new_connections, open_client, parse_url
 from chassis.clickhouse.threads import PrestartedExecutor
@@ -144,6 +145,7 @@ class ClickHouse:
         self._running: dict[asyncio.Future[Any], str | None] = {}  # with the log comment by which a read is killed
         self._threads = PrestartedExecutor(handles + 1)
         self._stored_time_floor = stored_time_floor
+        self._inserts = None if self.directory is None else activity_of(self.directory)
 
     @property
     def embedded(self) -> bool:
@@ -209,7 +211,19 @@ class ClickHouse:
                 transport_settings={"Content-Length": str(sum(map(len, pieces)))},  # else pieces are copied into chunks
             )
 
-        await self._call(call, errors.from_insert)
+        inserts = self._inserts
+
+        def tracked_call(client: Client) -> None:
+            with nullcontext() if inserts is None else inserts.running(table):
+                call(client)
+
+        await self._call(tracked_call, errors.from_insert)
+
+    def idle_since(self, table: str) -> float | None:
+        """`time.monotonic()` since which nothing was inserted into the table, infinity while an insert runs; None for a
+        server, into which others insert.
+        """
+        return None if self._inserts is None else self._inserts.idle_since(table)
 
     async def query(
         self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits

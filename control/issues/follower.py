@@ -9,6 +9,7 @@ once. The transaction fails if another process has read on since (`control.follo
 """
 
 import asyncio
+import math
 import os
 import secrets
 import socket
@@ -38,6 +39,9 @@ NAME: Final = "issues"
 TABLE: Final = "error_occurrences"
 POLL_S: Final = 0.5
 PAGE_ROWS: Final = 5_000
+IDLE_POLL_S: Final = 0.9  # after a poll that found nothing
+SETTLED_S: Final = 1.5  # after the end of an insert into the embedded engine everything of it is settled
+MAX_UNASKED_S: Final = 10.0  # an engine whose clock went back settles later
 PAUSE_S: Final = 0.01  # between two pages, for other writers
 
 log = structlog.get_logger(__name__)
@@ -66,6 +70,8 @@ class IssueFollower:
         self._owner = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
         self._progress: Progress | None = None
         self._releases = SeenReleases()
+        self._read_all_at = -math.inf  # when the last poll that read everything began (`time.monotonic`)
+        self._found_nothing = False
         self._task = PeriodicTask(self.poll, POLL_S, log, "counting issues failed", run_immediately=True)
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
@@ -77,6 +83,10 @@ class IssueFollower:
 
     async def poll(self) -> None:
         """Count everything that is settled, unless another process does. Raises StoreError, DatabaseUnavailable."""
+        begun = time.monotonic()
+        if self._has_nothing_new(begun):
+            return
+        self._found_nothing = True
         while True:
             progress = await self._load_progress()
             if progress.is_left_to_another(self._owner, self._now()):
@@ -84,15 +94,30 @@ class IssueFollower:
                 return
             page = await self._reader.read(progress.checkpoint, limit=PAGE_ROWS)
             if page.checkpoint is not progress.checkpoint:
+                self._found_nothing = False
                 try:
                     self._progress = await self._count(progress, page)
                 except ProgressChanged:  # by a process that took over meanwhile; the page is read again, if need be
                     self._progress = None
                     continue
             if page.is_last:
+                self._read_all_at = begun
                 self._metrics.caught_up(time.monotonic())
                 return
             await asyncio.sleep(PAUSE_S)
+
+    def _has_nothing_new(self, now: float) -> bool:
+        """Whether to leave this poll out: nothing was inserted into the embedded engine since everything was read; or a
+        server had nothing a moment ago.
+        """
+        elapsed = now - self._read_all_at
+        inserted = self._clickhouse.idle_since(TABLE)
+        if inserted is None:
+            return self._found_nothing and elapsed < IDLE_POLL_S
+        is_unchanged = inserted + SETTLED_S < self._read_all_at and elapsed < MAX_UNASKED_S
+        if is_unchanged:
+            self._metrics.caught_up(now)
+        return is_unchanged
 
     async def _load_progress(self) -> Progress:
         """How far is read: what this process knows, if nobody else has read on."""

@@ -1,0 +1,197 @@
+"""Each occurrence counts once in its issue: with late data, lost and repeated blocks, a clock that is set, processes
+that are killed between any two statements, and two of them at once. What is counted is compared with a plain count.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.clickhouse import ClickHouse
+from chassis.clickhouse.storage_order import Position, StoredRow
+from chassis.db.database import Database
+from chassis.issues.tables import issues
+from control.followers.tables import follower_blocks, follower_progress
+from control.issues import follower as follower_module
+from control.issues.follower import IssueFollower
+from control.issues.metrics import IssueMetrics
+from control.issues.notifications import IssueLinks
+from control.issues.tables import issue_activity, issue_projects
+from control.releases.tables import release_projects, releases
+from tests.chassis.auth.tenants import Tenant, new_tenant
+from tests.chassis.clickhouse.storage_world import Item, Server, World
+from tests.control.issues.conftest import NoClickHouse, fingerprint, occurrence
+from tests.selection import scaled
+
+ERRORS = 5
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+pytestmark = pytest.mark.both_stores
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+class KilledNowAndThen:
+    """The database of a process that may be killed before or after any of its commits."""
+
+    def __init__(self, database: Database, chance: random.Random) -> None:
+        self._database = database
+        self._chance = chance
+        self.careful = False
+        self.kills = 0
+
+    def read(self) -> Any:
+        return self._database.read()
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[AsyncConnection]:
+        fate = 1.0 if self.careful else self._chance.random()
+        async with self._database.write() as connection:
+            yield connection
+            if fate < 0.25:
+                self.kills += 1
+                raise Killed
+        if fate < 0.5:
+            self.kills += 1
+            raise Killed
+
+
+def values_of(project_id: int, item: Item) -> tuple[Any, ...]:
+    """What error an item is: the same wherever it is read again."""
+    chance = random.Random(repr(item))
+    at = EPOCH + timedelta(days=item[1], milliseconds=chance.randrange(86_400_000))
+    return occurrence(project_id, fingerprint(chance.randrange(ERRORS)), at, chance.choice(("", "1.0.0", "1.1.0")))
+
+
+class ErrorRows:
+    """The table of the model, as the follower of issues reads it."""
+
+    def __init__(self, server: Server, project_id: int) -> None:
+        self._server = server
+        self._project_id = project_id
+
+    async def settled_time(self) -> int:
+        return await self._server.settled_time()
+
+    async def first_time(self, after_us: int, until_us: int) -> int | None:
+        return await self._server.first_time(after_us, until_us)
+
+    async def read(self, after: Position, until_us: int, limit: int) -> Sequence[StoredRow]:
+        return [
+            row._replace(values=values_of(self._project_id, (row.position.batch_id, row.day, row.position.row)))
+            for row in await self._server.read(after, until_us, limit)
+        ]
+
+
+class Process:
+    """A follower that begins anew when it was killed."""
+
+    def __init__(self, server: Server, database: KilledNowAndThen, project_id: int) -> None:
+        self._server = server
+        self._database = database
+        self._rows = ErrorRows(server, project_id)
+        self.restart()
+
+    def restart(self) -> None:
+        self._follower = IssueFollower(
+            cast("Database", self._database),
+            cast("ClickHouse", NoClickHouse()),
+            IssueLinks(),
+            IssueMetrics(None),
+            rows=cast("Any", self._rows),
+            now=lambda: datetime.fromtimestamp(self._server.true_s, UTC),
+        )
+
+    async def poll(self) -> bool:
+        try:
+            await self._follower.poll()
+        except Killed:
+            self.restart()
+            return False
+        return True
+
+
+class Both:
+    """Two processes that poll at the same time."""
+
+    def __init__(self, processes: Sequence[Process]) -> None:
+        self._processes = processes
+
+    def restart(self) -> None:
+        for process in self._processes:
+            process.restart()
+
+    async def poll(self) -> bool:
+        return all(await asyncio.gather(*(process.poll() for process in self._processes)))
+
+
+class IssueWorld(World):
+    """A schedule with two processes that count issues."""
+
+    def __init__(self, seed: int, database: Database, tenant: Tenant) -> None:
+        super().__init__(seed)
+        self._store = database
+        self._project_id = tenant.project.id
+        self.database = KilledNowAndThen(database, random.Random(f"kills {seed}"))
+        processes = [Process(self._server, self.database, self._project_id) for _ in range(2)]
+        self._processes = processes
+        self._followers = [*processes, Both(processes)]  # type: ignore[list-item]  # they are polled and restarted
+
+    async def _end(self) -> None:
+        self._followers = []
+        await super()._end()
+        self.database.careful = True
+        for process in self._processes:
+            self._server.true_s += 10.0  # the lease of the other one is over
+            assert await process.poll()
+        assert await self._counted() == self._expected()
+
+    def _expected(self) -> dict[bytes, tuple[Any, ...]]:
+        found: dict[bytes, list[tuple[datetime, str]]] = {}
+        for item in self._written:
+            _, print_, time_ns, release = values_of(self._project_id, item)
+            found.setdefault(print_, []).append((EPOCH + timedelta(milliseconds=time_ns // 10**6), release))
+        return {
+            print_: (len(moments), *((at, release or None) for at, release in (min(moments), max(moments))))
+            for print_, moments in found.items()
+        }
+
+    async def _counted(self) -> dict[bytes, tuple[Any, ...]]:
+        async with self._store.read() as connection:
+            rows = (await connection.execute(sa.select(issues))).all()
+        return {
+            bytes(row.fingerprint): (row.count, (row.first_seen, row.first_release), (row.last_seen, row.last_release))
+            for row in rows
+        }
+
+
+@pytest.mark.sized
+async def test_each_occurrence_counts_once_whatever_happens(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "PAGE_ROWS", 7)
+    monkeypatch.setattr(follower_module, "PAUSE_S", 0.0)
+    monkeypatch.setattr(follower_module, "IDLE_POLL_S", -1.0)  # the time of the model is not that of the process
+    tenant = await new_tenant(database, "acme")
+    kills = 0
+    for seed in range(scaled(10, 200)):
+        world = IssueWorld(seed, database, tenant)
+        try:
+            await world.run(150)
+        except AssertionError as error:
+            error.add_note(f"seed {seed}")
+            raise
+        kills += world.database.kills
+        async with database.write() as connection:
+            for table in (issue_activity, issues, issue_projects, release_projects, releases, follower_blocks):
+                await connection.execute(table.delete())
+            await connection.execute(follower_progress.delete())
+    assert kills > scaled(50, 1_000)
