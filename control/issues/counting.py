@@ -74,26 +74,25 @@ async def count(connection: AsyncConnection, page: CountedPage, releases: Releas
     """Count a page. What belongs to deleted projects is skipped."""
     states = await project_state.load(connection, {project_id for project_id, _ in page.found}, page.stored_us)
     found = {key: seen for key, seen in page.found.items() if key[0] in states}
+    await _note_releases(connection, releases, found, states, now)  # before issues are read: it may change them
     known = await repository.find_by_keys(connection, list(found))
     targets = await repository.find_by_ids(connection, {one.merged_into for one in known.values() if one.merged_into})
     counting = _Counting(connection, page, states, now, Counted(sum(seen.count for seen in found.values())))
-    orders = await _orders(connection, releases, found, known, targets, states, now)
+    orders = await _orders(connection, releases, found, (*known.values(), *targets.values()))
     await counting.count_known(_by_target(found, known, targets), orders)
     await counting.create([(key, seen) for key, seen in found.items() if key not in known])
     await project_state.store(connection, states.values())
     return counting.counted
 
 
-async def _orders(
+async def _note_releases(
     connection: AsyncConnection,
     releases: Releases,
     found: Mapping[IssueKey, Seen],
-    known: Mapping[IssueKey, IssueRecord],
-    targets: Mapping[str, IssueRecord],
     states: Mapping[int, ProjectState],
     now: datetime,
-) -> dict[int, Order]:
-    """The order of releases, of the projects that have a resolved issue on the page."""
+) -> None:
+    """Note the releases of the page with the earliest time of each."""
     seen_by_project: dict[int, dict[str, datetime]] = {}
     for (project_id, _), seen in found.items():
         earliest = seen_by_project.setdefault(project_id, {})
@@ -103,14 +102,23 @@ async def _orders(
     for project_id, earliest in seen_by_project.items():
         if earliest:
             await releases.note_seen(connection, states[project_id].org_id, project_id, earliest, now)
-    resolved: dict[int, set[str]] = {}
-    for issue in (*known.values(), *targets.values()):
+
+
+async def _orders(
+    connection: AsyncConnection, releases: Releases, found: Mapping[IssueKey, Seen], known: Sequence[IssueRecord]
+) -> dict[int, Order]:
+    """The order of releases, of the projects that have a resolved issue on the page."""
+    versions: dict[int, set[str]] = {}
+    for issue in known:
         if issue.status is IssueStatus.RESOLVED:
             named = {issue.resolved_in_release, issue.resolved_after_release}
-            resolved.setdefault(issue.project_id, set()).update(one for one in named if one is not None)
+            versions.setdefault(issue.project_id, set()).update(one for one in named if one is not None)
+    for (project_id, _), seen in found.items():
+        if project_id in versions:
+            versions[project_id].update(release for release in seen.latest if release is not None)
     return {
-        project_id: await releases.load_order(connection, project_id, sorted(named | set(seen_by_project[project_id])))
-        for project_id, named in resolved.items()
+        project_id: await releases.load_order(connection, project_id, sorted(named))
+        for project_id, named in versions.items()
     }
 
 

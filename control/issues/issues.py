@@ -24,11 +24,11 @@ from control.issues import lifecycle, listing, repository
 from control.issues.lifecycle import Ignoring, Resolution
 from control.issues.model import IssueRecord, is_issue_id
 from control.issues.schemas import (
-    Issue,
     IssueActivityPage,
     IssueChange,
     IssueMerge,
     IssuePage,
+    TrackedIssue,
     activity_body,
     check_change,
     issue_body,
@@ -42,11 +42,11 @@ ID: Final = Parameter("issueId", "path", Annotated[str, Meta(min_length=1)], "Th
 LIST: Final = Operation(
     "listIssues", TAG, (ResponseSpec("A page of issues.", json_content(IssuePage)),), listing.PARAMETERS
 )
-SHOW: Final = Operation("showIssue", TAG, (ResponseSpec("The issue.", json_content(Issue)),), (ID,))
+SHOW: Final = Operation("showIssue", TAG, (ResponseSpec("The issue.", json_content(TrackedIssue)),), (ID,))
 CHANGE: Final = Operation(
     "changeIssue",
     TAG,
-    (ResponseSpec("The issue.", json_content(Issue)),),
+    (ResponseSpec("The issue.", json_content(TrackedIssue)),),
     (ID,),
     body=Body(json_content(IssueChange), example={"status": "resolved", "resolvedInRelease": "1.4.2"}),
     error_statuses=(409,),
@@ -54,7 +54,7 @@ CHANGE: Final = Operation(
 MERGE: Final = Operation(
     "mergeIssues",
     TAG,
-    (ResponseSpec("The issue, with the occurrences of the others.", json_content(Issue)),),
+    (ResponseSpec("The issue, with the occurrences of the others.", json_content(TrackedIssue)),),
     (ID,),
     body=Body(json_content(IssueMerge), example={"issueIds": ["iss_01jd3x4c9v8k2m5n7p0q1r2s3t"]}),
     error_statuses=(409,),

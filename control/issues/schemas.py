@@ -24,7 +24,7 @@ IssueId = Annotated[str, Meta(pattern=f"^{ISSUE_ID_PATTERN}$")]
 Version = Annotated[str, Meta(min_length=1, max_length=MAX_VERSION_LENGTH, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
-class Issue(msgspec.Struct, frozen=True, rename="camel"):
+class TrackedIssue(msgspec.Struct, frozen=True, rename="camel"):
     """An error with its life. Counts and times are of all its occurrences since it exists, however old they are."""
 
     id: IssueId
@@ -66,7 +66,7 @@ class UntrackedErrors(msgspec.Struct, frozen=True, rename="camel"):
 class IssuePage(msgspec.Struct, rename="camel"):
     """A page of issues, in the order of `sort`."""
 
-    data: list[Issue]
+    data: list[TrackedIssue]
     next_cursor: NextCursor
     has_more: bool
     untracked: Annotated[UntrackedErrors | None, Meta(description="Null: every error has an issue.")]
@@ -118,11 +118,11 @@ class IssueActivityPage(msgspec.Struct, rename="camel"):
     has_more: bool
 
 
-def issue_body(issue: IssueRecord, project_slug: str, now: datetime) -> Issue:
+def issue_body(issue: IssueRecord, project_slug: str, now: datetime) -> TrackedIssue:
     """The API representation."""
     status = issue.status_at(now)
     is_ignored = status is IssueStatus.IGNORED
-    return Issue(
+    return TrackedIssue(
         id=issue.id,
         short_id=short_id(project_slug, issue.number),
         project_id=str(issue.project_id),

@@ -1,0 +1,275 @@
+"""The endpoints of issues over HTTP."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from control.issues.details import Details
+from proto.identity import Role, Scope
+from tests.chassis.auth.tenants import new_member_token
+from tests.control.conftest import Control
+from tests.control.issues.conftest import Ledger
+
+ISSUES = "/orgs/acme/projects/web/issues"
+KEYS = {
+    "id", "shortId", "projectId", "fingerprint", "title", "type", "culprit", "status", "resolvedAt",
+    "resolvedInRelease", "resolvedAfterRelease", "ignoredUntil", "ignoredUntilCount", "assigneePrincipalId",
+    "regressedAt", "count", "firstSeen", "lastSeen", "firstRelease", "lastRelease", "mergedInto", "createdAt",
+    "updatedAt",
+}  # fmt: skip
+
+
+@pytest.fixture
+async def errors(control: Control) -> AsyncIterator[Ledger]:
+    """Three errors: the third occurred last, the second most often."""
+    ledger = Ledger(control.checks.database, control.acme)
+    ledger.now = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+    shown = Details("ValueError", "ValueError: no such sku", "shop/cart.py:add")
+    await ledger.occur(1, "1.4.1", details=shown)
+    for number, times in ((2, 5), (3, 2)):
+        ledger.pass_by(timedelta(minutes=1))
+        await ledger.occur(number, times=times)
+    yield ledger
+
+
+async def listed(control: Control, **query: str) -> list[str]:
+    status, body, _ = await control.call("GET", ISSUES, params=query)
+    assert status == 200, body
+    return [one["shortId"] for one in body["data"]]
+
+
+async def the(control: Control, short_id: str) -> dict[str, Any]:
+    _, body, _ = await control.call("GET", ISSUES, params={"shortId": short_id})
+    (issue,) = body["data"]
+    return dict(issue)
+
+
+async def changed(control: Control, short_id: str, body: object, **options: Any) -> tuple[int, Any]:
+    issue_id = (await the(control, short_id))["id"]
+    status, answer, _ = await control.call("PATCH", f"{ISSUES}/{issue_id}", body, **options)
+    return status, answer
+
+
+async def kinds(control: Control, short_id: str) -> list[str]:
+    issue_id = (await the(control, short_id))["id"]
+    _, body, _ = await control.call("GET", f"{ISSUES}/{issue_id}/activity")
+    return [one["kind"] for one in body["data"]]
+
+
+async def test_an_issue_is_shown_whole(control: Control, errors: Ledger) -> None:
+    issue = await the(control, "WEB-1")
+    at = errors.now - timedelta(minutes=2)
+    time = at.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    assert issue.keys() == KEYS
+    expected = {
+        "shortId": "WEB-1",
+        "projectId": str(errors.project_id),
+        "fingerprint": "0" * 31 + "1",
+        "title": "ValueError: no such sku",
+        "type": "ValueError",
+        "culprit": "shop/cart.py:add",
+        "status": "unresolved",
+        "count": 1,
+        "firstSeen": time,
+        "lastSeen": time,
+        "firstRelease": "1.4.1",
+        "lastRelease": "1.4.1",
+    }
+    assert issue == dict.fromkeys(KEYS) | expected | {name: issue[name] for name in ("id", "createdAt", "updatedAt")}
+    assert (await control.call("GET", f"{ISSUES}/{issue['id']}"))[:2] == (200, issue)
+
+
+@pytest.mark.usefixtures("errors")
+async def test_lists_are_sorted_and_filtered(control: Control) -> None:
+    assert await listed(control) == ["WEB-3", "WEB-2", "WEB-1"]
+    assert await listed(control, sort="firstSeen") == ["WEB-3", "WEB-2", "WEB-1"]
+    assert await listed(control, sort="count") == ["WEB-2", "WEB-3", "WEB-1"]
+    assert await listed(control, query="NO SUCH") == ["WEB-1"]
+    assert await listed(control, query="cart.py") == ["WEB-1"]
+    assert await listed(control, query="100%") == []
+    assert await listed(control, release="1.4.1") == ["WEB-1"]
+    assert await listed(control, shortId="web-2") == ["WEB-2"]
+    assert await listed(control, shortId="OTHER-2") == await listed(control, shortId="nonsense") == []
+    await changed(control, "WEB-2", {"status": "ignored", "assigneePrincipalId": control.acme.owner_id})
+    assert await listed(control, status="ignored") == await listed(control, assignee="me") == ["WEB-2"]
+    assert await listed(control, assignee=control.acme.owner_id) == ["WEB-2"]
+    assert await listed(control, assignee="none") == ["WEB-3", "WEB-1"]
+    assert await listed(control, status="unresolved", sort="count") == ["WEB-3", "WEB-1"]
+
+
+@pytest.mark.usefixtures("errors")
+@pytest.mark.parametrize("sort", ["lastSeen", "firstSeen", "count"])
+async def test_pages_have_every_issue_once(control: Control, sort: str) -> None:
+    found: list[str] = []
+    cursor = ""
+    while cursor is not None:
+        _, body, _ = await control.call("GET", ISSUES, params={"limit": "1", "cursor": cursor, "sort": sort})
+        found += [one["shortId"] for one in body["data"]]
+        assert body["hasMore"] == (body["nextCursor"] is not None)
+        cursor = body["nextCursor"]
+    assert found == await listed(control, sort=sort)
+
+
+@pytest.mark.usefixtures("errors")
+async def test_a_cursor_belongs_to_its_list(control: Control) -> None:
+    _, body, _ = await control.call("GET", ISSUES, params={"limit": "1"})
+    for other in ({"sort": "count"}, {"status": "resolved"}, {"assignee": "me"}, {"query": "x"}, {"shortId": "WEB-1"}):
+        query = {"cursor": body["nextCursor"], **other}
+        assert (await control.call("GET", ISSUES, params=query))[0] == 400
+
+
+async def test_parameters_are_checked_all_at_once(control: Control) -> None:
+    query = {"status": "open", "sort": "age", "assignee": "", "query": "x" * 201, "limit": "0", "release": ""}
+    status, body, _ = await control.call("GET", ISSUES, params=query)
+    assert status == 400
+    assert {one["path"] for one in body["error"]["details"]} == {f"query.{name}" for name in query}
+
+
+@pytest.mark.usefixtures("errors")
+async def test_resolving_assigning_and_reopening_leave_activity(control: Control) -> None:
+    owner = control.acme.owner_id
+    status, issue = await changed(
+        control, "WEB-1", {"status": "resolved", "resolvedInRelease": "1.4.2", "assigneePrincipalId": owner}
+    )
+    assert (status, issue["status"], issue["resolvedInRelease"]) == (200, "resolved", "1.4.2")
+    assert issue["resolvedAt"] is not None
+    assert issue["assigneePrincipalId"] == owner
+    assert (await changed(control, "WEB-1", {"status": "resolved", "resolvedInRelease": "1.4.2"}))[1] == issue
+    status, issue = await changed(control, "WEB-1", {"status": "unresolved", "assigneePrincipalId": None})
+    assert (status, issue["status"], issue["resolvedInRelease"], issue["resolvedAt"]) == (200, "unresolved", None, None)
+    assert await kinds(control, "WEB-1") == ["unassigned", "unresolved", "assigned", "resolved", "created"]
+
+
+async def test_the_next_release_is_the_one_after_the_latest(control: Control, errors: Ledger) -> None:
+    status, body = await changed(control, "WEB-1", {"status": "resolved", "resolvedInNextRelease": True})
+    assert (status, body["resolvedAfterRelease"]) == (200, "1.4.1")
+    for release, state in (("1.4.1", "resolved"), ("1.5.0", "unresolved")):
+        errors.now = datetime.now(UTC) + timedelta(seconds=1)
+        await errors.occur(1, release)
+        assert (await the(control, "WEB-1"))["status"] == state
+
+
+async def test_without_a_release_none_is_the_next(control: Control) -> None:
+    ledger = Ledger(control.checks.database, control.acme)
+    await ledger.occur(1)
+    status, body = await changed(control, "WEB-1", {"status": "resolved", "resolvedInNextRelease": True})
+    assert (status, body["error"]["code"]) == (409, "conflict")
+
+
+async def test_ignoring_ends_by_count_and_by_time(control: Control, errors: Ledger) -> None:
+    _, issue = await changed(control, "WEB-2", {"status": "ignored", "ignoredOccurrences": 2})
+    assert (issue["status"], issue["ignoredUntilCount"]) == ("ignored", 7)
+    await errors.occur(2)
+    assert (await the(control, "WEB-2"))["status"] == "ignored"
+    await errors.occur(2)
+    assert (await the(control, "WEB-2"))["status"] == "unresolved"
+    until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    _, issue = await changed(control, "WEB-2", {"status": "ignored", "ignoredUntil": until})
+    assert (issue["status"], issue["ignoredUntil"]) == ("ignored", until[:23] + "Z")
+
+
+@pytest.mark.usefixtures("errors")
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({"status": "closed"}, "body.status"),
+        ({"resolvedInRelease": "1"}, "body.resolvedInRelease"),
+        ({"status": "resolved", "resolvedInRelease": ""}, "body.resolvedInRelease"),
+        ({"status": "resolved", "resolvedInRelease": "a\x00"}, "body.resolvedInRelease"),
+        ({"status": "resolved", "resolvedInRelease": "v" * 201}, "body.resolvedInRelease"),
+        ({"status": "resolved", "resolvedInRelease": "1", "resolvedInNextRelease": True}, "body.resolvedInNextRelease"),
+        ({"resolvedInNextRelease": True}, "body.resolvedInNextRelease"),
+        ({"ignoredOccurrences": 1}, "body.ignoredOccurrences"),
+        ({"status": "ignored", "ignoredOccurrences": 0}, "body.ignoredOccurrences"),
+        ({"status": "ignored", "ignoredUntil": "tomorrow"}, "body.ignoredUntil"),
+        ({"status": "ignored", "ignoredUntil": "2020-01-01T00:00:00Z"}, "body.ignoredUntil"),
+        ({"status": "ignored", "ignoredUntil": "2099-01-01T00:00:00Z"}, "body.ignoredUntil"),
+        ({"status": "ignored", "ignoredUntil": "2026-12-01T00:00:00"}, "body.ignoredUntil"),
+        ({"assigneePrincipalId": "prn_00000000000000000000000000"}, "body.assigneePrincipalId"),
+        ({"assigneePrincipalId": "\x00"}, "body.assigneePrincipalId"),
+        ({"color": "red"}, "body.color"),
+    ],
+)
+async def test_what_a_change_must_not_say(control: Control, body: dict[str, object], path: str) -> None:
+    status, answer = await changed(control, "WEB-1", body)
+    assert status == 400
+    assert [one["path"] for one in answer["error"]["details"]] == [path]
+
+
+async def test_merging_leaves_one_issue(control: Control, errors: Ledger) -> None:
+    target, *others = [(await the(control, name))["id"] for name in ("WEB-1", "WEB-2", "WEB-3")]
+    await changed(control, "WEB-1", {"status": "resolved"})
+    status, body, _ = await control.call("POST", f"{ISSUES}/{target}/merge", {"issueIds": others})
+    assert (status, body["count"], body["status"]) == (200, 8, "unresolved")
+    assert await listed(control) == ["WEB-1"]
+    await errors.occur(3)
+    assert (await the(control, "WEB-1"))["count"] == 9
+    gone = f"{ISSUES}/{others[0]}"
+    assert (await control.call("GET", gone))[1]["mergedInto"] == target
+    assert (await control.call("PATCH", gone, {"status": "resolved"}))[0] == 409
+    assert (await control.call("POST", f"{ISSUES}/{target}/merge", {"issueIds": others}))[0] == 409
+    missing = {"issueIds": ["iss_00000000000000000000000000"]}
+    assert (await control.call("POST", f"{ISSUES}/{target}/merge", missing))[0] == 404
+    assert (await control.call("POST", f"{ISSUES}/{target}/merge", {"issueIds": [target]}))[0] == 200
+    assert (await kinds(control, "WEB-1"))[0] == "merged"
+
+
+@pytest.mark.usefixtures("errors")
+async def test_who_may_do_what(control: Control) -> None:
+    database, acme = control.checks.database, control.acme
+    _, viewer = await new_member_token(database, acme, Role.VIEWER)
+    _, billing = await new_member_token(database, acme, Role.BILLING)
+    _, member = await new_member_token(database, acme, Role.MEMBER)
+    _, explorer = await new_member_token(database, acme, Role.MEMBER, frozenset({Scope.EXPLORE_READ}))
+    path = f"{ISSUES}/{(await the(control, 'WEB-1'))['id']}"
+    for token, read, write in ((viewer, 200, 403), (billing, 403, 403), (explorer, 403, 403), (member, 200, 200)):
+        assert (await control.call("GET", ISSUES, token=token))[0] == read
+        assert (await control.call("GET", path, token=token))[0] == read
+        assert (await control.call("PATCH", path, {"status": "resolved"}, token=token))[0] == write
+    assert (await control.call("GET", path, token=control.globex.token.secret))[0] == 404
+
+
+async def test_who_leaves_is_taken_from_issues(control: Control, errors: Ledger) -> None:
+    member_id, _ = await new_member_token(control.checks.database, control.acme, Role.MEMBER)
+    _, issue = await changed(control, "WEB-1", {"assigneePrincipalId": member_id})
+    assert issue["assigneePrincipalId"] == member_id
+    assert (await control.call("DELETE", f"/orgs/acme/members/{member_id}"))[0] in (200, 204)
+    assert (await errors.issue(1)).assignee_id is None
+    assert (await kinds(control, "WEB-1"))[0] == "unassigned"
+
+
+@pytest.mark.usefixtures("errors")
+async def test_changes_are_audited_with_what_they_changed(control: Control) -> None:
+    await changed(control, "WEB-1", {"status": "resolved", "resolvedInRelease": "1.4.2"})
+    _, body, _ = await control.call("GET", "/orgs/acme/audit", params={"limit": "1"})
+    (event,) = body["data"]
+    assert event["action"] == "issue.change"
+    assert event["data"] == {"status": "resolved", "resolvedInRelease": "1.4.2"}
+
+
+async def test_a_list_says_what_has_no_issue(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await control.call("GET", ISSUES))[1]["untracked"] is None
+    monkeypatch.setattr("control.issues.counting.MAX_ISSUES", 0)
+    ledger = Ledger(control.checks.database, control.acme)
+    await ledger.occur(1, times=4)
+    time = ledger.now.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    expected = {"occurrences": 4, "since": time, "last": time}
+    assert (await control.call("GET", ISSUES))[1] == {
+        "data": [], "nextCursor": None, "hasMore": False, "untracked": expected,
+    }  # fmt: skip
+
+
+async def test_channels_subscribe_to_events(control: Control) -> None:
+    base = "/orgs/acme/projects/web/notification-channels"
+    email = {"kind": "email", "name": "x", "config": {"to": ["a@example.org"]}}
+    _, channel, _ = await control.call("POST", base, email)
+    path = f"{base}/{channel['id']}/subscriptions"
+    assert (await control.call("GET", path))[:2] == (200, {"events": []})
+    for events in (["issue.regression", "issue.new"], ["issue.new"], []):
+        status, body, _ = await control.call("PUT", path, {"events": events})
+        assert (status, sorted(body["events"])) == (200, sorted(events))
+        assert (await control.call("GET", path))[1] == body
+    assert (await control.call("PUT", path, {"events": ["issue.old"]}))[0] == 400
+    assert (await control.call("GET", path, token=control.globex.token.secret))[0] == 404
