@@ -79,6 +79,7 @@ commits: Final = sa.Table(
     sa.UniqueConstraint("org_id", "repository", "sha"),
     sa.Index(None, "org_id", "id"),
     sa.Index(None, "org_id", "sha"),
+    sa.Index(None, "org_id", "repository", "authored_at"),
 )
 
 release_commits: Final = sa.Table(

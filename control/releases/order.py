@@ -1,0 +1,59 @@
+"""Which of two releases of a project is the later one.
+
+By their versions, if both are semantic versions of one package; else by time. Where neither tells, it is unknown.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from control.releases.tables import release_projects, releases
+from control.releases.versions import parse_version
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOrder:
+    """The order of releases of a project. `times`: those of the releases that are known in it, by version."""
+
+    times: Mapping[str, datetime]
+
+    def is_later(self, a: str, b: str) -> bool | None:
+        """Whether `a` is later than `b`. None: unknown."""
+        if a == b:
+            return False
+        first, second = parse_version(a), parse_version(b)
+        if first and second and first.package == second.package and first.precedence != second.precedence:
+            return first.precedence > second.precedence
+        times = self.times.get(a), self.times.get(b)
+        if times[0] is None or times[1] is None or times[0] == times[1]:
+            return None
+        return times[0] > times[1]
+
+    def latest(self, versions: Iterable[str]) -> str | None:
+        """The latest of the versions, of equals the first; None if there are none."""
+        found: str | None = None
+        for version in versions:
+            if found is None or self.is_later(version, found):
+                found = version
+        return found
+
+    def earliest(self, versions: Iterable[str]) -> str | None:
+        """The earliest of the versions, of equals the first; None if there are none."""
+        found: str | None = None
+        for version in versions:
+            if found is None or self.is_later(found, version):
+                found = version
+        return found
+
+
+async def load_order(connection: AsyncConnection, project_id: int, versions: Collection[str]) -> ReleaseOrder:
+    """The order of these versions in the project."""
+    found = (
+        sa.select(releases.c.version, release_projects.c.ordered_at)
+        .join_from(release_projects, releases, releases.c.id == release_projects.c.release_id)
+        .where(release_projects.c.project_id == project_id, releases.c.version.in_(sorted(set(versions))))
+    )
+    return ReleaseOrder({row.version: row.ordered_at for row in await connection.execute(found)})

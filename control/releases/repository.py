@@ -1,0 +1,153 @@
+"""Releases in the database. Every function runs in the caller's transaction."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from chassis.db.database import to_milliseconds
+from chassis.issues.tables import MAX_VERSION_LENGTH, issues
+from control.releases.order import load_order
+from control.releases.tables import release_projects, releases
+from proto.identity import NAME_PATTERN
+
+MAX_SEEN_RELEASES: Final = 1_000  # of a project, that only telemetry names: a service may have one for each request
+MAX_OPEN_VERSIONS: Final = 1_000  # distinct releases after which issues of a project are resolved, settled at once
+_VERSION: Final = re.compile(NAME_PATTERN)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRelease:
+    """A release as it is stored, and as it is known in one project: `ordered_at` None if it is not."""
+
+    id: str
+    released_at: datetime | None
+    ordered_at: datetime | None
+    first_seen: datetime | None
+
+
+def is_version(text: str) -> bool:
+    """Whether the text may be the version of a release: telemetry may name anything."""
+    return len(text) <= MAX_VERSION_LENGTH and _VERSION.match(text) is not None
+
+
+async def note_seen(
+    connection: AsyncConnection, org_id: str, project_id: int, seen: Mapping[str, datetime], now: datetime
+) -> list[str]:
+    """Record releases that telemetry names, each with its earliest time; returns those that are new in the project.
+
+    Six statements at most, whatever the number of releases. Of those that only telemetry names, a project keeps
+    MAX_SEEN_RELEASES; more are not recorded.
+    """
+    times = {version: to_milliseconds(at) for version, at in seen.items() if is_version(version)}
+    if not times:
+        return []
+    found = await _find_seen(connection, org_id, project_id, times)
+    await _move_earlier(connection, project_id, {found[name]: at for name, at in times.items() if name in found})
+    new = [name for name in times if name not in found or found[name].ordered_at is None]
+    if not new:
+        return []
+    room = max(0, MAX_SEEN_RELEASES - await _count_seen(connection, project_id))
+    kept = sorted(new, key=lambda name: (times[name], name))[:room]
+    ids = {name: one.id for name, one in found.items()} | {name: new_id("rel") for name in kept if name not in found}
+    await _insert(
+        connection,
+        releases,
+        ({"id": ids[name], "org_id": org_id, "version": name, "created_at": now} for name in kept if name not in found),
+    )
+    await _insert(
+        connection,
+        release_projects,
+        (
+            {
+                "project_id": project_id,
+                "release_id": ids[name],
+                "org_id": org_id,
+                "ordered_at": (found[name].released_at if name in found else None) or times[name],
+                "first_seen": times[name],
+            }
+            for name in kept
+        ),
+    )
+    return kept
+
+
+async def settle_next_release(
+    connection: AsyncConnection, project_id: int, versions: Collection[str], now: datetime
+) -> int:
+    """Issues that were resolved in the release after an earlier one are resolved in the earliest of these versions that
+    is later; returns their number.
+    """
+    after = issues.c.resolved_after_release
+    waiting = sa.select(after).distinct().where(issues.c.project_id == project_id, after.is_not(None))
+    earlier = list((await connection.execute(waiting.order_by(after).limit(MAX_OPEN_VERSIONS))).scalars())
+    if not earlier or not versions:
+        return 0
+    order = await load_order(connection, project_id, [*earlier, *versions])
+    settled = 0
+    for version in earlier:
+        next_one = order.earliest(each for each in sorted(versions) if order.is_later(each, version))
+        if next_one is None:
+            continue
+        where = (issues.c.project_id == project_id) & (after == version)
+        values = {"resolved_in_release": next_one, "resolved_after_release": None, "updated_at": now}
+        settled += (await connection.execute(issues.update().where(where).values(values))).rowcount
+    return settled
+
+
+async def _find_seen(
+    connection: AsyncConnection, org_id: str, project_id: int, versions: Iterable[str]
+) -> dict[str, SeenRelease]:
+    in_project = (release_projects.c.release_id == releases.c.id) & (release_projects.c.project_id == project_id)
+    found = (
+        sa.select(
+            releases.c.version,
+            releases.c.id,
+            releases.c.released_at,
+            release_projects.c.ordered_at,
+            release_projects.c.first_seen,
+        )
+        .join_from(releases, release_projects, in_project, isouter=True)
+        .where(releases.c.org_id == org_id, releases.c.version.in_(list(versions)))
+    )
+    return {version: SeenRelease(*rest) for version, *rest in await connection.execute(found)}
+
+
+async def _move_earlier(connection: AsyncConnection, project_id: int, seen: Mapping[SeenRelease, datetime]) -> None:
+    """Move the times of releases that were seen earlier than known. A reported time of release stays."""
+    rows = [
+        {
+            "of_release": one.id,
+            "seen": at,
+            "ordered": min(at, one.ordered_at) if one.released_at is None else one.ordered_at,
+        }
+        for one, at in seen.items()
+        if one.ordered_at is not None and (one.first_seen is None or at < one.first_seen)
+    ]
+    if not rows:
+        return
+    where = (release_projects.c.project_id == project_id) & (
+        release_projects.c.release_id == sa.bindparam("of_release")
+    )
+    values: dict[str, Any] = {"first_seen": sa.bindparam("seen"), "ordered_at": sa.bindparam("ordered")}
+    await connection.execute(release_projects.update().where(where).values(values), rows)
+
+
+async def _count_seen(connection: AsyncConnection, project_id: int) -> int:
+    """Releases of the project that only telemetry names."""
+    of_project = sa.select(sa.func.count()).join_from(
+        release_projects, releases, releases.c.id == release_projects.c.release_id
+    )
+    where = (release_projects.c.project_id == project_id) & releases.c.reported_at.is_(None)
+    return await connection.scalar(of_project.where(where)) or 0
+
+
+async def _insert(connection: AsyncConnection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
+    values = list(rows)
+    if values:
+        await connection.execute(table.insert(), values)
