@@ -11,6 +11,7 @@ from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
 from control.audit.events import Audit
+from control.changes.changes import Changes
 from control.channels.channels import Channels
 from control.deliveries.channel_tests import ChannelTests
 from control.deliveries.deliveries import Deliveries
@@ -27,6 +28,7 @@ from control.outbound.egress import Egress
 from control.policies.policies import Policies
 from control.scim.roles import apply_roles
 from control.scim.routes import build_scim_routes
+from control.scm.releases import Releases
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
@@ -84,6 +86,7 @@ def service(
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]
+    routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
