@@ -2,6 +2,7 @@
 
 import itertools
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -56,7 +57,20 @@ def test_semantic_versions_are_ordered_by_precedence() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["1.2", "1.2.3.4", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3+", "1.2.x", "abc", "", "1.2.3\n", "\u0661.\u0662.\u0663", "V1.2.3"],
+    [
+        "1.2",
+        "1.2.3.4",
+        "01.2.3",
+        "1.2.3-",
+        "1.2.3-01",
+        "1.2.3+",
+        "1.2.x",
+        "abc",
+        "",
+        "1.2.3\n",
+        "\u0661.\u0662.\u0663",
+        "V1.2.3",
+    ],
 )
 def test_other_versions_are_not_semantic(text: str) -> None:
     assert parse_version(text) is None
@@ -162,7 +176,7 @@ async def test_a_batch_takes_few_statements(control: Control) -> None:
 
 @pytest.mark.both_stores
 async def test_issues_are_settled_in_the_earliest_later_release(control: Control) -> None:
-    waits = {"status": "resolved", "resolved_at": NOW}
+    waits: dict[str, Any] = {"status": "resolved", "resolved_at": NOW}
     first = await new_issue(control, 1, resolved_after_release="1.0.0", **waits)
     second = await new_issue(control, 2, resolved_after_release="1.1.0", **waits)
     third = await new_issue(control, 3, resolved_after_release="nightly", **waits)

@@ -197,7 +197,7 @@ async def test_a_fix_that_its_release_reverts_resolves_nothing(control: Control)
 
 async def test_a_report_settles_issues_that_wait_for_the_next_release(control: Control) -> None:
     await report(control, "1.1.0")
-    waits = {"status": "resolved", "resolved_at": NOW}
+    waits: dict[str, Any] = {"status": "resolved", "resolved_at": NOW}
     one = await new_issue(control, 1, resolved_after_release="1.1.0", **waits)
     two = await new_issue(control, 2, resolved_after_release="2.0.0", **waits)
     await report(control, "1.0.9")
@@ -252,8 +252,9 @@ async def test_the_number_of_everything_is_bounded(control: Control, monkeypatch
         await report(control, f"1.{number}.0", commit(f"a{number}", "Fixes WEB-1"))
     _, page, _ = await control.call("GET", RELEASES)
     assert [(one["version"], one["commits"]) for one in page["data"]] == [("1.3.0", 1), ("1.2.0", 1)]
-    body = {"version": "1.3.0", "projects": ["web"], "repository": "shop/web"}
-    body["commits"] = [commit("b1", "x"), commit("b2", "y")]
+    body = {"version": "1.3.0", "projects": ["web"], "repository": "shop/web"} | {
+        "commits": [commit("b1", "x"), commit("b2", "y")]
+    }
     assert (await control.call("POST", RELEASES, body))[0] == 409
     assert (await control.call("GET", f"{RELEASES}/{page['data'][0]['id']}"))[1]["commits"] == 1
 
