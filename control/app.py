@@ -13,6 +13,7 @@ from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
 from control.audit.events import Audit
+from control.changes.changes import Changes
 from control.channels.channels import Channels
 from control.channels.subscriptions import Subscriptions
 from control.deliveries.channel_tests import ChannelTests
@@ -35,6 +36,7 @@ from control.outbound.egress import Egress
 from control.policies.policies import Policies
 from control.scim.roles import apply_roles
 from control.scim.routes import build_scim_routes
+from control.scm.releases import Releases
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
@@ -95,6 +97,7 @@ def service(
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]
     routes += [*IssueHandlers(context).routes(), *Subscriptions(context, channels).routes()]
+    routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []

@@ -28,6 +28,7 @@ from control.channels.tables import notification_channels
 from control.directory.tables import scim_tokens
 from control.issues.tables import issue_links
 from control.policies.tables import approval_policies
+from control.releases.tables import releases
 from control.sso.tables import sso_domains, sso_identities
 from proto.identity import Scope
 
@@ -70,6 +71,7 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
         "issueId": _Resource("iss", Scope.ISSUES_READ, issues.c.id, issues.c.project_id.in_(_PROJECT_ID)),
         "linkId": _Resource("lnk", Scope.ISSUES_READ, issue_links.c.id, issue_links.c.project_id.in_(_PROJECT_ID)),
         "changeId": _Resource("chg", Scope.RELEASES_READ, change_events.c.id, change_events.c.org_id == _ORG_ID),
+        "releaseId": _Resource("rel", Scope.RELEASES_READ, releases.c.id, releases.c.org_id == _ORG_ID),
         "erasureId": _Resource("ers", Scope.AUDIT_READ, erasures.c.id, erasures.c.org_id == _ORG_ID),
         "deliveryId": _Resource("dlv", Scope.CHANNELS_READ, deliveries.c.id, deliveries.c.org_id == _ORG_ID),
     }

@@ -16,11 +16,21 @@ MAX_MESSAGE_CHARS: Final = 1_024
 
 
 class Frame(NamedTuple):
-    """A stack frame: `location` is a file or class; `in_app` is false for code of a library."""
+    """A stack frame: `location` is a file or class; `in_app` is false for code of a library. `file` is the path of the
+    source file as far as the trace tells it; empty if `location` is that.
+    """
 
     location: str
     function: str
     in_app: bool
+    file: str = ""
+
+
+class SourceFrame(NamedTuple):
+    """A frame of the application's own code: the path of its source file as the trace has it, and its function."""
+
+    file: str
+    function: str
 
 
 # Parts of a message that differ between occurrences of one error, the more specific first.
@@ -48,6 +58,21 @@ def normalize_message(text: str) -> str:
 
 def in_app_frames(stacktrace: str) -> list[str]:
     """Stable texts of the application's own frames, innermost first; of all frames if it has none."""
+    return [_normalize_frame(frame) for frame in _parse_in_app(stacktrace)]
+
+
+def source_frames(stacktrace: str) -> list[SourceFrame]:
+    """The application's own frames with the paths of their files, innermost first; all frames if it has none.
+
+    Paths are those of where the code was built or installed, with `/`, without drive, scheme and host. Of a class
+    without file, the path is that of its outermost class by the conventions of its language.
+    """
+    return [
+        SourceFrame(_source_path(frame.file or frame.location), frame.function) for frame in _parse_in_app(stacktrace)
+    ]
+
+
+def _parse_in_app(stacktrace: str) -> list[Frame]:
     if not stacktrace:
         return []
     frames = (
@@ -57,8 +82,15 @@ def in_app_frames(stacktrace: str) -> list[str]:
     )
     if not frames:
         frames = _parse_innermost_first(stacktrace[:END_CHARS])
-    in_app = [frame for frame in frames if frame.in_app] or frames
-    return [_normalize_frame(frame) for frame in in_app]
+    return [frame for frame in frames if frame.in_app] or frames
+
+
+_ORIGIN: Final = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*://[^/]*|[A-Za-z]:(?=[/\\\\])|file:|webpack:)")
+
+
+def _source_path(text: str) -> str:
+    """Without what precedes the path: `webpack://shop/./src/cart.js` is `/./src/cart.js`."""
+    return _ORIGIN.sub("", text.split("?", 1)[0]).replace("\\", "/")
 
 
 _PYTHON: Final = re.compile(r'  File "([^"]+)", line \d+(?:, in (.+))?')
@@ -106,7 +138,7 @@ FrameParser = Callable[[str, str], Frame | None]
 # at com.shop.Cart.add(Cart.java:42), with an optional class loader and module in front: app//com.shop@1.2/...
 _JAVA: Final = re.compile(
     r"\s*at (?:[\w.@-]*/){0,2}([\w.$]+(?:/0x[0-9a-f]+)?)\.([\w$<>-]+)"
-    r"\((?:[\w$-]+\.\w+(?::\d+)?|Native Method|Unknown Source)\)"
+    r"\((?:([\w$-]+\.\w+)(?::\d+)?|Native Method|Unknown Source)\)"
 )
 _JAVA_LIBRARY: Final = (
     "java.",
@@ -144,11 +176,14 @@ def _parse_java(line: str, _following: str) -> Frame | None:
         return None
     location = _JAVA_GENERATED.sub("$", match[1])
     function = re.sub(r"lambda\$([^$]*)\$\d+", r"lambda$\1", match[2])
-    return Frame(location, function, not match[1].startswith(_JAVA_LIBRARY))
+    package, _, name = match[1].rpartition(".")
+    file = match[3] or f"{name.partition('$')[0]}.java"
+    path = f"{package.replace('.', '/')}/{file}" if package else file
+    return Frame(location, function, not match[1].startswith(_JAVA_LIBRARY), path)
 
 
 # at Shop.Cart.Add(Int32 id) in /src/Cart.cs:line 42
-_DOTNET: Final = re.compile(r"\s*at ([\w.`+<>\[\]|,$-]+)\.([\w`<>.|\[\],$-]+)\(([^()]*)\)(?: in .*:line \d+)?\s*$")
+_DOTNET: Final = re.compile(r"\s*at ([\w.`+<>\[\]|,$-]+)\.([\w`<>.|\[\],$-]+)\(([^()]*)\)(?: in (.*):line \d+)?\s*$")
 _DOTNET_LIBRARY: Final = ("System.", "Microsoft.", "MS.", "Npgsql.", "Newtonsoft.", "NUnit.", "Xunit.")
 _DOTNET_STATE_MACHINE: Final = re.compile(r"[.+]<(\w+)>d(?:__\d+)?(?:`\d+)?$")
 _DOTNET_CLOSURE: Final = re.compile(r"[.+]<>c(?:__DisplayClass[\d_]+)?(?:`\d+)?$")
@@ -165,7 +200,8 @@ def _parse_dotnet(line: str, _following: str) -> Frame | None:
         location, function = location[: machine.start()], machine[1]
     location = _DOTNET_CLOSURE.sub("", location)
     lambda_of = re.match(r"<(\w+)>b_", function)
-    return Frame(location, lambda_of[1] if lambda_of else function, in_app)
+    file = match[4] or re.split(r"[`+<\[]", location, maxsplit=1)[0].replace(".", "/") + ".cs"
+    return Frame(location, lambda_of[1] if lambda_of else function, in_app, file)
 
 
 # at add (/app/src/cart.js:10:5), at /app/src/cart.js:10:5, add@https://shop.example/app.js:10:5
@@ -201,7 +237,7 @@ def _parse_go(line: str, following: str) -> Frame | None:
     name = _GO_CLOSURE.sub(".func", match[1])
     package, _, function = name.rpartition("/")[2].partition(".")
     library = _GO_LIBRARY.search(file[1]) or name.startswith(("runtime.", "runtime/", "panic"))
-    return Frame(package, function, not library)
+    return Frame(package, function, not library, file[1])
 
 
 _RUBY: Final = re.compile(r"\s*(?:from )?(\S[^:]*\.rb):\d+:in [`']([^']+)'")

@@ -8,6 +8,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse
+from chassis.db.database import Database
 from chassis.http.access import bearer
 from chassis.http.cors import RATE_HEADERS, Cors
 from chassis.http.cursor import CursorSigner
@@ -16,6 +17,7 @@ from chassis.http.web import Service
 from chassis.limits.limiter import LimitClass
 from chassis.runtime.memory_limit import available_bytes
 from query import openapi
+from query.changes.handlers import ChangeHandlers
 from query.error_groups.handlers import ErrorHandlers
 from query.handlers import ExploreHandlers
 from query.metrics import QueryMetrics
@@ -34,6 +36,7 @@ def service(
     settings: QuerySettings,
     *,
     clickhouse: ClickHouse,
+    database: Database,
     signer: CursorSigner,
     clock: Callable[[], int] = time.time_ns,
     registry: CollectorRegistry | None = None,
@@ -41,6 +44,8 @@ def service(
 ) -> Service:
     """Build the service over `clickhouse`, which it starts and closes. `clock` returns nanoseconds since 1970,
     `registry` receives its metrics, `send_min_rate` is the chassis's minimum send rate in bytes per second.
+
+    `database` is the relational one, which the caller starts and closes; explore reads change events from it.
 
     `clickhouse` is used by explore only and has `settings.effective_handles` handles, so that ingest never waits for a
     read.
@@ -56,13 +61,14 @@ def service(
 
     explore = ExploreHandlers(stores, scheduler, signer, settings, now)
     errors = ErrorHandlers(stores, scheduler, signer, now)
+    changes = ChangeHandlers(database, signer, now)
 
     async def open_store(_app: web.Application) -> AsyncIterator[None]:
         await clickhouse.start()
         yield
         await clickhouse.close()
 
-    return Service("query", cross_origin(_routes(explore, errors), _cors(settings)), [open_store], [stores])
+    return Service("query", cross_origin(_routes(explore, errors, changes), _cors(settings)), [open_store], [stores])
 
 
 def _cors(settings: QuerySettings) -> Cors:
@@ -74,7 +80,7 @@ def _cors(settings: QuerySettings) -> Cors:
     )
 
 
-def _routes(explore: ExploreHandlers, errors: ErrorHandlers) -> list[Route]:
+def _routes(explore: ExploreHandlers, errors: ErrorHandlers, changes: ChangeHandlers) -> list[Route]:
     read = bearer(SCOPE)
     return [
         Route("GET", f"{EXPLORE_PATH}/attributes", explore.attributes, read, operation=openapi.LIST_ATTRIBUTES),
@@ -129,4 +135,5 @@ def _routes(explore: ExploreHandlers, errors: ErrorHandlers) -> list[Route]:
             read,
             operation=openapi.SHOW_OCCURRENCE,
         ),
+        Route("GET", f"{EXPLORE_PATH}/changes", changes.changes, read, operation=openapi.LIST_CHANGE_EVENTS),
     ]

@@ -6,11 +6,13 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
+from chassis.changes.tables import MAX_NAME_LENGTH, ChangeKind
 from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from query import fields
 from query.analysis.aggregate import Aggregate, AggregateRequest
 from query.analysis.attributes import Keys
 from query.analysis.compare import CompareRequest, SpanComparison
+from query.changes.schemas import ChangeEventPage
 from query.error_groups.handlers import MAX_ID
 from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
 from query.error_groups.schemas import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
@@ -28,6 +30,7 @@ SPANS: Final = Tag("spans", "Spans of a project: list, aggregate and compare the
 LOGS: Final = Tag("logs", "Log records of a project.")
 TRACES: Final = Tag("traces", "One trace.")
 ERRORS: Final = Tag("errors", "Exceptions, grouped by fingerprint.")
+CHANGE_EVENTS: Final = Tag("change-events", "What changed: deployments, releases and flags on a time line.")
 
 TimestampText = Annotated[str, Meta(pattern=TIMESTAMP_PATTERN)]
 
@@ -218,4 +221,28 @@ SHOW_OCCURRENCE: Final = Operation(
     ERRORS,
     (ResponseSpec("The occurrence.", json_content(OccurrenceRecord)),),
     (FINGERPRINT_IN_PATH, OCCURRENCE_IN_PATH, SURROUNDING_LOGS),
+)
+LIST_CHANGE_EVENTS: Final = Operation(
+    "listChangeEvents",
+    CHANGE_EVENTS,
+    (ResponseSpec("A page of change events.", json_content(ChangeEventPage)),),
+    (
+        *TIME,
+        Parameter("kind", "query", ChangeKind, "Only changes of this kind."),
+        Parameter(
+            "environment",
+            "query",
+            Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)],
+            "Only changes in this environment, and those in all of them.",
+            example="production",
+        ),
+        Parameter(
+            "service",
+            "query",
+            Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)],
+            "Only changes of this service, and those of all of them.",
+        ),
+        LIMIT,
+        CURSOR,
+    ),
 )

@@ -213,6 +213,7 @@ def _add_query(builder: _AppBuilder) -> None:
         service(
             settings,
             clickhouse=clickhouse,
+            database=builder.guards.database,
             signer=signer,
             registry=builder.telemetry.registry,
             send_min_rate=builder.chassis.send_min_rate,

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
 from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.db.database import Database
 from chassis.errors import Unauthorized
 from chassis.http.access import Guards
 from chassis.http.cursor import CursorSigner
@@ -106,7 +107,8 @@ class Served:
         settings = ChassisSettings(api_rate=0, analysis_rate=0)  # one client asks more than a principal may
         query_settings, telemetry = self._settings, Telemetry("query")
         store = ClickHouse(url, handles=query_settings.effective_handles)
-        built = service(query_settings, clickhouse=store, signer=CursorSigner(b"k" * 32))
+        none = Database("sqlite:////nowhere/none.db")  # of change events, which no benchmark asks for
+        built = service(query_settings, clickhouse=store, database=none, signer=CursorSigner(b"k" * 32))
         app = build_app(
             built.routes,
             service=built.name,

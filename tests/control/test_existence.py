@@ -52,6 +52,8 @@ IDS: Final = {
     "domainId": "dom",
     "identityId": "ssi",
     "scimTokenId": "sct",
+    "releaseId": "rel",
+    "changeId": "chg",
 }
 NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
 
@@ -85,6 +87,8 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
         ("erasureId", "erasures", {"to": "2026-11-20T00:00:00Z"}),
         ("domainId", "sso/domains", {"domain": f"{org}.example.com"}),
         ("scimTokenId", "scim-tokens", {"name": "x"}),
+        ("releaseId", "releases", {"version": "1.0.0", "projects": ["web"]}),
+        ("changeId", "changes", {"kind": "generic", "title": "x"}),
     ):
         below = f"projects/web/{path}" if name in ("channelId", "erasureId") else path
         status, answer, _ = await control.call("POST", f"/orgs/{org}/{below}", body, token)

@@ -36,6 +36,8 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
         {"name": "c", "kind": "email", "config": {"to": ["ops@example.org"]}},
     ),
     "erasure": ("POST", "/orgs/acme/projects/web/erasures", {"to": "2026-01-01T00:00:00Z"}),
+    "release": ("POST", "/orgs/acme/releases", {"version": "1.0.0", "projects": ["web"]}),
+    "change": ("POST", "/orgs/acme/changes", {"kind": "generic", "title": "x"}),
     "question": (
         "POST",
         "/orgs/acme/approval-requests",

@@ -20,6 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
 from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.db.database import Database
 from chassis.errors import Forbidden, NotFound, Unauthorized
 from chassis.http.access import Guards
 from chassis.http.cursor import CursorSigner
@@ -41,6 +42,7 @@ NOW: Final = time.time_ns() // SECOND * SECOND  # tables drop what is older than
 
 # For what is long, or says the same again and again, of statements and their answers: both engines are one program. How
 # they are sent, what they are given and how answers come back, the other tests prove on both.
+NO_DATABASE: Final = Database("sqlite:////nowhere/none.db")  # never started
 ONE_ENGINE: Final = pytest.mark.parametrize("clickhouse_url", ["embedded"], indirect=True)
 
 # A test may ask more in a second than a principal may; the limits have tests of their own.
@@ -325,13 +327,18 @@ async def explore(
 
 
 def application(
-    store: ClickHouse, settings: QuerySettings, clock: list[int], chassis: ChassisSettings = UNLIMITED
+    store: ClickHouse,
+    settings: QuerySettings,
+    clock: list[int],
+    chassis: ChassisSettings = UNLIMITED,
+    database: Database = NO_DATABASE,
 ) -> web.Application:
-    """The service as an application, behind the guard of these tests."""
+    """The service as an application, behind the guard of these tests. `database` is started by the caller."""
     telemetry, signer = Telemetry("query"), CursorSigner(b"k" * 32)
     built = service(
         settings,
         clickhouse=store,
+        database=database,
         signer=signer,
         clock=lambda: clock[0],
         registry=telemetry.registry,
@@ -350,8 +357,12 @@ def application(
 
 @asynccontextmanager
 async def served(
-    store: ClickHouse, settings: QuerySettings, clock: list[int], chassis: ChassisSettings = UNLIMITED
+    store: ClickHouse,
+    settings: QuerySettings,
+    clock: list[int],
+    chassis: ChassisSettings = UNLIMITED,
+    database: Database = NO_DATABASE,
 ) -> AsyncIterator[Explore]:
     """The service on a socket of its own."""
-    async with TestClient(TestServer(application(store, settings, clock, chassis))) as client:
+    async with TestClient(TestServer(application(store, settings, clock, chassis, database))) as client:
         yield Explore(client)

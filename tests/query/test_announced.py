@@ -13,7 +13,7 @@ from chassis.http.openapi import Endpoint, build_document
 from query.app import service
 from query.settings import QuerySettings
 from tests.query.announced import Interface
-from tests.query.conftest import PATH
+from tests.query.conftest import NO_DATABASE, PATH
 
 HEADERS = {"Content-Type": "application/json"}
 PAGE: dict[str, Any] = {"data": [], "nextCursor": None, "hasMore": False}
@@ -24,7 +24,7 @@ REFUSAL = {"error": {"code": "not_found", "message": "Not found.", "requestId": 
 def interface() -> Interface:
     """What the service announces, without a store behind it."""
     store = ClickHouse("http://127.0.0.1:1")
-    routes = service(QuerySettings(), clickhouse=store, signer=CursorSigner(b"k" * 32)).routes
+    routes = service(QuerySettings(), clickhouse=store, database=NO_DATABASE, signer=CursorSigner(b"k" * 32)).routes
     endpoints = [
         Endpoint(route.method, route.path, route.access, route.handler.__doc__ or "", route.operation)
         for route in routes

@@ -210,6 +210,7 @@ def _commits() -> None:
     )
     op.create_index("ix_commits_org_id_id", "commits", ["org_id", "id"])
     op.create_index("ix_commits_org_id_sha", "commits", ["org_id", "sha"])
+    op.create_index("ix_commits_org_id_repository_authored_at", "commits", ["org_id", "repository", "authored_at"])
 
 
 def _release_commits() -> None:

@@ -1,0 +1,103 @@
+"""Writes change events. Every function runs in the caller's transaction."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from chassis.changes.repository import SELECT_CHANGES, StoredChange, stored_change
+from chassis.changes.tables import ChangeKind, change_events
+
+MAX_CHANGES: Final = 50_000  # of an organization; beyond it the oldest are deleted
+MAX_AGE: Final = timedelta(days=400)
+MAX_AHEAD: Final = timedelta(days=1)  # a change may be planned, and clocks differ
+_PRUNED_AT_ONCE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class NewChangeEvent:
+    """A change event to record. `source`: the platform that reports it."""
+
+    kind: ChangeKind
+    title: str
+    at: datetime
+    source: str
+    project_id: int | None = None
+    detail: str | None = None
+    environment: str | None = None
+    release: str | None = None
+    service: str | None = None
+    url: str | None = None
+    dedupe_key: str | None = None
+    created_by: str | None = None
+
+
+class RecordedChange(NamedTuple):
+    """The event, and whether it is new."""
+
+    change: StoredChange
+    is_new: bool
+
+
+async def create_change(connection: AsyncConnection, org_id: str, new: NewChangeEvent, now: datetime) -> RecordedChange:
+    """Record an event; or find the one with its deduplication key, which stays as it is."""
+    if new.dedupe_key is not None:
+        known = await _find(connection, org_id, change_events.c.dedupe_key == new.dedupe_key)
+        if known is not None:
+            return RecordedChange(known, is_new=False)
+    await _prune(connection, org_id, now)
+    change_id = new_id("chg")
+    row = {
+        "id": change_id,
+        "org_id": org_id,
+        "project_id": new.project_id,
+        "kind": new.kind.value,
+        "title": new.title,
+        "detail": new.detail,
+        "at": new.at,
+        "environment": new.environment,
+        "release": new.release,
+        "service": new.service,
+        "url": new.url,
+        "source": new.source,
+        "dedupe_key": new.dedupe_key,
+        "created_by": new.created_by,
+        "created_at": now,
+    }
+    await connection.execute(change_events.insert().values(row))
+    stored = await _find(connection, org_id, change_events.c.id == change_id)
+    if stored is None:
+        raise LookupError(change_id)
+    return RecordedChange(stored, is_new=True)
+
+
+async def find_change(connection: AsyncConnection, org_id: str, change_id: str) -> StoredChange | None:
+    """The organization's event with this id."""
+    return await _find(connection, org_id, change_events.c.id == change_id)
+
+
+async def delete_change(connection: AsyncConnection, org_id: str, change_id: str) -> bool:
+    """False when there is no such event."""
+    where = (change_events.c.org_id == org_id) & (change_events.c.id == change_id)
+    return (await connection.execute(change_events.delete().where(where))).rowcount == 1
+
+
+async def _find(connection: AsyncConnection, org_id: str, where: sa.ColumnElement[bool]) -> StoredChange | None:
+    found = SELECT_CHANGES.where(change_events.c.org_id == org_id, where)
+    row = (await connection.execute(found)).mappings().one_or_none()
+    return None if row is None else stored_change(row)
+
+
+async def _prune(connection: AsyncConnection, org_id: str, now: datetime) -> None:
+    """Make room for one event: delete those that are too old, then the oldest."""
+    of_org = change_events.c.org_id == org_id
+    oldest_first = sa.select(change_events.c.id).where(of_org).order_by(change_events.c.at, change_events.c.id)
+    outdated = oldest_first.where(change_events.c.at < now - MAX_AGE).limit(_PRUNED_AT_ONCE)
+    await connection.execute(change_events.delete().where(change_events.c.id.in_(outdated)))
+    count = await connection.scalar(sa.select(sa.func.count()).select_from(change_events).where(of_org)) or 0
+    if count >= MAX_CHANGES:
+        surplus = oldest_first.limit(min(count - MAX_CHANGES + 1, _PRUNED_AT_ONCE))
+        await connection.execute(change_events.delete().where(change_events.c.id.in_(surplus)))

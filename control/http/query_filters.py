@@ -1,0 +1,67 @@
+"""Filters of lists in query strings: names, and projects by slug."""
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Annotated, Final, TypeVar
+
+import sqlalchemy as sa
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.tables import projects
+from chassis.errors import BadRequest, Issue
+from chassis.http.operation import Parameter
+from chassis.http.validation import Issues, bounded_text, must_be_one_of, single_value
+from proto.identity import MAX_SLUG_LENGTH, UNPRINTABLE
+
+PROJECT_FILTER: Final = Parameter(
+    "project", "query", Annotated[str, Meta(min_length=1, max_length=MAX_SLUG_LENGTH)], "Only those of this project."
+)
+_LINE: Final = re.compile(f"[^{UNPRINTABLE}\ud800-\udfff]+")
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def line_filter(query: Mapping[str, str], name: str, max_length: int, issues: Issues) -> str | None:
+    """A name to filter by: None when absent, and after recording an issue for one that no column stores."""
+    text = bounded_text(query, name, 1, max_length, issues)
+    if text is None or _LINE.fullmatch(text) is not None:
+        return text
+    issues.add(f"query.{name}", "Must consist of printable characters.", "format")
+    return None
+
+
+def choice_filter(query: Mapping[str, str], name: str, choices: type[E], issues: Issues) -> E | None:
+    """One of the names of an enum: None when absent, and after recording an issue for another text."""
+    text = single_value(query, name, issues)
+    if text is None:
+        return None
+    try:
+        return choices(text)
+    except ValueError:
+        issues.add(f"query.{name}", must_be_one_of(choices), "not_allowed")
+        return None
+
+
+async def find_project_ids(connection: AsyncConnection, org_id: str, slugs: Iterable[str]) -> dict[str, int]:
+    """The organization's projects with these slugs."""
+    found = sa.select(projects.c.slug, projects.c.id).where(
+        projects.c.org_id == org_id, projects.c.slug.in_(sorted(set(slugs))), projects.c.deleted_at.is_(None)
+    )
+    return {row.slug: row.id for row in await connection.execute(found)}
+
+
+async def require_project_id(connection: AsyncConnection, org_id: str, slug: str | None, path: str) -> int | None:
+    """The project with this slug; None without one. Raises BadRequest at `path` for an unknown one."""
+    if slug is None:
+        return None
+    found = await find_project_ids(connection, org_id, [slug])
+    if slug not in found:
+        raise BadRequest("The request is not valid.", [unknown_project(path)])
+    return found[slug]
+
+
+def unknown_project(path: str) -> Issue:
+    """The issue of a slug that no project of the organization has."""
+    return Issue(path, "Is not a project of the organization.", "unknown")

@@ -1,0 +1,55 @@
+"""Times that requests contain: RFC 3339 with a time zone, from 1970 on."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from chassis.db.database import to_milliseconds
+from chassis.http.validation import Issues, bounded_text
+
+MAX_TIME_LENGTH: Final = 40
+TIME_PATTERN: Final = (
+    r"^(?:19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
+    r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})(?!\n)$"
+)
+_TIME: Final = re.compile(TIME_PATTERN)
+_MESSAGE: Final = "Must be an RFC 3339 time with a time zone, such as 2026-11-20T15:17:03Z."
+
+TimeInput = Annotated[
+    str,
+    Meta(
+        max_length=MAX_TIME_LENGTH,
+        pattern=TIME_PATTERN,
+        description=_MESSAGE,
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+
+
+def parse_time(text: str | None, path: str, issues: Issues) -> datetime | None:
+    """The time in UTC, in milliseconds; None without one, and after recording an issue for an impossible one."""
+    if text is None:
+        return None
+    try:
+        if _TIME.match(text) is not None:
+            parsed = datetime.fromisoformat(text.upper()).astimezone(UTC)
+            if parsed.year >= 1970:
+                return to_milliseconds(parsed)
+    except (ValueError, OverflowError):
+        pass
+    issues.add(path, _MESSAGE, "format")
+    return None
+
+
+def parse_time_range(query: Mapping[str, str], issues: Issues) -> tuple[datetime | None, datetime | None]:
+    """`from`, inclusive, and `to`, exclusive, of a query string; faults are recorded."""
+    since, until = (
+        parse_time(bounded_text(query, name, 1, MAX_TIME_LENGTH, issues), f"query.{name}", issues)
+        for name in ("from", "to")
+    )
+    if since is not None and until is not None and since >= until:
+        issues.add("query.from", "from must be before to.", "range")
+    return since, until

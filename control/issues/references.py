@@ -1,0 +1,153 @@
+"""Issues that texts name: `fixes CHECKOUT-12`, in messages of commits and in texts of proposals.
+
+A short id is the slug of a project in capitals and the number of an issue in it. The cost of a text is bounded: its
+first MAX_TEXT characters and MAX_REFERENCES references count.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.tables import projects
+from chassis.issues.tables import issues
+from proto.identity import MAX_SLUG_LENGTH
+
+MAX_TEXT: Final = 65_536
+MAX_REFERENCES: Final = 50  # of one text
+MAX_SHORT_ID_LENGTH: Final = MAX_SLUG_LENGTH + 1 + 18
+SHORT_ID_PATTERN: Final = r"^[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}[A-Za-z0-9])?-[1-9][0-9]{0,17}(?!\n)$"
+_CHUNK: Final = 500  # values in one statement
+
+_SHORT_ID: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}[A-Za-z0-9])?-[1-9][0-9]{0,17}(?![\w-])"
+_ISSUE_URL: Final = (
+    r"https?://[^\s/?#<>]{1,255}/(?:[^\s?#<>]{0,255}/)?orgs/(?P<org>[a-z0-9-]{1,64})/"
+    r"(?:projects/[a-z0-9-]{1,64}/)?issues/"
+)
+_NAMED: Final = rf"(?:{_ISSUE_URL.replace('?P<org>', '')}(?:iss_[0-9a-z]{{26}}|{_SHORT_ID})|#?{_SHORT_ID})"
+_FIXES: Final = re.compile(
+    rf"(?<![\w-])(?:fix(?:es|ed)?|close[sd]?|resolve[sd]?):?[ \t]+(?P<list>{_NAMED}(?:(?:[ \t]*,[ \t]*(?:and[ \t]+)?"
+    rf"|[ \t]+and[ \t]+){_NAMED})*)",
+    re.IGNORECASE,
+)
+_EACH: Final = re.compile(
+    rf"(?:{_ISSUE_URL}(?:(?P<id>iss_[0-9a-z]{{26}})|(?P<linked>{_SHORT_ID}))|#?(?P<short>{_SHORT_ID}))", re.IGNORECASE
+)
+# [text](address): the address repeats or contradicts the text
+_MARKDOWN_LINK: Final = re.compile(r"\[([^\[\]\n]{1,500})\]\([^()\s]{1,2048}\)")
+_REVERT: Final = re.compile(r"\bThis reverts commit ([0-9a-fA-F]{7,64})\b")
+
+T = TypeVar("T")
+
+
+class ShortId(NamedTuple):
+    """An issue by its project and number."""
+
+    project_slug: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.project_slug.upper()}-{self.number}"
+
+
+class NamedIssue(NamedTuple):
+    """An issue that was found by its name."""
+
+    id: str
+    project_id: int
+    short_id: ShortId
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """What one text names as fixed."""
+
+    short_ids: tuple[ShortId, ...] = ()
+    issue_ids: tuple[str, ...] = ()
+
+
+class IssueIndex(NamedTuple):
+    """Issues of an organization by name and by id."""
+
+    by_name: Mapping[ShortId, NamedIssue]
+    by_id: Mapping[str, NamedIssue]
+
+    def resolve(self, references: References) -> list[NamedIssue]:
+        """Those that exist, each once, in order of their ids."""
+        found = [self.by_name.get(name) for name in references.short_ids]
+        found += [self.by_id.get(issue_id) for issue_id in references.issue_ids]
+        return sorted({one for one in found if one is not None})
+
+
+def parse_short_id(text: str) -> ShortId | None:
+    """`CHECKOUT-12` in either case; None for another text."""
+    if re.match(SHORT_ID_PATTERN, text) is None:
+        return None
+    slug, _, number = text.rpartition("-")
+    return ShortId(slug.lower(), int(number))
+
+
+def fixed_by(text: str, org_slug: str) -> References:
+    """The issues that the text names as fixed. Addresses count if they are of this organization."""
+    plain = _MARKDOWN_LINK.sub(r"\1", text[:MAX_TEXT])
+    names: dict[ShortId, None] = {}
+    ids: dict[str, None] = {}
+    for listed in _FIXES.finditer(plain):
+        for match in _EACH.finditer(listed["list"]):
+            if match["org"] is not None and match["org"].lower() != org_slug:
+                continue
+            name = parse_short_id(match["linked"] or match["short"] or "")
+            if name is not None:
+                names[name] = None
+            elif match["id"] is not None:
+                ids[match["id"].lower()] = None
+            if len(names) + len(ids) >= MAX_REFERENCES:
+                return References(tuple(names), tuple(ids))
+    return References(tuple(names), tuple(ids))
+
+
+def fixed_by_commit(message: str, org_slug: str) -> References:
+    """The issues that a commit fixes. A revert fixes nothing, though it quotes what it reverts."""
+    return References() if reverted_commits(message) else fixed_by(message, org_slug)
+
+
+def reverted_commits(message: str) -> list[str]:
+    """The hashes of the commits that this one reverts, in lower case. The revert of a revert, which git calls
+    `Reapply`, reverts nothing.
+    """
+    if message.startswith("Reapply "):
+        return []
+    return [found.lower() for found in _REVERT.findall(message[:MAX_TEXT])[:MAX_REFERENCES]]
+
+
+async def find_issues(connection: AsyncConnection, org_id: str, references: Iterable[References]) -> IssueIndex:
+    """The issues of the organization that these texts name, in statements of bounded size."""
+    named = list(references)
+    names = sorted({name for one in named for name in one.short_ids})
+    ids = sorted({issue_id for one in named for issue_id in one.issue_ids})
+    pair = sa.tuple_(projects.c.slug, issues.c.number)
+    found: list[NamedIssue] = []
+    for chunk in _chunks(names):
+        found += await _load(connection, org_id, pair.in_([tuple(name) for name in chunk]))
+    for some in _chunks(ids):
+        found += await _load(connection, org_id, issues.c.id.in_(some))
+    return IssueIndex({one.short_id: one for one in found}, {one.id: one for one in found})
+
+
+async def _load(connection: AsyncConnection, org_id: str, where: sa.ColumnElement[bool]) -> list[NamedIssue]:
+    found = (
+        sa.select(issues.c.id, issues.c.project_id, projects.c.slug, issues.c.number)
+        .join_from(issues, projects, projects.c.id == issues.c.project_id)
+        .where(issues.c.org_id == org_id, projects.c.deleted_at.is_(None), where)
+    )
+    return [
+        NamedIssue(issue_id, project_id, ShortId(slug, number))
+        for issue_id, project_id, slug, number in await connection.execute(found)
+    ]
+
+
+def _chunks(values: list[T]) -> list[list[T]]:
+    return [values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK)]

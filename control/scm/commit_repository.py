@@ -1,0 +1,232 @@
+"""Commits in the database, by repository and hash. Every function runs in the caller's transaction."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from control.issues.references import IssueIndex, References
+from control.releases.tables import MAX_MESSAGE_LENGTH, commit_issues, commits, release_commits
+
+MAX_COMMITS: Final = 200_000  # of an organization; beyond it those reported first are deleted
+MAX_RELEASE_COMMITS: Final = 5_000
+MAX_FILES: Final = 1_000  # of a commit
+_PRUNED_AT_ONCE: Final = 1_000
+_CHUNK: Final = 500  # values in one statement
+
+
+class CommitKey(NamedTuple):
+    """What identifies a commit in an organization."""
+
+    repository: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommit:
+    """A commit as it is reported. `files` None: not reported. `message` may be longer than what is stored of it."""
+
+    repository: str
+    sha: str
+    message: str
+    author_name: str | None = None
+    author_email: str | None = None
+    authored_at: datetime | None = None
+    url: str | None = None
+    files: tuple[str, ...] | None = None
+    files_truncated: bool = False
+
+    @property
+    def key(self) -> CommitKey:
+        return CommitKey(self.repository, self.sha)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCommit(NewCommit):
+    """A commit as it is stored."""
+
+    id: str = ""
+
+
+class UpsertedCommits(NamedTuple):
+    """Ids of all reported commits, in their order; those that are new; the number of those that are new or had no files
+    before.
+    """
+
+    ids: dict[CommitKey, str]
+    new: frozenset[CommitKey]
+    changed: int
+
+
+async def upsert_commits(
+    connection: AsyncConnection, org_id: str, reported: Sequence[NewCommit], now: datetime
+) -> UpsertedCommits:
+    """Store commits that are new, and the files of those that were reported without. Nothing else changes."""
+    wanted = {one.key: one for one in reported}
+    await _prune(connection, org_id, len(wanted))
+    known = await find_commits(connection, org_id, wanted)
+    new = {key: new_id("cmt") for key in wanted if key not in known}
+    rows = [_row(wanted[key], commit_id, org_id, now) for key, commit_id in new.items()]
+    if rows:
+        await connection.execute(commits.insert(), rows)
+    completed = [
+        {"of_commit": known[key].id, "paths": list(one.files), "cut": one.files_truncated}
+        for key, one in wanted.items()
+        if key in known and known[key].files is None and one.files is not None
+    ]
+    if completed:
+        values: dict[str, Any] = {"files": sa.bindparam("paths"), "files_truncated": sa.bindparam("cut")}
+        update = commits.update().where(commits.c.id == sa.bindparam("of_commit")).values(values)
+        await connection.execute(update, completed)
+    ids = {key: new.get(key) or known[key].id for key in wanted}
+    return UpsertedCommits(ids, frozenset(new), len(rows) + len(completed))
+
+
+async def find_commits(
+    connection: AsyncConnection, org_id: str, keys: Iterable[CommitKey]
+) -> dict[CommitKey, StoredCommit]:
+    """The commits of these that are known."""
+    found: dict[CommitKey, StoredCommit] = {}
+    pair = sa.tuple_(commits.c.repository, commits.c.sha)
+    for chunk in _chunks(sorted(set(keys))):
+        where = (commits.c.org_id == org_id) & pair.in_([tuple(key) for key in chunk])
+        for row in (await connection.execute(sa.select(commits).where(where))).mappings():
+            one = stored_commit(row)
+            found[one.key] = one
+    return found
+
+
+async def find_by_hash(connection: AsyncConnection, org_id: str, repository: str, start: str) -> StoredCommit | None:
+    """The commit whose hash begins so; None if there is none, or several."""
+    prefix = (commits.c.sha >= start) & (commits.c.sha < start + "g")  # hexadecimal digits precede g
+    where = (commits.c.org_id == org_id) & (commits.c.repository == repository) & prefix
+    rows = (await connection.execute(sa.select(commits).where(where).limit(2))).mappings().all()
+    return stored_commit(rows[0]) if len(rows) == 1 else None
+
+
+async def link_to_release(
+    connection: AsyncConnection, org_id: str, release_id: str, commit_ids: Sequence[str]
+) -> list[str]:
+    """Add commits to a release, newest first, behind those that it has; returns those that are new in it."""
+    position = release_commits.c.position
+    of_release = release_commits.c.release_id == release_id
+    last = await connection.scalar(sa.select(sa.func.max(position)).where(of_release))
+    known: set[str] = set()
+    for chunk in _chunks(commit_ids):
+        where = of_release & release_commits.c.commit_id.in_(chunk)
+        known |= set((await connection.execute(sa.select(release_commits.c.commit_id).where(where))).scalars())
+    new = [commit_id for commit_id in commit_ids if commit_id not in known]
+    start = 0 if last is None else last + 1
+    rows = [
+        {"release_id": release_id, "commit_id": commit_id, "org_id": org_id, "position": number}
+        for number, commit_id in enumerate(new, start)
+    ]
+    if rows:
+        await connection.execute(release_commits.insert(), rows)
+    return new
+
+
+async def link_to_issues(
+    connection: AsyncConnection, org_id: str, references: Mapping[str, References], index: IssueIndex
+) -> list[tuple[str, str]]:
+    """Note which issues commits name, by id of the commit; returns the new pairs of commit and issue."""
+    named = {
+        (commit_id, issue.id): issue.project_id for commit_id, one in references.items() for issue in index.resolve(one)
+    }
+    known: set[tuple[str, str]] = set()
+    for chunk in _chunks(sorted({commit_id for commit_id, _ in named})):
+        pairs = sa.select(commit_issues.c.commit_id, commit_issues.c.issue_id)
+        known |= {
+            (row.commit_id, row.issue_id)
+            for row in await connection.execute(pairs.where(commit_issues.c.commit_id.in_(chunk)))
+        }
+    new = [pair for pair in named if pair not in known]
+    rows = [
+        {"commit_id": commit_id, "issue_id": issue_id, "org_id": org_id, "project_id": named[commit_id, issue_id]}
+        for commit_id, issue_id in new
+    ]
+    if rows:
+        await connection.execute(commit_issues.insert(), rows)
+    return new
+
+
+async def list_release_commits(
+    connection: AsyncConnection, release_id: str, after: int | None, limit: int
+) -> list[tuple[int, StoredCommit]]:
+    """At most `limit` commits of a release with their positions, newest first."""
+    page = (
+        sa.select(release_commits.c.position, commits)
+        .join_from(release_commits, commits, commits.c.id == release_commits.c.commit_id)
+        .where(release_commits.c.release_id == release_id)
+        .order_by(release_commits.c.position)
+        .limit(limit)
+    )
+    if after is not None:
+        page = page.where(release_commits.c.position > after)
+    return [(row["position"], stored_commit(row)) for row in (await connection.execute(page)).mappings()]
+
+
+async def count_release_commits(connection: AsyncConnection, release_ids: Iterable[str]) -> dict[str, int]:
+    """The number of commits by release; releases without any are missing."""
+    counts = (
+        sa.select(release_commits.c.release_id, sa.func.count().label("commits"))
+        .where(release_commits.c.release_id.in_(list(release_ids)))
+        .group_by(release_commits.c.release_id)
+    )
+    return {row.release_id: row.commits for row in await connection.execute(counts)}
+
+
+def stored_commit(row: sa.RowMapping) -> StoredCommit:
+    """A row with all columns of `commits`."""
+    files = row["files"]
+    return StoredCommit(
+        row["repository"],
+        row["sha"],
+        row["message"],
+        row["author_name"],
+        row["author_email"],
+        row["authored_at"],
+        row["url"],
+        None if files is None else tuple(files),
+        row["files_truncated"],
+        row["id"],
+    )
+
+
+def _row(one: NewCommit, commit_id: str, org_id: str, now: datetime) -> dict[str, Any]:
+    return {
+        "id": commit_id,
+        "org_id": org_id,
+        "repository": one.repository,
+        "sha": one.sha,
+        "message": one.message[:MAX_MESSAGE_LENGTH],
+        "author_name": one.author_name,
+        "author_email": one.author_email,
+        "authored_at": one.authored_at,
+        "url": one.url,
+        "files": None if one.files is None else list(one.files),
+        "files_truncated": one.files_truncated,
+        "created_at": now,
+    }
+
+
+async def _prune(connection: AsyncConnection, org_id: str, room: int) -> None:
+    """Delete the commits that were reported first, so that there is room for further ones."""
+    of_org = commits.c.org_id == org_id
+    count = await connection.scalar(sa.select(sa.func.count()).select_from(commits).where(of_org)) or 0
+    surplus = min(count + room - MAX_COMMITS, _PRUNED_AT_ONCE)
+    if surplus <= 0:
+        return
+    oldest = sa.select(commits.c.id).where(of_org).order_by(commits.c.id).limit(surplus)
+    ids = list((await connection.execute(oldest)).scalars())
+    for table in (commit_issues, release_commits):
+        await connection.execute(table.delete().where(table.c.commit_id.in_(ids)))
+    await connection.execute(commits.delete().where(commits.c.id.in_(ids)))
+
+
+def _chunks(values: Sequence[Any]) -> list[Sequence[Any]]:
+    return [values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK)]

@@ -1,0 +1,103 @@
+"""Records a report of a release, in the caller's transaction; the API and other systems report through it."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.changes.tables import ChangeKind
+from chassis.errors import Conflict
+from control.changes.repository import MAX_AGE, MAX_AHEAD, NewChangeEvent, create_change
+from control.issues.references import ShortId
+from control.releases.repository import settle_next_release
+from control.scm.commit_repository import (
+    MAX_RELEASE_COMMITS,
+    NewCommit,
+    count_release_commits,
+    link_to_release,
+    upsert_commits,
+)
+from control.scm.fixes import Author, ReleaseScope, note_references, reopen_reverted, resolve_fixed
+from control.scm.release_repository import ReleaseReport, add_projects, list_project_ids, upsert_release
+
+SOURCE: Final = "release"  # of change events
+
+
+class ReportedRelease(NamedTuple):
+    """What a report did. `is_new`: in one of its projects."""
+
+    id: str
+    is_new: bool
+    is_changed: bool
+    commits_upserted: int
+    issues_resolved: list[ShortId]
+    issues_reopened: list[ShortId]
+
+
+async def report_release(
+    connection: AsyncConnection,
+    author: Author,
+    report: ReleaseReport,
+    project_ids: Mapping[str, int],
+    commits: Sequence[NewCommit],
+    environment: str | None = None,
+) -> ReportedRelease:
+    """Store a release in these projects (ids by slug) with its commits, newest first. A repeated report changes
+    nothing, one with more adds it. Raises Conflict for too many commits.
+    """
+    release_id, is_changed = await upsert_release(connection, author.org_id, report, author.principal_id, author.now)
+    new_projects = await add_projects(connection, author.org_id, release_id, list(project_ids.values()), author.now)
+    upserted = await upsert_commits(connection, author.org_id, commits, author.now)
+    new_commits = await link_to_release(connection, author.org_id, release_id, list(upserted.ids.values()))
+    if new_commits:
+        await _require_room(connection, release_id)
+    await note_references(connection, author, commits, upserted.ids)
+    reopened = await reopen_reverted(connection, author, [one for one in commits if one.key in upserted.new])
+    known_in = await list_project_ids(connection, release_id)
+    scope = ReleaseScope(release_id, report.version, set(new_commits), known_in, set(new_projects))
+    resolved = await resolve_fixed(connection, author, scope)
+    for project_id in project_ids.values():
+        await settle_next_release(connection, project_id, [report.version], author.now)
+    is_announced = await _announce(connection, author, release_id, report, project_ids, environment)
+    is_changed = is_changed or is_announced or bool(new_projects or new_commits or upserted.changed)
+    return ReportedRelease(release_id, bool(new_projects), is_changed, upserted.changed, resolved, reopened)
+
+
+async def _require_room(connection: AsyncConnection, release_id: str) -> None:
+    counts = await count_release_commits(connection, [release_id])
+    if counts.get(release_id, 0) > MAX_RELEASE_COMMITS:
+        raise Conflict(f"A release has at most {MAX_RELEASE_COMMITS} commits.")
+
+
+async def _announce(
+    connection: AsyncConnection,
+    author: Author,
+    release_id: str,
+    report: ReleaseReport,
+    project_ids: Mapping[str, int],
+    environment: str | None,
+) -> bool:
+    """Put the release on the time line of each project, once for each environment; True if that is new. A release of
+    long ago is left out.
+    """
+    at = report.released_at or author.now
+    if not author.now - MAX_AGE <= at <= author.now + MAX_AHEAD:
+        return False
+    place = "" if environment is None else hashlib.sha256(environment.encode()).hexdigest()[:32]
+    is_new = False
+    for project_id in project_ids.values():
+        event = NewChangeEvent(
+            kind=ChangeKind.RELEASE,
+            title=report.version,
+            at=at,
+            source=SOURCE,
+            project_id=project_id,
+            environment=environment,
+            release=report.version,
+            url=report.url,
+            dedupe_key=f"release:{release_id}:{project_id}:{place}",
+            created_by=author.principal_id,
+        )
+        is_new |= (await create_change(connection, author.org_id, event, author.now)).is_new
+    return is_new

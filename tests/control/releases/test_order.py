@@ -1,0 +1,190 @@
+"""Which of two releases is the later one, and what telemetry makes known of releases."""
+
+import itertools
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from control.releases import repository
+from control.releases.order import ReleaseOrder, load_order
+from control.releases.repository import note_seen, settle_next_release
+from control.releases.tables import release_projects, releases
+from control.releases.versions import parse_version
+from tests.control.conftest import Control
+from tests.control.releases.stored import NOW, issue, new_issue, new_project, report
+
+# In ascending order: the example of Semantic Versioning 2.0.0, 11.4, and more.
+ASCENDING = [
+    "0.9.9",
+    "1.0.0-alpha",
+    "1.0.0-alpha.1",
+    "1.0.0-alpha.beta",
+    "1.0.0-beta",
+    "1.0.0-beta.2",
+    "1.0.0-beta.11",
+    "1.0.0-rc.1",
+    "v1.0.0",
+    "1.0.1",
+    "1.2.0",
+    "v1.10.0",
+    "10.0.0",
+    "2026.11.23",
+]
+VERSIONS = st.one_of(
+    st.sampled_from(ASCENDING),
+    st.builds(
+        "{}{}.{}.{}{}".format,
+        *[st.sampled_from(["", "v", "a@", "b@"])] + [st.integers(0, 3)] * 3,
+        st.sampled_from(["", "-1", "-a", "+b"]),
+    ),
+    st.text(max_size=8),
+)
+TIMES = st.dictionaries(VERSIONS, st.integers(0, 3).map(lambda hours: NOW + timedelta(hours=hours)), max_size=6)
+
+
+def test_semantic_versions_are_ordered_by_precedence() -> None:
+    """Whatever their times say."""
+    order = ReleaseOrder({version: NOW - timedelta(days=n) for n, version in enumerate(ASCENDING)})
+    for (n, a), (m, b) in itertools.product(enumerate(ASCENDING), repeat=2):
+        assert order.is_later(a, b) is (n > m), (a, b)
+        assert order.is_later(f"shop@{a}", f"shop@{b}") is (n > m)
+        assert order.is_later(f"@x/shop@{a}", f"@x/shop@{b}") is (n > m)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.2",
+        "1.2.3.4",
+        "01.2.3",
+        "1.2.3-",
+        "1.2.3-01",
+        "1.2.3+",
+        "1.2.x",
+        "abc",
+        "",
+        "1.2.3\n",
+        "\u0661.\u0662.\u0663",
+        "V1.2.3",
+    ],
+)
+def test_other_versions_are_not_semantic(text: str) -> None:
+    assert parse_version(text) is None
+
+
+def test_other_releases_are_ordered_by_time() -> None:
+    order = ReleaseOrder({"abc": NOW, "def": NOW + timedelta(seconds=1), "shop@1.0.0": NOW + timedelta(hours=1)})
+    assert order.is_later("def", "abc") is True
+    assert order.is_later("abc", "def") is False
+    assert order.is_later("web@2.0.0", "shop@1.0.0") is None, "the time of one is not known"
+    assert order.is_later("shop@1.0.0", "abc") is True
+    assert order.is_later("abc", "abc") is False
+    built = ReleaseOrder({"1.0.0+a": NOW, "1.0.0+b": NOW + timedelta(seconds=1)})
+    assert built.is_later("1.0.0+b", "1.0.0+a") is True, "builds have no precedence"
+    assert ReleaseOrder({}).is_later("1.0.0+b", "1.0.0+a") is None
+
+
+@given(times=TIMES, a=VERSIONS, b=VERSIONS)
+def test_no_release_is_later_than_one_that_is_later(times: dict[str, datetime], a: str, b: str) -> None:
+    order = ReleaseOrder(times)
+    one, other = order.is_later(a, b), order.is_later(b, a)
+    assert (one is None) is (other is None)
+    assert not (one and other)
+    assert order.latest([]) is None
+    assert {order.latest([a, b]), order.earliest([a, b])} <= {a, b}
+    if one:
+        assert (order.latest([b, a]), order.earliest([a, b])) == (a, b)
+
+
+async def seen(control: Control, found: dict[str, datetime], project: int | None = None) -> list[str]:
+    acme = control.acme
+    async with control.checks.database.write() as connection:
+        return await note_seen(connection, acme.organization.id, project or acme.project.id, found, NOW)
+
+
+async def known(control: Control) -> dict[str, tuple[datetime, datetime | None]]:
+    """By version: the time that orders it and that of its first error, in the project `web`."""
+    joined = sa.select(releases.c.version, release_projects).join_from(
+        release_projects, releases, releases.c.id == release_projects.c.release_id
+    )
+    of_web = joined.where(release_projects.c.project_id == control.acme.project.id)
+    async with control.checks.database.read() as connection:
+        return {row.version: (row.ordered_at, row.first_seen) for row in await connection.execute(of_web)}
+
+
+@pytest.mark.both_stores
+async def test_releases_of_telemetry_become_known_with_their_earliest_time(control: Control) -> None:
+    hour = timedelta(hours=1)
+    assert await seen(control, {"b": NOW, "a": NOW + hour}) == ["b", "a"]
+    assert await seen(control, {"a": NOW - hour, "b": NOW + hour, "c": NOW}) == ["c"]
+    assert await known(control) == {"a": (NOW - hour, NOW - hour), "b": (NOW, NOW), "c": (NOW, NOW)}
+    async with control.checks.database.read() as connection:
+        order = await load_order(connection, control.acme.project.id, ["a", "b", "none"])
+    assert [order.is_later(*pair) for pair in (("b", "a"), ("a", "b"), ("a", "none"))] == [True, False, None]
+    other = await new_project(control, "api")
+    assert await seen(control, {"a": NOW}, other) == ["a"]
+    _, page, _ = await control.call("GET", "/orgs/acme/releases", params={"query": "a"})
+    ((release,)) = page["data"]
+    assert (release["reportedAt"], [one["slug"] for one in release["projects"]]) == (None, ["api", "web"])
+
+
+@pytest.mark.both_stores
+async def test_a_reported_time_of_release_orders_it_for_good(control: Control) -> None:
+    hour = timedelta(hours=1)
+    await report(control, "dated", releasedAt="2026-11-20T15:00:00Z")
+    await report(control, "undated")
+    assert await seen(control, {"dated": NOW - hour, "undated": NOW - hour}) == []
+    assert await known(control) == {"dated": (NOW, NOW - hour), "undated": (NOW - hour, NOW - hour)}
+    await report(control, "undated", releasedAt="2026-11-20T13:00:00Z")
+    assert (await known(control))["undated"] == (NOW - 2 * hour, NOW - hour)
+
+
+@pytest.mark.both_stores
+async def test_only_so_many_releases_of_telemetry_are_kept(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service may name another one in each span. Those that are reported are always kept."""
+    monkeypatch.setattr(repository, "MAX_SEEN_RELEASES", 3)
+    times = {f"r{n}": NOW + timedelta(minutes=n) for n in range(5)}
+    assert await seen(control, times) == ["r0", "r1", "r2"]
+    assert await seen(control, times) == []
+    await report(control, "r3")
+    assert await seen(control, times) == []
+    assert set(await known(control)) == {"r0", "r1", "r2", "r3"}
+    odd = ["", " x", "a\x00b", "x" * 201, "a\nb"]
+    assert await seen(control, dict.fromkeys(odd, NOW)) == []
+
+
+async def test_a_batch_takes_few_statements(control: Control) -> None:
+    """However many releases it names: it runs every second."""
+    await seen(control, {f"r{n}": NOW for n in range(20)})
+    later = {f"r{n}": NOW - timedelta(hours=1) for n in range(20)} | {f"s{n}": NOW for n in range(20)}
+    statements: list[str] = []
+
+    def count(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        statements.append(statement)
+
+    async with control.checks.database.write() as connection:
+        sa.event.listen(connection.sync_engine, "before_cursor_execute", count)
+        org_id, project_id = control.acme.organization.id, control.acme.project.id
+        assert len(await note_seen(connection, org_id, project_id, later, NOW)) == 20
+        sa.event.remove(connection.sync_engine, "before_cursor_execute", count)
+    assert len(statements) == 5, statements
+
+
+@pytest.mark.both_stores
+async def test_issues_are_settled_in_the_earliest_later_release(control: Control) -> None:
+    waits: dict[str, Any] = {"status": "resolved", "resolved_at": NOW}
+    first = await new_issue(control, 1, resolved_after_release="1.0.0", **waits)
+    second = await new_issue(control, 2, resolved_after_release="1.1.0", **waits)
+    third = await new_issue(control, 3, resolved_after_release="nightly", **waits)
+    await seen(control, dict.fromkeys(["1.0.0", "1.1.0", "1.2.0", "1.1.5"], NOW))
+    async with control.checks.database.write() as connection:
+        project_id = control.acme.project.id
+        assert await settle_next_release(connection, project_id, ["1.2.0", "1.1.0", "1.1.5"], NOW) == 2
+        assert await settle_next_release(connection, project_id, [], NOW) == 0
+    rows = [await issue(control, one) for one in (first, second, third)]
+    assert [row.resolved_in_release for row in rows] == ["1.1.0", "1.1.5", None]
+    assert rows[2].resolved_after_release == "nightly"
