@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
-from proto.stack_traces import in_app_frames, normalize_message
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY, Block, DecodedPayload, RaisedException
+from proto.stack_traces import in_app_frames, normalize_message
 from proto.storage.tables import ERROR_OCCURRENCES
 
 FINGERPRINT_BYTES: Final = 16

@@ -19,6 +19,7 @@ from chassis.runtime.memory_limit import available_bytes
 from query import openapi
 from query.changes.handlers import ChangeHandlers
 from query.error_groups.handlers import ErrorHandlers
+from query.error_groups.issue_states import IssueStates
 from query.handlers import ExploreHandlers
 from query.metrics import QueryMetrics
 from query.read_store import ReadStores
@@ -45,7 +46,8 @@ def service(
     """Build the service over `clickhouse`, which it starts and closes. `clock` returns nanoseconds since 1970,
     `registry` receives its metrics, `send_min_rate` is the chassis's minimum send rate in bytes per second.
 
-    `database` is the relational one, which the caller starts and closes; explore reads change events from it.
+    `database` is the relational one, which the caller starts and closes; explore reads change events and the states of
+    issues from it.
 
     `clickhouse` is used by explore only and has `settings.effective_handles` handles, so that ingest never waits for a
     read.
@@ -60,7 +62,7 @@ def service(
         return ceil_to_second(clock())
 
     explore = ExploreHandlers(stores, scheduler, signer, settings, now)
-    errors = ErrorHandlers(stores, scheduler, signer, now)
+    errors = ErrorHandlers(stores, scheduler, signer, IssueStates(database, clock), now)
     changes = ChangeHandlers(database, signer, now)
 
     async def open_store(_app: web.Application) -> AsyncIterator[None]:

@@ -29,7 +29,7 @@ from control.issues.tables import ActivityKind, issue_activity
 MAX_ISSUES: Final = 100_000  # of a project
 
 
-class Releases(Protocol):
+class KnownReleases(Protocol):
     """What counting needs of releases: `control.releases.repository` and `control.releases.order`."""
 
     async def note_seen(
@@ -70,7 +70,7 @@ class CountedPage:
     is_quiet: bool
 
 
-async def count(connection: AsyncConnection, page: CountedPage, releases: Releases, now: datetime) -> Counted:
+async def count(connection: AsyncConnection, page: CountedPage, releases: KnownReleases, now: datetime) -> Counted:
     """Count a page. What belongs to deleted projects is skipped."""
     states = await project_state.load(connection, {project_id for project_id, _ in page.found}, page.stored_us)
     found = {key: seen for key, seen in page.found.items() if key[0] in states}
@@ -87,7 +87,7 @@ async def count(connection: AsyncConnection, page: CountedPage, releases: Releas
 
 async def _note_releases(
     connection: AsyncConnection,
-    releases: Releases,
+    releases: KnownReleases,
     found: Mapping[IssueKey, Seen],
     states: Mapping[int, ProjectState],
     now: datetime,
@@ -105,7 +105,7 @@ async def _note_releases(
 
 
 async def _orders(
-    connection: AsyncConnection, releases: Releases, found: Mapping[IssueKey, Seen], known: Sequence[IssueRecord]
+    connection: AsyncConnection, releases: KnownReleases, found: Mapping[IssueKey, Seen], known: Sequence[IssueRecord]
 ) -> dict[int, Order]:
     """The order of releases, of the projects that have a resolved issue on the page."""
     versions: dict[int, set[str]] = {}

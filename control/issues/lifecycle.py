@@ -21,6 +21,7 @@ from control.issues import repository
 from control.issues.model import IssueRecord
 from control.issues.occurrences import Moment, earlier, later
 from control.issues.tables import ActivityKind, issue_activity
+from control.releases.repository import find_latest_version
 
 _NO_DATA: Final[Mapping[str, object]] = MappingProxyType({})
 OPEN_STATE: Final[Mapping[str, Any]] = MappingProxyType(
@@ -61,13 +62,13 @@ async def resolve(
     next_release: bool = False,
     data: Mapping[str, object] = _NO_DATA,
 ) -> bool:
-    """Resolve an issue because of a commit or a proposal. `next_release`: in the one after the last in which it was
-    seen, from now on if that is not known. False: it is resolved already, or gone.
+    """Resolve an issue because of a commit or a proposal. `next_release`: in the one after the project's latest, from
+    now on if no release is known. False: it is resolved already, or gone.
     """
     issue = await find_merged(connection, issue_id)
     if issue is None or issue.status is IssueStatus.RESOLVED:
         return False
-    after = issue.last_release if next_release else None
+    after = await find_latest_version(connection, issue.project_id) if next_release else None
     await set_resolved(connection, issue, Resolution(in_release, after), now=now, by=by, data=data)
     return True
 

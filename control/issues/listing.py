@@ -12,33 +12,34 @@ from msgspec import Meta
 
 from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
 from chassis.http.operation import Parameter
-from chassis.http.validation import Issues, bounded_int, bounded_text, single_value
+from chassis.http.validation import Issues, bounded_int, bounded_text
 from chassis.issues.tables import MAX_VERSION_LENGTH, IssueStatus
 from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS
+from control.http.query_filters import choice_filter, line_filter
 from control.issues.model import IssueRecord
 from control.issues.repository import IssueFilter, IssueSort
 
 MAX_TEXT: Final = 200
+MAX_ID: Final = 64
 ME: Final = "me"
 NOBODY: Final = "none"
+_Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 PARAMETERS: Final = (
     Parameter("status", "query", IssueStatus, "Only issues with this status."),
     Parameter(
         "assignee",
         "query",
-        Annotated[str, Meta(min_length=1, max_length=64)],
+        Annotated[str, Meta(min_length=1, max_length=MAX_ID)],
         "Only issues of this principal; `me`: the caller's; `none`: those without an assignee.",
     ),
-    Parameter(
-        "query", "query", Annotated[str, Meta(max_length=MAX_TEXT)], "Only issues with this text in title or culprit."
-    ),
+    Parameter("query", "query", _Text, "Only issues with this text in title or culprit."),
     Parameter(
         "release",
         "query",
         Annotated[str, Meta(min_length=1, max_length=MAX_VERSION_LENGTH)],
         "Only issues whose first or last occurrence is of this release.",
     ),
-    Parameter("shortId", "query", Annotated[str, Meta(max_length=MAX_TEXT)], "Only the issue with this short id."),
+    Parameter("shortId", "query", _Text, "Only the issue with this short id."),
     Parameter("sort", "query", IssueSort, "Order, descending.", default=IssueSort.LAST_SEEN.value),
     *PAGE_PARAMETERS,
 )
@@ -71,22 +72,21 @@ class ListPlan:
 def plan(request: web.Request, cursors: CursorSigner, project_id: int, caller_id: str) -> ListPlan:
     """Raises BadRequest for parameters that are not valid, and for a cursor of another list."""
     query, issues = request.query, Issues()
-    status = _one_of(query, "status", IssueStatus, issues)
-    sort = _one_of(query, "sort", IssueSort, issues) or IssueSort.LAST_SEEN
-    assignee = bounded_text(query, "assignee", 1, 64, issues)
+    sort = choice_filter(query, "sort", IssueSort, issues) or IssueSort.LAST_SEEN
+    assignee = line_filter(query, "assignee", MAX_ID, issues)
     wanted = IssueFilter(
-        status=None if status is None else IssueStatus(status),
+        status=choice_filter(query, "status", IssueStatus, issues),
         assignee_id={None: None, ME: caller_id, NOBODY: ""}.get(assignee, assignee),
-        text=bounded_text(query, "query", 0, MAX_TEXT, issues) or None,
-        release=bounded_text(query, "release", 1, MAX_VERSION_LENGTH, issues),
+        text=line_filter(query, "query", MAX_TEXT, issues),
+        release=line_filter(query, "release", MAX_VERSION_LENGTH, issues),
     )
-    short_id = bounded_text(query, "shortId", 0, MAX_TEXT, issues) or None
+    short_id = line_filter(query, "shortId", MAX_TEXT, issues)
     limit = bounded_int(query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
     cursor = bounded_text(query, "cursor", 0, MAX_CURSOR_LENGTH, issues)
     issues.raise_if_any("The query is not valid.")
     binding = msgspec.json.encode(["issues", project_id, wanted, short_id, sort])
-    after = None if not cursor else _opened(cursors, cursor, binding, IssueSort(sort))
-    return ListPlan(project_id, wanted, short_id, IssueSort(sort), limit, after, binding)
+    after = None if not cursor else _opened(cursors, cursor, binding, sort)
+    return ListPlan(project_id, wanted, short_id, sort, limit, after, binding)
 
 
 def page_body(
@@ -111,11 +111,3 @@ def _position(issue: IssueRecord, sort: IssueSort) -> tuple[int, str]:
 def _opened(cursors: CursorSigner, cursor: str, binding: bytes, sort: IssueSort) -> tuple[datetime | int, str]:
     value, issue_id = cursors.open(cursor, binding, tuple[int, str])
     return value if sort is IssueSort.COUNT else datetime.fromtimestamp(value / 1_000, UTC), issue_id
-
-
-def _one_of(query: Any, name: str, values: type[IssueStatus] | type[IssueSort], issues: Issues) -> str | None:
-    text = single_value(query, name, issues)
-    if text is None or text in set(values):
-        return text
-    issues.add(f"query.{name}", f"Must be one of {', '.join(values)}.", "not_allowed")
-    return None

@@ -1,5 +1,6 @@
 """Issues in the database. Every function runs in the caller's transaction."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from control.issues.occurrences import IssueKey
 from control.issues.tables import issue_activity, issue_projects
 
 MAX_KEYS: Final = 500  # of one statement
+_PRINCIPAL_ID: Final = re.compile("prn_[0-9a-z]{26}")
 
 
 class IssueSort(StrEnum):
@@ -185,6 +187,8 @@ async def find_project_slug(connection: AsyncConnection, project_id: int) -> str
 
 async def is_assignable(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
     """Whether the principal is a member of the organization and not disabled."""
+    if _PRINCIPAL_ID.fullmatch(principal_id) is None:  # a body may hold characters that no column accepts
+        return False
     found = (
         sa.select(principals.c.id)
         .join(memberships, memberships.c.principal_id == principals.c.id)

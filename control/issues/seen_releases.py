@@ -13,7 +13,7 @@ MAX_REMEMBERED: Final = 100_000  # releases of projects
 
 
 class SeenReleases:
-    """Implements `control.issues.counting.Releases`."""
+    """Implements `control.issues.counting.KnownReleases`."""
 
     def __init__(self) -> None:
         self._noted: dict[tuple[int, str], datetime] = {}

@@ -1,12 +1,14 @@
 """Reads the details of error groups: for the few on a page, however many are in the window."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import QueryTooLarge
+from chassis.issues.states import IssueState
 from query.error_groups.ids import OccurrenceKey, occurrence_id
+from query.error_groups.issue_states import error_issue
 from query.error_groups.schemas import EnvironmentExtent, ErrorGroup, ReleaseExtent, ServiceExtent, SourceExtent
 from query.read_store import ReadStore
 from query.rows import text_size
@@ -64,6 +66,11 @@ class ErrorGroupRows:
     traces: int
     traces_exact: bool
     facets_exact: bool
+
+    @property
+    def fingerprint(self) -> bytes:
+        """What identifies the group."""
+        return self.facets[0].fingerprint
 
     @property
     def text_bytes(self) -> int:
@@ -138,9 +145,9 @@ def empty_group_fields(fingerprint: bytes, type_: str) -> dict[str, Any]:
     }
 
 
-def to_error_group(group: ErrorGroupRows) -> ErrorGroup:
-    """A group as lists show it."""
-    return ErrorGroup(**error_group_fields(group))
+def to_error_group(group: ErrorGroupRows, states: Mapping[bytes, IssueState] | None) -> ErrorGroup:
+    """A group as lists show it. `states`: the issues, None while they cannot be read."""
+    return ErrorGroup(**error_group_fields(group), issue=error_issue(states, group.fingerprint))
 
 
 def _extent(facet: Facet) -> dict[str, Any]:

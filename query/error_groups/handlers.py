@@ -13,6 +13,7 @@ from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
 from query.error_groups import history, listing
 from query.error_groups.ids import parse_occurrence_id
+from query.error_groups.issue_states import IssueStates, error_issue
 from query.error_groups.listing import error_page
 from query.error_groups.occurrences import occurrence_page, occurrence_record, parse_log_limit, read_occurrence
 from query.fields import ERRORS, fingerprint_bytes
@@ -29,9 +30,15 @@ class ErrorHandlers:
     """The endpoints over each principal's read store. JSON is encoded off the event loop, as everywhere in explore."""
 
     def __init__(
-        self, stores: ReadStores, scheduler: QueryScheduler, signer: CursorSigner, clock: Callable[[], int]
+        self,
+        stores: ReadStores,
+        scheduler: QueryScheduler,
+        signer: CursorSigner,
+        issues: IssueStates,
+        clock: Callable[[], int],
     ) -> None:
         self._stores = stores
+        self._issues = issues
         self._scheduler = scheduler
         self._signer = signer
         self._clock = clock
@@ -39,7 +46,8 @@ class ErrorHandlers:
     async def groups(self, request: web.Request) -> web.StreamResponse:
         """List errors: occurrences grouped by fingerprint.
 
-        Sorted by the last occurrence, by frequency, or by the first occurrence, always descending.
+        Sorted by the last occurrence, by frequency, or by the first occurrence, always descending. Each error names its
+        issue, as it was some seconds ago at most.
         """
         scope = ListScope(authorization_context(request).org_id, get_project_id(request), ERRORS)
         planned = listing.plan(request.query, scope, self._signer, self._clock())
@@ -47,7 +55,8 @@ class ErrorHandlers:
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
                 page = await listing.fetch(store, self._signer, planned)
-            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page))))
+            states = await self._issues.read(scope.project_id, [each.fingerprint for each in page.groups])
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page, states))))
 
         parameters, to_ns = replace(planned, now_ns=0), planned.occurrence_filter.window.to_ns
         key = QueryKey.of("errors", scope.project_id, parameters, to_ns=to_ns)
@@ -65,6 +74,8 @@ class ErrorHandlers:
                 error_history = await history.read_history(store, planned)
             if error_history is None:
                 raise NotFound
+            states = await self._issues.read(planned.occurrence_filter.project_id, [planned.fingerprint])
+            error_history.issue = error_issue(states, planned.fingerprint)
             return JsonResult(msgspec.json.encode(error_history))
 
         occurrence_filter = planned.occurrence_filter

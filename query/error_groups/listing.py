@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, single_value
+from chassis.issues.states import IssueState
 from query.error_groups.groups import ErrorGroupRows, OccurrenceFilter, read_groups, to_error_group
 from query.error_groups.schemas import ErrorPage
 from query.read_store import ReadStore
@@ -97,9 +98,11 @@ async def fetch(store: ReadStore, signer: CursorSigner, plan: ErrorListPlan) -> 
     )
 
 
-def error_page(page: ErrorGroupPage) -> ErrorPage:
-    """The page as a response."""
-    return ErrorPage([to_error_group(each) for each in page.groups], page.next_cursor, page.next_cursor is not None)
+def error_page(page: ErrorGroupPage, states: Mapping[bytes, IssueState] | None) -> ErrorPage:
+    """The page as a response. `states`: the issues, None while they cannot be read."""
+    return ErrorPage(
+        [to_error_group(each, states) for each in page.groups], page.next_cursor, page.next_cursor is not None
+    )
 
 
 async def _read_ranking(store: ReadStore, plan: ErrorListPlan) -> list[_RankedGroup]:

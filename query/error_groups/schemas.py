@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from chassis.issues.tables import IssueStatus
 from query.fields import SOURCES
 from query.json_types import Count, Range, SpanId, Timestamp, TraceId
 from query.search.schemas import Log, Span
@@ -59,7 +60,15 @@ class SourceExtent(Extent, rename="camel"):
     source: _Source
 
 
-class ErrorGroup(msgspec.Struct, rename="camel"):
+class ErrorIssue(msgspec.Struct, rename="camel"):
+    """The issue that counts the occurrences of an error."""
+
+    id: str
+    short_id: Annotated[str, msgspec.Meta(examples=["CHECKOUT-12"])]
+    status: IssueStatus
+
+
+class ErrorGroup(msgspec.Struct, rename="camel", kw_only=True):
     """The matching occurrences of one error in the window."""
 
     fingerprint: Fingerprint
@@ -93,6 +102,13 @@ class ErrorGroup(msgspec.Struct, rename="camel"):
     services: Annotated[list[ServiceExtent], msgspec.Meta(description="The most frequent, at most 20.")]
     service_count: Annotated[int, msgspec.Meta(ge=0, description="Number of distinct values; null counts as one.")]
     sources: list[SourceExtent]
+    issue: Annotated[
+        ErrorIssue | msgspec.UnsetType | None,
+        msgspec.Meta(
+            description="Null: it has no issue (yet). Absent while the service cannot read issues, which are in the "
+            "relational database."
+        ),
+    ] = msgspec.UNSET
 
 
 class ErrorPage(msgspec.Struct, rename="camel"):
@@ -117,7 +133,7 @@ class HistoryPoint(msgspec.Struct, rename="camel"):
     count: Count
 
 
-class ErrorHistory(ErrorGroup, rename="camel"):
+class ErrorHistory(ErrorGroup, rename="camel", kw_only=True):
     """One error, and its number of occurrences in each interval of the window, including zeros."""
 
     range: Range

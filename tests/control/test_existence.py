@@ -26,6 +26,7 @@ from control.sso.tables import Protocol
 from proto.identity import PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import Tenant, new_member_token
 from tests.control.conftest import Control, serving
+from tests.control.issues.conftest import Ledger
 from tests.selection import scaled
 
 VARIES = {"date", "x-request-id", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
@@ -53,6 +54,7 @@ IDS: Final = {
     "identityId": "ssi",
     "scimTokenId": "sct",
     "releaseId": "rel",
+    "issueId": "iss",
     "changeId": "chg",
 }
 NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
@@ -97,6 +99,9 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
     _, page, _ = await control.call("GET", f"/orgs/{org}/deliveries", token=token)
     made["deliveryId"] = page["data"][0]["id"]
     made["identityId"] = await linked(control, tenant)
+    ledger = Ledger(control.checks.database, tenant)
+    await ledger.occur()
+    made["issueId"] = (await ledger.all())[0].id
     used = {name for _, path in routes(control) for name in re.findall(r"\{(\w+Id)\}", path)}
     assert used == set(made), "of each kind there is one"
     return made

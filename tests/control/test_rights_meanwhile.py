@@ -61,6 +61,8 @@ BY_THEMSELVES: Final = {
     "identity/bootstrap.py",
     "identity/login.py",
     "identity/session_issuer.py",
+    "issues/follower.py",
+    "issues/housekeeping.py",
     "scim/guard.py",
     "secrets/keyring_watch.py",
     "sso/callback.py",

@@ -90,13 +90,16 @@ class Ledger:
         self._stored_us += int(time.total_seconds() * 1_000_000)
 
     async def issue(self, number: int = 1) -> IssueRecord:
-        found = sa.select(issues).where(issues.c.fingerprint == fingerprint(number))
+        found = sa.select(issues).where(
+            issues.c.fingerprint == fingerprint(number), issues.c.project_id == self.project_id
+        )
         async with self.database.read() as connection:
             return IssueRecord.from_row((await connection.execute(found)).mappings().one())
 
     async def all(self) -> list[IssueRecord]:
+        found_issues = sa.select(issues).where(issues.c.project_id == self.project_id).order_by(issues.c.number)
         async with self.database.read() as connection:
-            found = await connection.execute(sa.select(issues).order_by(issues.c.project_id, issues.c.number))
+            found = await connection.execute(found_issues)
             return [IssueRecord.from_row(row) for row in found.mappings()]
 
 

@@ -164,7 +164,7 @@ async def pages(clickhouse: ClickHouse, project: int, query: Mapping[str, str]) 
     while True:
         planned = plan({**query, **cursor}, ListScope("o", project, ERRORS), signer, NOW)
         page = await fetch(store, signer, planned)
-        found += msgspec.json.decode(msgspec.json.encode(error_page(page)))["data"]
+        found += msgspec.json.decode(msgspec.json.encode(error_page(page, None)))["data"]
         if page.next_cursor is None:
             return found
         cursor = {"cursor": page.next_cursor}
