@@ -1,11 +1,15 @@
 """The control service: its routes over the relational database."""
 
+from collections.abc import AsyncIterator
+
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from chassis.auth.guards import AuthGuards
 from chassis.auth.tables import metadata
+from chassis.clickhouse import ClickHouse
 from chassis.http.cursor import load_cursor_signer
-from chassis.http.web import Service
+from chassis.http.web import CleanupContext, Service
 from chassis.runtime.settings import ChassisSettings
 from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
@@ -34,6 +38,7 @@ from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
 from control.sso.dns import DnsResolver, TxtResolver
 from control.sso.routes import build_sso_routes
+from control.suspects.suspects import Suspects
 from control.tenants.organizations import Organizations
 from control.tenants.project_keys import Keys
 from control.tenants.projects import Projects
@@ -47,10 +52,11 @@ def service(
     check_filters: CheckFilters | None = None,
     provider_egress: Egress | None = None,
     resolver: TxtResolver | None = None,
+    clickhouse: ClickHouse | None = None,
 ) -> Service:
     """The service's routes, background tasks and readiness checks. The caller starts and closes `guards`.
     `check_filters` is that of explore, if it is installed. `provider_egress` and `resolver` replace those of the
-    settings.
+    settings. `clickhouse` is for reading stack traces; the service starts and closes it. None: there is none.
 
     Raises StartupError when the cursor key, the signing key or the key ring in the data directory cannot be used.
     """
@@ -86,12 +92,14 @@ def service(
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]
+    routes += [*Suspects(context, clickhouse).routes()]
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
     )
     resources = [
+        *([] if clickhouse is None else [_running(clickhouse)]),
         *identity_contexts,
         *sso_contexts,
         *keyring_contexts,
@@ -106,3 +114,12 @@ def service(
         cleanup_contexts=resources,
         readiness=[guards.database],
     )
+
+
+def _running(clickhouse: ClickHouse) -> CleanupContext:
+    async def run(_app: web.Application) -> AsyncIterator[None]:
+        await clickhouse.start()
+        yield
+        await clickhouse.close()
+
+    return run

@@ -45,6 +45,8 @@ AfterOpen = Callable[[VerifiedClickHouse], Awaitable[object]]
 ALL_SERVICES: Final = ("gateway", "query", "control")
 SPARE_HANDLES: Final = 3  # of the gateway: for derived rows, probes and erasures, besides the inserts of batches
 INGEST_QUEUE: Final = 64  # waiting calls; the gateway itself bounds its memory, in bytes
+CONTROL_HANDLES: Final = 2  # of control, for reads of one row
+CONTROL_QUEUE: Final = 16  # waiting calls
 EXPLORE_QUEUE: Final = 64  # waiting calls: probes, and reads behind cancelled ones; other reads wait for a slot
 
 log = structlog.get_logger(__name__)
@@ -226,7 +228,23 @@ def _add_control(builder: _AppBuilder) -> None:
     from control.settings import ControlSettings
 
     settings = builder.options.load(ControlSettings)
-    builder.add(service(settings, builder.chassis, builder.guards, builder.telemetry.registry, filter_check()))
+    builder.add(
+        service(
+            settings,
+            builder.chassis,
+            builder.guards,
+            builder.telemetry.registry,
+            filter_check(),
+            clickhouse=_control_clickhouse(builder),
+        )
+    )
+
+
+def _control_clickhouse(builder: _AppBuilder) -> ClickHouse | None:
+    """What control reads telemetry from. None: the embedded engine belongs to another process."""
+    if builder.chassis.uses_embedded_clickhouse and builder.gateway is None:
+        return None
+    return open_clickhouse(builder.chassis, handles=CONTROL_HANDLES, max_waiting=CONTROL_QUEUE)
 
 
 def filter_check() -> "CheckFilters | None":
