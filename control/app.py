@@ -1,5 +1,6 @@
 """The control service: its routes over the relational database."""
 
+
 from prometheus_client import CollectorRegistry
 
 from chassis.auth.guards import AuthGuards
@@ -42,6 +43,7 @@ from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
 from control.sso.dns import DnsResolver, TxtResolver
 from control.sso.routes import build_sso_routes
+from control.suspects.suspects import Suspects
 from control.tenants.organizations import Organizations
 from control.tenants.project_keys import Keys
 from control.tenants.projects import Projects
@@ -97,6 +99,7 @@ def service(
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]
     routes += [*IssueHandlers(context).routes(), *Subscriptions(context, channels).routes()]
+    routes += [*Suspects(context, clickhouse).routes()]
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (

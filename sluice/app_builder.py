@@ -45,7 +45,8 @@ AfterOpen = Callable[[VerifiedClickHouse], Awaitable[object]]
 ALL_SERVICES: Final = ("gateway", "query", "control")
 SPARE_HANDLES: Final = 3  # of the gateway: for derived rows, probes and erasures, besides the inserts of batches
 INGEST_QUEUE: Final = 64  # waiting calls; the gateway itself bounds its memory, in bytes
-CONTROL_QUEUE: Final = 16  # waiting calls of the follower, and of what people ask about issues
+CONTROL_HANDLES: Final = 2  # of the follower of issues, and for what people ask about them
+CONTROL_QUEUE: Final = 16  # waiting calls
 EXPLORE_QUEUE: Final = 64  # waiting calls: probes, and reads behind cancelled ones; other reads wait for a slot
 
 log = structlog.get_logger(__name__)
@@ -248,7 +249,7 @@ def _control_clickhouse(builder: _AppBuilder) -> VerifiedClickHouse | None:
     if chassis.uses_embedded_clickhouse and builder.gateway is None:
         log.warning("no issues: control has no ClickHouse", fix="set SLUICE_CLICKHOUSE_URL to a server")
         return None
-    clickhouse = _verified_clickhouse(chassis, handles=1, max_waiting=CONTROL_QUEUE)
+    clickhouse = _verified_clickhouse(chassis, handles=CONTROL_HANDLES, max_waiting=CONTROL_QUEUE)
     builder.resources.append(_open_and_run(clickhouse, _run_once(builder)))
     return clickhouse
 

@@ -68,7 +68,7 @@ async def upsert_commits(
     """Store commits that are new, and the files of those that were reported without. Nothing else changes."""
     wanted = {one.key: one for one in reported}
     await _prune(connection, org_id, len(wanted))
-    known = await find_commits(connection, org_id, wanted)
+    known = await _find_known(connection, org_id, wanted)
     new = {key: new_id("cmt") for key in wanted if key not in known}
     rows = [_row(wanted[key], commit_id, org_id, now) for key, commit_id in new.items()]
     if rows:
@@ -76,7 +76,7 @@ async def upsert_commits(
     completed = [
         {"of_commit": known[key].id, "paths": list(one.files), "cut": one.files_truncated}
         for key, one in wanted.items()
-        if key in known and known[key].files is None and one.files is not None
+        if key in known and known[key].lacks_files and one.files is not None
     ]
     if completed:
         values: dict[str, Any] = {"files": sa.bindparam("paths"), "files_truncated": sa.bindparam("cut")}
@@ -84,20 +84,6 @@ async def upsert_commits(
         await connection.execute(update, completed)
     ids = {key: new.get(key) or known[key].id for key in wanted}
     return UpsertedCommits(ids, frozenset(new), len(rows) + len(completed))
-
-
-async def find_commits(
-    connection: AsyncConnection, org_id: str, keys: Iterable[CommitKey]
-) -> dict[CommitKey, StoredCommit]:
-    """The commits of these that are known."""
-    found: dict[CommitKey, StoredCommit] = {}
-    pair = sa.tuple_(commits.c.repository, commits.c.sha)
-    for chunk in _chunks(sorted(set(keys))):
-        where = (commits.c.org_id == org_id) & pair.in_([tuple(key) for key in chunk])
-        for row in (await connection.execute(sa.select(commits).where(where))).mappings():
-            one = stored_commit(row)
-            found[one.key] = one
-    return found
 
 
 async def find_by_hash(connection: AsyncConnection, org_id: str, repository: str, start: str) -> StoredCommit | None:
@@ -195,6 +181,25 @@ def stored_commit(row: sa.RowMapping) -> StoredCommit:
         row["files_truncated"],
         row["id"],
     )
+
+
+class _KnownCommit(NamedTuple):
+    id: str
+    lacks_files: bool
+
+
+async def _find_known(
+    connection: AsyncConnection, org_id: str, keys: Iterable[CommitKey]
+) -> dict[CommitKey, _KnownCommit]:
+    """Those of the commits that are stored."""
+    found: dict[CommitKey, _KnownCommit] = {}
+    pair, lacks_files = sa.tuple_(commits.c.repository, commits.c.sha), commits.c.files.is_(sa.null())
+    columns = (commits.c.repository, commits.c.sha, commits.c.id, lacks_files.label("lacks_files"))
+    for chunk in _chunks(sorted(set(keys))):
+        where = (commits.c.org_id == org_id) & pair.in_([tuple(key) for key in chunk])
+        for row in await connection.execute(sa.select(*columns).where(where)):
+            found[CommitKey(row.repository, row.sha)] = _KnownCommit(row.id, bool(row.lacks_files))
+    return found
 
 
 def _row(one: NewCommit, commit_id: str, org_id: str, now: datetime) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def test_each_occurrence_counts_once_though_processes_are_killed(deploy: Deploy,
 
 
 def subscribed(sluice: Sluice) -> str:
-    """Id of a channel that hears of issues; where it posts to is not allowed, its deliveries are listed all the same."""
+    """Id of a channel that hears of issues. It may not post to its URL; its deliveries are listed all the same."""
     base = f"/orgs/{sluice.org}/projects/{sluice.project}/notification-channels"
     config = {"url": "https://hooks.example.org/x", "secret": "whsec_" + "c2VjcmV0" * 5 + "c2U="}
     status, channel = asked(sluice, "POST", base, {"kind": "webhook", "name": "x", "config": config})
@@ -118,7 +118,7 @@ def raise_error(sluice: Sluice, kind: str, release: str) -> None:
     try:
         with provider.get_tracer("checkout").start_as_current_span("charge"):
             raise type(kind, (Exception,), {"__module__": "builtins"})("card declined")
-    except Exception:
+    except Exception:  # noqa: BLE001 (it was made above)
         provider.shutdown()
 
 
