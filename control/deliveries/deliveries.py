@@ -35,7 +35,7 @@ from proto.identity import Scope
 class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
     """One message to one channel. `failure` is that of the last attempt; its `detail` is human-readable.
 
-    Content about approvals requires the scope that reads approvals: without it, `subject` and `title` are null.
+    Content about approvals and issues requires the scope that reads these: without it, `subject` and `title` are null.
     """
 
     id: DeliveryId
@@ -71,7 +71,11 @@ class DeliveryPage(msgspec.Struct, rename="camel"):
 
 
 # Scopes that may read the content of messages, by the first word of their type.
-_READ_SCOPES: Final = {"approval": frozenset({Scope.APPROVALS_READ}), "channel": frozenset({Scope.CHANNELS_READ})}
+_READ_SCOPES: Final = {
+    "approval": frozenset({Scope.APPROVALS_READ}),
+    "channel": frozenset({Scope.CHANNELS_READ}),
+    "issue": frozenset({Scope.ISSUES_READ}),
+}
 
 TAG: Final = Tag("deliveries", "Messages to channels, and the outcome of each.")
 _FILTERS: Final = (
