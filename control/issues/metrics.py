@@ -26,6 +26,10 @@ class IssueMetrics:
             "New issues and regressions that were not announced one by one, because a project had too many.",
             registry=registry,
         )
+        for result in ("counted", "untracked"):
+            self._occurrences.labels(result)
+        for kind in ("created", "regressed"):
+            self._transitions.labels(kind)
         lag: Final = Gauge(
             "sluice_issues_lag_seconds",
             "Time since all stored error occurrences were counted; 0 in a process that leaves this to another one.",

@@ -1,0 +1,120 @@
+"""Prints the machine, and a table for each measure."""
+
+import argparse
+import asyncio
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from benchmarks.codec.__main__ import machine
+from benchmarks.issues.lag import measure_lag
+from chassis.clickhouse import ClickHouse, migrations
+from chassis.clickhouse.storage_order import Checkpoint, OrderedTable, StorageOrderReader
+from chassis.clickhouse.stored_time import StoredTimeFloor
+from chassis.db.database import Database
+from chassis.db.migrations import migrate
+from control.issues import follower as follower_module
+from control.issues.follower import TABLE, IssueFollower
+from control.issues.metrics import IssueMetrics
+from control.issues.notifications import IssueLinks
+from control.issues.occurrences import COLUMNS
+from proto.otlp.native import write_block
+from proto.otlp.policy import NANOS_PER_DAY
+from proto.storage.tables import ERROR_OCCURRENCES
+from tests.chassis.auth.tenants import new_tenant
+from tests.postgresql import running
+
+BLOCK_ROWS: Final = 1_000  # two batches a second at 2 000 errors/s
+RELEASES: Final = 20
+
+
+def main() -> None:
+    """Measure both, or the one that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("measure", nargs="?", choices=["counting", "lag"])
+    parser.add_argument("--rows", type=int, default=300_000, help="occurrences to count")
+    parser.add_argument("--errors", type=int, default=500, help="distinct errors")
+    parser.add_argument("--rate", type=int, default=2_000, help="errors a second, of the lag")
+    parser.add_argument("--seconds", type=int, default=30, help="of the lag")
+    arguments = parser.parse_args()
+    print(machine())
+    with tempfile.TemporaryDirectory() as directory:
+        if arguments.measure != "lag":
+            for name in ("sqlite", "postgresql"):
+                with _database(name, Path(directory) / name) as url:
+                    asyncio.run(_count(Path(directory) / name, url, arguments.rows, arguments.errors))
+        if arguments.measure != "counting":
+            measure_lag(Path(directory), arguments.rate, arguments.seconds, arguments.errors)
+
+
+@contextmanager
+def _database(name: str, directory: Path) -> Iterator[str]:
+    directory.mkdir()
+    if name == "sqlite":
+        yield f"sqlite:///{directory / 'sluice.db'}"
+        return
+    with running(directory / "server", settings={"fsync": "on"}) as server:
+        yield server.new_database()
+
+
+async def _count(directory: Path, url: str, rows: int, errors: int) -> None:
+    migrate(url)
+    database = Database(url)
+    await database.start()
+    tenant = await new_tenant(database, "acme")
+    clickhouse = ClickHouse(f"chdb://{directory / 'chdb'}", stored_time_floor=StoredTimeFloor())
+    await migrations.migrate(clickhouse, retention_days=0)
+    await _fill(clickhouse, tenant.project.id, rows, errors)
+    await asyncio.sleep(2)  # until everything is settled
+    read_s = await _read(clickhouse, rows)
+    metrics = IssueMetrics(None)
+    follower = IssueFollower(database, clickhouse, IssueLinks(), metrics)
+    wall, cpu = time.monotonic(), time.process_time()
+    await follower.poll()
+    wall, cpu = time.monotonic() - wall, time.process_time() - cpu
+    print(
+        f"{url.partition(':')[0]}: {rows} occurrences of {errors} errors counted, {rows / wall:.0f}/s,"
+        f" {cpu / rows * 1e6:.1f} us of CPU each, {cpu / read_s:.2f} times that of reading them"
+    )
+    await clickhouse.close()
+    await database.close()
+
+
+async def _read(clickhouse: ClickHouse, rows: int) -> float:
+    """CPU of reading the rows in pages, in seconds."""
+    reader = StorageOrderReader(OrderedTable(clickhouse, TABLE, COLUMNS))
+    checkpoint, found, cpu = Checkpoint(), 0, time.process_time()
+    while True:
+        page = await reader.read(checkpoint, limit=follower_module.PAGE_ROWS)
+        checkpoint, found = page.checkpoint, found + len(page.rows)
+        if page.is_last:
+            break
+    if found != rows:
+        raise SystemExit(f"{found} rows were read of {rows}")
+    return time.process_time() - cpu
+
+
+async def _fill(clickhouse: ClickHouse, project_id: int, rows: int, errors: int) -> None:
+    """Blocks of one batch each, of today."""
+    chance, now = random.Random(7), time.time_ns()
+    for first in range(0, rows, BLOCK_ROWS):
+        batch_id = chance.getrandbits(64)
+        values = []
+        for number in range(min(BLOCK_ROWS, rows - first)):
+            error = min(int(chance.expovariate(8 / errors)), errors - 1)
+            at = now - now % NANOS_PER_DAY + chance.randrange(max(1, now % NANOS_PER_DAY))
+            values.append(
+                (project_id, at, error.to_bytes(16, "big"), f"Error{error}", f"message of {error}", "", "span",
+                 chance.randbytes(16), chance.randbytes(8), "checkout", "production", f"1.0.{error % RELEASES}",
+                 batch_id, number)
+            )  # fmt: skip
+        block = write_block(ERROR_OCCURRENCES, values)
+        await clickhouse.insert(TABLE, ERROR_OCCURRENCES.column_names, block, token=f"benchmark:{first}")
+
+
+if __name__ == "__main__":
+    main()
