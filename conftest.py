@@ -6,6 +6,7 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests.imports import find_docstrings_by_name
 from tests.logs import log_plainly
 
 pytest_plugins = (
@@ -33,6 +34,7 @@ settings.load_profile("seeded")
 # Importing and collecting make millions of objects and leave no garbage: by default the collector would go over them
 # again and again. `pytest_collection_finish` lets it begin.
 gc.disable()
+find_docstrings_by_name()
 
 
 def pytest_configure() -> None:
