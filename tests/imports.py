@@ -20,5 +20,4 @@ def find_docstrings_by_name() -> None:
 
 
 def _module(of: Any) -> types.ModuleType | None:
-    name = of.f_globals.get("__name__") if inspect.isframe(of) else of.__module__
-    return sys.modules.get(name)
+    return sys.modules.get(of.f_globals.get("__name__", "") if inspect.isframe(of) else of.__module__)
