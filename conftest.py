@@ -6,6 +6,7 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests.imports import find_docstrings_by_name
 from tests.logs import log_plainly
 
 pytest_plugins = (
@@ -30,6 +31,11 @@ pytest.register_assert_rewrite(
 settings.register_profile("seeded", derandomize=not os.environ.get("TEST_LONG"))
 settings.load_profile("seeded")
 
+# Importing and collecting make millions of objects and leave no garbage: by default the collector would go over them
+# again and again. `pytest_collection_finish` lets it begin.
+gc.disable()
+find_docstrings_by_name()
+
 
 def pytest_configure() -> None:
     """Before any test runs."""
@@ -43,6 +49,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -97,6 +97,11 @@ class MigratedDatabase:
         migrate(self.url)
         with self._connect() as connection:
             self._columns = connection.execute(_COLUMNS).fetchall()
+            deletions = [
+                sql.SQL("DELETE FROM {};").format(sql.Identifier(table)) for (table,) in connection.execute(_TABLES)
+            ]
+        # without triggers and foreign keys; in one message, which is one transaction
+        self._emptying = sql.SQL("").join([sql.SQL("SET session_replication_role = replica;"), *deletions])
 
     def _connect(self) -> psycopg.Connection:
         return self._server.connect(self.url.rpartition("/")[2])
@@ -111,9 +116,7 @@ class MigratedDatabase:
             if connection.execute(_COLUMNS).fetchall() != self._columns:
                 self._make()
                 return
-            connection.execute("SET session_replication_role = replica")  # without triggers and foreign keys
-            for (table,) in connection.execute(_TABLES).fetchall():
-                connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
+            connection.execute(self._emptying)
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,8 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, Any, Final
 
+from tests.imports import find_docstrings_by_name
+
 ROOT: Final = Path(__file__).parents[1]
 # Not chDB: its engine has threads as soon as it is loaded.
 IMPORTED: Final = (
@@ -65,10 +67,20 @@ class Forks:
         self._process.wait(_DEADLINE_S)
 
     def begin(
-        self, arguments: Sequence[str], environment: Mapping[str, str], files: Sequence[int], directory: Path
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        files: Sequence[int],
+        directory: Path,
+        program: str,
     ) -> int:
-        """Run `sluice` with these; its process id."""
-        order = {"arguments": [*arguments], "environment": dict(environment), "directory": str(directory)}
+        """Run the program with these; its process id."""
+        order = {
+            "program": program,
+            "arguments": [*arguments],
+            "environment": dict(environment),
+            "directory": str(directory),
+        }
         with self._lock:
             socket.send_fds(self._socket, [json.dumps(order).encode()], [*files])
             message: dict[str, int] | None = {}
@@ -120,7 +132,7 @@ def forks() -> Forks:
 
 
 class Command:
-    """A running `sluice`: as much of `subprocess.Popen` as tests use."""
+    """A running program: as much of `subprocess.Popen` as tests use."""
 
     def __init__(
         self,
@@ -129,22 +141,26 @@ class Command:
         *,
         stderr: IO[Any],
         stdout: IO[Any] | None = None,
+        stdin: IO[Any] | None = None,
         directory: Path = ROOT,
+        program: str = "sluice",
     ) -> None:
-        """Without `stdout` what it says there can be read."""
-        self.args = ["sluice", *arguments]
+        """Without `stdout` what it says there can be read; without `stdin` it is told nothing. `program`: another one,
+        which is run as `python -m` runs it.
+        """
+        self.args = [program, *arguments]
         self.returncode: int | None = None
         self.stdout: IO[str] | None = None
         with Path(os.devnull).open("rb") as nothing:
-            files = [nothing.fileno(), -1, stderr.fileno()]
+            files = [(stdin or nothing).fileno(), -1, stderr.fileno()]
             if stdout is not None:
                 files[1] = stdout.fileno()
-                self.pid = forks().begin(arguments, environment, files, directory)
+                self.pid = forks().begin(arguments, environment, files, directory, program)
                 return
             reading, files[1] = os.pipe()
             self.stdout = os.fdopen(reading, encoding="utf-8")
             try:
-                self.pid = forks().begin(arguments, environment, files, directory)
+                self.pid = forks().begin(arguments, environment, files, directory, program)
             finally:
                 os.close(files[1])
 
@@ -184,7 +200,9 @@ class Command:
 
 
 def serve(orders: socket.socket) -> list[str] | None:
-    """Fork until the tests have ended. In a fork: what `sluice` is to be called with."""
+    """Fork until the tests have ended. In a fork: the program to run, and what it is to be called with."""
+    gc.disable()  # nothing of what is imported is garbage
+    find_docstrings_by_name()
     for name in (*IMPORTED, *_our_modules()):
         with suppress(ImportError):
             importlib.import_module(name)
@@ -192,6 +210,7 @@ def serve(orders: socket.socket) -> list[str] | None:
         raise AssertionError("a module has started a thread, which no fork would have")
     gc.collect()
     gc.freeze()  # or a collection in a fork would copy every page
+    gc.enable()
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes)
@@ -245,11 +264,11 @@ def _become(order: dict[str, Any], files: Sequence[int]) -> list[str]:
     os.environ.update(order["environment"])
     time.tzset()
     os.chdir(order["directory"])
-    return list(order["arguments"])
+    return [order["program"], *order["arguments"]]
 
 
 if __name__ == "__main__":
     called = serve(socket.socket(fileno=int(sys.argv[1])))
     if called is not None:
-        sys.argv = ["sluice", *called]
-        runpy.run_module("sluice", run_name="__main__", alter_sys=True)
+        sys.argv = called
+        runpy.run_module(called[0], run_name="__main__", alter_sys=True)

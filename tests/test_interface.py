@@ -1,5 +1,6 @@
 """The document of every deployment: each route is in it, whole, under names that clients can be generated with."""
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,11 @@ UNSUPPORTED = re.compile(r" (/v1/metrics|/scim/v2/\{orgSlug\}(/Me|/Bulk|/\.searc
 NO_BODY = {"204", "303", "304"}
 
 
-@pytest.fixture(params=DEPLOYMENTS, ids="+".join)
-def application(request: pytest.FixtureRequest, tmp_path: Path) -> web.Application:
-    """As the command puts it together, not started."""
+@pytest.fixture(scope="module", params=DEPLOYMENTS, ids="+".join)
+def application(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> web.Application:
+    """As the command puts it together, not started. Tests look at it and at its document; none changes them."""
     origins = {"SLUICE_GATEWAY_CORS_ORIGINS": "*", "SLUICE_QUERY_CORS_ORIGINS": "*"}
-    environment = {"SLUICE_DATA": str(tmp_path), **origins}
+    environment = {"SLUICE_DATA": str(tmp_path_factory.mktemp("data")), **origins}
     options = SettingsSources(environment, None, {})
     return compose_app(request.param, options, options.chassis_settings(), Telemetry("test"))
 
@@ -47,10 +48,10 @@ async def answered(application: web.Application, path: str) -> bytes:
     return answer.body
 
 
-@pytest.fixture
-async def document(application: web.Application) -> Any:
+@pytest.fixture(scope="module")
+def document(application: web.Application) -> Any:
     """Its `/openapi.json`."""
-    return msgspec.json.decode(await answered(application, "/openapi.json"))
+    return msgspec.json.decode(asyncio.run(answered(application, "/openapi.json")))
 
 
 def operations(document: Any) -> list[tuple[str, Any]]:

@@ -2,10 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from tests.e2e.product import START_SECONDS, Sluice, clean_environment
+from tests.forks import Command
 
 
 def send(sluice: Sluice, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -20,14 +21,13 @@ def send(sluice: Sluice, directory: Path, *arguments: str) -> subprocess.Complet
         "accessToken": sluice.token,
     }
     (directory / "bootstrap.json").write_text(json.dumps(known), encoding="utf-8")
-    return subprocess.run(
-        [sys.executable, "-m", "sluice", "send", "--data", str(directory), *arguments],
-        env=clean_environment({}),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=START_SECONDS,
-    )
+    with TemporaryFile("w+", encoding="utf-8") as out, TemporaryFile("w+", encoding="utf-8") as errors:
+        called = ["send", "--data", str(directory), *arguments]
+        process = Command(called, clean_environment({}), stdout=out, stderr=errors)
+        code = process.wait(START_SECONDS)
+        for file in (out, errors):
+            file.seek(0)
+        return subprocess.CompletedProcess(process.args, code, out.read(), errors.read())
 
 
 def test_what_is_sent_to_the_gateway_is_read_at_the_query_service(sluice: Sluice, tmp_path: Path) -> None:

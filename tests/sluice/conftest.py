@@ -137,11 +137,17 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
-def sluice(*arguments: str | Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run a sub-command to its end."""
+def sluice(*arguments: str | Path, given: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a sub-command to its end. `given`: what it reads from standard input."""
     called = [str(argument) for argument in arguments]
-    with TemporaryFile("w+", encoding="utf-8") as out, TemporaryFile("w+", encoding="utf-8") as errors:
-        process = Command(called, clean_environment(**settings), stdout=out, stderr=errors)
+    with (
+        TemporaryFile("w+", encoding="utf-8") as told,
+        TemporaryFile("w+", encoding="utf-8") as out,
+        TemporaryFile("w+", encoding="utf-8") as errors,
+    ):
+        told.write(given)
+        told.seek(0)
+        process = Command(called, clean_environment(**settings), stdin=told, stdout=out, stderr=errors)
         try:
             code = process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:

@@ -1,9 +1,7 @@
 """`sluice password`: who has lost his gets in again, and nobody else stays in."""
 
 import asyncio
-import os
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,17 +18,15 @@ from control.identity.user_repository import User
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_tenant
 
-from .conftest import ROOT
+from .conftest import sluice
 
 PASSWORD = "a fresh horse battery"
 ADA = "ada@example.org"
 
 
 def command(data: Path, url: str, given: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "sluice", "password", "--data", str(data), *options], input=given,
-        cwd=ROOT, env={**os.environ, "SLUICE_DATABASE_URL": url}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    settings = {"SLUICE_DATA": str(data), "SLUICE_DATABASE_URL": url}
+    return sluice("password", *options, given=given, **settings)
 
 
 async def ada(url: str) -> None:

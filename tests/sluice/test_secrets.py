@@ -1,7 +1,6 @@
 """`sluice secrets`: after a rotation every secret opens with the new key alone, on both databases."""
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,17 +23,14 @@ from control.sso.tables import Protocol
 from sluice.cli.secrets import _retire, _rotate
 from tests.chassis.auth.tenants import new_tenant
 
-from .conftest import ROOT
+from .conftest import ROOT, sluice
 
 CHANNELS = 450  # more than two batches
 SECRETS = CHANNELS + 2  # and a second factor, and the secret of an OpenID client
 
 
 def command(data: Path, url: str, action: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "sluice", "secrets", action, "--data", str(data)],
-        cwd=ROOT, env={**os.environ, "SLUICE_DATABASE_URL": url}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return sluice("secrets", action, "--data", data, SLUICE_DATABASE_URL=url)
 
 
 async def fill(url: str, sealer: SecretBox) -> str:

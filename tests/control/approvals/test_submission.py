@@ -245,21 +245,22 @@ BAD: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize("body", GOOD, ids=str)
-async def test_every_bound_from_within(office: Office, body: dict[str, Any]) -> None:
-    status, answer, _ = await office.call("POST", REQUESTS, ASKED | body)
-    assert status == 201
-    for name in ("action", "targetType", "targetId"):
-        assert answer["request"][name] == (ASKED | body)[name]
-    for name in ("summary", "projectTag"):
-        assert answer["request"]["payload"][name] == body.get(name)
+async def test_every_bound_from_within(office: Office) -> None:
+    for number, body in enumerate(GOOD):
+        sent = ASKED | {"targetId": f"target {number}"} | body  # not what another one asks for
+        status, answer, _ = await office.call("POST", REQUESTS, sent)
+        assert status == 201, body
+        for name in ("action", "targetType", "targetId"):
+            assert answer["request"][name] == sent[name], body
+        for name in ("summary", "projectTag"):
+            assert answer["request"]["payload"][name] == body.get(name), body
 
 
-@pytest.mark.parametrize(("body", "issues"), BAD, ids=str)
-async def test_every_bound_from_outside(office: Office, body: dict[str, Any], issues: list[tuple[str, str]]) -> None:
-    status, answer, _ = await office.call("POST", REQUESTS, ASKED | body)
-    assert status == 400
-    assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == issues
+async def test_every_bound_from_outside(office: Office) -> None:
+    for body, issues in BAD:
+        status, answer, _ = await office.call("POST", REQUESTS, ASKED | body)
+        assert status == 400, body
+        assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == issues, body
 
 
 @pytest.mark.parametrize("name", ["action", "targetType", "targetId"])

@@ -1,8 +1,8 @@
 """kill -9 at any point loses no delivery, and repeats none without its id."""
 
 import asyncio
+import os
 import random
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -16,9 +16,9 @@ from control.deliveries.outcome import MAX_ATTEMPTS
 from control.deliveries.repository import WORKER_DELAY
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.receiver import Receiver
+from tests.forks import Command
 from tests.selection import scaled
 
-ROOT = Path(__file__).parents[3]
 CHANNELS, EACH = 4, scaled(25, 40)
 ROUNDS = MAX_ATTEMPTS + 2  # as many as end a delivery, if an interrupted attempt counted
 
@@ -28,19 +28,21 @@ async def slowly(_request: web.Request) -> web.StreamResponse:
     return web.Response(status=204)
 
 
-async def started(url: str, ring: Path) -> asyncio.subprocess.Process:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.control.deliveries.process", url, str(ring),
-        cwd=ROOT, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    if process.stdout is None or await process.stdout.readline() != b"ready\n":
+def begun(url: str, ring: Path) -> Command:
+    with ring.with_name("said").open("ab") as said:
+        return Command([url, str(ring)], os.environ, stderr=said, program="tests.control.deliveries.process")
+
+
+async def started(url: str, ring: Path) -> Command:
+    process = begun(url, ring)
+    if process.stdout is None or await asyncio.to_thread(process.stdout.readline) != "ready\n":
         raise RuntimeError("the process did not start")
     return process
 
 
-async def killed(process: asyncio.subprocess.Process) -> None:
+async def killed(process: Command) -> None:
     process.kill()
-    await process.wait()
+    await asyncio.to_thread(process.communicate)
 
 
 @pytest.mark.sized

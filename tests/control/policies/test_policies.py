@@ -132,24 +132,24 @@ BAD: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize("body", GOOD, ids=str)
 @pytest.mark.both_stores
-async def test_every_bound_from_within(office: Office, body: dict[str, Any]) -> None:
-    status, made, _ = await office.call("POST", POLICIES, NEW | body)
-    assert (status, {name: made[name] for name in body}) == (201, body)
-    if "projectSlug" not in body:
-        status, changed, _ = await office.call("PATCH", f"{POLICIES}/{made['id']}", body)
-        assert (status, {name: changed[name] for name in body}) == (200, body)
+async def test_every_bound_from_within(office: Office) -> None:
+    for body in GOOD:
+        status, made, _ = await office.call("POST", POLICIES, NEW | body)
+        assert (status, {name: made.get(name) for name in body}) == (201, body)
+        if "projectSlug" not in body:
+            status, changed, _ = await office.call("PATCH", f"{POLICIES}/{made['id']}", body)
+            assert (status, {name: changed.get(name) for name in body}) == (200, body)
 
 
-@pytest.mark.parametrize(("body", "issues"), BAD, ids=str)
-async def test_every_bound_from_outside(office: Office, body: dict[str, Any], issues: list[tuple[str, str]]) -> None:
+async def test_every_bound_from_outside(office: Office) -> None:
     made = await office.policy()
-    for method, path, sent in (("POST", POLICIES, NEW | body), ("PATCH", f"{POLICIES}/{made['id']}", body)):
-        status, answer, _ = await office.call(method, path, sent)
-        assert status == 400, (method, answer)
-        assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == issues
-    assert (await office.call("GET", POLICIES))[1]["data"] == [made]
+    for body, issues in BAD:
+        for method, path, sent in (("POST", POLICIES, NEW | body), ("PATCH", f"{POLICIES}/{made['id']}", body)):
+            status, answer, _ = await office.call(method, path, sent)
+            assert status == 400, (method, body, answer)
+            assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == issues, (method, body)
+        assert (await office.call("GET", POLICIES))[1]["data"] == [made], body
 
 
 @pytest.mark.parametrize("name", NEW)
