@@ -37,7 +37,7 @@ from control.issues.seen_releases import SeenReleases
 
 NAME: Final = "issues"
 TABLE: Final = "error_occurrences"
-POLL_S: Final = 0.5
+POLL_S: Final = 0.25
 PAGE_ROWS: Final = 5_000
 IDLE_POLL_S: Final = 0.9  # after a poll that found nothing
 SETTLED_S: Final = 1.5  # after the end of an insert into the embedded engine everything of it is settled
