@@ -1,6 +1,5 @@
 """The control service: its routes over the relational database."""
 
-
 from prometheus_client import CollectorRegistry
 
 from chassis.auth.guards import AuthGuards

@@ -31,6 +31,7 @@ HEALTHY: Final[Mapping[str, str]] = {
     "sluice_gateway_refusing_tables": "0x140",
     'sluice_erasures_open{state="failed"}': "0x140",
     "sluice_erasures_oldest_seconds": "0x140",
+    "sluice_issues_lag_seconds": "1x140",
     'sluice_gateway_parts{table="spans"}': "40x140",
     "sluice_gateway_journal_room_bytes": "16000000000x140",
     "sluice_gateway_journal_oldest_seconds": "1x140",
@@ -81,6 +82,7 @@ FAULTS: Final = 'sluice_delivery_faults_total{kind="email"}'
 OVERDUE: Final = "sluice_deliveries_overdue_seconds"
 FAILED_ERASURE: Final = 'sluice_erasures_open{state="failed"}'
 OLDEST_ERASURE: Final = "sluice_erasures_oldest_seconds"
+ISSUES_LAG: Final = "sluice_issues_lag_seconds"
 BACKUP: Final = "sluice_backup_last_success_timestamp_seconds"  # here it is 0 when the time begins
 
 AWAY: Final = "SluiceClickHouseAway"
@@ -168,6 +170,8 @@ CASES: Final = (
     Case("an erasure has failed", {FAILED_ERASURE: "1x30"}, "10m", frozenset({"SluiceErasureFailed"})),
     Case("an erasure is pending", {FAILED_ERASURE: "0x30", OLDEST_ERASURE: "3600x30"}, "15m"),
     Case("an erasure is a day old", {OLDEST_ERASURE: "90000x30"}, "15m", frozenset({"SluiceErasureLate"})),
+    Case("errors have not been counted for minutes", {ISSUES_LAG: "0+60x30"}, "10m", frozenset({"SluiceIssuesBehind"})),
+    Case("errors wait for a second", {ISSUES_LAG: "1x30"}, "15m"),
 )
 
 
