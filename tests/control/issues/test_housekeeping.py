@@ -1,0 +1,140 @@
+"""What happens to issues without an occurrence, and how they read ClickHouse."""
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.clickhouse import ClickHouse
+from chassis.db.database import Database
+from chassis.erasures import repository as erasures
+from chassis.erasures.repository import NewErasure
+from chassis.erasures.tables import ErasureKind, ErasureState
+from chassis.erasures.tables import erasures as erasure_rows
+from chassis.issues.tables import IssueStatus
+from control.issues import lifecycle
+from control.issues.details import Details, read_details
+from control.issues.housekeeping import IssueHousekeeping
+from control.issues.lifecycle import Ignoring
+from control.issues.notifications import IssueLinks
+from control.issues.tables import ActivityKind, issue_activity, issue_projects
+from proto.otlp.native import write_block
+from proto.storage.tables import ERROR_OCCURRENCES
+from tests.control.issues.conftest import MINUTE, START, Ledger, fingerprint
+
+DAY = timedelta(days=1)
+TRACE = 'Traceback (most recent call last):\n  File "/app/shop/cart.py", line 9, in add\n    int(sku)\nValueError: x'
+
+
+def housekeeping(ledger: Ledger, clickhouse: ClickHouse | None = None, retention_days: int = 0) -> IssueHousekeeping:
+    return IssueHousekeeping(
+        ledger.database, clickhouse, IssueLinks(), retention_days=retention_days, now=lambda: ledger.now
+    )
+
+
+async def store(
+    clickhouse: ClickHouse, project_id: int, number: int, message: str, batch: int, stack: str = ""
+) -> None:
+    """One stored occurrence."""
+    at = int(START.timestamp()) * 10**9 + batch
+    row = (project_id, at, fingerprint(number), "ValueError", message, stack, "span", b"t" * 16, b"s" * 8)
+    block = write_block(ERROR_OCCURRENCES, [(*row, "checkout", "production", "1.0.0", batch, 0)])
+    await clickhouse.insert(ERROR_OCCURRENCES.name, ERROR_OCCURRENCES.column_names, block, token=f"test:{batch}")
+
+
+@pytest.mark.both_stores
+async def test_ignoring_that_is_over_is_recorded_once(ledger: Ledger) -> None:
+    await ledger.occur()
+    async with ledger.database.write() as connection:
+        issue = await ledger.issue()
+        await lifecycle.set_ignored(connection, issue, Ignoring(ledger.now + MINUTE), now=ledger.now, by=None)
+    await housekeeping(ledger).run_once()
+    assert (await ledger.issue()).status is IssueStatus.IGNORED
+    ledger.pass_by(MINUTE)
+    assert (await ledger.issue()).status_at(ledger.now) is IssueStatus.UNRESOLVED
+    for _ in range(2):
+        await housekeeping(ledger).run_once()
+    assert (await ledger.issue()).status is IssueStatus.UNRESOLVED
+    async with ledger.database.read() as connection:
+        kinds = (await connection.scalars(sa.select(issue_activity.c.kind).order_by(issue_activity.c.id))).all()
+    assert kinds.count(ActivityKind.IGNORE_ENDED) == 1
+
+
+@pytest.mark.both_stores
+async def test_what_was_not_seen_for_long_is_deleted_with_what_was_merged_into_it(ledger: Ledger) -> None:
+    for number in (1, 2, 3):
+        await ledger.occur(number)
+    async with ledger.database.write() as connection:
+        target, source = await ledger.issue(1), await ledger.issue(2)
+        await lifecycle.merge(connection, target, [source], now=ledger.now, by=None)
+    ledger.pass_by(60 * DAY)
+    await ledger.occur(3)
+    await housekeeping(ledger, retention_days=90).run_once()
+    assert len(await ledger.all()) == 3
+    ledger.pass_by(31 * DAY)
+    await housekeeping(ledger).run_once()
+    assert len(await ledger.all()) == 3, "0 days: for ever"
+    await housekeeping(ledger, retention_days=90).run_once()
+    assert [issue.fingerprint for issue in await ledger.all()] == [fingerprint(3)]
+    async with ledger.database.read() as connection:
+        state = (await connection.execute(sa.select(issue_projects))).one()
+    assert (state.issues, state.last_number) == (1, 3)
+    await ledger.occur(1)
+    assert (await ledger.issue(1)).number == 4, "numbers are not given again"
+
+
+async def test_details_are_those_of_the_first_occurrence(ledger: Ledger, clickhouse: ClickHouse) -> None:
+    project = ledger.project_id
+    await store(clickhouse, project, 1, "second", 2)
+    await store(clickhouse, project, 1, "first\nand more", 1, TRACE)
+    await store(clickhouse, project, 2, "another", 3)
+    await store(clickhouse, project + 1, 1, "of another project", 0)
+    everything = (0, 2**62)
+    keys = [(project, fingerprint(number)) for number in (1, 2, 3)]
+    assert await read_details(clickhouse, keys, *everything) == {
+        keys[0]: Details("ValueError", "ValueError: first", "shop/cart.py:add"),
+        keys[1]: Details("ValueError", "ValueError: another", None),
+    }
+    assert await read_details(clickhouse, keys, 2**61, 2**62) == {}
+    long = TRACE.replace("int(sku)", "x" * 40_000)
+    await store(clickhouse, project, 3, "", 4, long)
+    found = await read_details(clickhouse, keys[2:], *everything)
+    assert found[keys[2]].culprit == "shop/cart.py:add"
+
+
+async def test_titles_of_erased_occurrences_are_cleared(
+    ledger: Ledger, clickhouse: ClickHouse, database: Database
+) -> None:
+    project = ledger.project_id
+    for number in (1, 2):
+        await ledger.occur(number, details=Details("ValueError", "ValueError: ada@example.org", "shop/cart.py:add"))
+    await ledger.occur(3, details=Details(None, "ada@example.org", None))
+    await store(clickhouse, project, 1, "left", 1)  # the others were erased
+    await housekeeping(ledger, clickhouse).run_once()
+    assert (await ledger.issue(1)).title == "ValueError: ada@example.org", "nothing was erased yet"
+    for state in (ErasureState.RUNNING, ErasureState.COMPLETED):
+        await erasure(database, ledger, state)
+        await housekeeping(ledger, clickhouse).run_once()
+    titles = [issue.title for issue in await ledger.all()]
+    assert titles == ["ValueError: left", "ValueError", "(erased)"]
+    assert [issue.count for issue in await ledger.all()] == [1, 1, 1]
+    await ledger.occur(4, details=Details(None, "new", None))
+    await housekeeping(ledger, clickhouse).run_once()
+    assert (await ledger.issue(4)).title == "new", "once for each erasure"
+
+
+async def erasure(database: Database, ledger: Ledger, state: ErasureState) -> None:
+    new = NewErasure(
+        kind=ErasureKind.FILTER,
+        org_id=ledger.tenant.organization.id,
+        project_id=ledger.project_id,
+        project_slug="web",
+        filters=[],
+        purged=True,
+    )
+    async with database.write() as connection:
+        made = await erasures.create(connection, new, ledger.now)
+        done: dict[str, object] = {"state": state.value}
+        if state is ErasureState.COMPLETED:
+            done |= {"erased_at": ledger.now, "completed_at": ledger.now}
+        await connection.execute(erasure_rows.update().where(erasure_rows.c.id == made.id).values(done))
