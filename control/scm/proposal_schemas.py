@@ -59,7 +59,7 @@ class NewProposalReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     ] = []
 
 
-class Proposal(msgspec.Struct, frozen=True, rename="camel"):
+class ChangeProposal(msgspec.Struct, frozen=True, rename="camel"):
     """A pull or merge request."""
 
     id: Annotated[str, Meta(pattern=PROPOSAL_ID_PATTERN)]
@@ -77,7 +77,7 @@ class Proposal(msgspec.Struct, frozen=True, rename="camel"):
     created_at: Timestamp
 
 
-class ProposalReportResult(Proposal, frozen=True, rename="camel"):
+class ProposalReportResult(ChangeProposal, frozen=True, rename="camel"):
     """A proposal, and what the report did."""
 
     issues_resolved: Annotated[list[str], Meta(description="Short ids of issues that the merge resolved.")]
@@ -87,14 +87,14 @@ class ProposalReportResult(Proposal, frozen=True, rename="camel"):
 class ProposalPage(msgspec.Struct, rename="camel"):
     """A page of proposals, newest first."""
 
-    data: list[Proposal]
+    data: list[ChangeProposal]
     next_cursor: NextCursor
     has_more: bool
 
 
-def proposal_body(proposal: StoredProposal) -> Proposal:
+def proposal_body(proposal: StoredProposal) -> ChangeProposal:
     """The API representation."""
-    return Proposal(
+    return ChangeProposal(
         id=proposal.id,
         repository=proposal.repository,
         number=proposal.number,
