@@ -27,15 +27,20 @@ from control.existence import with_existence_checks
 from control.http.context import HandlerContext
 from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
+<<<<<<< HEAD
 from control.issues.follower import IssueFollower
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.issues import IssueHandlers
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueLinks
+=======
+from control.issue_links.links import IssueLinks
+>>>>>>> h-releases
 from control.outbound.egress import Egress
 from control.policies.policies import Policies
 from control.scim.roles import apply_roles
 from control.scim.routes import build_scim_routes
+from control.scm.proposals import Proposals
 from control.scm.releases import Releases
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
@@ -100,6 +105,7 @@ def service(
     routes += [*IssueHandlers(context).routes(), *Subscriptions(context, channels).routes()]
     routes += [*Suspects(context, clickhouse).routes()]
     routes += [*Releases(context).routes(), *Changes(context).routes()]
+    routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []

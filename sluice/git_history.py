@@ -57,13 +57,13 @@ def parse_log(output: bytes) -> list[GitCommit]:
     commits: list[GitCommit] = []
     position = 1
     while position + _FIELDS <= len(tokens):
-        fields = tokens[position : position + _FIELDS]
+        sha, name, email, at, message = tokens[position : position + _FIELDS]
         position += _FIELDS + 1  # and the empty one that ends the format
         files: list[str] = []
         while position < len(tokens) and tokens[position]:
             files.append(tokens[position].removeprefix("\n") if not files else tokens[position])
             position += 1
-        commits.append(GitCommit(*fields, tuple(files)))
+        commits.append(GitCommit(sha, name, email, at, message, tuple(files)))
         position += 1
     return commits
 

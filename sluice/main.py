@@ -42,6 +42,7 @@ _COMMANDS: Final = (
     ("backup", "sluice.cli.backup", "backs up the embedded stores while they are in use (docs/backup.md)"),
     ("restore", "sluice.cli.restore", "restores a backup into an empty data directory, or verifies one"),
     ("repair", "sluice.cli.repair", "rebuilds trace index, attribute keys and errors of some days from spans and logs"),
+    ("release", "sluice.cli.release", "reports a release with its commits, from a git checkout (docs/releases.md)"),
     ("send", "sluice.cli.send", "exports a small trace and a log record through the OpenTelemetry SDK"),
 )
 
@@ -343,6 +344,29 @@ def _send(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _release(command: argparse.ArgumentParser) -> None:
+    command.add_argument("version", metavar="VERSION", help="version of the release, such as 1.4.0 or checkout@1.4.0")
+    command.add_argument(
+        "--project", metavar="SLUG", action="append", required=True, help="slug of a project; may be repeated"
+    )
+    command.add_argument("--org", metavar="SLUG", default="default", help="the organization; default: `default`")
+    command.add_argument("--since", metavar="REF", help="commits after it; default: the latest tag before --until")
+    command.add_argument("--until", metavar="REF", default="HEAD", help="the newest commit; default: HEAD")
+    command.add_argument("--directory", metavar="DIR", default=".", help="git checkout; default: .")
+    command.add_argument("--repository", metavar="NAME", help="its name; default: that of its remote `origin`")
+    command.add_argument("--ref", metavar="REF", help="what it was built from, as shown; default: the newest commit")
+    command.add_argument("--environment", metavar="NAME", help="where it is released, such as production")
+    command.add_argument("--url", metavar="URL", help="page of the release, such as that of its build")
+    command.add_argument("--released-at", metavar="TIME", help="such as 2026-11-20T15:17:03Z; default: now")
+    command.add_argument("--server", metavar="URL", help="URL of the control API; default: http://127.0.0.1:4318")
+    command.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="file with the access token, alone or as `sluice init` wrote it; default: the variable RELEASE_TOKEN",
+    )
+    command.add_argument("--dry-run", action="store_true", help="print what would be reported, and send nothing")
+
+
 def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
@@ -404,5 +428,6 @@ _OPTIONS: Final = {
     "backup": _backup,
     "restore": _restore,
     "repair": _repair,
+    "release": _release,
     "send": _send,
 }

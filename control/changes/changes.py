@@ -22,6 +22,7 @@ from control.changes.repository import MAX_AGE, MAX_AHEAD, NewChangeEvent, creat
 from control.changes.schemas import Change, ChangePage, NewChange, change_body
 from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.http.path_ids import path_id
 from control.http.query_filters import PROJECT_FILTER, choice_filter, line_filter, require_project_id
 from control.http.time_input import MAX_TIME_LENGTH, parse_time, parse_time_range
 from proto.identity import MAX_SLUG_LENGTH, Scope
@@ -159,7 +160,7 @@ def _parse_at(text: str | None, now: datetime) -> datetime:
 
 async def _load(connection: AsyncConnection, request: web.Request) -> StoredChange:
     """The event in the path. Raises NotFound."""
-    found = await find_change(connection, authorization_context(request).org_id, request.match_info["changeId"])
+    found = await find_change(connection, authorization_context(request).org_id, path_id(request, "changeId"))
     if found is None:
         raise NotFound
     return found

@@ -148,6 +148,8 @@ class ScimTokens:
         valid, or was rotated already.
         """
         require_user(authorization_context(request))
+        async with self.context.database.read() as connection:  # 404 comes before 415
+            await _load(connection, request, authorization_context(request))
         body = await self.context.read_body(request, ScimTokenRotation)
         now = datetime.now(UTC)
         async with self.context.write_transaction(request) as (connection, caller):

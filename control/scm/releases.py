@@ -21,6 +21,7 @@ from chassis.issues.tables import MAX_VERSION_LENGTH
 from control.audit.record import record
 from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.http.path_ids import path_id
 from control.http.query_filters import (
     PROJECT_FILTER,
     find_project_ids,
@@ -157,13 +158,13 @@ class Releases:
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a release."""
         async with self.context.database.read() as connection:
-            found = await _find(connection, authorization_context(request).org_id, request.match_info["releaseId"])
+            found = await _find(connection, authorization_context(request).org_id, path_id(request, "releaseId"))
             counts = await count_release_commits(connection, [found.id])
         return json_response(release_body(found, counts.get(found.id, 0)))
 
     async def commits(self, request: web.Request) -> web.StreamResponse:
         """List the commits of a release, newest first."""
-        org_id, release_id = authorization_context(request).org_id, request.match_info["releaseId"]
+        org_id, release_id = authorization_context(request).org_id, path_id(request, "releaseId")
         binding = f"commits of {org_id} {release_id}".encode()
         page = parse_page_request(request, self.context.cursors, binding)
         after = None if page.after is None else int(page.after)

@@ -13,6 +13,7 @@ from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.web import Route, json_response
 from control.http.context import HandlerContext
+from control.http.path_ids import path_id
 from control.scm.commit_repository import StoredCommit
 from control.suspects.candidates import Candidates, SuspectedIssue, find_candidates, find_issue
 from control.suspects.ranking import MAX_FRAMES, Candidate, rank
@@ -58,7 +59,7 @@ class Suspects:
         if caller.project_id is None:
             raise LookupError("the path has no project")
         async with self.context.database.read() as connection:
-            issue = await find_issue(connection, caller.project_id, request.match_info["issueId"])
+            issue = await find_issue(connection, caller.project_id, path_id(request, "issueId"))
             if issue is None:
                 raise NotFound
             candidates = await find_candidates(connection, caller.org_id, issue)

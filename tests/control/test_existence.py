@@ -26,7 +26,11 @@ from control.sso.tables import Protocol
 from proto.identity import PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import Tenant, new_member_token
 from tests.control.conftest import Control, serving
+<<<<<<< HEAD
 from tests.control.issues.conftest import Ledger
+=======
+from tests.control.releases.stored import new_issue
+>>>>>>> h-releases
 from tests.selection import scaled
 
 VARIES = {"date", "x-request-id", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
@@ -56,6 +60,8 @@ IDS: Final = {
     "releaseId": "rel",
     "issueId": "iss",
     "changeId": "chg",
+    "issueId": "iss",
+    "linkId": "lnk",
 }
 NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
 
@@ -80,7 +86,8 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
         "projectTag": "web",
     }
     policy = {"name": "x", "actionPattern": "deploy.*", "effect": "ASK", "riskClass": "HIGH"}
-    made = {"keyId": tenant.key.key.id, "principalId": tenant.owner_id, "tokenId": tenant.token.id}
+    issue_id = await new_issue(control, 1, tenant)
+    made = {"issueId": issue_id, "keyId": tenant.key.key.id, "principalId": tenant.owner_id, "tokenId": tenant.token.id}
     for name, path, body in (
         ("channelId", "notification-channels", email),
         ("policyId", "approval-policies", policy),
@@ -90,9 +97,10 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
         ("domainId", "sso/domains", {"domain": f"{org}.example.com"}),
         ("scimTokenId", "scim-tokens", {"name": "x"}),
         ("releaseId", "releases", {"version": "1.0.0", "projects": ["web"]}),
+        ("linkId", f"issues/{issue_id}/links", {"url": "https://example.org"}),
         ("changeId", "changes", {"kind": "generic", "title": "x"}),
     ):
-        below = f"projects/web/{path}" if name in ("channelId", "erasureId") else path
+        below = f"projects/web/{path}" if name in ("channelId", "erasureId", "linkId") else path
         status, answer, _ = await control.call("POST", f"/orgs/{org}/{below}", body, token)
         assert status in (200, 201, 202), answer
         made[name] = (answer.get("request") or answer)["id"]

@@ -38,6 +38,11 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
     "erasure": ("POST", "/orgs/acme/projects/web/erasures", {"to": "2026-01-01T00:00:00Z"}),
     "release": ("POST", "/orgs/acme/releases", {"version": "1.0.0", "projects": ["web"]}),
     "change": ("POST", "/orgs/acme/changes", {"kind": "generic", "title": "x"}),
+    "proposal": (
+        "PUT",
+        "/orgs/acme/proposals",
+        {"repository": "shop/web", "number": "1", "title": "x", "state": "open"},
+    ),
     "question": (
         "POST",
         "/orgs/acme/approval-requests",

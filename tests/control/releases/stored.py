@@ -52,10 +52,11 @@ async def issue(control: Control, issue_id: str) -> Any:
 
 
 async def activity(control: Control, issue_id: str) -> list[tuple[str, dict[str, Any]]]:
-    """What happened to it, oldest first: kind and data."""
+    """What happened to it, by kind, with its data."""
     found = sa.select(issue_activity).where(issue_activity.c.issue_id == issue_id).order_by(issue_activity.c.id)
     async with control.checks.database.read() as connection:
-        return sorted((row.kind, row.data) for row in await connection.execute(found))
+        rows = [(row.kind, row.data) for row in await connection.execute(found)]
+    return sorted(rows, key=lambda row: row[0])  # ids of one millisecond have no order
 
 
 def commit(sha: str, message: str, *files: str, **more: Any) -> dict[str, Any]:

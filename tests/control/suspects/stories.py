@@ -51,7 +51,7 @@ def history(directory: Path, steps: tuple[Step, ...]) -> list[GitCommit]:
             else:
                 stream += [f"M 100644 inline {path}", f"data {len(content.encode())}", content]
         stream.append("")
-    importing = ["git", "-C", directory, "fast-import", "--quiet"]
+    importing = ["git", "-C", str(directory), "fast-import", "--quiet"]
     subprocess.run(importing, input="\n".join(stream).encode(), check=True)
     return read_commits(directory, None, "main", 1_000)
 

@@ -1,0 +1,101 @@
+"""Records a report of a proposal, in the caller's transaction; the API and other systems report through it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from control.issues.lifecycle import add_activity, resolve
+from control.issues.references import NamedIssue, References, ShortId, find_issues, fixed_by
+from control.issues.tables import ActivityKind
+from control.releases.tables import ProposalState
+from control.scm.fixes import Author
+from control.scm.proposal_repository import (
+    ProposalReport,
+    StoredProposal,
+    find_proposal,
+    has_unresolved_issue,
+    link_issues,
+    store_proposal,
+    supersede_others,
+)
+
+
+class ReportedProposal(NamedTuple):
+    """The proposal as it is stored, and what the report did. `is_changed` False: it was not newer than the last one."""
+
+    proposal: StoredProposal
+    is_new: bool
+    is_changed: bool
+    issues_resolved: list[ShortId]
+    superseded: list[StoredProposal]
+
+
+async def report_proposal(
+    connection: AsyncConnection, author: Author, report: ProposalReport, listed: Sequence[NamedIssue] = ()
+) -> ReportedProposal:
+    """Store what a platform says of a proposal, if that is newer than what is known. Its issues are those that its text
+    names as fixed, and those `listed`. A merge resolves them in the next release and supersedes the other open
+    proposals of these issues. What was merged stays merged.
+    """
+    known = await find_proposal(connection, author.org_id, report.repository, report.number)
+    if known is not None and not _is_news(known, report):
+        return ReportedProposal(known, False, False, [], [])
+    if known is not None and await _stays_superseded(connection, known, report):
+        report = replace(report, state=ProposalState.SUPERSEDED)
+    proposal_id = await store_proposal(connection, author.org_id, known, report, author.now)
+    text = fixed_by(f"{report.title}\n{report.text}", author.org_slug)
+    index = await find_issues(connection, author.org_id, [text])
+    named = {one.id: one for one in [*index.resolve(text), *listed]}
+    for one in await link_issues(connection, author.org_id, proposal_id, named.values()):
+        await _note(connection, author, one.id, report)
+    resolved: list[ShortId] = []
+    superseded: list[StoredProposal] = []
+    if report.state is ProposalState.MERGED and (known is None or known.state is not ProposalState.MERGED):
+        resolved = await _resolve(connection, author, report, list(named.values()))
+        superseded = await supersede_others(connection, author.org_id, proposal_id, list(named), author.now)
+    stored = await find_proposal(connection, author.org_id, report.repository, report.number)
+    if stored is None:
+        raise LookupError(proposal_id)
+    return ReportedProposal(stored, known is None, True, resolved, superseded)
+
+
+async def find_listed(connection: AsyncConnection, org_id: str, names: Sequence[ShortId]) -> dict[ShortId, NamedIssue]:
+    """The issues of the organization with these short ids."""
+    index = await find_issues(connection, org_id, [References(short_ids=tuple(names))])
+    return dict(index.by_name)
+
+
+def _is_news(known: StoredProposal, report: ProposalReport) -> bool:
+    """Platforms deliver out of order. A report of the same time counts if it says something else: their clocks may have
+    whole seconds only.
+    """
+    if known.state is ProposalState.MERGED and report.state is not ProposalState.MERGED:
+        return False
+    if report.changed_at != known.changed_at:
+        return report.changed_at > known.changed_at
+    return report.state is not known.state and known.state is not ProposalState.SUPERSEDED
+
+
+async def _stays_superseded(connection: AsyncConnection, known: StoredProposal, report: ProposalReport) -> bool:
+    """Platforms know only that it is open; it is open again once one of its issues is unresolved again."""
+    if report.state is not ProposalState.OPEN or known.state is not ProposalState.SUPERSEDED:
+        return False
+    return not await has_unresolved_issue(connection, known.id)
+
+
+async def _resolve(
+    connection: AsyncConnection, author: Author, report: ProposalReport, named: Sequence[NamedIssue]
+) -> list[ShortId]:
+    data = {"repository": report.repository, "proposal": report.number}
+    return [
+        one.short_id
+        for one in sorted(named)
+        if await resolve(connection, one.id, now=author.now, by=author.principal_id, next_release=True, data=data)
+    ]
+
+
+async def _note(connection: AsyncConnection, author: Author, issue_id: str, report: ProposalReport) -> None:
+    data = {"repository": report.repository, "proposal": report.number, "title": report.title, "url": report.url}
+    await add_activity(connection, issue_id, ActivityKind.PROPOSAL, now=author.now, by=author.principal_id, data=data)

@@ -1,0 +1,196 @@
+"""`sluice release`: reports a release with its commits, which it reads from a git checkout.
+
+Commits are those since `--since`, by default since the latest tag before HEAD. They are sent newest first, in requests
+of at most 500 commits and about 200 kB. A report that is sent again changes nothing, so the command may be run again
+after a failure. The token is read from a file or from the environment.
+"""
+
+import argparse
+import json
+import os
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from http.client import HTTPException, HTTPMessage
+from pathlib import Path
+from typing import IO, Any, Final
+from urllib.parse import quote
+
+from chassis.errors import StartupError
+from sluice import bootstrap_file
+from sluice.git_history import GitCommit, previous_tag, read_commits, repository_name
+
+TOKEN_VARIABLE: Final = "RELEASE_TOKEN"  # noqa: S105  # a name; none with SLUICE_, which are settings
+DEFAULT_SERVER: Final = "http://127.0.0.1:4318"
+MAX_COMMITS: Final = 5_000
+PAGE_COMMITS: Final = 500
+PAGE_BYTES: Final = 200_000  # the service takes 256 KiB by default
+MAX_FILES: Final = 1_000  # of a commit
+MAX_FILES_BYTES: Final = 50_000  # of the paths of a commit
+MAX_PATH: Final = 1_024
+MAX_MESSAGE: Final = 20_000
+MAX_NAME: Final = 200
+MAX_EMAIL: Final = 254
+_RESPONSE_TIMEOUT_S: Final = 60.0
+_MAX_RESPONSE_BYTES: Final = 2**20
+# What names and paths must not contain: control characters, line breaks, and what turns the direction of text.
+_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
+_TIME: Final = re.compile(r"(?:19[7-9][0-9]|[2-9][0-9]{3})-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Report the release, or print what would be reported; the exit code. Raises StartupError."""
+    directory = Path(arguments.directory)
+    since = arguments.since or previous_tag(directory, arguments.until)
+    found = read_commits(directory, since, arguments.until, MAX_COMMITS + 1)
+    repository = arguments.repository or repository_name(directory)
+    if repository is None:
+        raise StartupError("The repository has no remote `origin`; name it in --repository.", exit_code=2)
+    if len(found) > MAX_COMMITS:
+        print(f"More than {MAX_COMMITS} commits; the newest are reported. --since narrows them.")
+    kept = found[:MAX_COMMITS]
+    report = _head(arguments, repository, kept[0].sha if kept else None)
+    pages = list(_pages([_commit(one) for one in kept]))
+    if arguments.dry_run:
+        for page in pages:
+            print(json.dumps(report | {"commits": page}, ensure_ascii=False, indent=2))
+        return 0
+    token = _token(arguments)
+    url = f"{_server(arguments)}/orgs/{quote(arguments.org, safe='')}/releases"
+    answers = [_post(url, token, report | {"commits": page}) for page in pages]
+    _show(arguments.version, since, len(kept), answers)
+    return 0
+
+
+def _head(arguments: argparse.Namespace, repository: str, newest: str | None) -> dict[str, Any]:
+    """The report without commits."""
+    head: dict[str, Any] = {"version": arguments.version, "projects": arguments.project, "repository": repository}
+    given = {
+        "ref": arguments.ref or newest,
+        "url": arguments.url,
+        "environment": arguments.environment,
+        "releasedAt": arguments.released_at,
+    }
+    return head | {name: value for name, value in given.items() if value is not None}
+
+
+def _commit(one: GitCommit) -> dict[str, Any]:
+    """A commit as the API takes it: what does not fit is left out or cut."""
+    paths: list[str] = []
+    room = MAX_FILES_BYTES
+    for path in map(_printable, one.files):
+        room -= len(path.encode("utf-8", "replace"))
+        if len(paths) == MAX_FILES or room < 0:
+            break
+        if 0 < len(path) <= MAX_PATH:
+            paths.append(path)
+    commit: dict[str, Any] = {"sha": one.sha, "message": _text(one.message), "files": paths}
+    if len(paths) < len(one.files):
+        commit["filesTruncated"] = True
+    for name, value, limit in (
+        ("authorName", one.author_name, MAX_NAME),
+        ("authorEmail", one.author_email, MAX_EMAIL),
+    ):
+        if _printable(value).strip():
+            commit[name] = _printable(value).strip()[:limit].strip()
+    if _TIME.fullmatch(one.authored_at):
+        commit["authoredAt"] = one.authored_at
+    return commit
+
+
+def _printable(text: str) -> str:
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def _text(message: str) -> str:
+    return message.replace("\0", "").encode("utf-8", "replace").decode("utf-8")[:MAX_MESSAGE]
+
+
+def _pages(commits: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The commits in parts that fit into a request; one empty part if there are none."""
+    page: list[dict[str, Any]] = []
+    size = 0
+    for commit in commits:
+        length = len(json.dumps(commit, ensure_ascii=False).encode())
+        if page and (len(page) == PAGE_COMMITS or size + length > PAGE_BYTES):
+            yield page
+            page, size = [], 0
+        page.append(commit)
+        size += length
+    yield page
+
+
+def _token(arguments: argparse.Namespace) -> str:
+    """From the file, else from the environment. Raises StartupError."""
+    if arguments.token_file:
+        try:
+            text = Path(arguments.token_file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise StartupError(f"{arguments.token_file} cannot be read: {error}.") from error
+        token = bootstrap_file.read(Path(arguments.token_file)).access_token if text.startswith("{") else text
+    else:
+        token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not token:
+        raise StartupError(f"No access token: set {TOKEN_VARIABLE}, or name a file in --token-file.", exit_code=2)
+    if re.fullmatch(r"[\x21-\x7e]+", token) is None:
+        raise StartupError("The access token contains characters that no token has.", exit_code=2)
+    return token
+
+
+def _server(arguments: argparse.Namespace) -> str:
+    server: str = (arguments.server or DEFAULT_SERVER).rstrip("/")
+    if re.fullmatch(r"https?://[^\s@?#]+", server) is None:
+        raise StartupError(f"{server} is not an http(s) URL without credentials.", exit_code=2)
+    return server
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows nothing: another host must not get the token."""
+
+    def redirect_request(
+        self, _request: urllib.request.Request, _fp: IO[bytes], _code: int, _msg: str, _headers: HTTPMessage, _url: str
+    ) -> None:
+        return None
+
+
+def _post(url: str, token: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a report. Raises StartupError."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    data = json.dumps(body, ensure_ascii=False).encode()
+    request = urllib.request.Request(url, data, headers, method="POST")  # noqa: S310 - http(s) is checked above
+    try:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=_RESPONSE_TIMEOUT_S) as response:
+            answer: dict[str, Any] = json.loads(response.read(_MAX_RESPONSE_BYTES))
+    except urllib.error.HTTPError as error:
+        with error:
+            raise StartupError(_refusal(url, error)) from error
+    except (OSError, HTTPException) as error:
+        raise StartupError(f"No response from {url} ({getattr(error, 'reason', error)}).") from error
+    except ValueError as error:
+        raise StartupError(f"{url} did not answer with JSON; is it the control API?") from error
+    return answer
+
+
+def _refusal(url: str, error: urllib.error.HTTPError) -> str:
+    """One sentence about a response that is not a success."""
+    if error.code == HTTPStatus.UNAUTHORIZED:
+        return f"{url} returned 401: the access token is not valid, or has expired."
+    try:
+        found = json.loads(error.read(_MAX_RESPONSE_BYTES))["error"]
+        faults = [f"{one['path']}: {one['message']}" for one in found.get("details", ())]
+        reason = _printable(" ".join([found["message"], *faults[:3]]))[:500]
+    except (ValueError, KeyError, TypeError, OSError):
+        reason = str(error.reason)
+    return f"{url} returned {error.code}: {reason}"
+
+
+def _show(version: str, since: str | None, commits: int, answers: Sequence[dict[str, Any]]) -> None:
+    new = sum(answer.get("commitsUpserted", 0) for answer in answers)
+    begin = "" if since is None else f" since {since}"
+    print(f"Reported {version}: {commits} commits{begin}, {new} of them new.")
+    for name, words in (("issuesResolved", "Issues resolved"), ("issuesReopened", "Issues reopened")):
+        issues = sorted({issue for answer in answers for issue in answer.get(name, ())})
+        if issues:
+            print(f"{words}: {_printable(', '.join(issues))}")
