@@ -27,15 +27,12 @@ from control.existence import with_existence_checks
 from control.http.context import HandlerContext
 from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
-<<<<<<< HEAD
+from control.issue_links.links import IssueLinks
 from control.issues.follower import IssueFollower
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.issues import IssueHandlers
 from control.issues.metrics import IssueMetrics
-from control.issues.notifications import IssueLinks
-=======
-from control.issue_links.links import IssueLinks
->>>>>>> h-releases
+from control.issues.notifications import IssueUrls
 from control.outbound.egress import Egress
 from control.policies.policies import Policies
 from control.scim.roles import apply_roles
@@ -117,7 +114,7 @@ def service(
         *delivery_parts.resources,
         ExpiryTask(guards.database, links).running,
         Purger(guards.database).running,
-        *_issue_contexts(settings, guards, clickhouse, IssueLinks(chassis.base_url, page_url), metrics),
+        *_issue_contexts(settings, guards, clickhouse, IssueUrls(chassis.base_url, page_url), metrics),
         ErasureHousekeeping(guards.database, metrics, filter_days=settings.erasure_filter_days).running,
     ]
     return Service(
@@ -132,7 +129,7 @@ def _issue_contexts(
     settings: ControlSettings,
     guards: AuthGuards,
     clickhouse: ClickHouse | None,
-    links: IssueLinks,
+    links: IssueUrls,
     metrics: CollectorRegistry | None,
 ) -> list[CleanupContext]:
     """The background tasks of issues."""

@@ -20,7 +20,7 @@ from chassis.db.migrations import migrate
 from control.issues import follower as follower_module
 from control.issues.follower import TABLE, IssueFollower
 from control.issues.metrics import IssueMetrics
-from control.issues.notifications import IssueLinks
+from control.issues.notifications import IssueUrls
 from control.issues.occurrences import COLUMNS
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY
@@ -72,7 +72,7 @@ async def _count(directory: Path, url: str, rows: int, errors: int) -> None:
     await asyncio.sleep(2)  # until everything is settled
     read_s = await _read(clickhouse, rows)
     metrics = IssueMetrics(None)
-    follower = IssueFollower(database, clickhouse, IssueLinks(), metrics)
+    follower = IssueFollower(database, clickhouse, IssueUrls(), metrics)
     wall, cpu = time.monotonic(), time.process_time()
     await follower.poll()
     wall, cpu = time.monotonic() - wall, time.process_time() - cpu

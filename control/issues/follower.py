@@ -31,7 +31,7 @@ from control.issues import counting, notifications, repository
 from control.issues.counting import Counted, CountedPage
 from control.issues.details import Details, read_details
 from control.issues.metrics import IssueMetrics
-from control.issues.notifications import IssueLinks
+from control.issues.notifications import IssueUrls
 from control.issues.occurrences import COLUMNS, IssueKey, by_issue
 from control.issues.seen_releases import SeenReleases
 
@@ -54,7 +54,7 @@ class IssueFollower:
         self,
         database: Database,
         clickhouse: ClickHouse,
-        links: IssueLinks,
+        links: IssueUrls,
         metrics: IssueMetrics,
         *,
         rows: OrderedRows | None = None,

@@ -22,7 +22,7 @@ from chassis.runtime.periodic import PeriodicTask
 from control.issues import lifecycle, notifications, project_state
 from control.issues.details import erased, read_current
 from control.issues.model import IssueRecord
-from control.issues.notifications import IssueLinks
+from control.issues.notifications import IssueUrls
 from control.issues.tables import issue_activity, issue_links, issue_projects
 from control.releases.tables import commit_issues, proposal_issues
 
@@ -40,7 +40,7 @@ class IssueHousekeeping:
         self,
         database: Database,
         clickhouse: ClickHouse | None,
-        links: IssueLinks,
+        links: IssueUrls,
         *,
         retention_days: int = 0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),

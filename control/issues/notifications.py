@@ -22,7 +22,7 @@ _TITLES: Final = {ActivityKind.CREATED: "New issue", ActivityKind.REGRESSED: "Re
 
 
 @dataclass(frozen=True, slots=True)
-class IssueLinks:
+class IssueUrls:
     """Links to issues. `pages_url`: base URL of the operator's web pages, empty if there are none."""
 
     api_url: str = ""
@@ -43,7 +43,7 @@ class IssueLinks:
 Announcement = tuple[ProjectState, IssueRecord, ActivityKind]
 
 
-async def announce(connection: AsyncConnection, announced: Sequence[Announcement], links: IssueLinks) -> int:
+async def announce(connection: AsyncConnection, announced: Sequence[Announcement], links: IssueUrls) -> int:
     """Enqueue a message for each subscriber; returns the number of deliveries."""
     deliveries = 0
     for state, issue, kind in announced:
@@ -53,13 +53,13 @@ async def announce(connection: AsyncConnection, announced: Sequence[Announcement
     return deliveries
 
 
-async def announce_sum(connection: AsyncConnection, state: ProjectState, links: IssueLinks) -> None:
+async def announce_sum(connection: AsyncConnection, state: ProjectState, links: IssueUrls) -> None:
     """Enqueue how many issues were not announced one by one since the last sum."""
     target = Subscribers(state.project_id, ChannelEvent.NEW_ISSUE)
     await outbox.enqueue(connection, state.org_id, target, sum_message(state, links))
 
 
-def issue_message(state: ProjectState, issue: IssueRecord, kind: ActivityKind, links: IssueLinks) -> Message:
+def issue_message(state: ProjectState, issue: IssueRecord, kind: ActivityKind, links: IssueUrls) -> Message:
     """The message that an issue is new or has regressed. `issue`: before its occurrences of now were counted, if it is
     not new.
     """
@@ -98,7 +98,7 @@ def issue_message(state: ProjectState, issue: IssueRecord, kind: ActivityKind, l
     )
 
 
-def sum_message(state: ProjectState, links: IssueLinks) -> Message:
+def sum_message(state: ProjectState, links: IssueUrls) -> Message:
     """The message about issues that were not announced one by one."""
     text = "Notifications of this project are limited, so that a storm of new errors does not flood the channel."
     facts = [Fact("Project", state.slug), Fact("Not announced", str(state.unannounced))]

@@ -15,7 +15,7 @@ from control.issues import counting, notifications
 from control.issues.counting import Counted, CountedPage
 from control.issues.details import Details
 from control.issues.model import IssueRecord
-from control.issues.notifications import IssueLinks
+from control.issues.notifications import IssueUrls
 from control.issues.occurrences import by_issue
 from control.issues.seen_releases import SeenReleases
 from tests.chassis.auth.tenants import Tenant, new_tenant
@@ -82,7 +82,7 @@ class Ledger:
         page = CountedPage(found, known, self._stored_us, quiet)
         async with self.database.write() as connection:
             counted = await counting.count(connection, page, SeenReleases(), self.now)
-            await notifications.announce(connection, counted.announced, IssueLinks("https://api.example"))
+            await notifications.announce(connection, counted.announced, IssueUrls("https://api.example"))
         return counted
 
     def pass_by(self, time: timedelta) -> None:

@@ -18,7 +18,7 @@ from control.issues import counting, lifecycle, repository
 from control.issues.details import Details, details
 from control.issues.housekeeping import SUM_INTERVAL, IssueHousekeeping
 from control.issues.lifecycle import Resolution
-from control.issues.notifications import IssueLinks
+from control.issues.notifications import IssueUrls
 from control.issues.permits import ANNOUNCEMENTS, NEW_ISSUES
 from control.secrets.secret_box import KeyFile, SecretBox
 from tests.control.issues.conftest import MINUTE, START, Ledger, fingerprint, occurrence
@@ -144,7 +144,7 @@ async def test_a_storm_of_new_errors_is_bounded_counted_and_says_so(ledger: Ledg
     assert sum(page.untracked for page in pages) == 10_000 - created
     messages = await told(ledger.database, channel)
     assert messages == ["issue.new"] * ANNOUNCEMENTS.burst
-    housekeeping = IssueHousekeeping(ledger.database, None, IssueLinks(), now=lambda: ledger.now)
+    housekeeping = IssueHousekeeping(ledger.database, None, IssueUrls(), now=lambda: ledger.now)
     await housekeeping.run_once()
     await housekeeping.run_once()  # one sum, however often it looks
     assert await told(ledger.database, channel) == [*messages, "issue.unannounced"]

@@ -21,7 +21,7 @@ from control.followers.tables import follower_blocks, follower_progress
 from control.issues import follower as follower_module
 from control.issues.follower import IssueFollower
 from control.issues.metrics import IssueMetrics
-from control.issues.notifications import IssueLinks
+from control.issues.notifications import IssueUrls
 from control.issues.tables import issue_activity, issue_projects
 from control.releases.tables import release_projects, releases
 from tests.chassis.auth.tenants import Tenant, new_tenant
@@ -104,7 +104,7 @@ class Process:
         self._follower = IssueFollower(
             cast("Database", self._database),
             cast("ClickHouse", NoClickHouse()),
-            IssueLinks(),
+            IssueUrls(),
             IssueMetrics(None),
             rows=cast("Any", self._rows),
             now=lambda: datetime.fromtimestamp(self._server.true_s, UTC),

@@ -16,7 +16,7 @@ from control.issues import lifecycle
 from control.issues.details import Details, read_details
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.lifecycle import Ignoring
-from control.issues.notifications import IssueLinks
+from control.issues.notifications import IssueUrls
 from control.issues.tables import ActivityKind, issue_activity, issue_projects
 from proto.otlp.native import write_block
 from proto.storage.tables import ERROR_OCCURRENCES
@@ -28,7 +28,7 @@ TRACE = 'Traceback (most recent call last):\n  File "/app/shop/cart.py", line 9,
 
 def housekeeping(ledger: Ledger, clickhouse: ClickHouse | None = None, retention_days: int = 0) -> IssueHousekeeping:
     return IssueHousekeeping(
-        ledger.database, clickhouse, IssueLinks(), retention_days=retention_days, now=lambda: ledger.now
+        ledger.database, clickhouse, IssueUrls(), retention_days=retention_days, now=lambda: ledger.now
     )
 
 
