@@ -1,6 +1,7 @@
 """Generates the random part of ids and secrets; their formats are in `proto.identity`."""
 
 import secrets
+import threading
 import time
 from typing import Final
 
@@ -17,12 +18,32 @@ from proto.identity import (
 )
 
 _CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_STEP_BITS: Final = 40  # between two ids of the same millisecond
 _ID_DIGITS: Final = 26  # for 128 bits, five per digit
 
 
+class _Numbers:
+    """128-bit numbers that ascend in this process, also within a millisecond and when the clock goes back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def next(self) -> int:
+        number = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+        with self._lock:
+            self._last = max(number, self._last + 1 + secrets.randbits(_STEP_BITS))
+            return self._last
+
+
+_numbers: Final = _Numbers()
+
+
 def new_id(prefix: str) -> str:
-    """`prefix_` and a ULID in lower case: 48 bits of milliseconds, 80 random bits. Sorts by time of creation."""
-    number = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    """`prefix_` and a ULID in lower case: 48 bits of milliseconds, 80 random bits. Sorts by time of creation; ids of one
+    process sort in the order in which they were made.
+    """
+    number = _numbers.next()
     digits = [_CROCKFORD[number >> shift & 31] for shift in range(5 * (_ID_DIGITS - 1), -1, -5)]
     return f"{prefix}_{''.join(digits)}"
 
