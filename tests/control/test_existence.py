@@ -56,7 +56,6 @@ IDS: Final = {
     "releaseId": "rel",
     "issueId": "iss",
     "changeId": "chg",
-    "issueId": "iss",
     "linkId": "lnk",
 }
 NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
