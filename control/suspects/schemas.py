@@ -36,7 +36,7 @@ class SuspectReason(msgspec.Struct, frozen=True, rename="camel"):
 class SuspectCommit(Commit, frozen=True, rename="camel"):
     """A commit that may have caused the issue."""
 
-    score: Annotated[float, Meta(gt=0, description="Comparable within one response only.")]
+    score: Annotated[float, Meta(ge=0, description="Above 0; comparable within one response only.")]
     reasons: list[SuspectReason]
 
 

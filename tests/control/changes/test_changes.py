@@ -8,7 +8,6 @@ import pytest
 from control.changes import repository
 from tests.control.conftest import Control
 
-pytestmark = pytest.mark.both_stores
 CHANGES = "/orgs/acme/changes"
 NOW = datetime.now(UTC)
 
@@ -29,6 +28,7 @@ async def titles(control: Control, **parameters: str) -> list[str]:
     return [one["title"] for one in page["data"]]
 
 
+@pytest.mark.both_stores
 async def test_a_change_is_shown_as_it_was_recorded(control: Control) -> None:
     body = {
         "kind": "deployment",
@@ -56,6 +56,7 @@ async def test_a_change_is_shown_as_it_was_recorded(control: Control) -> None:
     assert (event["action"], event["objectId"]) == ("change.create", answer["id"])
 
 
+@pytest.mark.both_stores
 async def test_a_known_key_is_the_same_change(control: Control) -> None:
     first = await create(control, "One", dedupeKey="k")
     status, again, _ = await control.call("POST", CHANGES, {"kind": "flag", "title": "Other", "dedupeKey": "k"})
@@ -66,6 +67,7 @@ async def test_a_known_key_is_the_same_change(control: Control) -> None:
     assert await titles(control) == ["One"]
 
 
+@pytest.mark.both_stores
 async def test_changes_are_listed_newest_first_and_filtered(control: Control) -> None:
     await control.call("POST", "/orgs/acme/projects", {"slug": "api", "name": "Api"})
     same = ago(hours=2)
@@ -90,6 +92,7 @@ async def test_changes_are_listed_newest_first_and_filtered(control: Control) ->
     assert seen == await titles(control)
 
 
+@pytest.mark.both_stores
 async def test_a_deleted_change_is_gone(control: Control) -> None:
     made = await create(control, "One")
     one = f"{CHANGES}/{made['id']}"
@@ -128,6 +131,7 @@ async def test_invalid_filters_are_refused(control: Control, query: dict[str, st
     assert (await control.call("GET", CHANGES, params=query))[0] == 400
 
 
+@pytest.mark.both_stores
 async def test_old_and_surplus_changes_make_room(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     await create(control, "outdated", at=ago(days=300))
     await create(control, "old", at=ago(days=3))

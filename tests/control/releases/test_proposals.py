@@ -8,7 +8,6 @@ from control.scm import proposal_repository
 from tests.control.conftest import Control
 from tests.control.releases.stored import activity, commit, issue, new_issue, report
 
-pytestmark = pytest.mark.both_stores
 PROPOSALS = "/orgs/acme/proposals"
 
 
@@ -24,6 +23,7 @@ async def states(control: Control, **filters: str) -> dict[str, str]:
     return {one["number"]: one["state"] for one in page["data"]}
 
 
+@pytest.mark.both_stores
 async def test_a_merge_resolves_issues_and_supersedes_the_other_proposals(control: Control) -> None:
     ids = [await new_issue(control, number) for number in (1, 2, 3)]
     await report(control, "1.0.0")
@@ -46,6 +46,7 @@ async def test_a_merge_resolves_issues_and_supersedes_the_other_proposals(contro
     assert (await issue(control, ids[0])).resolved_in_release == "1.1.0"
 
 
+@pytest.mark.both_stores
 async def test_an_older_report_changes_nothing(control: Control) -> None:
     one = await new_issue(control, 1)
     await put(control, "1", "closed", changedAt="2026-11-20T12:00:00Z")
@@ -57,6 +58,7 @@ async def test_an_older_report_changes_nothing(control: Control) -> None:
     assert (await put(control, "1", changedAt="2026-11-20T13:00:00Z"))["state"] == "merged", "for good"
 
 
+@pytest.mark.both_stores
 async def test_a_superseded_proposal_opens_with_its_issue(control: Control) -> None:
     await new_issue(control, 1)
     await put(control, "1", issues=["WEB-1"])
@@ -67,6 +69,7 @@ async def test_a_superseded_proposal_opens_with_its_issue(control: Control) -> N
     assert (await put(control, "1", issues=["WEB-1"]))["state"] == "open"
 
 
+@pytest.mark.both_stores
 async def test_proposals_are_filtered(control: Control) -> None:
     await new_issue(control, 1)
     await put(control, "1", issues=["WEB-1"])
@@ -102,6 +105,7 @@ async def test_invalid_reports_are_refused(control: Control, change: dict[str, A
     assert (status, [one["path"] for one in answer["error"]["details"]]) == (400, [path])
 
 
+@pytest.mark.both_stores
 async def test_the_oldest_proposals_make_room(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proposal_repository, "MAX_PROPOSALS", 2)
     await new_issue(control, 1)

@@ -10,7 +10,6 @@ from control.settings import ControlSettings
 from tests.control.conftest import Control
 from tests.control.releases.stored import NOW, activity, commit, issue, new_issue, new_project, report
 
-pytestmark = pytest.mark.both_stores
 RELEASES = "/orgs/acme/releases"
 
 
@@ -32,6 +31,7 @@ async def commits_of(control: Control, release_id: str, **parameters: str) -> li
         cursor = {"cursor": page["nextCursor"]}
 
 
+@pytest.mark.both_stores
 async def test_a_report_is_stored_whole(control: Control) -> None:
     body = {
         "version": "checkout@1.4.0",
@@ -79,6 +79,7 @@ async def test_a_report_is_stored_whole(control: Control) -> None:
     assert (await control.call("GET", f"{RELEASES}/{answer['id']}"))[:2] == (200, shown)
 
 
+@pytest.mark.both_stores
 async def test_a_repeated_report_changes_nothing_and_a_longer_one_adds(control: Control) -> None:
     first = await report(control, "1.0.0", commit("a", "One", "x.py"), ref="v1")
     _, audit, _ = await control.call("GET", "/orgs/acme/audit")
@@ -91,6 +92,7 @@ async def test_a_repeated_report_changes_nothing_and_a_longer_one_adds(control: 
     assert [one["message"] for one in await commits_of(control, first["id"])] == ["One", "Two", "Three"]
 
 
+@pytest.mark.both_stores
 async def test_commits_without_files_get_them_from_a_later_report(control: Control) -> None:
     bare = commit("a", "One") | {"files": None}
     assert (await report(control, "1.0.0", bare))["commitsUpserted"] == 1
@@ -100,6 +102,7 @@ async def test_commits_without_files_get_them_from_a_later_report(control: Contr
     assert (one["files"], one["filesTruncated"]) == (["x.py"], True)
 
 
+@pytest.mark.both_stores
 async def test_a_release_is_201_where_it_is_new_in_a_project(control: Control) -> None:
     await new_project(control, "api")
     body = {"version": "1.0.0", "projects": ["web"]}
@@ -110,6 +113,7 @@ async def test_a_release_is_201_where_it_is_new_in_a_project(control: Control) -
     assert sorted((one["project"], one["release"]) for one in changes["data"]) == [("api", "1.0.0"), ("web", "1.0.0")]
 
 
+@pytest.mark.both_stores
 async def test_releases_are_listed_by_project_and_prefix(control: Control) -> None:
     await new_project(control, "api")
     for version, project in (("web@1", "web"), ("api@1", "api"), ("web@2", "web"), ("Web@3", "web")):
@@ -129,6 +133,7 @@ async def test_releases_are_listed_by_project_and_prefix(control: Control) -> No
     assert (await control.call("GET", RELEASES, params={"project": "none"}))[0] == 400
 
 
+@pytest.mark.both_stores
 async def test_issues_that_commits_name_are_resolved_in_the_release(control: Control) -> None:
     await new_project(control, "api")
     ids = [await new_issue(control, number) for number in (1, 2, 3, 4)]
@@ -148,6 +153,7 @@ async def test_issues_that_commits_name_are_resolved_in_the_release(control: Con
     assert await activity(control, ids[0]) == [("commit", named), ("resolved", {"inRelease": "1.0.0"} | named)]
 
 
+@pytest.mark.both_stores
 async def test_only_projects_of_the_release_have_their_issues_resolved(control: Control) -> None:
     """And those of a further project once the release is reported there."""
     api = await new_project(control, "api")
@@ -157,6 +163,7 @@ async def test_only_projects_of_the_release_have_their_issues_resolved(control: 
     assert (await report(control, "1.0.0", projects=["api"]))["issuesResolved"] == ["API-7"]
 
 
+@pytest.mark.both_stores
 async def test_a_fix_resolves_once(control: Control) -> None:
     """Not again where it is reported again, nor in later releases that list it again: the issue has come back since."""
     one = await new_issue(control, 1)
@@ -169,6 +176,7 @@ async def test_a_fix_resolves_once(control: Control) -> None:
     assert (await report(control, "1.2.0", commit("c", "Now. Fixes WEB-1")))["issuesResolved"] == ["WEB-1"]
 
 
+@pytest.mark.both_stores
 async def test_a_revert_reopens_what_the_commit_had_fixed(control: Control) -> None:
     one, two = await new_issue(control, 1), await new_issue(control, 2)
     fix = commit("a1", "Round\n\nFixes WEB-1, WEB-2")
@@ -186,6 +194,7 @@ async def test_a_revert_reopens_what_the_commit_had_fixed(control: Control) -> N
     assert (await report(control, "1.3.0", late))["issuesReopened"] == [], "WEB-1 has a later fix"
 
 
+@pytest.mark.both_stores
 async def test_a_fix_that_its_release_reverts_resolves_nothing(control: Control) -> None:
     """Also where the revert, which is newer, comes in an earlier part of the report."""
     one = await new_issue(control, 1)
@@ -195,6 +204,7 @@ async def test_a_fix_that_its_release_reverts_resolves_nothing(control: Control)
     assert (await issue(control, one)).status == "unresolved"
 
 
+@pytest.mark.both_stores
 async def test_a_report_settles_issues_that_wait_for_the_next_release(control: Control) -> None:
     await report(control, "1.1.0")
     waits: dict[str, Any] = {"status": "resolved", "resolved_at": NOW}
@@ -235,6 +245,7 @@ async def test_invalid_reports_are_refused(control: Control, change: dict[str, A
     assert (status, [one["path"] for one in answer["error"]["details"]]) == (400, [path])
 
 
+@pytest.mark.both_stores
 async def test_odd_texts_are_stored_as_they_are(control: Control) -> None:
     message = "\x1b[31mred\x07 \u202egnp.exe 🦊 %s '; DROP TABLE commits; --\r\n" + "x" * 9_000
     answer = await report(control, "日本語/1 ü", commit("a", message, "a'b\"c\\d%.py"))
@@ -242,6 +253,7 @@ async def test_odd_texts_are_stored_as_they_are(control: Control) -> None:
     assert (one["message"], one["files"]) == (message[:8_192], ["a'b\"c\\d%.py"])
 
 
+@pytest.mark.both_stores
 async def test_the_number_of_everything_is_bounded(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest make room; a release that is too large is refused as a whole."""
     monkeypatch.setattr(release_repository, "MAX_RELEASES", 2)
@@ -259,6 +271,7 @@ async def test_the_number_of_everything_is_bounded(control: Control, monkeypatch
     assert (await control.call("GET", f"{RELEASES}/{page['data'][0]['id']}"))[1]["commits"] == 1
 
 
+@pytest.mark.both_stores
 async def test_releases_of_others_are_not_found(control: Control) -> None:
     made = await report(control)
     for path in ("", "/commits"):
