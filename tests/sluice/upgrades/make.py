@@ -22,6 +22,7 @@ from tests.proto.otlp.sent import attributes, pair, request, span, string
 
 DAY_S = 86_400
 KEYS = ("signing.key", "sealing.keys", "cursor.key", "bootstrap.json", "lock")
+ISSUES = "/orgs/default/projects/default/issues"
 PASSWORD = "correct horse battery"
 
 
@@ -46,7 +47,7 @@ def main(name: str) -> None:
 
 
 def _fill(sluice: Sluice) -> None:
-    """Spans, logs and errors; a user, a second project, what a directory has provisioned."""
+    """Spans, logs and errors with an issue; a user, a second project, what a directory has provisioned; a release."""
     for signal in ("traces", "logs"):
         answer = sluice.export(signal, realistic_request(signal, 12).SerializeToString())
         assert answer.status == 200, answer.body
@@ -63,6 +64,12 @@ def _fill(sluice: Sluice) -> None:
     _post(sluice, "/scim/v2/default/Groups", team, directory)
     eventually(lambda: _answer(sluice, _of_day("/logs"))["data"], "logs are stored")
     eventually(lambda: _answer(sluice, _of_day("/attributes"))["data"], "attribute keys are stored")
+    commit = {"sha": "c0ffee00", "message": "Retry", "files": ["shop/cart.py"]}
+    release = {"version": "1.4.2", "projects": ["default"], "repository": "shop/checkout", "commits": [commit]}
+    _post(sluice, "/orgs/default/releases", release)
+    eventually(lambda: _answer(sluice, ISSUES)["data"], "the issue")
+    issue_id = _answer(sluice, ISSUES)["data"][0]["id"]
+    _post(sluice, f"{ISSUES}/{issue_id}/links", {"url": "https://tracker.example.com/1"})
     time.sleep(3)  # what follows them: outcomes, errors
 
 
@@ -76,6 +83,7 @@ def _questions() -> list[str]:
         f"/spans/aggregate {json.dumps(aggregate)}",
         *("/orgs/default/members", "/orgs/default/projects", "/orgs/default/invitations"),
         *("/orgs/default/scim-settings", "/orgs/default/scim-tokens"),
+        *(ISSUES, "/orgs/default/releases", "/orgs/default/changes"),
     ]
 
 
@@ -94,7 +102,9 @@ def _answer(sluice: Sluice, asked: str) -> Any:
     headers = {"Authorization": f"Bearer {sluice.token}", "Content-Type": "application/json"}
     answer = call("POST" if body else "GET", f"{sluice.url_of(whole)}{whole}", body.encode() or None, headers)
     assert answer.status == 200, (asked, answer.body)
-    return answer.json()
+    found = answer.json()
+    found.pop("endpoint", None)  # of this process
+    return found
 
 
 def _post(sluice: Sluice, path: str, body: object, token: str = "") -> Any:
