@@ -73,8 +73,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         str,
         setting(
             "Base URL of your web page, which messages link to; /orgs/ORG/approval-requests/ID, "
-            "/orgs/ORG/projects/PROJECT/issues/ID, /invitations#inviteToken=TOKEN or /email-verification#token=TOKEN is "
-            "appended.",
+            "/orgs/ORG/projects/PROJECT/issues/ID, /invitations#inviteToken=TOKEN or /email-verification#token=TOKEN "
+            "is appended.",
             zero="empty: messages have the command instead of a link",
         ),
     ] = ""

@@ -40,8 +40,8 @@ _numbers: Final = _Numbers()
 
 
 def new_id(prefix: str) -> str:
-    """`prefix_` and a ULID in lower case: 48 bits of milliseconds, 80 random bits. Sorts by time of creation, and within
-    one process in the order of the calls.
+    """`prefix_` and a ULID in lower case: 48 bits of milliseconds, 80 random bits. Sorts by time of creation, and
+    within one process in the order of the calls.
     """
     number = _numbers.next()
     digits = [_CROCKFORD[number >> shift & 31] for shift in range(5 * (_ID_DIGITS - 1), -1, -5)]
