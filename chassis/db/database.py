@@ -342,7 +342,7 @@ def _engine_options(url: sa.URL, max_wait_s: float, *, asynchronous: bool) -> di
         else:
             options["creator"] = postgresql.connection_factory(postgresql.PostgresConnection, url, max_wait_s)
     elif asynchronous:
-        options["async_creator"] = sqlite.connection_factory(url)
+        options["async_creator"] = sqlite.connection_factory(url, max_wait_s)
     return options
 
 
@@ -396,7 +396,7 @@ def _enter_wal_mode(cursor: Any, max_wait_s: float) -> None:
 
 def _begin_sqlite(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get(_WRITES, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    connection.exec_driver_sql(sqlite.BEGIN_WRITE if writes else sqlite.BEGIN_READ)
 
 
 def _begin_postgresql(connection: sa.Connection) -> None:

@@ -5,6 +5,8 @@ task closes the connection, and waits for the thread to confirm. If a task that 
 that another task is closing, the second waits for a thread that has ended: for ever, and so does the process at its
 end.
 
+A statement of a read transaction that takes too long is interrupted, as `statement_timeout` does on PostgreSQL.
+
 Each call costs two switches between threads, which is more than most statements take. aiosqlite makes four calls for
 one statement (open a cursor, execute, fetch, close the cursor); here it is one, and no cursor stays open.
 """
@@ -12,7 +14,8 @@ one statement (open a cursor, execute, fetch, close the cursor); here it is one,
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
@@ -22,14 +25,21 @@ import aiosqlite
 import sqlalchemy as sa
 from aiosqlite.core import _STOP_RUNNING_SENTINEL, set_exception, set_result
 
+BEGIN_READ: Final = "BEGIN"
+BEGIN_WRITE: Final = "BEGIN IMMEDIATE"
 _ITER_CHUNK_SIZE: Final = 64  # aiosqlite's own value
+_PROGRESS_STEPS: Final = 100_000  # of SQLite's virtual machine, some milliseconds, between two looks at the clock
 
 
 class SqliteConnection(aiosqlite.Connection):
-    """A connection that can be closed concurrently, with cursors that execute a statement in one call."""
+    """A connection that can be closed concurrently, with cursors that execute a statement in one call.
+    `read_timeout_s`: for a statement of a read transaction; writes are ours, and are bounded by what they are given.
+    """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], read_timeout_s: float) -> None:
         super().__init__(connect, _ITER_CHUNK_SIZE)
+        self._read_timeout_s = read_timeout_s
+        self._is_reading = False
         self._thread = Thread(target=_run_calls, args=(self._tx,), daemon=True)  # the process does not wait for it
         self._stop_requested = False
         self._stopped: asyncio.Future[Any] | None = None
@@ -45,8 +55,15 @@ class SqliteConnection(aiosqlite.Connection):
         return Cursor(self)
 
     async def run_statement(self, method: str, sql: str, parameters: Any) -> "_StatementResult":
-        """Execute a statement in one call to the thread; `method` is a method of `sqlite3.Cursor`."""
-        result: _StatementResult = await self._execute(_execute_statement, self._conn, method, sql, parameters)  # type: ignore[no-untyped-call]
+        """Execute a statement in one call to the thread; `method` is a method of `sqlite3.Cursor`. Raises
+        sqlite3.OperationalError (SQLITE_INTERRUPT) after the read timeout.
+        """
+        if sql in (BEGIN_READ, BEGIN_WRITE):
+            self._is_reading = sql == BEGIN_READ
+        timeout_s = self._read_timeout_s if self._is_reading else None
+        result: _StatementResult = await self._execute(  # type: ignore[no-untyped-call]
+            _execute_statement, self._conn, method, sql, parameters, timeout_s
+        )
         return result
 
 
@@ -139,11 +156,26 @@ class _StatementResult:
     lastrowid: int | None = None
 
 
-def _execute_statement(connection: sqlite3.Connection, method: str, sql: str, parameters: Any) -> _StatementResult:
-    with contextlib.closing(connection.cursor()) as cursor:
+def _execute_statement(
+    connection: sqlite3.Connection, method: str, sql: str, parameters: Any, timeout_s: float | None
+) -> _StatementResult:
+    with contextlib.closing(connection.cursor()) as cursor, _interrupted_after(connection, timeout_s):
         getattr(cursor, method)(sql, parameters)
         rows = cursor.fetchall() if cursor.description else []
         return _StatementResult(cursor.description, rows, cursor.rowcount, cursor.lastrowid)
+
+
+@contextlib.contextmanager
+def _interrupted_after(connection: sqlite3.Connection, timeout_s: float | None) -> Iterator[None]:
+    if timeout_s is None:
+        yield
+        return
+    deadline = time.monotonic() + timeout_s
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _PROGRESS_STEPS)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 async def compact(connection: Any) -> None:
@@ -167,7 +199,8 @@ class _RollbackOnClose(sqlite3.Connection):
         super().close()
 
 
-def connection_factory(url: sa.URL) -> Callable[[], SqliteConnection]:
-    """The function with which an engine opens connections."""
+def connection_factory(url: sa.URL, read_timeout_s: float) -> Callable[[], SqliteConnection]:
+    """The function with which an engine opens connections. `read_timeout_s`: for a statement of a read transaction."""
     arguments, options = url.get_dialect()().create_connect_args(url)
-    return partial(SqliteConnection, partial(sqlite3.connect, *arguments, factory=_RollbackOnClose, **options))
+    connect = partial(sqlite3.connect, *arguments, factory=_RollbackOnClose, **options)
+    return partial(SqliteConnection, connect, read_timeout_s)

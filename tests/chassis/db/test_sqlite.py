@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from chassis.db.database import Database
+from chassis.db.database import Database, DatabaseUnavailable
 from chassis.db.sqlite import SqliteConnection, connection_factory
 
 
 async def opened(path: Path) -> SqliteConnection:
-    made = connection_factory(sa.make_url(f"sqlite+aiosqlite:///{path / 'x.db'}"))()
+    made = connection_factory(sa.make_url(f"sqlite+aiosqlite:///{path / 'x.db'}"), 5.0)()
     await made
     return made
 
@@ -134,7 +134,7 @@ def test_a_connection_that_is_opened_when_the_loop_has_ended_is_nobodys() -> Non
         raise sqlite3.OperationalError("the directory is gone")
 
     async def open_it() -> None:
-        opened.append(SqliteConnection(connect))
+        opened.append(SqliteConnection(connect, 5.0))
         await opened[0]
 
     async def open_and_leave() -> None:
@@ -178,3 +178,33 @@ def test_what_was_told_to_stop_is_closed_though_the_loop_has_ended(tmp_path: Pat
         left.clear()
         gc.collect()
     assert [each.message for each in warned] == []
+
+
+ENDLESS = sa.text(
+    "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :until)"
+    " SELECT count(*) FROM numbers"
+)
+
+
+async def test_a_read_that_takes_too_long_is_interrupted(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'x.db'}", max_wait_s=0.2)
+    await database.start()
+    try:
+        async with asyncio.timeout(20):
+            with pytest.raises(DatabaseUnavailable):
+                async with database.read() as connection:
+                    await connection.execute(ENDLESS, {"until": 10**12})
+        async with database.read() as connection:  # the connection works on
+            assert await connection.scalar(ENDLESS, {"until": 10}) == 10
+    finally:
+        await database.close()
+
+
+async def test_a_write_is_not_interrupted(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'x.db'}", max_wait_s=0.05)
+    await database.start()
+    try:
+        async with database.write() as connection:
+            assert await connection.scalar(ENDLESS, {"until": 2_000_000}) == 2_000_000
+    finally:
+        await database.close()
