@@ -16,16 +16,18 @@ FINGERPRINT_BYTES: Final = 16
 MAX_TITLE_LENGTH: Final = 300
 MAX_TYPE_LENGTH: Final = 200
 MAX_CULPRIT_LENGTH: Final = 300
+MAX_SEARCH_LENGTH: Final = 2 * (MAX_TITLE_LENGTH + MAX_CULPRIT_LENGTH)  # folding may make a letter two
 MAX_VERSION_LENGTH: Final = 200  # of a release
 
 _IGNORED_UNTIL: Final = sa.text("ignored_until IS NOT NULL")
 _AFTER_RELEASE: Final = sa.text("resolved_after_release IS NOT NULL")
 _ASSIGNED: Final = sa.text("assignee_id IS NOT NULL")
 _MERGED: Final = sa.text("merged_into IS NOT NULL")
+_COUNTING: Final = sa.text("merged_into IS NULL")
 
 
 class IssueStatus(StrEnum):
-    """What becomes of an issue."""
+    """State of an issue."""
 
     UNRESOLVED = "unresolved"
     RESOLVED = "resolved"
@@ -43,6 +45,7 @@ issues: Final = sa.Table(
     sa.Column("type", text(MAX_TYPE_LENGTH)),
     sa.Column("title", text(MAX_TITLE_LENGTH), nullable=False),
     sa.Column("culprit", text(MAX_CULPRIT_LENGTH)),
+    sa.Column("search_text", text(MAX_SEARCH_LENGTH), nullable=False),  # title and culprit, case-folded
     sa.Column("status", text(16), nullable=False),
     sa.Column("resolved_at", UtcTime),
     sa.Column("resolved_in_release", text(MAX_VERSION_LENGTH)),  # fixed in it: occurrences in it or later ones reopen
@@ -70,6 +73,7 @@ issues: Final = sa.Table(
     sa.Index(None, "project_id", "status", "last_seen", "id"),
     sa.Index(None, "assignee_id", sqlite_where=_ASSIGNED, postgresql_where=_ASSIGNED),
     sa.Index(None, "merged_into", sqlite_where=_MERGED, postgresql_where=_MERGED),
+    sa.Index(None, "updated_at", sqlite_where=_COUNTING, postgresql_where=_COUNTING),
     sa.Index(None, "ignored_until", sqlite_where=_IGNORED_UNTIL, postgresql_where=_IGNORED_UNTIL),
     sa.Index(
         "ix_issues_resolved_after_release",

@@ -173,15 +173,17 @@ async def resolve_targets(
 
 
 async def resolve_subscribers(
-    connection: AsyncConnection, org_id: str, project_id: int, event: ChannelEvent
+    connection: AsyncConnection, org_id: str, project_id: int, events: Iterable[ChannelEvent]
 ) -> list[Channel]:
-    """The enabled channels visible in the project that subscribe to the event, oldest first."""
+    """The enabled channels visible in the project that subscribe to one of the events, oldest first."""
+    subscribed = sa.select(channel_subscriptions.c.channel_id).where(
+        channel_subscriptions.c.org_id == org_id,
+        channel_subscriptions.c.event.in_([event.value for event in events]),
+    )
     found = (
         sa.select(*_COLUMNS)
-        .join(channel_subscriptions, channel_subscriptions.c.channel_id == notification_channels.c.id)
         .where(
-            channel_subscriptions.c.org_id == org_id,
-            channel_subscriptions.c.event == event.value,
+            notification_channels.c.id.in_(subscribed),
             *_visible_from(org_id, project_id),
             notification_channels.c.enabled,
         )

@@ -47,10 +47,12 @@ class AllChannels:
 
 @dataclass(frozen=True, slots=True)
 class Subscribers:
-    """All enabled channels of the project and of its organization that subscribe to the event, as in `AllChannels`."""
+    """All enabled channels of the project and of its organization that subscribe to one of the events, as in
+    `AllChannels`.
+    """
 
     project_id: int
-    event: ChannelEvent
+    events: tuple[ChannelEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ async def enqueue(
 
 async def _all_of(connection: AsyncConnection, org_id: str, target: AllChannels | Subscribers) -> list[Channel]:
     if isinstance(target, Subscribers):
-        return await channels.resolve_subscribers(connection, org_id, target.project_id, target.event)
+        return await channels.resolve_subscribers(connection, org_id, target.project_id, target.events)
     return await channels.resolve_targets(connection, org_id, channel_ids=None, project_id=target.project_id)
 
 

@@ -51,7 +51,7 @@ from control.directory.tables import (
 )
 from control.identity.anonymization import anonymize_orphans
 from control.identity.user_repository import leave_home
-from control.issues.tables import issue_activity, issue_links, issue_projects
+from control.issues.tables import issue_activity, issue_erasures, issue_links, issue_projects
 from control.policies.tables import approval_policies
 from control.releases.tables import (
     commit_issues,
@@ -106,6 +106,7 @@ _ORGANIZATION_STEPS: Final = (
     _TableStep(issue_links, ("created_by",)),
     _TableStep(issue_activity, ("principal_id",)),
     _TableStep(issues, ("assignee_id",)),
+    _TableStep(issue_erasures),
     _TableStep(issue_projects),
     _TableStep(scim_group_members),
     _TableStep(scim_groups),
@@ -144,6 +145,7 @@ _PROJECT_STEPS: Final = tuple(
         issue_links,
         issue_activity,
         issues,
+        issue_erasures,
         issue_projects,
     )
 )

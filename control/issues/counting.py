@@ -6,7 +6,7 @@ _create               an issue for each new fingerprint, as far as permits and M
 notifications         for channels that ask for it, as far as permits go; the rest is reported in sum
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -18,7 +18,7 @@ from chassis.auth.id_generation import new_id
 from chassis.db.database import format_time
 from chassis.issues.tables import IssueStatus, issues
 from control.issues import project_state, repository
-from control.issues.details import UNKNOWN, Details
+from control.issues.details import UNKNOWN, Details, search_text
 from control.issues.lifecycle import OPEN_STATE, activity_row
 from control.issues.model import IssueRecord
 from control.issues.occurrences import IssueKey, Moment, Seen, earlier, later
@@ -27,6 +27,7 @@ from control.issues.reopening import Order, Reopening, reopening
 from control.issues.tables import ActivityKind, issue_activity
 
 MAX_ISSUES: Final = 100_000  # of a project
+MAX_ANNOUNCED: Final = 40  # of a page, of all projects: other writers wait for its transaction
 
 
 class KnownReleases(Protocol):
@@ -137,6 +138,11 @@ def _by_target(
     return list(counted.values())
 
 
+def in_order_of_creation(new: Iterable[tuple[IssueKey, Seen]]) -> list[tuple[IssueKey, Seen]]:
+    """The earliest errors first: they get an issue if there is not room for all."""
+    return sorted(new, key=lambda one: (one[1].first.at, one[0]))
+
+
 @dataclass(frozen=True, slots=True)
 class _Counting:
     connection: AsyncConnection
@@ -173,7 +179,7 @@ class _Counting:
     async def create(self, new: Sequence[tuple[IssueKey, Seen]]) -> None:
         """Create the issues of new fingerprints, the earliest errors first."""
         rows, activity = [], []
-        for (project_id, fingerprint), seen in sorted(new, key=lambda one: (one[1].first.at, one[0])):
+        for (project_id, fingerprint), seen in in_order_of_creation(new):
             state = self.states[project_id]
             if not state.may_create(MAX_ISSUES):
                 state.leave_untracked(seen, self.now)
@@ -195,14 +201,18 @@ class _Counting:
         if self.page.is_quiet:
             return
         state = self.states[issue.project_id]
-        if state.may_announce():
+        if len(self.counted.announced) < MAX_ANNOUNCED and state.may_announce(kind):
             self.counted.announced.append((state, issue, kind))
         else:
+            state.unannounced += 1
             self.counted.withheld += 1
 
 
 class _NoOrder:
     def is_later(self, _a: str, _b: str) -> bool | None:
+        return None
+
+    def known_since(self, _version: str) -> datetime | None:
         return None
 
 
@@ -251,6 +261,7 @@ def _new_row(state: ProjectState, fingerprint: bytes, seen: Seen, details: Detai
         "number": state.next_number(),
         "fingerprint": fingerprint,
         **details._asdict(),
+        "search_text": search_text(details.title, details.culprit),
         "assignee_id": None,
         "regressed_at": None,
         "count": seen.count,

@@ -1,11 +1,13 @@
 """What an issue shows of its error, read from its occurrences in ClickHouse: type, title and culprit."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.issues.tables import MAX_CULPRIT_LENGTH, MAX_TITLE_LENGTH, MAX_TYPE_LENGTH
+from chassis.issues.tables import MAX_CULPRIT_LENGTH, MAX_SEARCH_LENGTH, MAX_TITLE_LENGTH, MAX_TYPE_LENGTH
 from control.issues.occurrences import IssueKey
+from proto.identity import UNPRINTABLE
 from proto.stack_traces import in_app_frames
 
 MAX_FINGERPRINTS: Final = 200  # of one statement: each has a stack trace
@@ -13,6 +15,7 @@ MAX_FINGERPRINTS: Final = 200  # of one statement: each has a stack trace
 _LIMITS: Final = QueryLimits(max_seconds=30, max_memory_bytes=512 * 2**20, max_result_rows=0, priority=3)
 _MESSAGE_CHARS: Final = 1_000
 _TRACE_CHARS: Final = 4_096  # of either end, as `proto.stack_traces` reads them
+_UNPRINTABLE: Final = re.compile(f"[{UNPRINTABLE}]+")
 _ERASED_TITLE: Final = "(erased)"
 # The first occurrence of each fingerprint, whichever of its copies is stored first.
 _SQL: Final = f"""
@@ -91,6 +94,11 @@ def erased(type_: str | None) -> str:
     return type_ or _ERASED_TITLE
 
 
+def search_text(title: str, culprit: str | None) -> str:
+    """What a search looks in: databases fold letters beyond ASCII each in its own way, so they are folded here."""
+    return f"{title}\n{culprit or ''}".casefold()[:MAX_SEARCH_LENGTH]
+
+
 def _clean(text: str) -> str:
-    """Without NUL, which no text of PostgreSQL can have."""
-    return text.replace("\x00", "").strip()
+    """One line without control characters, and without those that change the direction of what follows."""
+    return _UNPRINTABLE.sub(" ", text.replace("\x00", "")).strip()

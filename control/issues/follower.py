@@ -14,7 +14,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -27,12 +27,12 @@ from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
 from control.followers import progress as stored_progress
 from control.followers.progress import Progress, ProgressChanged
-from control.issues import counting, notifications, repository
+from control.issues import counting, notifications, project_state, repository
 from control.issues.counting import Counted, CountedPage
 from control.issues.details import Details, read_details
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
-from control.issues.occurrences import COLUMNS, IssueKey, by_issue
+from control.issues.occurrences import COLUMNS, IssueKey, Seen, by_issue
 from control.issues.seen_releases import SeenReleases
 
 NAME: Final = "issues"
@@ -123,6 +123,8 @@ class IssueFollower:
         """How far is read: what this process knows, if nobody else has read on."""
         async with self._database.read() as connection:
             found = await stored_progress.find(connection, NAME)
+            if found is not None and found.is_left_to_another(self._owner, self._now()):
+                return found  # without its blocks, which are many
             if found is not None and (self._progress is None or found.version != self._progress.version):
                 found = self._progress = await stored_progress.load(connection, NAME)
         if found is not None and self._progress is not None:
@@ -138,10 +140,11 @@ class IssueFollower:
     async def _count(self, progress: Progress, page: Page) -> Progress:
         """Count a page. Raises ProgressChanged, and then nothing is counted."""
         found = by_issue(page.rows)
-        details = await self._read_details(found.keys(), page) if found else {}
+        details = await self._read_details(found, page) if found else {}
         stored_us = page.checkpoint.position.stored_us
+        is_quiet = bool(page.rows) and page.rows[0].position.stored_us <= progress.quiet_until_us
         self._releases.rolled_back()  # what an earlier attempt has noted
-        counted_page = CountedPage(found, details, stored_us, is_quiet=stored_us <= progress.quiet_until_us)
+        counted_page = CountedPage(found, details, stored_us, is_quiet)
         async with self._database.write() as connection:
             now = self._now()
             counted = await counting.count(connection, counted_page, self._releases, now) if found else Counted()
@@ -153,12 +156,17 @@ class IssueFollower:
         self._metrics.record(counted)
         return changed
 
-    async def _read_details(self, keys: Collection[IssueKey], page: Page) -> dict[IssueKey, Details]:
-        """The details of errors that have no issue yet."""
-        async with self._database.read() as connection:
-            known = await repository.find_by_keys(connection, list(keys))
-        new = [key for key in keys if key not in known]
-        if not new:
-            return {}
+    async def _read_details(self, found: Mapping[IssueKey, Seen], page: Page) -> dict[IssueKey, Details]:
+        """The details of errors that get an issue: the earliest ones, as far as their projects have room."""
         since, until = page.rows[0].position.stored_us, page.rows[-1].position.stored_us
-        return await read_details(self._clickhouse, new, since, until)
+        async with self._database.read() as connection:
+            known = await repository.find_by_keys(connection, list(found))
+            new = counting.in_order_of_creation((key, seen) for key, seen in found.items() if key not in known)
+            states = await project_state.load(connection, {project_id for (project_id, _), _ in new}, until)
+        room = {project_id: state.room for project_id, state in states.items()}
+        wanted = []
+        for key, _ in new:
+            if room.get(key[0], 0):
+                room[key[0]] -= 1
+                wanted.append(key)
+        return await read_details(self._clickhouse, wanted, since, until) if wanted else {}

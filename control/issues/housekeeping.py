@@ -4,8 +4,10 @@ were withheld are reported in sum, titles of erased occurrences are cleared, and
 Each step works in small transactions and may be repeated, so several processes do no harm.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -20,14 +22,17 @@ from chassis.erasures.tables import ErasureKind, ErasureState, erasures
 from chassis.issues.tables import IssueStatus, issues
 from chassis.runtime.periodic import PeriodicTask
 from control.issues import lifecycle, notifications, project_state
-from control.issues.details import erased, read_current
+from control.issues.details import erased, read_current, search_text
 from control.issues.model import IssueRecord
 from control.issues.notifications import IssueUrls
-from control.issues.tables import issue_activity, issue_links, issue_projects
+from control.issues.tables import issue_activity, issue_erasures, issue_links, issue_projects
 from control.releases.tables import commit_issues, proposal_issues
 
 INTERVAL_S: Final = 30.0
 BATCH: Final = 200  # issues per transaction
+PAUSE_S: Final = 0.01  # between two batches, for other writers
+# A page that was read before an erasure is counted within this time, or its process has lost the database.
+ERASURE_DELAY: Final = timedelta(seconds=60)
 SUM_INTERVAL: Final = timedelta(minutes=10)  # between two sums of one project
 
 log = structlog.get_logger(__name__)
@@ -60,15 +65,20 @@ class IssueHousekeeping:
         await self._task.close()
 
     async def run_once(self) -> None:
-        """Raises DatabaseUnavailable, StoreError."""
-        while await self._end_ignoring():
-            pass
-        while await self._report_sum():
-            pass
-        while self._keep and await self._delete_old():
-            pass
+        """Every step, also if another one fails. Raises DatabaseUnavailable, StoreError."""
+        steps: list[Callable[[], Awaitable[bool]]] = [self._end_ignoring, self._report_sum]
+        if self._keep:
+            steps.append(self._delete_old)
         if self._clickhouse is not None:
-            await self._clear_erased(self._clickhouse)
+            steps.insert(0, partial(self._clear_erased, self._clickhouse))
+        failed: Exception | None = None
+        for step in steps:
+            try:
+                await _repeat(step)
+            except Exception as error:  # noqa: BLE001 (raised when all are done)
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     async def _end_ignoring(self) -> bool:
         """Record that issues are no longer ignored, a batch of them. False: there are none."""
@@ -106,30 +116,38 @@ class IssueHousekeeping:
         return bool(found)
 
     async def _delete_old(self) -> bool:
-        """Delete a batch of issues that nothing was seen of for long. False: there are none."""
-        due = _batch(issues.c.last_seen < self._now() - self._keep)
+        """Delete a batch of rows of an issue that nothing was stored of, and nobody changed, for long. False: there is
+        none.
+        """
+        due = _batch(issues.c.updated_at < self._now() - self._keep).limit(1)
         if not await self._any(due):
             return False
         async with self._database.write() as connection:
-            await delete_issues(connection, [row.id for row in await connection.execute(due)])
+            row = (await connection.execute(due)).mappings().one_or_none()
+            if row is not None:
+                await delete_some(connection, IssueRecord.from_row(row))
         return True
 
-    async def _clear_erased(self, clickhouse: ClickHouse) -> None:
-        """Give the issues of projects in which items were erased titles of what is left."""
+    async def _clear_erased(self, clickhouse: ClickHouse) -> bool:
+        """Give the issues of a project in which items were erased titles of what is left. False: there is none."""
         async with self._database.read() as connection:
-            due = (await connection.execute(_erased_projects())).all()
-        for project_id, number in due:
-            after: str | None = ""
-            while after is not None:
-                after = await self._clear_batch(clickhouse, project_id, after)
-            async with self._database.write() as connection:
-                where = issue_projects.c.project_id == project_id
-                await connection.execute(issue_projects.update().where(where).values(erasure_number=number))
+            due = (await connection.execute(_due_erasure(self._now() - ERASURE_DELAY))).one_or_none()
+        if due is None:
+            return False
+        after: str | None = ""
+        while after is not None:
+            after = await self._clear_batch(clickhouse, due.project_id, after)
+        async with self._database.write() as connection:
+            known = sa.select(issue_erasures.c.erasure_id).where(issue_erasures.c.erasure_id == due.id)
+            if await connection.scalar(known) is None:
+                row = {"erasure_id": due.id, "org_id": due.org_id, "project_id": due.project_id}
+                await connection.execute(issue_erasures.insert().values(row))
+        return True
 
     async def _clear_batch(self, clickhouse: ClickHouse, project_id: int, after: str) -> str | None:
         """The id of the last issue of the batch; None at the end."""
         batch = (
-            sa.select(issues.c.id, issues.c.fingerprint, issues.c.type)
+            sa.select(issues.c.id, issues.c.fingerprint, issues.c.type, issues.c.culprit)
             .where(issues.c.project_id == project_id, issues.c.id > after)
             .order_by(issues.c.id)
             .limit(BATCH)
@@ -143,10 +161,15 @@ class IssueHousekeeping:
         for row in rows:
             details = current.get(bytes(row.fingerprint))
             title = erased(row.type) if details is None else details.title
-            values.append({"of_id": row.id, "new_title": title})
+            found_text = search_text(title, row.culprit)
+            values.append({"of_id": row.id, "new_title": title, "new_search_text": found_text})
         async with self._database.write() as connection:
             update = issues.update().where(issues.c.id == sa.bindparam("of_id"))
-            await connection.execute(update.values(title=sa.bindparam("new_title")), values)
+            changed: dict[str, Any] = {
+                "title": sa.bindparam("new_title"),
+                "search_text": sa.bindparam("new_search_text"),
+            }
+            await connection.execute(update.values(changed), values)
         return str(rows[-1].id)
 
     async def _any(self, found: sa.Select[Any]) -> bool:
@@ -155,18 +178,32 @@ class IssueHousekeeping:
             return (await connection.execute(found.limit(1))).first() is not None
 
 
-async def delete_issues(connection: AsyncConnection, issue_ids: Sequence[str]) -> None:
-    """Delete issues with everything that refers to them; those that were merged into them go, too."""
-    merged = await connection.scalars(sa.select(issues.c.id).where(issues.c.merged_into.in_(issue_ids)))
-    ids = [*issue_ids, *merged]
-    counts = sa.select(issues.c.project_id, sa.func.count()).where(issues.c.id.in_(ids)).group_by(issues.c.project_id)
-    for project_id, number in (await connection.execute(counts)).all():
-        where = issue_projects.c.project_id == project_id
-        values = {"issues": issue_projects.c.issues - number}
-        await connection.execute(issue_projects.update().where(where).values(values))
+async def _repeat(step: Callable[[], Awaitable[bool]]) -> None:
+    """Until there is nothing to do."""
+    is_left = await step()
+    while is_left:
+        await asyncio.sleep(PAUSE_S)
+        is_left = await step()
+
+
+async def delete_some(connection: AsyncConnection, issue: IssueRecord) -> None:
+    """Delete at most BATCH rows of an issue: of those that were merged into it, of what refers to it; at last itself.
+    Called until it is gone, each time in a transaction of its own.
+    """
+    merged = sa.select(issues.c.id).where(issues.c.merged_into == issue.id).limit(1)
+    issue_id = await connection.scalar(merged) or issue.id
     for table in (issue_activity, issue_links, commit_issues, proposal_issues):
-        await connection.execute(table.delete().where(table.c.issue_id.in_(ids)))
-    await connection.execute(issues.delete().where(issues.c.id.in_(ids)))
+        key = tuple(table.primary_key.columns)
+        some = sa.select(*key).where(table.c.issue_id == issue_id).limit(BATCH)
+        rows = [tuple(row) for row in await connection.execute(some)]
+        if rows:
+            condition = key[0].in_([row[0] for row in rows]) if len(key) == 1 else sa.tuple_(*key).in_(rows)
+            await connection.execute(table.delete().where(condition))
+        if len(rows) == BATCH:
+            return
+    await connection.execute(issues.delete().where(issues.c.id == issue_id))
+    where = issue_projects.c.project_id == issue.project_id
+    await connection.execute(issue_projects.update().where(where).values(issues=issue_projects.c.issues - 1))
 
 
 def _batch(*where: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -174,17 +211,18 @@ def _batch(*where: sa.ColumnElement[bool]) -> sa.Select[Any]:
     return sa.select(issues).where(issues.c.merged_into.is_(None), *where).limit(BATCH)
 
 
-def _erased_projects() -> sa.Select[Any]:
-    """Projects with issues, and the last completed erasure by filter whose items may be in titles."""
-    latest = sa.func.max(erasures.c.number)
+def _due_erasure(before: datetime) -> sa.Select[Any]:
+    """An erasure by filter that was completed before, and whose items may still be in titles."""
     return (
-        sa.select(erasures.c.project_id, latest)
+        sa.select(erasures.c.id, erasures.c.org_id, erasures.c.project_id)
         .join(issue_projects, issue_projects.c.project_id == erasures.c.project_id)
+        .outerjoin(issue_erasures, issue_erasures.c.erasure_id == erasures.c.id)
         .where(
             erasures.c.kind == ErasureKind.FILTER.value,
             erasures.c.state == ErasureState.COMPLETED.value,
             erasures.c.dry_run.is_(False),
-            erasures.c.number > issue_projects.c.erasure_number,
+            erasures.c.completed_at <= before,
+            issue_erasures.c.erasure_id.is_(None),
         )
-        .group_by(erasures.c.project_id)
+        .limit(1)
     )

@@ -23,6 +23,7 @@ from control.issues.occurrences import Moment, earlier, later
 from control.issues.tables import ActivityKind, issue_activity
 from control.releases.repository import find_latest_version
 
+MAX_NOTED: Final = 500
 _NO_DATA: Final[Mapping[str, object]] = MappingProxyType({})
 OPEN_STATE: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -131,8 +132,8 @@ async def set_resolved(
         "resolved_after_release": resolution.after_release,
     }
     named = {"inRelease": resolution.in_release, "afterRelease": resolution.after_release}
-    told = {name: value for name, value in named.items() if value is not None}
-    return await _change(connection, issue, values, ActivityKind.RESOLVED, now, by, {**told, **data})
+    releases = {name: value for name, value in named.items() if value is not None}
+    return await _change(connection, issue, values, ActivityKind.RESOLVED, now, by, {**releases, **data})
 
 
 async def set_unresolved(
@@ -187,9 +188,12 @@ async def set_assignee(
 
 
 async def unassign_everything(connection: AsyncConnection, org_id: str, principal_id: str, *, now: datetime) -> None:
-    """Take a person who leaves the organization from the issues that they were assigned to."""
+    """Take a person who leaves the organization from the issues that they were assigned to. The activity of the
+    MAX_NOTED issues seen last says so: the removal of a member is one transaction.
+    """
     where = (issues.c.org_id == org_id) & (issues.c.assignee_id == principal_id)
-    found = (await connection.execute(sa.select(issues).where(where))).mappings().all()
+    latest = sa.select(issues).where(where).order_by(issues.c.last_seen.desc(), issues.c.id.desc()).limit(MAX_NOTED)
+    found = (await connection.execute(latest)).mappings().all()
     if not found:
         return
     data = {"assigneePrincipalId": principal_id}

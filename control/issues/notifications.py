@@ -47,7 +47,7 @@ async def announce(connection: AsyncConnection, announced: Sequence[Announcement
     """Enqueue a message for each subscriber; returns the number of deliveries."""
     deliveries = 0
     for state, issue, kind in announced:
-        target = Subscribers(state.project_id, _EVENTS[kind])
+        target = Subscribers(state.project_id, (_EVENTS[kind],))
         results = await outbox.enqueue(connection, state.org_id, target, issue_message(state, issue, kind, links))
         deliveries += sum(one.delivery_id is not None for one in results)
     return deliveries
@@ -55,7 +55,7 @@ async def announce(connection: AsyncConnection, announced: Sequence[Announcement
 
 async def announce_sum(connection: AsyncConnection, state: ProjectState, links: IssueUrls) -> None:
     """Enqueue how many issues were not announced one by one since the last sum."""
-    target = Subscribers(state.project_id, ChannelEvent.NEW_ISSUE)
+    target = Subscribers(state.project_id, (ChannelEvent.NEW_ISSUE, ChannelEvent.REGRESSION))
     await outbox.enqueue(connection, state.org_id, target, sum_message(state, links))
 
 

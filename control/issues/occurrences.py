@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from chassis.clickhouse.storage_order import StoredRow
 from chassis.issues.tables import MAX_VERSION_LENGTH
+from control.releases.repository import is_version
 
 COLUMNS: Final = ("project_id", "fingerprint", "toUnixTimestamp64Nano(time)", "release")
 
@@ -83,8 +84,6 @@ def _order(moment: Moment) -> tuple[datetime, str]:
 
 
 def _version(release: str) -> str | None:
-    """NUL and lone surrogates, which PostgreSQL and SQLite refuse, cannot be in a release: ingest repairs UTF-8, and
-    NUL is removed here.
-    """
-    text = release.replace("\x00", "")
-    return text if text and len(text) <= MAX_VERSION_LENGTH else None
+    """The release as it can be reported: without surrounding white space. What has control characters is none."""
+    text = release.strip()
+    return text if text and len(text) <= MAX_VERSION_LENGTH and is_version(text) else None

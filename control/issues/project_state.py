@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.tables import organizations, projects
 from control.issues.occurrences import Seen
 from control.issues.permits import ANNOUNCEMENTS, NEW_ISSUES, refill
-from control.issues.tables import issue_projects
+from control.issues.tables import ActivityKind, issue_projects
 
 
 @dataclass(slots=True)
@@ -27,13 +27,13 @@ class ProjectState:
     issues: int
     new_permits: float
     notify_permits: float
+    regression_permits: float
     permits_us: int
     untracked_occurrences: int
     untracked_since: datetime | None
     untracked_last: datetime | None
     unannounced: int
     summary_at: datetime | None
-    erasure_number: int
 
     def may_create(self, maximum: int) -> bool:
         """Take a permit for one more issue."""
@@ -43,13 +43,19 @@ class ProjectState:
         self.issues += 1
         return True
 
-    def may_announce(self) -> bool:
-        """Take a permit for one more notification; without one it is counted as withheld."""
-        if self.notify_permits < 1:
-            self.unannounced += 1
+    def may_announce(self, kind: ActivityKind) -> bool:
+        """Take a permit for one more notification of this kind: a storm of new issues withholds no regression."""
+        name = "regression_permits" if kind is ActivityKind.REGRESSED else "notify_permits"
+        permits: float = getattr(self, name)
+        if permits < 1:
             return False
-        self.notify_permits -= 1
+        setattr(self, name, permits - 1)
         return True
+
+    @property
+    def room(self) -> int:
+        """How many issues may be created now."""
+        return max(0, int(self.new_permits))
 
     def next_number(self) -> int:
         """The number of a new issue."""
@@ -109,17 +115,18 @@ def _state(row: Mapping[Any, Any], stored_us: int) -> ProjectState:
             issues=0,
             new_permits=float(NEW_ISSUES.burst),
             notify_permits=float(ANNOUNCEMENTS.burst),
+            regression_permits=float(ANNOUNCEMENTS.burst),
             permits_us=stored_us,
             untracked_occurrences=0,
             untracked_since=None,
             untracked_last=None,
             unannounced=0,
             summary_at=None,
-            erasure_number=0,
         )
     kept = {column.name: row[column.name] for column in issue_projects.c} | names
     elapsed = stored_us - row["permits_us"]
     kept["new_permits"] = refill(row["new_permits"], NEW_ISSUES, elapsed)
     kept["notify_permits"] = refill(row["notify_permits"], ANNOUNCEMENTS, elapsed)
+    kept["regression_permits"] = refill(row["regression_permits"], ANNOUNCEMENTS, elapsed)
     kept["permits_us"] = max(stored_us, row["permits_us"])
     return ProjectState(**kept, is_new=False)

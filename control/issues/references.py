@@ -7,6 +7,7 @@ first MAX_TEXT characters and MAX_REFERENCES references count.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
@@ -128,10 +129,10 @@ async def find_issues(connection: AsyncConnection, org_id: str, references: Iter
     named = list(references)
     names = sorted({name for one in named for name in one.short_ids})
     ids = sorted({issue_id for one in named for issue_id in one.issue_ids})
-    pair = sa.tuple_(projects.c.slug, issues.c.number)
     found: list[NamedIssue] = []
-    for chunk in _chunks(names):
-        found += await _load(connection, org_id, pair.in_([tuple(name) for name in chunk]))
+    for slug, of_slug in groupby(names, lambda name: name.project_slug):
+        for chunk in _chunks([name.number for name in of_slug]):
+            found += await _load(connection, org_id, (projects.c.slug == slug) & issues.c.number.in_(chunk))
     for some in _chunks(ids):
         found += await _load(connection, org_id, issues.c.id.in_(some))
     return IssueIndex({one.short_id: one for one in found}, {one.id: one for one in found})

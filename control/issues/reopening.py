@@ -18,6 +18,7 @@ class Order(Protocol):
     """The order of the releases of a project: `control.releases.order.ReleaseOrder`."""
 
     def is_later(self, a: str, b: str) -> bool | None: ...
+    def known_since(self, version: str) -> datetime | None: ...
 
 
 class Reopening(NamedTuple):
@@ -55,10 +56,21 @@ def _reopens(issue: IssueRecord, release: str | None, at: datetime, order: Order
     if release is None:
         return True
     if issue.resolved_in_release is not None:
-        return release == issue.resolved_in_release or order.is_later(release, issue.resolved_in_release) is not False
+        return release == issue.resolved_in_release or _may_be_later(issue, release, issue.resolved_in_release, order)
     if issue.resolved_after_release is not None:
-        return (
-            release != issue.resolved_after_release
-            and order.is_later(release, issue.resolved_after_release) is not False
+        return release != issue.resolved_after_release and _may_be_later(
+            issue, release, issue.resolved_after_release, order
         )
     return True
+
+
+def _may_be_later(issue: IssueRecord, release: str, named: str, order: Order) -> bool:
+    """Whether a release is later than the one that the resolution names. If the named one is still to come, those that
+    were there before the resolution are not; what nobody can tell counts as later.
+    """
+    is_later = order.is_later(release, named)
+    if is_later is not None:
+        return is_later
+    since = order.known_since(release)
+    is_older = since is not None and issue.resolved_at is not None and since <= issue.resolved_at
+    return not (is_older and order.known_since(named) is None)

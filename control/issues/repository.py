@@ -78,12 +78,15 @@ async def find_anywhere(connection: AsyncConnection, issue_id: str) -> IssueReco
 
 async def find_by_keys(connection: AsyncConnection, keys: Sequence[IssueKey]) -> dict[IssueKey, IssueRecord]:
     """The issues of fingerprints, by project and fingerprint."""
+    by_project: dict[int, list[bytes]] = {}
+    for project_id, fingerprint in keys:
+        by_project.setdefault(project_id, []).append(fingerprint)
     found: dict[IssueKey, IssueRecord] = {}
-    for start in range(0, len(keys), MAX_KEYS):
-        chunk = keys[start : start + MAX_KEYS]
-        whole = sa.tuple_(issues.c.project_id, issues.c.fingerprint)
-        for issue in await _all(connection, sa.select(issues).where(whole.in_(chunk))):
-            found[issue.project_id, issue.fingerprint] = issue
+    for project_id, fingerprints in by_project.items():  # SQLite finds pairs of columns by reading the whole table
+        for start in range(0, len(fingerprints), MAX_KEYS):
+            in_chunk = issues.c.fingerprint.in_(fingerprints[start : start + MAX_KEYS])
+            page = sa.select(issues).where(issues.c.project_id == project_id, in_chunk)
+            found |= {(issue.project_id, issue.fingerprint): issue for issue in await _all(connection, page)}
     return found
 
 
@@ -130,9 +133,7 @@ def _conditions(wanted: IssueFilter, now: datetime) -> list[sa.ColumnElement[boo
         none = columns.assignee_id.is_(None)
         conditions.append(columns.assignee_id == wanted.assignee_id if wanted.assignee_id else none)
     if wanted.text is not None:
-        folded = wanted.text.lower()
-        title = sa.func.lower(columns.title).contains(folded, autoescape=True)
-        conditions.append(title | sa.func.lower(columns.culprit).contains(folded, autoescape=True))
+        conditions.append(columns.search_text.contains(wanted.text.casefold(), autoescape=True))
     if wanted.number is not None:
         conditions.append(columns.number == wanted.number)
     if wanted.release is not None:

@@ -15,17 +15,29 @@ from control.http.paging import NextCursor
 from control.issues.model import ISSUE_ID_PATTERN, IssueRecord
 from control.issues.repository import StoredActivity, Untracked
 from control.issues.tables import ActivityKind
+from proto.identity import NAME_PATTERN
 
 MAX_MERGED: Final = 50
 MAX_IGNORED_OCCURRENCES: Final = 1_000_000_000
 MAX_IGNORED: Final = timedelta(days=3_660)
 
 IssueId = Annotated[str, Meta(pattern=f"^{ISSUE_ID_PATTERN}$")]
-Version = Annotated[str, Meta(min_length=1, max_length=MAX_VERSION_LENGTH, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Version = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_VERSION_LENGTH,
+        pattern=NAME_PATTERN,
+        description=f"Must be a printable version of at most {MAX_VERSION_LENGTH} characters, without surrounding "
+        "spaces. With the status `resolved`: fixed in this release.",
+    ),
+]
 
 
 class TrackedIssue(msgspec.Struct, frozen=True, rename="camel"):
-    """An error with its life. Counts and times are of all its occurrences since it exists, however old they are."""
+    """An error group with its state and history. Counts and times are of all occurrences that were stored since it
+    exists, however old they are.
+    """
 
     id: IssueId
     short_id: Annotated[str, Meta(description="Names the issue in commit messages.", examples=["CHECKOUT-12"])]
@@ -76,9 +88,7 @@ class IssueChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     """Changes to an issue; omitted fields stay as they are."""
 
     status: IssueStatus | UnsetType = UNSET
-    resolved_in_release: Annotated[Version, Meta(description="With `resolved`: fixed in this release.")] | UnsetType = (
-        UNSET
-    )
+    resolved_in_release: Version | UnsetType = UNSET
     resolved_in_next_release: Annotated[
         bool, Meta(description="With `resolved`: fixed in the release after the project's latest.")
     ] = False

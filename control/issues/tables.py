@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import metadata
 from chassis.db.database import UtcTime, enum_check, text
+from chassis.erasures.tables import erasures
 from proto.identity import MAX_URL_LENGTH
 
 MAX_LINK_TITLE_LENGTH: Final = 200
@@ -49,14 +50,25 @@ issue_projects: Final = sa.Table(
     sa.Column("last_number", sa.BigInteger, nullable=False),
     sa.Column("issues", sa.BigInteger, nullable=False),
     sa.Column("new_permits", sa.Float, nullable=False),  # issues that may be created, as of `permits_us`
-    sa.Column("notify_permits", sa.Float, nullable=False),  # notifications that may be sent
+    sa.Column("notify_permits", sa.Float, nullable=False),  # notifications of new issues that may be sent
+    sa.Column("regression_permits", sa.Float, nullable=False),  # and of regressions
     sa.Column("permits_us", sa.BigInteger, nullable=False),
     sa.Column("untracked_occurrences", sa.BigInteger, nullable=False),  # of errors that got no issue
     sa.Column("untracked_since", UtcTime),
     sa.Column("untracked_last", UtcTime),
     sa.Column("unannounced", sa.BigInteger, nullable=False),  # notifications withheld, and not yet reported in sum
     sa.Column("summary_at", UtcTime),  # when the last such sum was reported
-    sa.Column("erasure_number", sa.BigInteger, nullable=False),  # of the last erasure that titles were cleared for
+)
+
+# Erasures by filter whose items are no longer in titles.
+issue_erasures: Final = sa.Table(
+    "issue_erasures",
+    metadata,
+    sa.Column("erasure_id", text(32), sa.ForeignKey(erasures.c.id), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
+    sa.Index(None, "org_id"),
+    sa.Index(None, "project_id"),
 )
 
 issue_activity: Final = sa.Table(

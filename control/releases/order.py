@@ -32,6 +32,10 @@ class ReleaseOrder:
             return None
         return times[0] > times[1]
 
+    def known_since(self, version: str) -> datetime | None:
+        """Since when the project has the release; None if it is not known."""
+        return self.times.get(version)
+
     def latest(self, versions: Iterable[str]) -> str | None:
         """The latest of the versions, of equals the first; None if there are none."""
         found: str | None = None

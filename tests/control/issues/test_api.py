@@ -10,7 +10,7 @@ from control.issues.details import Details
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
-from tests.control.issues.conftest import Ledger
+from tests.control.issues.conftest import Ledger, fingerprint, occurrence
 
 ISSUES = "/orgs/acme/projects/web/issues"
 KEYS = {
@@ -81,8 +81,7 @@ async def test_an_issue_is_shown_whole(control: Control, errors: Ledger) -> None
     assert (await control.call("GET", f"{ISSUES}/{issue['id']}"))[:2] == (200, issue)
 
 
-@pytest.mark.usefixtures("errors")
-async def test_lists_are_sorted_and_filtered(control: Control) -> None:
+async def test_lists_are_sorted_and_filtered(control: Control, errors: Ledger) -> None:
     assert await listed(control) == ["WEB-3", "WEB-2", "WEB-1"]
     assert await listed(control, sort="firstSeen") == ["WEB-3", "WEB-2", "WEB-1"]
     assert await listed(control, sort="count") == ["WEB-2", "WEB-3", "WEB-1"]
@@ -92,10 +91,13 @@ async def test_lists_are_sorted_and_filtered(control: Control) -> None:
     assert await listed(control, release="1.4.1") == ["WEB-1"]
     assert await listed(control, shortId="web-2") == ["WEB-2"]
     assert await listed(control, shortId="OTHER-2") == await listed(control, shortId="nonsense") == []
+    await errors.occur(4, details=Details(None, "Übergabe fehlgeschlagen", None))
+    assert await listed(control, query="übergabe") == await listed(control, query="ÜBERGABE") == ["WEB-4"]
+    await changed(control, "WEB-4", {"status": "resolved"})
     await changed(control, "WEB-2", {"status": "ignored", "assigneePrincipalId": control.acme.owner_id})
     assert await listed(control, status="ignored") == await listed(control, assignee="me") == ["WEB-2"]
     assert await listed(control, assignee=control.acme.owner_id) == ["WEB-2"]
-    assert await listed(control, assignee="none") == ["WEB-3", "WEB-1"]
+    assert await listed(control, assignee="none") == ["WEB-4", "WEB-3", "WEB-1"]
     assert await listed(control, status="unresolved", sort="count") == ["WEB-3", "WEB-1"]
 
 
@@ -188,6 +190,8 @@ async def test_ignoring_ends_by_count_and_by_time(control: Control, errors: Ledg
         ({"resolvedInRelease": "1"}, "body.resolvedInRelease"),
         ({"status": "resolved", "resolvedInRelease": ""}, "body.resolvedInRelease"),
         ({"status": "resolved", "resolvedInRelease": "a\x00"}, "body.resolvedInRelease"),
+        ({"status": "resolved", "resolvedInRelease": "1.0\n"}, "body.resolvedInRelease"),
+        ({"status": "resolved", "resolvedInRelease": " 1.0"}, "body.resolvedInRelease"),
         ({"status": "resolved", "resolvedInRelease": "v" * 201}, "body.resolvedInRelease"),
         ({"status": "resolved", "resolvedInRelease": "1", "resolvedInNextRelease": True}, "body.resolvedInNextRelease"),
         ({"resolvedInNextRelease": True}, "body.resolvedInNextRelease"),
@@ -223,6 +227,7 @@ async def test_merging_leaves_one_issue(control: Control, errors: Ledger) -> Non
     missing = {"issueIds": ["iss_00000000000000000000000000"]}
     assert (await control.call("POST", f"{ISSUES}/{target}/merge", missing))[0] == 404
     assert (await control.call("POST", f"{ISSUES}/{target}/merge", {"issueIds": [target]}))[0] == 200
+    assert (await the(control, "WEB-1"))["count"] == 9
     assert (await kinds(control, "WEB-1"))[0] == "merged"
 
 
@@ -283,3 +288,18 @@ async def test_channels_subscribe_to_events(control: Control) -> None:
         assert (await control.call("GET", path))[1] == body
     assert (await control.call("PUT", path, {"events": ["issue.old"]}))[0] == 400
     assert (await control.call("GET", path, token=control.globex.token.secret))[0] == 404
+
+
+async def test_issues_of_other_projects_cannot_be_merged(control: Control, errors: Ledger) -> None:
+    target = (await the(control, "WEB-1"))["id"]
+    _, shop, _ = await control.call("POST", "/orgs/acme/projects", {"slug": "shop", "name": "Shop"})
+    foreign = Ledger(control.checks.database, control.globex)
+    await foreign.occur(1)
+    await errors.count([occurrence(int(shop["id"]), fingerprint(1), errors.now)])
+    sources = [(await foreign.issue(1)).id]
+    _, page, _ = await control.call("GET", "/orgs/acme/projects/shop/issues")
+    sources += [page["data"][0]["id"], "iss_00000000000000000000000000"]
+    answers = [await control.call("POST", f"{ISSUES}/{target}/merge", {"issueIds": [one]}) for one in sources]
+    assert [answer[0] for answer in answers] == [404] * 3
+    assert len({answer[1]["error"]["message"] for answer in answers}) == 1
+    assert (await the(control, "WEB-1"))["count"] == 1

@@ -81,6 +81,7 @@ async def test_an_error_becomes_an_issue_that_says_what_and_where(ledger: Ledger
         (("OSError", "", ""), ("OSError", "OSError", None)),
         (("", "", ""), (None, "(unknown error)", None)),
         (("A\x00B", "x\x00y", ""), ("AB", "AB: xy", None)),
+        (("A\nB", "\x1b[31mx\u202e", ""), ("A B", "A B: [31mx", None)),
         (("T" * 900, "m" * 900, ""), ("T" * 200, ("T" * 900)[:300], None)),
     ],
 )
@@ -183,11 +184,46 @@ async def test_what_is_of_a_deleted_project_is_skipped(ledger: Ledger) -> None:
     assert (counted.occurrences, counted.created, await ledger.all()) == (0, 0, [])
 
 
-async def test_a_release_that_no_column_holds_counts_as_none(ledger: Ledger) -> None:
-    await ledger.occur(1, "v" * 201)
-    await ledger.occur(2, "a\x00b")
-    assert (await ledger.issue(1)).first_release is None
-    assert (await ledger.issue(2)).first_release == "ab"
+async def test_a_release_that_nobody_can_report_counts_as_none(ledger: Ledger) -> None:
+    for number, release in enumerate(("v" * 201, "a\x00b", "a\nb", "\u202e1", " 1.2.3\n")):
+        await ledger.occur(number, release)
+    assert [issue.first_release for issue in await ledger.all()] == [None, None, None, None, "1.2.3"]
+
+
+async def test_a_storm_of_new_errors_withholds_no_regression(ledger: Ledger, tmp_path: Path) -> None:
+    channel = await subscribe(ledger, tmp_path, [ChannelEvent.REGRESSION])
+    await ledger.occur(1)
+    await resolved(ledger)
+    ledger.pass_by(timedelta(seconds=1))
+    await ledger.count([occurrence(ledger.project_id, fingerprint(number), ledger.now) for number in range(2, 100)])
+    await ledger.occur(1)
+    assert await told(ledger.database, channel) == ["issue.regression"]
+    await IssueHousekeeping(ledger.database, None, IssueUrls(), now=lambda: ledger.now).run_once()
+    assert await told(ledger.database, channel) == ["issue.regression", "issue.unannounced"]
+
+
+async def test_a_page_announces_so_many_and_no_more(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "MAX_ANNOUNCED", 3)
+    channel = await subscribe(ledger, tmp_path)
+    counted = await ledger.count([occurrence(ledger.project_id, fingerprint(number), START) for number in range(5)])
+    assert (len(await told(ledger.database, channel)), counted.withheld) == (3, 2)
+
+
+async def test_a_release_that_is_still_to_come_is_not_contradicted_by_older_ones(ledger: Ledger) -> None:
+    await ledger.occur(1, "abc0001")
+    ledger.pass_by(MINUTE)
+    await resolved(ledger, resolution=Resolution(in_release="def0002"))
+    ledger.pass_by(MINUTE)
+    await ledger.occur(1, "abc0001")
+    assert (await ledger.issue()).status is IssueStatus.RESOLVED
+    await ledger.occur(1, "999ffff")  # first seen after the resolution: nobody can tell
+    assert (await ledger.issue()).status is IssueStatus.UNRESOLVED
+    await resolved(ledger, resolution=Resolution(in_release="def0002"))
+    ledger.pass_by(MINUTE)
+    await ledger.occur(1, "def0002")
+    assert (await ledger.issue()).status is IssueStatus.UNRESOLVED
 
 
 async def test_what_occurs_where_it_was_merged_counts_there(ledger: Ledger) -> None:

@@ -68,7 +68,7 @@ async def test_what_was_not_seen_for_long_is_deleted_with_what_was_merged_into_i
         target, source = await ledger.issue(1), await ledger.issue(2)
         await lifecycle.merge(connection, target, [source], now=ledger.now, by=None)
     ledger.pass_by(60 * DAY)
-    await ledger.occur(3)
+    await ledger.occur(3, at=START)  # late, and stored now
     await housekeeping(ledger, retention_days=90).run_once()
     assert len(await ledger.all()) == 3
     ledger.pass_by(31 * DAY)
@@ -111,15 +111,23 @@ async def test_titles_of_erased_occurrences_are_cleared(
     await store(clickhouse, project, 1, "left", 1)  # the others were erased
     await housekeeping(ledger, clickhouse).run_once()
     assert (await ledger.issue(1)).title == "ValueError: ada@example.org", "nothing was erased yet"
-    for state in (ErasureState.RUNNING, ErasureState.COMPLETED):
+    for state in (ErasureState.COMPLETED, ErasureState.RUNNING):
         await erasure(database, ledger, state)
-        await housekeeping(ledger, clickhouse).run_once()
+    await housekeeping(ledger, clickhouse).run_once()
+    assert (await ledger.issue(1)).title != "ValueError: left", "a page may still be on its way"
+    ledger.pass_by(MINUTE)
+    await housekeeping(ledger, clickhouse).run_once()
     titles = [issue.title for issue in await ledger.all()]
     assert titles == ["ValueError: left", "ValueError", "(erased)"]
     assert [issue.count for issue in await ledger.all()] == [1, 1, 1]
     await ledger.occur(4, details=Details(None, "new", None))
     await housekeeping(ledger, clickhouse).run_once()
     assert (await ledger.issue(4)).title == "new", "once for each erasure"
+    async with database.write() as connection:  # the one that was requested last is completed last
+        done = {"state": ErasureState.COMPLETED.value, "erased_at": START, "completed_at": START}
+        await connection.execute(erasure_rows.update().values(done))
+    await housekeeping(ledger, clickhouse).run_once()
+    assert (await ledger.issue(4)).title == "(erased)"
 
 
 async def erasure(database: Database, ledger: Ledger, state: ErasureState) -> None:

@@ -14,6 +14,7 @@ depends_on = None
 def upgrade() -> None:
     _issues()
     _issue_projects()
+    _issue_erasures()
     _issue_activity()
     _issue_links()
     _releases()
@@ -40,6 +41,7 @@ def _issues() -> None:
         sa.Column("type", text(200)),
         sa.Column("title", text(300), nullable=False),
         sa.Column("culprit", text(300)),
+        sa.Column("search_text", text(1_200), nullable=False),
         sa.Column("status", text(16), nullable=False),
         sa.Column("resolved_at", UtcTime),
         sa.Column("resolved_in_release", text(200)),
@@ -68,6 +70,7 @@ def _issues() -> None:
     _partial_index("ix_issues_assignee_id", "issues", ["assignee_id"], "assignee_id IS NOT NULL")
     _partial_index("ix_issues_ignored_until", "issues", ["ignored_until"], "ignored_until IS NOT NULL")
     _partial_index("ix_issues_merged_into", "issues", ["merged_into"], "merged_into IS NOT NULL")
+    _partial_index("ix_issues_updated_at", "issues", ["updated_at"], "merged_into IS NULL")
     op.create_index("ix_issues_org_id_id", "issues", ["org_id", "id"])
     op.create_index("ix_issues_project_id_count_id", "issues", ["project_id", "count", "id"])
     op.create_index("ix_issues_project_id_first_seen_id", "issues", ["project_id", "first_seen", "id"])
@@ -85,17 +88,32 @@ def _issue_projects() -> None:
         sa.Column("issues", sa.BigInteger, nullable=False),
         sa.Column("new_permits", sa.Float, nullable=False),
         sa.Column("notify_permits", sa.Float, nullable=False),
+        sa.Column("regression_permits", sa.Float, nullable=False),
         sa.Column("permits_us", sa.BigInteger, nullable=False),
         sa.Column("untracked_occurrences", sa.BigInteger, nullable=False),
         sa.Column("untracked_since", UtcTime),
         sa.Column("untracked_last", UtcTime),
         sa.Column("unannounced", sa.BigInteger, nullable=False),
         sa.Column("summary_at", UtcTime),
-        sa.Column("erasure_number", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("project_id", name="pk_issue_projects"),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_issue_projects_project_id"),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_issue_projects_org_id"),
     )
+
+
+def _issue_erasures() -> None:
+    op.create_table(
+        "issue_erasures",
+        sa.Column("erasure_id", text(32), nullable=False),
+        sa.Column("org_id", text(32), nullable=False),
+        sa.Column("project_id", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("erasure_id", name="pk_issue_erasures"),
+        sa.ForeignKeyConstraint(["erasure_id"], ["erasures.id"], name="fk_issue_erasures_erasure_id"),
+        sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_issue_erasures_org_id"),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_issue_erasures_project_id"),
+    )
+    op.create_index("ix_issue_erasures_org_id", "issue_erasures", ["org_id"])
+    op.create_index("ix_issue_erasures_project_id", "issue_erasures", ["project_id"])
 
 
 def _issue_activity() -> None:
