@@ -8,7 +8,7 @@
     )
 
 Types are msgspec types (their schemas are JSON Schema 2020-12, which OpenAPI 3.1 requires), built from the constants
-that validation uses. The summary of an operation is the first line of its handler's docstring.
+that validation uses. The summary of an operation is the first line of its `description`, or its handler's docstring.
 """
 
 from collections.abc import Mapping
@@ -109,7 +109,8 @@ class Operation:
     """One method of one path. `id` is unique in the product: client generators name functions after it.
 
     `error_statuses` lists statuses beyond those that the access rule and the body imply; `only_error_statuses` all of
-    them, for a handler that has others of its own. A declared response replaces the error response of the same status.
+    them, for a handler that has others of its own. `description` is in place of the docstring of a handler that is not
+    imported with the route. A declared response replaces the error response of the same status.
     """
 
     id: str
@@ -120,3 +121,4 @@ class Operation:
     error_statuses: tuple[int, ...] = ()
     only_error_statuses: tuple[int, ...] | None = None
     error_spec: ErrorSpec = DEFAULT_ERROR_SPEC
+    description: str = ""

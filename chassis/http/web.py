@@ -337,9 +337,11 @@ def _add_docs_routes(service: str, routes: list[Route], full_document: Callable[
     api_docs = ApiDocs(
         f"Sluice {service}" if service != "sluice" else "Sluice",
         lambda: [
-            Endpoint(route.method, route.path, route.access, route.handler.__doc__ or "", route.operation)
+            Endpoint(
+                route.method, route.path, route.access, operation.description or route.handler.__doc__ or "", operation
+            )
             for route in routes
-            if route.operation is not None
+            if (operation := route.operation) is not None
         ],
         full_document,
     )

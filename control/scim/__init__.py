@@ -16,5 +16,7 @@ Success means that the change is committed, with everything that follows from it
 false is no member, in this process from then on, in others as soon as their guards hear of it.
 
 What administrators see and change: `tokens`, `settings`. `discovery` describes the endpoint, `errors` renders errors,
-`endpoint` has what the handlers share, `routes` lists them all. `control.directory` stores users and groups.
+`endpoint` has what the handlers share. `routes` lists all routes and `operations` describes them, without the library
+of the models: `deferred_handlers` imports the handlers with the first request. `control.directory` stores users and
+groups.
 """

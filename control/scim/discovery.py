@@ -12,23 +12,15 @@ from scim2_models import Context, Resource, ResourceType, Schema
 
 from chassis.errors import Forbidden, NotFound
 from chassis.http.access import directory_identity
-from chassis.http.operation import Parameter
-from chassis.http.web import Route
-from control.scim.endpoint import ScimEndpoint, operation
+from control.scim.endpoint import ScimEndpoint
 from control.scim.errors import ScimError
-from control.scim.listing import DEFAULT_COUNT, LIST_SCHEMA, MAX_COUNT
+from control.scim.listing import LIST_SCHEMA
 from control.scim.media_type import scim_response
 from control.scim.models import EnterpriseUser, Group, ScimUser
+from control.scim.operations import DEFAULT_COUNT, MAX_COUNT
 from proto.errors import ErrorCode
 
 CONFIG_SCHEMA: Final = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig"
-_TYPE_ID: Final = Parameter("name", "path", str, "The resource type.")
-_SCHEMA_ID: Final = Parameter("uri", "path", str, "The schema.")
-CONFIG: Final = operation("showScimConfig", "What the service supports.")
-SCHEMAS: Final = operation("listScimSchemas", "All schemas.")
-SCHEMA: Final = operation("showScimSchema", "The schema.", parameters=(_SCHEMA_ID,))
-TYPES: Final = operation("listScimResourceTypes", "All resource types.")
-TYPE: Final = operation("showScimResourceType", "The resource type.", parameters=(_TYPE_ID,))
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 # Paths that begin with none of these; a path that does, with a method that it does not have, is 405.
 _ELSEWHERE: Final = "/{rest:(?!(?:Users|Groups|ServiceProviderConfig|Schemas|ResourceTypes|Me|Bulk)(?:/|$)).*}"
@@ -39,22 +31,6 @@ class Discovery:
     """Handlers of discovery, and their dependencies."""
 
     endpoint: ScimEndpoint
-
-    def routes(self) -> list[Route]:
-        """Every route of discovery, and what there is not."""
-        route = self.endpoint.route
-        return [
-            route("GET", "/ServiceProviderConfig", self.config, CONFIG),
-            route("GET", "/Schemas", self.schemas, SCHEMAS),
-            route("GET", "/Schemas/{uri}", self.schema, SCHEMA),
-            route("GET", "/ResourceTypes", self.resource_types, TYPES),
-            route("GET", "/ResourceTypes/{name}", self.resource_type, TYPE),
-            *(route(method, "/Me", self.me) for method in _METHODS),
-            route("POST", "/Bulk", self.bulk),
-            route("GET", "", self.search_all),
-            route("POST", "/.search", self.search_all),
-            *(route(method, _ELSEWHERE, self.unknown_path) for method in _METHODS),
-        ]
 
     async def config(self, request: web.Request) -> web.StreamResponse:
         """Show what the service supports."""

@@ -1,30 +1,18 @@
 """Errors of SCIM: the object of RFC 7644 3.12, with the `error` that all our error responses have.
 
-A handler raises a ScimError, or any ApiError; `translated` turns the library's exceptions into ScimErrors.
+A handler raises a ScimError, or any ApiError.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
-import pydantic
 from aiohttp import web
-from scim2_models import Error, SCIMException
 
 from chassis.errors import ApiError, envelope
 from control.scim.media_type import SCIM_TYPE
 from proto.errors import ErrorCode
 
 ERROR_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:Error"
-MAX_DETAIL_LENGTH: Final = 500  # the library quotes values, which may be long
-_CODES: Final = {
-    403: ErrorCode.FORBIDDEN,
-    404: ErrorCode.NOT_FOUND,
-    409: ErrorCode.CONFLICT,
-    412: ErrorCode.PRECONDITION_FAILED,
-    501: ErrorCode.NOT_IMPLEMENTED,
-}
 
 
 class ScimError(ApiError):
@@ -63,25 +51,6 @@ class VersionMismatch(ScimError):
         super().__init__(
             "The resource has another version than If-Match names: read it again.", None, ErrorCode.PRECONDITION_FAILED
         )
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Raises ScimError for what the library raises."""
-    try:
-        yield
-    except SCIMException as error:
-        raise _scim_error(error.to_error()) from error
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise _scim_error(Error.from_validation_error(first)) from error
-    except RecursionError as error:
-        raise ScimError("The request is nested too deeply.", "invalidSyntax") from error
-
-
-def _scim_error(error: Error) -> ScimError:
-    detail = " ".join((error.detail or "The request is not valid.").split())[:MAX_DETAIL_LENGTH]
-    return ScimError(detail, error.scim_type or None, _CODES.get(error.status or 400, ErrorCode.BAD_REQUEST))
 
 
 def render_error(_request: web.Request, error: ApiError, request_id: str) -> web.Response:

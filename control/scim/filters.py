@@ -35,7 +35,8 @@ from scim2_models.path.resolution import coerce_value
 from chassis.db.database import to_milliseconds
 from control.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
 from control.directory.user_repository import fold
-from control.scim.errors import ScimError, translated
+from control.scim.errors import ScimError
+from control.scim.library_errors import translated
 from control.scim.models import Group, ScimResource, ScimUser
 
 MAX_FILTER_LENGTH: Final = 4_096  # characters

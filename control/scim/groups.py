@@ -13,27 +13,18 @@ from chassis.auth.model import DirectoryIdentity
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from chassis.http.access import directory_identity
-from chassis.http.operation import ResponseSpec
-from chassis.http.web import Route
 from control.directory import group_repository as store
 from control.directory.group_repository import ProvisionedGroup
 from control.scim import group_membership
 from control.scim.endpoint import (
-    BODY,
-    ETAG,
-    ID,
-    IF_MATCH,
-    IF_NONE_MATCH,
-    LIST_PARAMETERS,
-    PROJECTION_PARAMETERS,
     ScimEndpoint,
     call_of,
     not_modified,
-    operation,
     resource_id,
     resource_response,
 )
-from control.scim.errors import InvalidValue, Refused, translated
+from control.scim.errors import InvalidValue, Refused
+from control.scim.library_errors import translated
 from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_query, parse_search, select_page
 from control.scim.media_type import read_scim_bytes, scim_response
 from control.scim.members import MemberChange, member_ids, split
@@ -45,46 +36,6 @@ from control.scim.resources import Projection, group_resource, is_known, require
 READ_ONLY: Final = ("id", "meta")
 MAX_GROUPS: Final = 20_000  # of one directory
 
-LIST: Final = operation("listScimGroups", "A page.", parameters=LIST_PARAMETERS)
-SEARCH: Final = operation("searchScimGroups", "A page.", body=BODY)
-CREATE: Final = operation(
-    "createScimGroup",
-    "The group.",
-    status=201,
-    parameters=PROJECTION_PARAMETERS,
-    body=replace(BODY, example={"displayName": "platform-team", "members": []}),
-    error_statuses=(409,),
-)
-SHOW: Final = operation(
-    "showScimGroup",
-    "The group.",
-    parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
-    more=(ResponseSpec("The client has this version.", status=304, headers=ETAG),),
-)
-REPLACE: Final = operation(
-    "replaceScimGroup",
-    "The group.",
-    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
-    body=BODY,
-    error_statuses=(409, 412),
-)
-CHANGE: Final = operation(
-    "changeScimGroup",
-    "The group.",
-    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
-    body=replace(
-        BODY,
-        example={
-            "schemas": [PATCH_SCHEMA],
-            "Operations": [{"op": "add", "path": "members", "value": [{"value": "scu_01jq3v5d0n8k2m4p6r8t0w2y4z"}]}],
-        },
-    ),
-    error_statuses=(409, 412),
-)
-REMOVE: Final = operation(
-    "deleteScimGroup", "The group was deleted.", status=204, parameters=(ID, IF_MATCH), error_statuses=(412,)
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Groups:
@@ -92,26 +43,8 @@ class Groups:
 
     endpoint: ScimEndpoint
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        route = self.endpoint.route
-        return [
-            route("GET", "/Groups", self.list, LIST),
-            route("POST", "/Groups/.search", self.search, SEARCH),
-            route("POST", "/Groups", self.create, CREATE),
-            route("GET", "/Groups/{id}", self.show, SHOW),
-            route("PUT", "/Groups/{id}", self.replace, REPLACE),
-            route("PATCH", "/Groups/{id}", self.change, CHANGE),
-            route("DELETE", "/Groups/{id}", self.remove, REMOVE),
-        ]
-
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """List groups.
-
-        Filters compare `id`, `externalId`, `displayName`, `members` and the times in `meta`. `sortBy` takes the
-        single-valued ones. A page has fewer groups than asked for if they have many members; with
-        `excludedAttributes=members` it has all.
-        """
+        """List groups."""
         org_id = directory_identity(request).org_id
         return await self._page(request, parse_query(Group, org_id, request.query, self.endpoint.context.cursors))
 
@@ -122,11 +55,7 @@ class Groups:
         return await self._page(request, parse_search(Group, org_id, raw, self.endpoint.context.cursors))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
-        """Create a group.
-
-        `roleMapping` of the SSO connection gives its members a role, by the `displayName` or the `externalId` of the
-        group. Members are users; a group in a group is 400.
-        """
+        """Create a group."""
         projection = Projection.of_query(Group, request.query)
         body = without_read_only(await self.endpoint.read_object(request), READ_ONLY)
         described = _parse(body, Context.RESOURCE_CREATION_REQUEST)
@@ -170,10 +99,7 @@ class Groups:
         return response
 
     async def change(self, request: web.Request) -> web.StreamResponse:
-        """Change a group (RFC 7644 3.5.2).
-
-        Members who are added to or removed from it get the role of their groups within this request.
-        """
+        """Change a group (RFC 7644 3.5.2)."""
         projection = Projection.of_query(Group, request.query)
         operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
         parts = split(operations)

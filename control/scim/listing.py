@@ -19,13 +19,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.errors import BadRequest
 from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
 from control.directory.tables import scim_groups, scim_users
-from control.scim.errors import ScimError, translated
+from control.scim.errors import ScimError
 from control.scim.filters import CompiledFilter, compile_filter, to_order
+from control.scim.library_errors import translated
 from control.scim.models import ScimResource, ScimUser
+from control.scim.operations import DEFAULT_COUNT, MAX_COUNT
 from control.scim.resources import Projection
 
-DEFAULT_COUNT: Final = 100
-MAX_COUNT: Final = 500
 MAX_LISTED: Final = 20_000  # members of groups, or groups of users, in a page of several resources
 MAX_DOCUMENTS_LENGTH: Final = 2_097_152  # characters of JSON of a page of users; 500 of them have half a million
 LIST_SCHEMA: Final = str(ListResponse.__schema__)

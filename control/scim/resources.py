@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
 
 from aiohttp import web
 from multidict import MultiMapping
@@ -18,32 +17,15 @@ from scim2_models.messages.response_parameters import ResponseParameters
 from chassis.db.database import format_time
 from control.directory.group_repository import ProvisionedGroup
 from control.directory.user_repository import GroupOfUser, ProvisionedUser
-from control.scim.errors import InvalidValue, VersionMismatch, translated
+from control.scim.errors import InvalidValue, VersionMismatch
+from control.scim.library_errors import translated
 from control.scim.models import TOLERANT, Group, ScimResource, ScimUser
+from control.scim.urls import ScimUrls
 
 MAX_ATTRIBUTES_LENGTH: Final = 4_096  # characters of `attributes` or `excludedAttributes`
 USER_SCHEMA: Final = str(ScimUser.__schema__)
 GROUP_SCHEMA: Final = str(Group.__schema__)
 _PROJECTION: Final = ("attributes", "excludedAttributes")
-
-
-@dataclass(frozen=True, slots=True)
-class ScimUrls:
-    """Addresses of resources, for `meta.location` and `$ref`. `public_url`: that of the API."""
-
-    public_url: str
-
-    def base(self, org_slug: str) -> str:
-        """The organization's SCIM endpoint."""
-        return f"{self.public_url}/scim/v2/{quote(org_slug)}"
-
-    def user(self, org_slug: str, user_id: str) -> str:
-        """A user's."""
-        return f"{self.base(org_slug)}/Users/{user_id}"
-
-    def group(self, org_slug: str, group_id: str) -> str:
-        """A group's."""
-        return f"{self.base(org_slug)}/Groups/{group_id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from control.http.context import HandlerContext
 from control.identity import member_repository
 from control.identity.schemas import PRINCIPAL_ID
 from control.scim import settings_repository
-from control.scim.resources import ScimUrls
 from control.scim.roles import load_rule
 from control.scim.tokens import TAG
+from control.scim.urls import ScimUrls
 from control.sso.connections import require_user
 from proto.identity import PrincipalKind, Role, Scope
 

@@ -21,8 +21,8 @@ from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from control.scim import token_repository as store
-from control.scim.resources import ScimUrls
 from control.scim.token_repository import IssuedScimToken, StoredScimToken
+from control.scim.urls import ScimUrls
 from control.sso.connections import require_user
 from proto.identity import Scope
 

@@ -1,7 +1,7 @@
 """`/scim/v2/{orgSlug}/Users`: list, search, create, read, replace, change, delete."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aiohttp import web
@@ -11,27 +11,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import DirectoryIdentity
 from chassis.errors import NotFound
 from chassis.http.access import directory_identity
-from chassis.http.operation import ResponseSpec
-from chassis.http.web import Route
 from control.directory import user_repository as store
 from control.directory.user_repository import GroupOfUser, ProvisionedUser
 from control.scim import provisioning
 from control.scim.endpoint import (
-    BODY,
-    ETAG,
-    ID,
-    IF_MATCH,
-    IF_NONE_MATCH,
-    LIST_PARAMETERS,
-    PROJECTION_PARAMETERS,
     ScimEndpoint,
     call_of,
     not_modified,
-    operation,
     resource_id,
     resource_response,
 )
-from control.scim.errors import translated
+from control.scim.library_errors import translated
 from control.scim.listing import (
     MAX_DOCUMENTS_LENGTH,
     ListRequest,
@@ -56,42 +46,6 @@ from control.scim.resources import (
 
 READ_ONLY: Final = ("id", "meta", "groups")
 
-LIST: Final = operation("listScimUsers", "A page.", parameters=LIST_PARAMETERS)
-SEARCH: Final = operation("searchScimUsers", "A page.", body=BODY)
-CREATE: Final = operation(
-    "createScimUser",
-    "The user.",
-    status=201,
-    parameters=PROJECTION_PARAMETERS,
-    body=replace(BODY, example={"userName": "ada@example.com", "emails": [{"value": "ada@example.com"}]}),
-    error_statuses=(409,),
-)
-SHOW: Final = operation(
-    "showScimUser",
-    "The user.",
-    parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
-    more=(ResponseSpec("The client has this version.", status=304, headers=ETAG),),
-)
-REPLACE: Final = operation(
-    "replaceScimUser",
-    "The user.",
-    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
-    body=BODY,
-    error_statuses=(409, 412),
-)
-CHANGE: Final = operation(
-    "changeScimUser",
-    "The user.",
-    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
-    body=replace(
-        BODY, example={"schemas": [PATCH_SCHEMA], "Operations": [{"op": "replace", "path": "active", "value": False}]}
-    ),
-    error_statuses=(409, 412),
-)
-REMOVE: Final = operation(
-    "deleteScimUser", "The user was deleted.", status=204, parameters=(ID, IF_MATCH), error_statuses=(409, 412)
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Users:
@@ -99,25 +53,8 @@ class Users:
 
     endpoint: ScimEndpoint
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        route = self.endpoint.route
-        return [
-            route("GET", "/Users", self.list, LIST),
-            route("POST", "/Users/.search", self.search, SEARCH),
-            route("POST", "/Users", self.create, CREATE),
-            route("GET", "/Users/{id}", self.show, SHOW),
-            route("PUT", "/Users/{id}", self.replace, REPLACE),
-            route("PATCH", "/Users/{id}", self.change, CHANGE),
-            route("DELETE", "/Users/{id}", self.remove, REMOVE),
-        ]
-
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """List users.
-
-        Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`, `name.givenName`, `active`,
-        `emails`, `groups` and the times in `meta`. `sortBy` takes the single-valued ones, and `emails`.
-        """
+        """List users."""
         org_id = directory_identity(request).org_id
         return await self._page(request, parse_query(ScimUser, org_id, request.query, self.endpoint.context.cursors))
 
@@ -128,12 +65,7 @@ class Users:
         return await self._page(request, parse_search(ScimUser, org_id, raw, self.endpoint.context.cursors))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
-        """Create a user.
-
-        If it is active, the member who has its address is the user; without one the user gets a new account, which logs
-        in by single sign-on. The address is the primary one, else the first, else `userName`; a user without one has no
-        account. The role is that of the groups. 409 `uniqueness` for a `userName` or an address that another user has.
-        """
+        """Create a user."""
         projection = Projection.of_query(ScimUser, request.query)
         resource = parse_user(await self.endpoint.read_object(request), Context.RESOURCE_CREATION_REQUEST)
         if resource.active is None:
@@ -154,10 +86,7 @@ class Users:
             return await self._response(connection, identity, user, projection)
 
     async def replace(self, request: web.Request) -> web.StreamResponse:
-        """Replace a user.
-
-        `active` stays what it is if it is left out. 409 for an owner or the last administrator who is no longer active.
-        """
+        """Replace a user."""
         projection = Projection.of_query(ScimUser, request.query)
         body = await self.endpoint.read_object(request)
         resource = parse_user(body, Context.RESOURCE_REPLACEMENT_REQUEST)
@@ -172,12 +101,7 @@ class Users:
         return response
 
     async def change(self, request: web.Request) -> web.StreamResponse:
-        """Change a user (RFC 7644 3.5.2).
-
-        `active` false ends the membership: sessions, refresh tokens and personal access tokens are revoked, the agents
-        and services of the user go to the successor of `/scim-settings` or are retired. `active` true restores the
-        membership, and nothing else. 409 for an owner, and for the last administrator.
-        """
+        """Change a user (RFC 7644 3.5.2)."""
         projection = Projection.of_query(ScimUser, request.query)
         operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
         require_affordable(operations, 0)
@@ -196,11 +120,7 @@ class Users:
         return response
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
-        """Delete a user.
-
-        The membership ends as with `active` false, and an account that is confined to the organization is closed. 409
-        for an owner, and for the last administrator.
-        """
+        """Delete a user."""
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             user = await _load(connection, request, identity)
             require_match(request, user.version)

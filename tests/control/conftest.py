@@ -26,6 +26,8 @@ from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.databases import WAIT_S
 
+KEY_FILES = ("cursor.key", "sealing.keys", "signing.key")
+
 
 @dataclass
 class Control:
@@ -67,21 +69,30 @@ def control_settings() -> ControlSettings:
     return ControlSettings(max_body_bytes=4_096)
 
 
+@dataclass(frozen=True)
+class DataDirectory:
+    """What a service that was started once has left, with two tenants in its SQLite file: to copy."""
+
+    path: Path
+    acme: Tenant
+    globex: Tenant
+
+    def copy_keys(self, directory: Path) -> None:
+        """Without them a start makes and syncs three of them."""
+        for name in KEY_FILES:
+            shutil.copy(self.path / name, directory / name)  # with its mode
+
+
 @pytest.fixture(scope="session")
-def file_with_tenants(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Tenant, Tenant]:
-    """A SQLite file with acme and globex in it, to copy."""
-    file = tmp_path_factory.mktemp("tenants") / "sluice.db"
-    shutil.copyfile(migrated_file, file)
+def data_directory(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+    directory = tmp_path_factory.mktemp("tenants")
+    shutil.copyfile(migrated_file, directory / "sluice.db")
 
-    async def made() -> tuple[Tenant, Tenant]:
-        database = Database(f"sqlite:///{file}")
-        await database.start()
-        try:
-            return await new_tenant(database, "acme"), await new_tenant(database, "globex")
-        finally:
-            await database.close()
+    async def started() -> DataDirectory:
+        async with serving(f"sqlite:///{directory / 'sluice.db'}", directory, ControlSettings()) as control:
+            return DataDirectory(directory, control.acme, control.globex)
 
-    return file, *asyncio.run(made())
+    return asyncio.run(started())
 
 
 @pytest.fixture
@@ -89,9 +100,10 @@ def tenants(request: pytest.FixtureRequest, migrated_url: str, tmp_path: Path) -
     """Acme and globex, if the database of this test is one that can be had with them in it."""
     if not migrated_url.startswith("sqlite:"):
         return None
-    file, acme, globex = request.getfixturevalue("file_with_tenants")
-    shutil.copyfile(file, tmp_path / "sluice.db")
-    return acme, globex
+    template: DataDirectory = request.getfixturevalue("data_directory")
+    shutil.copyfile(template.path / "sluice.db", tmp_path / "sluice.db")
+    template.copy_keys(tmp_path)
+    return template.acme, template.globex
 
 
 @asynccontextmanager

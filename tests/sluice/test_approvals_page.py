@@ -15,12 +15,10 @@ def lines() -> str:
     return "\n".join(line[4:] for line in text.split("\n") if line.startswith("    "))
 
 
-def test_the_page_can_be_followed(start: Start, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    settings = {"SLUICE_DATA": str(data)}
-    sluice("migrate", **settings)
-    sluice("init", "--out", str(data / "bootstrap.json"), **settings)
-    up = start("control", data=data)
+def test_the_page_can_be_followed(start: Start, tmp_path: Path, migrated: Path) -> None:
+    settings = {"SLUICE_DATA": str(migrated)}
+    sluice("init", "--out", str(migrated / "bootstrap.json"), **settings)
+    up = start("control", data=migrated)
     ours = f'set -euo pipefail\nsluice() {{ {shlex.join(command())} "$@"; }}\n'
     script = ours + re.sub(r"http://127\.0\.0\.1:4318", up.url, lines())
     done = subprocess.run(

@@ -68,7 +68,9 @@ def backup(made_once: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made_once, tmp_path / "backups" / made_once.name))
 
 
-def test_a_backup_of_a_running_service_is_restored_and_reads_the_same(start: Start, tmp_path: Path) -> None:
+def test_a_backup_of_a_running_service_is_restored_and_reads_the_same(
+    start: Start, tmp_path: Path, migrated: Path
+) -> None:
     up, target = start(), tmp_path / "backups"
     assert sluice("send", "--data", up.data).returncode == 0
     spans = spans_of(up)

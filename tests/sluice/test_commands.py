@@ -58,7 +58,7 @@ def test_up_after_migrate_uses_the_existing_schemas(start: Start) -> None:
     assert (done.returncode, done.stdout) == (0, "relational: nothing to do\nClickHouse: nothing to do\n")
 
 
-def test_init_creates_everything_and_writes_the_secrets_to_a_file(start: Start) -> None:
+def test_init_creates_everything_and_writes_the_secrets_to_a_file(start: Start, migrated: Path) -> None:
     up = start()
     done = sluice("init", "--data", up.data, "--org", "acme", "--project", "shop", "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -77,25 +77,21 @@ def test_init_creates_everything_and_writes_the_secrets_to_a_file(start: Start) 
     assert sluice("send", "--data", up.data, "--file", file).returncode == 0
 
 
-def test_init_rejects_existing_names_and_invalid_slugs(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    assert "sluice migrate" in refusal(sluice("init", "--data", data), 1)
-    assert sluice("migrate", "--data", data).returncode == 0
-    made = sluice("init", "--data", data, "--org", "acme", "--out", tmp_path / "acme.json")
+def test_init_rejects_existing_names_and_invalid_slugs(tmp_path: Path, migrated: Path) -> None:
+    assert "sluice migrate" in refusal(sluice("init", "--data", tmp_path / "empty"), 1)
+    made = sluice("init", "--data", migrated, "--org", "acme", "--out", tmp_path / "acme.json")
     assert (made.returncode, (tmp_path / "acme.json").exists()) == (0, True)
-    assert refusal(sluice("init", "--data", data, "--org", "acme"), 1) == "The slug acme is already taken."
-    sentence = refusal(sluice("init", "--data", data, "--org", "other", "--out", tmp_path / "acme.json"), 1)
+    assert refusal(sluice("init", "--data", migrated, "--org", "acme"), 1) == "The slug acme is already taken."
+    sentence = refusal(sluice("init", "--data", migrated, "--org", "other", "--out", tmp_path / "acme.json"), 1)
     assert sentence.startswith(f"{tmp_path}/acme.json exists")
-    assert refusal(sluice("init", "--data", data, "--org", "Not A Slug"), 2).startswith(
+    assert refusal(sluice("init", "--data", migrated, "--org", "Not A Slug"), 2).startswith(
         "--org must be 1 to 64 lowercase"
     )
 
 
-def test_an_unwritable_file_creates_no_organization(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    assert sluice("migrate", "--data", data).returncode == 0
-    assert "cannot be written" in refusal(sluice("init", "--data", data, "--out", "/proc/x/credentials.json"), 1)
-    assert sluice("init", "--data", data).returncode == 0
+def test_an_unwritable_file_creates_no_organization(migrated: Path) -> None:
+    assert "cannot be written" in refusal(sluice("init", "--data", migrated, "--out", "/proc/x/credentials.json"), 1)
+    assert sluice("init", "--data", migrated).returncode == 0
 
 
 def test_config_prints_every_setting_and_no_secret(tmp_path: Path) -> None:
@@ -173,7 +169,7 @@ def test_doctor_reports_what_is_missing_before_the_first_start(tmp_path: Path) -
     assert not (tmp_path / "data").exists()
 
 
-def test_doctor_reports_a_running_sluice_as_ready(start: Start) -> None:
+def test_doctor_reports_a_running_sluice_as_ready(start: Start, migrated: Path) -> None:
     up = start()
     done = sluice("doctor", "--json", "--data", up.data)
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
@@ -189,7 +185,7 @@ def test_doctor_reports_a_running_sluice_as_ready(start: Start) -> None:
     assert {name for name, finding in findings.items() if not finding["ok"]} <= {"decoder"}
 
 
-def test_doctor_opens_the_embedded_store_of_a_stopped_sluice(start: Start) -> None:
+def test_doctor_opens_the_embedded_store_of_a_stopped_sluice(start: Start, migrated: Path) -> None:
     up = start()
     assert up.stop() == 0
     done = sluice("doctor", "--data", up.data)
@@ -282,7 +278,7 @@ def test_send_without_credentials_or_server_is_one_sentence(tmp_path: Path) -> N
     )
 
 
-def test_send_with_a_wrong_key_or_token_reports_the_rejection(start: Start, tmp_path: Path) -> None:
+def test_send_with_a_wrong_key_or_token_reports_the_rejection(start: Start, tmp_path: Path, migrated: Path) -> None:
     up = start()
     made = up.credentials()
     for name, value in (("legacyKey", "0" * 32), ("accessToken", "pat_wrong")):

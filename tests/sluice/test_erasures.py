@@ -147,12 +147,10 @@ def test_what_is_unknown_is_refused(acme: Path) -> None:
     assert refusal(sluice("erasures", "show", "ers_x", "--data", acme), 1) == "There is no erasure ers_x."
 
 
-def test_the_page_can_be_followed(start: Start, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    settings = {"SLUICE_DATA": str(data)}
-    sluice("migrate", **settings)
-    sluice("init", "--out", str(data / "bootstrap.json"), **settings)
-    up = start("control", data=data)
+def test_the_page_can_be_followed(start: Start, tmp_path: Path, migrated: Path) -> None:
+    settings = {"SLUICE_DATA": str(migrated)}
+    sluice("init", "--out", str(migrated / "bootstrap.json"), **settings)
+    up = start("control", data=migrated)
     ours = f'set -euo pipefail\nsluice() {{ {shlex.join(command())} "$@"; }}\n'
     script = ours + re.sub(r"http://127\.0\.0\.1:4318", up.url, lines())
     done = subprocess.run(

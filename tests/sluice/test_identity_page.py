@@ -40,13 +40,11 @@ def lines() -> str:
     return "\n".join(line[4:] for line in text.split("\n") if line.startswith("    "))
 
 
-def test_the_page_can_be_followed(start: Start, tmp_path: Path, office: Office) -> None:
-    data = tmp_path / "data"
-    settings = {"SLUICE_DATA": str(data)}
-    sluice("migrate", **settings)
-    sluice("init", "--out", str(data / "bootstrap.json"), **settings)
+def test_the_page_can_be_followed(start: Start, tmp_path: Path, office: Office, migrated: Path) -> None:
+    settings = {"SLUICE_DATA": str(migrated)}
+    sluice("init", "--out", str(migrated / "bootstrap.json"), **settings)
     mail = {"SLUICE_CONTROL_SMTP_URL": f"smtp://127.0.0.1:{office.port}", "SLUICE_CONTROL_SMTP_ALLOW": "127.0.0.0/8"}
-    up = start("control", data=data, **mail)
+    up = start("control", data=migrated, **mail)
     script = re.sub(r"http://127\.0\.0\.1:4318", up.url, "set -euo pipefail\n" + lines())
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False

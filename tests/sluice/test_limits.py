@@ -124,7 +124,7 @@ def test_the_retry_hint_has_a_readable_unit(header: str | None, sentence: str) -
     assert retry_hint(header) == f"Try again {sentence}."
 
 
-def test_a_running_gateway_applies_changed_limits(start: Start) -> None:
+def test_a_running_gateway_applies_changed_limits(start: Start, migrated: Path) -> None:
     wait_until(lambda: datetime.now(UTC).month == (datetime.now(UTC) + timedelta(seconds=40)).month)  # it has to last
     up = start(SLUICE_GATEWAY_QUOTA_SYNC_S="0.1")
     made = up.credentials()

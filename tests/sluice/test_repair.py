@@ -36,7 +36,7 @@ def repaired(*arguments: Any, **settings: str) -> list[list[str]]:
     return [line.split()[1:] for line in done.stdout.splitlines() if re.search(f"  ({'|'.join(TABLES)})  ", line)]
 
 
-def test_derived_rows_are_rebuilt_on_the_embedded_engine(start: Start) -> None:
+def test_derived_rows_are_rebuilt_on_the_embedded_engine(start: Start, migrated: Path) -> None:
     up = start()
     assert sluice("send", "--data", up.data).returncode == 0
     sentence = refusal(sluice("repair", "--data", up.data, "--from", days()[0], "--to", days()[2]), 1)

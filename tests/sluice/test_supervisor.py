@@ -43,7 +43,9 @@ def test_several_workers_need_a_server(tmp_path: Path) -> None:
     assert sentence.startswith("--workers above 1 needs a ClickHouse server")
 
 
-def test_workers_share_a_port_aggregate_metrics_and_stop_together(start: Start, tmp_path: Path, migrated: Path) -> None:
+def test_workers_share_a_port_aggregate_metrics_and_drain_together(
+    start: Start, tmp_path: Path, migrated: Path
+) -> None:
     control = start("control", "--workers", "2")
     children = children_of(control.process.pid)
     assert len(children) == 2
@@ -55,8 +57,15 @@ def test_workers_share_a_port_aggregate_metrics_and_stop_together(start: Start, 
             assert text.count(f'process_resident_memory_bytes{{worker="{worker}"}} ') == 1
         seen |= set(re.findall(r'sluice_http_requests_total\{worker="(\d)",[^}]*route="/metrics"', text))
     assert seen == {"0", "1"}
-    assert control.stop() == 0
-    assert [child for child in children if Path(f"/proc/{child}").exists()] == []
+    for process in (*children, control.process.pid):  # as service managers do: the supervisor passes it on as well
+        os.kill(process, signal.SIGTERM)
+    assert control.process.wait(DEADLINE_S) == 0
+    assert control.log.read_text(encoding="utf-8").count('"stopped"') == 2
+    assert are_gone(children)
+
+
+def are_gone(processes: Sequence[int]) -> bool:
+    return not any(Path(f"/proc/{each}").exists() for each in processes)
 
 
 def metrics(up: Up) -> str:
@@ -69,15 +78,6 @@ def test_an_exited_worker_stops_the_command_and_is_logged(start: Start, tmp_path
     os.kill(children_of(control.process.pid)[1], signal.SIGKILL)
     assert control.process.wait(DEADLINE_S) == 1
     assert errors(control) == ["worker 1 was killed by signal 9; stopping the others"]
-
-
-def test_a_signal_to_all_processes_drains_them(start: Start, tmp_path: Path, migrated: Path) -> None:
-    """As service managers send it: the supervisor passes it on, and its workers have it twice."""
-    control = start("control", "--workers", "2")
-    for process in (*children_of(control.process.pid), control.process.pid):
-        os.kill(process, signal.SIGTERM)
-    assert control.process.wait(DEADLINE_S) == 0
-    assert control.log.read_text(encoding="utf-8").count('"stopped"') == 2
 
 
 def test_a_worker_that_cannot_start_sets_the_exit_code(tmp_path: Path, migrated: Path) -> None:
@@ -158,7 +158,9 @@ def test_a_health_port_covers_all_workers_of_this_command_only(start: Start, tmp
     assert re.findall(r'^sluice_worker_up\{worker="(.)"\} 1$', told, re.MULTILINE) == ["0", "1"]
     assert 'process_open_fds{worker="' in told
     assert "\nprocess_open_fds " not in told
+    workers = children_of(after.process.pid)
     assert after.stop() == 0
+    assert are_gone(workers)
     assert readiness(second)[0] == 0
 
 
@@ -256,6 +258,7 @@ def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path, mig
     """
     before = start("control", "--workers", "2")
     port = int(before.url.rpartition(":")[2])
+    check_takeovers_that_fail(before, tmp_path, port)
     callers = [Caller(port, keep=number % 2 == 0) for number in range(scaled(4, 8))]
     for caller in callers:
         caller.start()
@@ -287,13 +290,12 @@ def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path, mig
     assert list((tmp_path / "data").glob("listeners-*")) == []
 
 
-def test_a_failed_takeover_logs_the_reason(start: Start, tmp_path: Path, migrated: Path) -> None:
-    before = start("control", "--workers", "2")
-    port = int(before.url.rpartition(":")[2])
+def check_takeovers_that_fail(before: Up, directory: Path, port: int) -> None:
+    """Each logs its reason: another address, and a directory where nobody offers sockets."""
     said = {"event": "no listening sockets taken over; opened new ones"}
     with structlog.testing.capture_logs() as told, bind("127.0.0.2", port, reuse_port=True) as elsewhere:
-        assert handover.take_over_sockets(tmp_path / "data", elsewhere, "control") == []
-        assert handover.take_over_sockets(tmp_path, elsewhere, "control") == []
+        assert handover.take_over_sockets(directory / "data", elsewhere, "control") == []
+        assert handover.take_over_sockets(directory, elsewhere, "control") == []
     reason = f"process {before.process.pid} listens on 127.0.0.1"
     assert told == [{**said, "reason": reason, "log_level": "warning"}, {**said, "log_level": "info"}]
 

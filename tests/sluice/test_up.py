@@ -61,7 +61,7 @@ def test_a_first_start_ends_with_something_to_use_and_send_shows_it(start: Start
     assert [secret for secret in secrets_of(made) if secret in shown] == []
 
 
-def test_the_example_it_prints_sends_a_trace_and_opens_it(start: Start) -> None:
+def test_the_example_it_prints_sends_a_trace_and_opens_it(start: Start, migrated: Path) -> None:
     up = start()
     lines = []
     if up.process.stdout is None:
@@ -98,7 +98,9 @@ def test_a_later_start_leaves_the_credentials_alone_and_keeps_the_data(start: St
 
 
 @pytest.mark.parametrize("mode", ["journal", "store", "memory"])
-def test_readiness_names_both_stores_and_needs_clickhouse_where_exports_do(start: Start, mode: str) -> None:
+def test_readiness_names_both_stores_and_needs_clickhouse_where_exports_do(
+    start: Start, mode: str, migrated: Path
+) -> None:
     status, ready = start(SLUICE_DURABILITY=mode).get("/readyz")
     assert status == 200
     seen = {probe["name"]: (probe["ok"], probe["required"]) for probe in ready["dependencies"]}
@@ -106,7 +108,7 @@ def test_readiness_names_both_stores_and_needs_clickhouse_where_exports_do(start
     assert seen == {"database": (True, True), "clickhouse": (True, mode == "store"), **journal}
 
 
-def test_nothing_else_is_listened_on(start: Start) -> None:
+def test_nothing_else_is_listened_on(start: Start, migrated: Path) -> None:
     up = start()
     inodes = {
         match[1]
@@ -122,7 +124,7 @@ def test_nothing_else_is_listened_on(start: Start) -> None:
     assert listening == [int(up.url.rpartition(":")[2])]
 
 
-def test_a_second_process_on_the_same_directory_is_refused(start: Start) -> None:
+def test_a_second_process_on_the_same_directory_is_refused(start: Start, migrated: Path) -> None:
     up = start()
     for arguments in (("up", "--port", "0"), ("migrate",), ("control", "--port", "0")):
         sentence = refusal(sluice(*arguments, "--data", up.data), 1)
@@ -133,13 +135,13 @@ def test_a_second_process_on_the_same_directory_is_refused(start: Start) -> None
     assert up.get("/livez")[0] == 200
 
 
-def test_a_second_process_on_the_same_port_is_refused(start: Start, tmp_path: Path) -> None:
+def test_a_second_process_on_the_same_port_is_refused(start: Start, tmp_path: Path, migrated: Path) -> None:
     port = start().url.rpartition(":")[2]
     sentence = refusal(sluice("up", "--data", tmp_path / "other", "--port", port), 1)
     assert sentence.startswith(f"Port {port} on 127.0.0.1 is in use; ")
 
 
-def test_a_killed_process_leaves_the_directory_usable(start: Start) -> None:
+def test_a_killed_process_leaves_the_directory_usable(start: Start, migrated: Path) -> None:
     assert start().stop(signal.SIGKILL) == -signal.SIGKILL
     assert start().get("/readyz")[0] == 200
 
@@ -189,14 +191,12 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, settings: dict[str, str
         ("DROP TABLE alembic_version", "sluice migrate"),
     ],
 )
-def test_control_refuses_another_schema(tmp_path: Path, change: str, sentence: str) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
-    sqlite(tmp_path / "data" / "sluice.db", change)
-    assert sentence in refusal(sluice("control", "--data", tmp_path / "data", "--port", "0"), 1)
+def test_control_refuses_another_schema(change: str, sentence: str, migrated: Path) -> None:
+    sqlite(migrated / "sluice.db", change)
+    assert sentence in refusal(sluice("control", "--data", migrated, "--port", "0"), 1)
 
 
-def test_up_rejects_a_newer_clickhouse_schema(start: Start, tmp_path: Path) -> None:
-    assert start().stop() == 0
+def test_up_rejects_a_newer_clickhouse_schema(migrated: Path) -> None:
     change = "INSERT INTO sluice_schema (version, name) VALUES (9999, 'later')"
     code = """
 import clickhouse_connect, sys
@@ -204,8 +204,8 @@ client = clickhouse_connect.get_client(interface="chdb", path=sys.argv[1])
 client.command(sys.argv[2])
 client.close()
 """
-    python(code, str(tmp_path / "data" / "clickhouse"), change)
-    sentence = refusal(sluice("up", "--data", tmp_path / "data", "--port", "0"), 1)
+    python(code, str(migrated / "clickhouse"), change)
+    sentence = refusal(sluice("up", "--data", migrated, "--port", "0"), 1)
     assert "9999" in sentence
     assert "supports at most" in sentence
 
@@ -216,9 +216,8 @@ def test_a_service_on_clickhouse_alone_needs_a_server(tmp_path: Path, name: str)
     assert sentence.startswith(f"`sluice {name}` alone needs a ClickHouse server")
 
 
-def test_control_alone_needs_no_clickhouse(start: Start, tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
-    made = json.loads(sluice("init", "--data", tmp_path / "data", "--org", "acme", "--json").stdout)
+def test_control_alone_needs_no_clickhouse(start: Start, migrated: Path) -> None:
+    made = json.loads(sluice("init", "--data", migrated, "--org", "acme", "--json").stdout)
     token = json.loads(Path(made["file"]).read_text(encoding="utf-8"))["accessToken"]
     control = start("control", SLUICE_CLICKHOUSE_URL="http://127.0.0.1:1")
     assert control.get("/readyz")[1]["dependencies"] == [

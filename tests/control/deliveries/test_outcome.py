@@ -43,16 +43,16 @@ def test_backoff_grows_with_jitter_and_respects_retry_after(attempts: int, wante
         assert planned * (1 - JITTER) - 1e-3 <= found <= planned * (1 + JITTER) + 1e-3
 
 
-@pytest.mark.parametrize("status", range(100, 600))
-def test_every_status_is_success_permanent_or_transient(status: int) -> None:
-    outcome = from_reply(reply(status), NOW)
-    passing = status in {408, 409, 425, 429} or status >= 500
-    assert outcome.ok is (200 <= status < 300)
-    assert outcome.permanent is (not outcome.ok and not passing)
-    assert outcome.endpoint_gone is (status == 410)
-    assert outcome.detail.endswith(f"(HTTP {status}).")
-    assert len(outcome.detail) <= 200
-    assert "secret" not in outcome.detail
+def test_every_status_is_success_permanent_or_transient() -> None:
+    for status in range(100, 600):
+        outcome = from_reply(reply(status), NOW)
+        passing = status in {408, 409, 425, 429} or status >= 500
+        assert outcome.ok is (200 <= status < 300), status
+        assert outcome.permanent is (not outcome.ok and not passing), status
+        assert outcome.endpoint_gone is (status == 410), status
+        assert outcome.detail.endswith(f"(HTTP {status})."), status
+        assert len(outcome.detail) <= 200, status
+        assert "secret" not in outcome.detail, status
 
 
 @pytest.mark.parametrize(

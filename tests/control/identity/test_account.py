@@ -20,46 +20,48 @@ async def test_account_can_be_read_and_changed(control: Control, person: NewPers
     assert (await ada.call("GET", "/auth/user"))[1] == changed
 
 
-@pytest.mark.parametrize(
-    ("body", "issues"),
-    [
-        ({"name": ""}, [("body.name", "too_short")]),
-        ({"name": "x" * 201}, [("body.name", "too_long")]),
-        ({"locale": "e"}, [("body.locale", "too_short")]),
-        ({"locale": "en-" + "x" * 33}, [("body.locale", "too_long")]),
-        ({"locale": "en_US"}, [("body.locale", "format")]),
-        ({"theme": "blue"}, [("body.theme", "not_allowed")]),
-        ({"avatarUrl": "http://example.org"}, [("body.avatarUrl", "format")]),
-        ({"avatarUrl": "https://example.org/ a"}, [("body.avatarUrl", "format")]),
-        ({"avatarUrl": "https://" + "a" * 2_041}, [("body.avatarUrl", "too_long")]),
-        ({"email": "other@example.org"}, [("body.email", "unknown_field")]),
-        ({"name": None, "theme": None}, [("body.name", "type"), ("body.theme", "type")]),
-    ],
-)
-async def test_invalid_changes_name_every_field(
-    control: Control, person: NewPerson, body: object, issues: list[tuple[str, str]]
-) -> None:
-    ada = await person()
-    status, answer, _ = await ada.call("PATCH", "/auth/user", body)
-    assert status == 400
-    assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
+INVALID_CHANGES: list[tuple[object, list[tuple[str, str]]]] = [
+    ({"name": ""}, [("body.name", "too_short")]),
+    ({"name": "x" * 201}, [("body.name", "too_long")]),
+    ({"locale": "e"}, [("body.locale", "too_short")]),
+    ({"locale": "en-" + "x" * 33}, [("body.locale", "too_long")]),
+    ({"locale": "en_US"}, [("body.locale", "format")]),
+    ({"theme": "blue"}, [("body.theme", "not_allowed")]),
+    ({"avatarUrl": "http://example.org"}, [("body.avatarUrl", "format")]),
+    ({"avatarUrl": "https://example.org/ a"}, [("body.avatarUrl", "format")]),
+    ({"avatarUrl": "https://" + "a" * 2_041}, [("body.avatarUrl", "too_long")]),
+    ({"email": "other@example.org"}, [("body.email", "unknown_field")]),
+    ({"name": None, "theme": None}, [("body.name", "type"), ("body.theme", "type")]),
+]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"name": "x" * 200},
-        {"locale": "en"},
-        {"locale": "abcdefgh-12345678-12345678-12345678"},
-        {"theme": "system"},
-        {"avatarUrl": "https://" + "a" * 2_040},
-    ],
-)
+async def test_invalid_changes_name_every_field(control: Control, person: NewPerson) -> None:
+    ada, wrong = await person(), []
+    for body, issues in INVALID_CHANGES:
+        status, answer, _ = await ada.call("PATCH", "/auth/user", body)
+        named = [(issue["path"], issue["code"]) for issue in answer.get("error", {}).get("details", ())]
+        if (status, named) != (400, issues):
+            wrong.append((body, status, answer))
+    assert wrong == []
+
+
+BOUNDS = [
+    {"name": "x" * 200},
+    {"locale": "en"},
+    {"locale": "abcdefgh-12345678-12345678-12345678"},
+    {"theme": "system"},
+    {"avatarUrl": "https://" + "a" * 2_040},
+]
+
+
 @pytest.mark.both_stores
-async def test_bounds_are_inclusive(control: Control, person: NewPerson, body: dict[str, str]) -> None:
-    ada = await person()
-    status, answer, _ = await ada.call("PATCH", "/auth/user", body)
-    assert (status, answer | body) == (200, answer)
+async def test_bounds_are_inclusive(control: Control, person: NewPerson) -> None:
+    ada, wrong = await person(), []
+    for body in BOUNDS:
+        status, answer, _ = await ada.call("PATCH", "/auth/user", body)
+        if (status, answer | body) != (200, answer):
+            wrong.append((body, status, answer))
+    assert wrong == []
 
 
 async def test_changing_the_password_ends_all_other_sessions(control: Control, person: NewPerson) -> None:

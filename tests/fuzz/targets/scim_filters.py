@@ -15,8 +15,9 @@ from sqlalchemy.dialects import postgresql
 from chassis.auth.tables import metadata
 from chassis.http.cursor import CursorSigner
 from control.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
-from control.scim.errors import MAX_DETAIL_LENGTH, ScimError
+from control.scim.errors import ScimError
 from control.scim.filters import compile_filter
+from control.scim.library_errors import MAX_DETAIL_LENGTH
 from control.scim.listing import order_page, parse_query
 from control.scim.models import Group, ScimResource, ScimUser
 

@@ -13,9 +13,10 @@ from typing import Any, Final
 from scim2_models import Context, PatchOp
 
 from control.directory.group_repository import ProvisionedGroup
-from control.scim.errors import MAX_DETAIL_LENGTH, ScimError, translated
+from control.scim.errors import ScimError
 from control.scim.groups import READ_ONLY as READ_ONLY_OF_GROUP
 from control.scim.groups import group_to_patch, patched_group
+from control.scim.library_errors import MAX_DETAIL_LENGTH, translated
 from control.scim.listing import decode_object
 from control.scim.members import MemberChange, split
 from control.scim.models import TOLERANT, ScimUser

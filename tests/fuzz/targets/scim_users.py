@@ -11,7 +11,8 @@ from scim2_models import Context
 
 from control.directory.tables import scim_user_emails, scim_users
 from control.identity.organization_repository import validate_name
-from control.scim.errors import MAX_DETAIL_LENGTH, ScimError
+from control.scim.errors import ScimError
+from control.scim.library_errors import MAX_DETAIL_LENGTH
 from control.scim.listing import decode_object
 from control.scim.models import ScimUser
 from control.scim.provisioning import MAX_DOCUMENT_BYTES, MAX_EMAILS, describe
