@@ -1,5 +1,6 @@
-"""The releases that occurrences name, noted once: a process remembers what it has noted."""
+"""The releases that occurrences name, noted once in a while: a process remembers what it has noted."""
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -10,6 +11,7 @@ from control.releases import repository
 from control.releases.order import ReleaseOrder, load_order
 
 MAX_REMEMBERED: Final = 100_000  # releases of projects
+REMEMBER_S: Final = 300.0  # some are not kept, or make room for others, and occur again
 
 
 class SeenReleases:
@@ -18,6 +20,7 @@ class SeenReleases:
     def __init__(self) -> None:
         self._noted: dict[tuple[int, str], datetime] = {}
         self._pending: dict[tuple[int, str], datetime] = {}
+        self._since = time.monotonic()
 
     async def note_seen(
         self, connection: AsyncConnection, org_id: str, project_id: int, seen: Mapping[str, datetime], now: datetime
@@ -41,8 +44,9 @@ class SeenReleases:
 
     def committed(self) -> None:
         """What was noted since the last call is stored."""
-        if len(self._noted) + len(self._pending) > MAX_REMEMBERED:
-            self._noted.clear()
+        is_over = time.monotonic() - self._since > REMEMBER_S
+        if is_over or len(self._noted) + len(self._pending) > MAX_REMEMBERED:
+            self._noted, self._since = {}, time.monotonic()
         self._noted |= self._pending
         self._pending = {}
 

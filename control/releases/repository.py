@@ -17,6 +17,7 @@ from control.releases.tables import release_projects, releases
 from proto.identity import NAME_PATTERN
 
 MAX_SEEN_RELEASES: Final = 1_000  # of a project, that only telemetry names: a service may have one for each request
+MAX_EVICTED: Final = 100  # of a page
 MAX_OPEN_VERSIONS: Final = 1_000  # distinct releases after which issues of a project are resolved, settled at once
 _VERSION: Final = re.compile(NAME_PATTERN)
 
@@ -41,8 +42,8 @@ async def note_seen(
 ) -> list[str]:
     """Record releases that telemetry names, each with its earliest time; returns those that are new in the project.
 
-    Six statements at most, whatever the number of releases. Of those that only telemetry names, a project keeps
-    MAX_SEEN_RELEASES; more are not recorded.
+    Nine statements at most, whatever the number of releases. Of those that only telemetry names, a project keeps the
+    latest MAX_SEEN_RELEASES: a new one takes the place of the earliest that no issue names, MAX_EVICTED at once.
     """
     times = {version: to_milliseconds(at) for version, at in seen.items() if is_version(version)}
     if not times:
@@ -53,7 +54,10 @@ async def note_seen(
     if not new:
         return []
     room = max(0, MAX_SEEN_RELEASES - await _count_seen(connection, project_id))
-    kept = sorted(new, key=lambda name: (times[name], name))[:room]
+    by_time = sorted(new, key=lambda name: (times[name], name))
+    if len(new) > room:
+        room += await _evict(connection, project_id, times[by_time[-1]], min(len(new) - room, MAX_EVICTED))
+    kept = by_time[len(new) - room :] if len(new) > room else by_time
     ids = {name: one.id for name, one in found.items()} | {name: new_id("rel") for name in kept if name not in found}
     await _insert(
         connection,
@@ -145,6 +149,35 @@ async def _count_seen(connection: AsyncConnection, project_id: int) -> int:
     )
     where = (release_projects.c.project_id == project_id) & releases.c.reported_at.is_(None)
     return await connection.scalar(of_project.where(where)) or 0
+
+
+async def _evict(connection: AsyncConnection, project_id: int, before: datetime, number: int) -> int:
+    """Remove the earliest releases of the project that only telemetry names, and no resolution; returns how many."""
+    names = sa.select(issues.c.resolved_in_release).where(
+        issues.c.project_id == project_id, issues.c.resolved_in_release.is_not(None)
+    )
+    others = sa.select(issues.c.resolved_after_release).where(
+        issues.c.project_id == project_id, issues.c.resolved_after_release.is_not(None)
+    )
+    earliest = (
+        sa.select(releases.c.id)
+        .join_from(release_projects, releases, releases.c.id == release_projects.c.release_id)
+        .where(
+            release_projects.c.project_id == project_id,
+            release_projects.c.ordered_at < before,
+            releases.c.reported_at.is_(None),
+            releases.c.version.not_in(names.union(others)),
+        )
+        .order_by(release_projects.c.ordered_at, releases.c.id)
+        .limit(number)
+    )
+    ids = list((await connection.execute(earliest)).scalars())
+    if ids:
+        of_project = (release_projects.c.project_id == project_id) & release_projects.c.release_id.in_(ids)
+        await connection.execute(release_projects.delete().where(of_project))
+        elsewhere = sa.select(release_projects.c.release_id).where(release_projects.c.release_id.in_(ids))
+        await connection.execute(releases.delete().where(releases.c.id.in_(ids), releases.c.id.not_in(elsewhere)))
+    return len(ids)
 
 
 async def _insert(connection: AsyncConnection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:

@@ -148,11 +148,13 @@ async def test_only_so_many_releases_of_telemetry_are_kept(control: Control, mon
     """A service may name another one in each span. Those that are reported are always kept."""
     monkeypatch.setattr(repository, "MAX_SEEN_RELEASES", 3)
     times = {f"r{n}": NOW + timedelta(minutes=n) for n in range(5)}
-    assert await seen(control, times) == ["r0", "r1", "r2"]
-    assert await seen(control, times) == []
+    assert await seen(control, times) == ["r2", "r3", "r4"]
+    assert await seen(control, times) == [], "the earlier ones have no room"
     await report(control, "r3")
-    assert await seen(control, times) == []
-    assert set(await known(control)) == {"r0", "r1", "r2", "r3"}
+    assert await seen(control, {"r1": times["r1"]}) == ["r1"]
+    assert set(await known(control)) == {"r1", "r2", "r3", "r4"}
+    assert await seen(control, {"r5": NOW + timedelta(minutes=5)}) == ["r5"]
+    assert set(await known(control)) == {"r2", "r3", "r4", "r5"}, "the earliest makes room"
     odd = ["", " x", "a\x00b", "x" * 201, "a\nb"]
     assert await seen(control, dict.fromkeys(odd, NOW)) == []
 
