@@ -1,7 +1,7 @@
 """`/orgs/{orgSlug}/projects/{projectSlug}/issues`: list, show, change, merge, activity."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -20,6 +20,7 @@ from chassis.issues.tables import IssueStatus
 from control.audit.record import record
 from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.http.request_slots import RequestSlots
 from control.issues import lifecycle, listing, repository
 from control.issues.lifecycle import Ignoring, Resolution
 from control.issues.model import IssueRecord, is_issue_id
@@ -65,6 +66,8 @@ ACTIVITY: Final = Operation(
     (ResponseSpec("A page of activity.", json_content(IssueActivityPage)),),
     (ID, *PAGE_PARAMETERS),
 )
+MAX_SEARCHES: Final = 2  # of an organization at once in this process: a filter may read all issues of a project
+TOO_MANY_SEARCHES: Final = "Too many lists of issues wait. Try again."
 _AUDITED: Final = (
     ("status", "status"),
     ("resolvedInRelease", "resolved_in_release"),
@@ -80,6 +83,7 @@ class IssueHandlers:
     """Handlers of issues, and their dependencies."""
 
     context: HandlerContext
+    searches: RequestSlots = field(default_factory=lambda: RequestSlots(TOO_MANY_SEARCHES, MAX_SEARCHES))
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
@@ -103,7 +107,7 @@ class IssueHandlers:
         """
         caller, now = authorization_context(request), self.now()
         plan = listing.plan(request, self.context.cursors, _project_id(caller), caller.principal_id)
-        async with self.context.database.read() as connection:
+        async with self.searches.taken(caller.org_id), self.context.database.read() as connection:
             slug = await repository.find_project_slug(connection, plan.project_id)
             found = await repository.list_issues(
                 connection, plan.project_id, plan.filter_for(slug), plan.sort, plan.after, plan.limit + 1, now

@@ -13,10 +13,11 @@ from chassis.auth.model import DirectoryIdentity
 from chassis.db.database import Database
 from chassis.errors import NotFound, Unauthorized
 from chassis.http.access import directory_identity
+from control.http.request_slots import RequestSlots
 from control.scim import token_repository
-from control.scim.request_slots import RequestSlots
 from proto.identity import SCIM_PREFIX, hash_secret, is_token
 
+TOO_MANY: Final = "Too many requests of this directory wait. Try again."
 USE_PRECISION: Final = timedelta(minutes=1)
 TOKEN_REQUIRED: Final = "A SCIM token is required: Authorization: Bearer scim_..."  # noqa: S105 (a message)
 INVALID_TOKEN: Final = "The SCIM token is invalid, expired or revoked."  # noqa: S105 (a message)
@@ -28,7 +29,7 @@ class DirectoryGuard:
 
     database: Database
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
-    lookups: RequestSlots = field(default_factory=RequestSlots)  # by token: they need connections of the database, too
+    lookups: RequestSlots = field(default_factory=lambda: RequestSlots(TOO_MANY))  # by token: they need connections of the database, too
 
     async def check(self, authorization: str | None, org_slug: str) -> DirectoryIdentity:
         """Raises Unauthorized; NotFound for another organization than the token's; RateLimited, DatabaseUnavailable."""

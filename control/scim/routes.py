@@ -11,11 +11,11 @@ from chassis.http.operation import Operation
 from chassis.http.web import Handler, Route
 from chassis.limits.limiter import LimitClass
 from control.http.context import HandlerContext
+from control.http.request_slots import RequestSlots
 from control.scim import operations
 from control.scim.deferred_handlers import DeferredHandlers
 from control.scim.errors import render_error
-from control.scim.guard import DirectoryGuard
-from control.scim.request_slots import RequestSlots
+from control.scim.guard import TOO_MANY, DirectoryGuard
 from control.scim.settings import ScimSettingsHandlers
 from control.scim.tokens import ScimTokens
 from control.scim.urls import ScimUrls
@@ -45,7 +45,7 @@ class _DirectoryRoutes:
 
     guard: DirectoryGuard
     handlers: DeferredHandlers
-    slots: RequestSlots = field(default_factory=RequestSlots)
+    slots: RequestSlots = field(default_factory=lambda: RequestSlots(TOO_MANY))
 
     def routes(self) -> list[Route]:
         """Users, groups, discovery, and what there is not."""

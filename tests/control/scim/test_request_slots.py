@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from chassis.errors import RateLimited
-from control.scim.request_slots import MAX_RUNNING, MAX_WAITING, RequestSlots
+from control.http.request_slots import MAX_RUNNING, MAX_WAITING, RequestSlots
 from tests.control.scim.conftest import Directory
 
 
 async def test_an_organization_has_a_few_slots_and_others_have_their_own() -> None:
-    slots, running, most, done = RequestSlots(), 0, 0, list[int]()
+    slots, running, most, done = RequestSlots("Too many requests of this directory wait. Try again."), 0, 0, list[int]()
     release = asyncio.Event()
 
     async def request(number: int) -> None:
