@@ -29,7 +29,8 @@ class DirectoryGuard:
 
     database: Database
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
-    lookups: RequestSlots = field(default_factory=lambda: RequestSlots(TOO_MANY))  # by token: they need connections of the database, too
+    # By token: they need connections of the database, too.
+    lookups: RequestSlots = field(default_factory=lambda: RequestSlots(TOO_MANY))
 
     async def check(self, authorization: str | None, org_slug: str) -> DirectoryIdentity:
         """Raises Unauthorized; NotFound for another organization than the token's; RateLimited, DatabaseUnavailable."""

@@ -150,8 +150,10 @@ def test_names_are_printable_and_trimmed(name: str, good: bool) -> None:
 
 
 def test_the_table_of_roles_and_scopes() -> None:
-    viewer = {"explore:read", "approvals:read", "channels:read", "projects:read", "proofs:read"}
+    viewer = {"explore", "approvals", "channels", "projects", "proofs", "issues", "releases"}
+    viewer = {f"{name}:read" for name in viewer}
     own = {"approvals:write", "approvals:decide", "channels:write", "proofs:write", "tokens:write"}
+    own |= {"issues:write", "releases:write"}
     assert {role: {str(scope) for scope in scopes} for role, scopes in ROLE_SCOPES.items()} == {
         Role.VIEWER: viewer,
         Role.BILLING: {"projects:read"},
@@ -159,4 +161,4 @@ def test_the_table_of_roles_and_scopes() -> None:
         Role.ADMIN: {str(scope) for scope in Scope},
         Role.OWNER: {str(scope) for scope in Scope},
     }
-    assert len(Scope) == 25
+    assert len(Scope) == 29
