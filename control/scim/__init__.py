@@ -4,7 +4,7 @@ A request, step by step:
 
     guard            the token is looked up at every request (401; 404 for another organization than the token's),
                      and again in the transaction that writes
-    http.request_slots   a directory has a few at once, for writes of all organizations take turns
+    control.http.request_slots  a directory has a few at once, for writes of all organizations take turns
     users, groups    handlers: the body (`media_type`) becomes the library's model (`models`), or a `patch` of the
                      stored one (400; 412 for another version than that of If-Match)
     members          changes of a group's members, read from a PATCH without the members that there are
