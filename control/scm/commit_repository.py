@@ -17,6 +17,7 @@ MAX_RELEASE_COMMITS: Final = 5_000
 MAX_FILES: Final = 1_000  # of a commit
 _PRUNED_AT_ONCE: Final = 1_000
 _CHUNK: Final = 500  # values in one statement
+_UNION: Final = 100  # look-ups in one statement
 
 
 class CommitKey(NamedTuple):
@@ -86,12 +87,21 @@ async def upsert_commits(
     return UpsertedCommits(ids, frozenset(new), len(rows) + len(completed))
 
 
-async def find_by_hash(connection: AsyncConnection, org_id: str, repository: str, start: str) -> StoredCommit | None:
-    """The commit whose hash begins so; None if there is none, or several."""
-    prefix = (commits.c.sha >= start) & (commits.c.sha < start + "g")  # hexadecimal digits precede g
-    where = (commits.c.org_id == org_id) & (commits.c.repository == repository) & prefix
-    rows = (await connection.execute(sa.select(commits).where(where).limit(2))).mappings().all()
-    return stored_commit(rows[0]) if len(rows) == 1 else None
+async def find_by_hashes(connection: AsyncConnection, org_id: str, starts: Sequence[CommitKey]) -> dict[CommitKey, str]:
+    """The ids of the commits whose hashes begin so; without those that no commit has, or several."""
+    found: dict[CommitKey, list[str]] = {}
+    for first in range(0, len(starts), _UNION):
+        each = [
+            sa.select(sa.literal(number).label("number"), commits.c.id)
+            .where(commits.c.org_id == org_id, commits.c.repository == one.repository)
+            .where(commits.c.sha >= one.sha, commits.c.sha < one.sha + "g")  # hexadecimal digits precede g
+            .limit(2)
+            .subquery()
+            for number, one in enumerate(starts[first : first + _UNION], first)
+        ]
+        for row in await connection.execute(sa.union_all(*(sa.select(one) for one in each))):
+            found.setdefault(starts[row.number], []).append(row.id)
+    return {start: ids[0] for start, ids in found.items() if len(ids) == 1}
 
 
 async def link_to_release(

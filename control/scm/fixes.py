@@ -1,27 +1,18 @@
 """What commits do to issues: a release with a commit that names an issue resolves it, a revert reopens it.
 
-Every function runs in the caller's transaction.
+Every function runs in the caller's transaction, in a number of statements that is bounded by the limits below.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.tables import projects
 from chassis.issues.tables import issues
-from control.issues.lifecycle import add_activity, reopen, resolve
-from control.issues.references import (
-    NamedIssue,
-    References,
-    ShortId,
-    find_issues,
-    fixed_by_commit,
-    reverted_commits,
-)
+from control.issues.references import NamedIssue, References, ShortId, fixed_by_commit, reverted_commits
 from control.issues.tables import ActivityKind
 from control.releases.tables import (
     ProposalState,
@@ -32,10 +23,25 @@ from control.releases.tables import (
     release_commits,
     release_projects,
 )
-from control.scm.commit_repository import CommitKey, NewCommit, StoredCommit, find_by_hash, link_to_issues
+from control.scm.commit_repository import CommitKey, NewCommit, find_by_hashes, link_to_issues
+from control.scm.issue_changes import (
+    SELECT_NAMED,
+    IssueChange,
+    chunks,
+    find_named,
+    named_issue,
+    note_all,
+    reopen_all,
+    resolve_all,
+)
 
-MAX_REVERTS: Final = 200  # commits that revert others, of one report
+MAX_REVERTS: Final = 200  # different hashes that the commits of a report revert, newest first
+MAX_REPORT_REFERENCES: Final = 1_000  # of all commits of a report, newest first
+MAX_CHANGED: Final = 1_000  # issues that a report resolves, and that it reopens
+_MERGES: Final = 20  # proposals with the same merge commit
+_UNION: Final = 100  # look-ups in one statement
 _REVERT_LIKE: Final = "%This reverts commit %"
+_SHORTEST_HASH: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,6 @@ class _Fix(NamedTuple):
     """A commit of a release that names an issue."""
 
     issue: NamedIssue
-    commit_id: str
     key: CommitKey
 
 
@@ -70,15 +75,16 @@ async def note_references(
     connection: AsyncConnection, author: Author, reported: Sequence[NewCommit], ids: Mapping[CommitKey, str]
 ) -> None:
     """Store which issues the commits name as fixed, with an activity for each that is new."""
-    references = {ids[one.key]: fixed_by_commit(one.message, author.org_slug) for one in reported}
-    references = {commit_id: named for commit_id, named in references.items() if named != References()}
+    references = _references(author, reported, ids)
     if not references:
         return
-    index = await find_issues(connection, author.org_id, references.values())
+    index = await find_named(connection, author.org_id, references.values())
     keys = {commit_id: key for key, commit_id in ids.items()}
-    for commit_id, issue_id in await link_to_issues(connection, author.org_id, references, index):
-        data = {"repository": keys[commit_id].repository, "sha": keys[commit_id].sha}
-        await _note(connection, author, issue_id, ActivityKind.COMMIT, data)
+    new = [
+        IssueChange(index.by_id[issue_id], keys[commit_id]._asdict())
+        for commit_id, issue_id in await link_to_issues(connection, author.org_id, references, index)
+    ]
+    await note_all(connection, new, ActivityKind.COMMIT, now=author.now, by=author.principal_id)
 
 
 async def resolve_fixed(connection: AsyncConnection, author: Author, release: ReleaseScope) -> list[ShortId]:
@@ -90,40 +96,61 @@ async def resolve_fixed(connection: AsyncConnection, author: Author, release: Re
     if not fixes:
         return []
     reverted = await _reverted_in(connection, release.id)
-    resolved: dict[ShortId, None] = {}
-    for fix in fixes:
-        if any(fix.key.repository == key.repository and fix.key.sha.startswith(key.sha) for key in reverted):
-            continue
-        data = {"repository": fix.key.repository, "sha": fix.key.sha}
-        if await resolve(
-            connection,
-            fix.issue.id,
-            now=author.now,
-            by=author.principal_id,
-            in_release=release.version,
-            data=data,
-        ):
-            resolved[fix.issue.short_id] = None
-    return list(resolved)
+    kept = [IssueChange(fix.issue, fix.key._asdict()) for fix in fixes if not _is_reverted(fix.key, reverted)]
+    return await resolve_all(connection, kept, now=author.now, by=author.principal_id, in_release=release.version)
 
 
 async def reopen_reverted(connection: AsyncConnection, author: Author, new: Iterable[NewCommit]) -> list[ShortId]:
     """Reopen what the commits fixed that these revert: issues that the reverted commit names, and those of the proposal
     that it merged, unless a later commit fixes them again.
     """
-    reverts = [one for one in new if reverted_commits(one.message)][:MAX_REVERTS]
-    reopened: dict[ShortId, None] = {}
-    for one in reverts:
+    reverts = _reverts(new)
+    if not reverts:
+        return []
+    by_start = await _fixed_by(connection, author.org_id, list(reverts))
+    changes = [
+        IssueChange(issue, {"repository": by.repository, "sha": by.sha, "reverts": reverted.sha})
+        for reverted, by in reverts.items()
+        for issue in by_start.get(reverted, ())
+    ]
+    return await reopen_all(connection, changes[:MAX_CHANGED], now=author.now, by=author.principal_id)
+
+
+def _references(author: Author, reported: Sequence[NewCommit], ids: Mapping[CommitKey, str]) -> dict[str, References]:
+    """What the commits name, by id of the commit; in all at most MAX_REPORT_REFERENCES."""
+    references: dict[str, References] = {}
+    room = MAX_REPORT_REFERENCES
+    for one in reported:
+        named = fixed_by_commit(one.message, author.org_slug)
+        short_ids = named.short_ids[:room]
+        issue_ids = named.issue_ids[: room - len(short_ids)]
+        if short_ids or issue_ids:
+            references[ids[one.key]] = References(short_ids, issue_ids)
+            room -= len(short_ids) + len(issue_ids)
+        if not room:
+            break
+    return references
+
+
+def _reverts(new: Iterable[NewCommit]) -> dict[CommitKey, CommitKey]:
+    """Beginnings of the hashes that commits revert, each with the first commit that reverts it; at most MAX_REVERTS."""
+    found: dict[CommitKey, CommitKey] = {}
+    for one in new:
         for start in reverted_commits(one.message):
-            for issue in await _fixed_by_hash(connection, author.org_id, one.repository, start):
-                data = {"repository": one.repository, "sha": one.sha, "reverts": start}
-                if await reopen(connection, issue.id, now=author.now, by=author.principal_id, data=data):
-                    reopened[issue.short_id] = None
-    return list(reopened)
+            found.setdefault(CommitKey(one.repository, start), one.key)
+            if len(found) == MAX_REVERTS:
+                return found
+    return found
+
+
+def _is_reverted(key: CommitKey, reverted: Collection[CommitKey]) -> bool:
+    """Whether one of the beginnings of hashes is that of this commit."""
+    lengths = range(_SHORTEST_HASH, len(key.sha) + 1)
+    return any(CommitKey(key.repository, key.sha[:length]) in reverted for length in lengths)
 
 
 async def _find_fixes(connection: AsyncConnection, release: ReleaseScope) -> list[_Fix]:
-    """In order of commits and issues."""
+    """In order of commits and issues; at most MAX_CHANGED."""
     if not release.new_commits and not release.new_project_ids:
         return []
     other, known = release_commits.alias(), release_projects.alias()
@@ -136,23 +163,22 @@ async def _find_fixes(connection: AsyncConnection, release: ReleaseScope) -> lis
             known.c.project_id == issues.c.project_id,
         )
     )
+    is_new = commits.c.id.in_(list(release.new_commits)) | issues.c.project_id.in_(list(release.new_project_ids))
     found = (
-        _SELECT_ISSUES.add_columns(commits.c.id.label("commit_id"), commits.c.repository, commits.c.sha)
+        SELECT_NAMED.add_columns(commits.c.repository, commits.c.sha)
         .join(commit_issues, commit_issues.c.issue_id == issues.c.id)
         .join(commits, commits.c.id == commit_issues.c.commit_id)
         .join(release_commits, release_commits.c.commit_id == commits.c.id)
         .where(
             release_commits.c.release_id == release.id,
             issues.c.project_id.in_(list(release.project_ids)),
+            is_new,
             ~sa.exists(earlier),
         )
         .order_by(release_commits.c.position, issues.c.id)
+        .limit(MAX_CHANGED)
     )
-    return [
-        _Fix(_named(row), row.commit_id, CommitKey(row.repository, row.sha))
-        for row in await connection.execute(found)
-        if row.commit_id in release.new_commits or row.project_id in release.new_project_ids
-    ]
+    return [_Fix(named_issue(row), CommitKey(row.repository, row.sha)) for row in await connection.execute(found)]
 
 
 async def _reverted_in(connection: AsyncConnection, release_id: str) -> set[CommitKey]:
@@ -161,6 +187,7 @@ async def _reverted_in(connection: AsyncConnection, release_id: str) -> set[Comm
         sa.select(commits.c.repository, commits.c.message)
         .join_from(release_commits, commits, commits.c.id == release_commits.c.commit_id)
         .where(release_commits.c.release_id == release_id, commits.c.message.like(_REVERT_LIKE))
+        .order_by(release_commits.c.position)
         .limit(MAX_REVERTS)
     )
     return {
@@ -170,42 +197,71 @@ async def _reverted_in(connection: AsyncConnection, release_id: str) -> set[Comm
     }
 
 
-async def _fixed_by_hash(connection: AsyncConnection, org_id: str, repository: str, start: str) -> list[NamedIssue]:
-    commit = await find_by_hash(connection, org_id, repository, start)
-    found = [] if commit is None else await _fixed_by_commit(connection, commit)
-    merge = (proposals.c.org_id == org_id) & (proposals.c.repository == repository)
-    merge &= (proposals.c.merge_sha >= start) & (proposals.c.merge_sha < start + "g")
-    merged = (
-        _SELECT_ISSUES.join(proposal_issues, proposal_issues.c.issue_id == issues.c.id)
-        .join(proposals, proposals.c.id == proposal_issues.c.proposal_id)
-        .where(merge, proposals.c.state == ProposalState.MERGED.value)
-        .order_by(issues.c.id)
-    )
-    return [*found, *(_named(row) for row in await connection.execute(merged))]
+async def _fixed_by(
+    connection: AsyncConnection, org_id: str, starts: Sequence[CommitKey]
+) -> dict[CommitKey, list[NamedIssue]]:
+    """What the commits fix whose hashes begin so, and the proposals that they merged."""
+    by_start: dict[CommitKey, list[NamedIssue]] = {}
+    found = await find_by_hashes(connection, org_id, starts)
+    named = await _named_by_commits(connection, list(found.values()))
+    for start, commit_id in found.items():
+        by_start.setdefault(start, []).extend(named.get(commit_id, ()))
+    merged = await _merged_by_hashes(connection, org_id, starts)
+    of_proposals = await _issues_of_proposals(connection, sorted({one for ids in merged.values() for one in ids}))
+    for start, proposal_ids in merged.items():
+        for proposal_id in proposal_ids:
+            by_start.setdefault(start, []).extend(of_proposals.get(proposal_id, ()))
+    return by_start
 
 
-async def _fixed_by_commit(connection: AsyncConnection, commit: StoredCommit) -> list[NamedIssue]:
-    """The issues that the commit names, and that no commit names that was reported later."""
+async def _named_by_commits(connection: AsyncConnection, commit_ids: Sequence[str]) -> dict[str, list[NamedIssue]]:
+    """The issues that each commit names, and that no commit names that was reported later."""
     later = commit_issues.alias()
-    again = sa.exists().where(later.c.issue_id == issues.c.id, later.c.commit_id > commit.id)
-    found = (
-        _SELECT_ISSUES.join(commit_issues, commit_issues.c.issue_id == issues.c.id)
-        .where(commit_issues.c.commit_id == commit.id, ~again)
-        .order_by(issues.c.id)
-    )
-    return [_named(row) for row in await connection.execute(found)]
+    again = sa.exists().where(later.c.issue_id == issues.c.id, later.c.commit_id > commit_issues.c.commit_id)
+    found: dict[str, list[NamedIssue]] = {}
+    for some in chunks(commit_ids):
+        named = (
+            SELECT_NAMED.add_columns(commit_issues.c.commit_id)
+            .join(commit_issues, commit_issues.c.issue_id == issues.c.id)
+            .where(commit_issues.c.commit_id.in_(some), ~again)
+            .order_by(issues.c.id)
+            .limit(MAX_CHANGED)
+        )
+        for row in await connection.execute(named):
+            found.setdefault(row.commit_id, []).append(named_issue(row))
+    return found
 
 
-_SELECT_ISSUES: Final = sa.select(issues.c.id, issues.c.project_id, projects.c.slug, issues.c.number).join_from(
-    issues, projects, projects.c.id == issues.c.project_id
-)
+async def _merged_by_hashes(
+    connection: AsyncConnection, org_id: str, starts: Sequence[CommitKey]
+) -> dict[CommitKey, list[str]]:
+    """The proposals that a commit has merged whose hash begins so; at most _MERGES of each."""
+    found: dict[CommitKey, list[str]] = {}
+    is_merged = (proposals.c.org_id == org_id) & (proposals.c.state == ProposalState.MERGED.value)
+    for first in range(0, len(starts), _UNION):
+        each = [
+            sa.select(sa.literal(number).label("number"), proposals.c.id)
+            .where(is_merged, proposals.c.repository == one.repository)
+            .where(proposals.c.merge_sha >= one.sha, proposals.c.merge_sha < one.sha + "g")
+            .limit(_MERGES)
+            .subquery()
+            for number, one in enumerate(starts[first : first + _UNION], first)
+        ]
+        for row in await connection.execute(sa.union_all(*(sa.select(one) for one in each))):
+            found.setdefault(starts[row.number], []).append(row.id)
+    return found
 
 
-def _named(row: Any) -> NamedIssue:
-    return NamedIssue(row.id, row.project_id, ShortId(row.slug, row.number))
-
-
-async def _note(
-    connection: AsyncConnection, author: Author, issue_id: str, kind: ActivityKind, data: Mapping[str, object]
-) -> None:
-    await add_activity(connection, issue_id, kind, now=author.now, by=author.principal_id, data=data)
+async def _issues_of_proposals(connection: AsyncConnection, proposal_ids: Sequence[str]) -> dict[str, list[NamedIssue]]:
+    found: dict[str, list[NamedIssue]] = {}
+    for some in chunks(proposal_ids):
+        named = (
+            SELECT_NAMED.add_columns(proposal_issues.c.proposal_id)
+            .join(proposal_issues, proposal_issues.c.issue_id == issues.c.id)
+            .where(proposal_issues.c.proposal_id.in_(some))
+            .order_by(issues.c.id)
+            .limit(MAX_CHANGED)
+        )
+        for row in await connection.execute(named):
+            found.setdefault(row.proposal_id, []).append(named_issue(row))
+    return found

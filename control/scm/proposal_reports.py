@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.issues.lifecycle import add_activity, resolve
-from control.issues.references import NamedIssue, References, ShortId, find_issues, fixed_by
+from control.issues.references import NamedIssue, References, ShortId, fixed_by
 from control.issues.tables import ActivityKind
 from control.releases.tables import ProposalState
 from control.scm.fixes import Author
+from control.scm.issue_changes import IssueChange, find_named, note_all, resolve_all
 from control.scm.proposal_repository import (
     ProposalReport,
     StoredProposal,
@@ -46,10 +46,10 @@ async def report_proposal(
         report = replace(report, state=ProposalState.SUPERSEDED)
     proposal_id = await store_proposal(connection, author.org_id, known, report, author.now)
     text = fixed_by(f"{report.title}\n{report.text}", author.org_slug)
-    index = await find_issues(connection, author.org_id, [text])
+    index = await find_named(connection, author.org_id, [text])
     named = {one.id: one for one in [*index.resolve(text), *listed]}
-    for one in await link_issues(connection, author.org_id, proposal_id, named.values()):
-        await _note(connection, author, one.id, report)
+    new = await link_issues(connection, author.org_id, proposal_id, named.values())
+    await _note(connection, author, new, report)
     resolved: list[ShortId] = []
     superseded: list[StoredProposal] = []
     if report.state is ProposalState.MERGED and (known is None or known.state is not ProposalState.MERGED):
@@ -63,7 +63,7 @@ async def report_proposal(
 
 async def find_listed(connection: AsyncConnection, org_id: str, names: Sequence[ShortId]) -> dict[ShortId, NamedIssue]:
     """The issues of the organization with these short ids."""
-    index = await find_issues(connection, org_id, [References(short_ids=tuple(names))])
+    index = await find_named(connection, org_id, [References(short_ids=tuple(names))])
     return dict(index.by_name)
 
 
@@ -89,13 +89,11 @@ async def _resolve(
     connection: AsyncConnection, author: Author, report: ProposalReport, named: Sequence[NamedIssue]
 ) -> list[ShortId]:
     data = {"repository": report.repository, "proposal": report.number}
-    return [
-        one.short_id
-        for one in sorted(named)
-        if await resolve(connection, one.id, now=author.now, by=author.principal_id, next_release=True, data=data)
-    ]
+    changes = [IssueChange(one, data) for one in sorted(named)]
+    return await resolve_all(connection, changes, now=author.now, by=author.principal_id)
 
 
-async def _note(connection: AsyncConnection, author: Author, issue_id: str, report: ProposalReport) -> None:
+async def _note(connection: AsyncConnection, author: Author, new: Sequence[NamedIssue], report: ProposalReport) -> None:
     data = {"repository": report.repository, "proposal": report.number, "title": report.title, "url": report.url}
-    await add_activity(connection, issue_id, ActivityKind.PROPOSAL, now=author.now, by=author.principal_id, data=data)
+    changes = [IssueChange(one, data) for one in new]
+    await note_all(connection, changes, ActivityKind.PROPOSAL, now=author.now, by=author.principal_id)

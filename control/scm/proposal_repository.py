@@ -15,6 +15,7 @@ from control.issues.references import NamedIssue, ShortId
 from control.releases.tables import ProposalState, proposal_issues, proposals
 
 MAX_PROPOSALS: Final = 20_000  # of an organization; beyond it those reported first are deleted
+MAX_SUPERSEDED: Final = 200  # by one merge
 _PRUNED_AT_ONCE: Final = 100
 
 
@@ -116,13 +117,13 @@ async def link_issues(
 async def supersede_others(
     connection: AsyncConnection, org_id: str, proposal_id: str, issue_ids: Collection[str], now: datetime
 ) -> list[StoredProposal]:
-    """The other open proposals of these issues become superseded; returns them as they were."""
+    """The other open proposals of these issues become superseded, at most MAX_SUPERSEDED; returns them as they were."""
     of_issues = sa.exists().where(
         proposal_issues.c.proposal_id == proposals.c.id, proposal_issues.c.issue_id.in_(list(issue_ids))
     )
     is_open = (proposals.c.org_id == org_id) & (proposals.c.state == ProposalState.OPEN.value)
     found = sa.select(*_COLUMNS).where(is_open, of_issues, proposals.c.id != proposal_id).order_by(proposals.c.id)
-    others = await _load(connection, found)
+    others = await _load(connection, found.limit(MAX_SUPERSEDED))
     values = {"state": ProposalState.SUPERSEDED.value, "updated_at": now}
     ids = [one.id for one in others]
     if ids:
