@@ -18,7 +18,15 @@ from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
-from control.changes.repository import MAX_AGE, MAX_AHEAD, NewChangeEvent, create_change, delete_change, find_change
+from control.changes.repository import (
+    MAX_AGE,
+    MAX_AHEAD,
+    RELEASE_KEYS,
+    NewChangeEvent,
+    create_change,
+    delete_change,
+    find_change,
+)
 from control.changes.schemas import Change, ChangePage, NewChange, change_body
 from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
@@ -114,6 +122,10 @@ class Changes:
         body = await self.context.read_body(request, NewChange)
         now = to_milliseconds(self.now())
         at = _parse_at(body.at, now)
+        if body.dedupe_key is not None and body.dedupe_key.startswith(RELEASE_KEYS):
+            issues = Issues()
+            issues.add("body.dedupeKey", f"Must not begin with {RELEASE_KEYS}, as those of releases do.", "not_allowed")
+            issues.raise_if_any("The request body is not valid.")
         async with self.context.write_transaction(request) as (connection, caller):
             new = NewChangeEvent(
                 kind=body.kind,

@@ -17,6 +17,9 @@ MAX_AHEAD: Final = timedelta(days=1)  # a change may be planned, and clocks diff
 _PRUNED_AT_ONCE: Final = 1_000
 
 
+RELEASE_KEYS: Final = "release:"  # how dedupe keys of releases begin; nobody else may use them
+
+
 @dataclass(frozen=True, slots=True)
 class NewChangeEvent:
     """A change event to record. `source`: the platform that reports it."""

@@ -5,23 +5,16 @@ first MAX_TEXT characters and MAX_REFERENCES references count.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from chassis.auth.tables import projects
-from chassis.issues.tables import issues
 from proto.identity import MAX_SLUG_LENGTH
 
 MAX_TEXT: Final = 65_536
 MAX_REFERENCES: Final = 50  # of one text
 MAX_SHORT_ID_LENGTH: Final = MAX_SLUG_LENGTH + 1 + 18
 SHORT_ID_PATTERN: Final = r"^[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}[A-Za-z0-9])?-[1-9][0-9]{0,17}(?!\n)$"
-_CHUNK: Final = 500  # values in one statement
 
 _SHORT_ID: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}[A-Za-z0-9])?-[1-9][0-9]{0,17}(?![\w-])"
 _ISSUE_URL: Final = (
@@ -40,8 +33,6 @@ _EACH: Final = re.compile(
 # [text](address): the address repeats or contradicts the text
 _MARKDOWN_LINK: Final = re.compile(r"\[([^\[\]\n]{1,500})\]\([^()\s]{1,2048}\)")
 _REVERT: Final = re.compile(r"\bThis reverts commit ([0-9a-fA-F]{7,64})\b")
-
-T = TypeVar("T")
 
 
 class ShortId(NamedTuple):
@@ -122,33 +113,3 @@ def reverted_commits(message: str) -> list[str]:
     if message.startswith("Reapply "):
         return []
     return [found.lower() for found in _REVERT.findall(message[:MAX_TEXT])[:MAX_REFERENCES]]
-
-
-async def find_issues(connection: AsyncConnection, org_id: str, references: Iterable[References]) -> IssueIndex:
-    """The issues of the organization that these texts name, in statements of bounded size."""
-    named = list(references)
-    names = sorted({name for one in named for name in one.short_ids})
-    ids = sorted({issue_id for one in named for issue_id in one.issue_ids})
-    found: list[NamedIssue] = []
-    for slug, of_slug in groupby(names, lambda name: name.project_slug):
-        for chunk in _chunks([name.number for name in of_slug]):
-            found += await _load(connection, org_id, (projects.c.slug == slug) & issues.c.number.in_(chunk))
-    for some in _chunks(ids):
-        found += await _load(connection, org_id, issues.c.id.in_(some))
-    return IssueIndex({one.short_id: one for one in found}, {one.id: one for one in found})
-
-
-async def _load(connection: AsyncConnection, org_id: str, where: sa.ColumnElement[bool]) -> list[NamedIssue]:
-    found = (
-        sa.select(issues.c.id, issues.c.project_id, projects.c.slug, issues.c.number)
-        .join_from(issues, projects, projects.c.id == issues.c.project_id)
-        .where(issues.c.org_id == org_id, projects.c.deleted_at.is_(None), where)
-    )
-    return [
-        NamedIssue(issue_id, project_id, ShortId(slug, number))
-        for issue_id, project_id, slug, number in await connection.execute(found)
-    ]
-
-
-def _chunks(values: list[T]) -> list[list[T]]:
-    return [values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK)]

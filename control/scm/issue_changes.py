@@ -6,6 +6,7 @@ Every function runs in the caller's transaction.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
@@ -48,10 +49,14 @@ async def find_named(connection: AsyncConnection, org_id: str, references: Itera
     names = sorted({name for one in given for name in one.short_ids})
     ids = sorted({issue_id for one in given for issue_id in one.issue_ids})
     project_ids = await _find_projects(connection, org_id, sorted({name.project_slug for name in names}))
-    numbers = [(project_ids[name.project_slug], name.number) for name in names if name.project_slug in project_ids]
-    pair = sa.tuple_(issues.c.project_id, issues.c.number)
     found: list[NamedIssue] = []
-    for where in (*(pair.in_(some) for some in chunks(numbers)), *(issues.c.id.in_(some) for some in chunks(ids))):
+    conditions: list[sa.ColumnElement[bool]] = [issues.c.id.in_(some) for some in chunks(ids)]
+    for slug, of_slug in groupby(names, lambda name: name.project_slug):  # SQLite finds no pairs by an index
+        if slug in project_ids:
+            of_project = issues.c.project_id == project_ids[slug]
+            numbers = [name.number for name in of_slug]
+            conditions += [of_project & issues.c.number.in_(some) for some in chunks(numbers)]
+    for where in conditions:
         rows = SELECT_NAMED.where(issues.c.org_id == org_id, projects.c.deleted_at.is_(None), where)
         found += [named_issue(row) for row in await connection.execute(rows)]
     return IssueIndex({one.short_id: one for one in found}, {one.id: one for one in found})

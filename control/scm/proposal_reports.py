@@ -14,6 +14,7 @@ from control.scm.issue_changes import IssueChange, find_named, note_all, resolve
 from control.scm.proposal_repository import (
     ProposalReport,
     StoredProposal,
+    find_linked,
     find_proposal,
     has_unresolved_issue,
     link_issues,
@@ -33,11 +34,11 @@ class ReportedProposal(NamedTuple):
 
 
 async def report_proposal(
-    connection: AsyncConnection, author: Author, report: ProposalReport, listed: Sequence[NamedIssue] = ()
+    connection: AsyncConnection, author: Author, report: ProposalReport, listed: Sequence[NamedIssue] | None = None
 ) -> ReportedProposal:
     """Store what a platform says of a proposal, if that is newer than what is known. Its issues are those that its text
-    names as fixed, and those `listed`. A merge resolves them in the next release and supersedes the other open
-    proposals of these issues. What was merged stays merged.
+    names as fixed, and those `listed`; where neither is given, those that it had before stay. A merge resolves them in
+    the next release and supersedes the other open proposals of these issues. What was merged stays merged.
     """
     known = await find_proposal(connection, author.org_id, report.repository, report.number)
     if known is not None and not _is_news(known, report):
@@ -45,9 +46,10 @@ async def report_proposal(
     if known is not None and await _stays_superseded(connection, known, report):
         report = replace(report, state=ProposalState.SUPERSEDED)
     proposal_id = await store_proposal(connection, author.org_id, known, report, author.now)
-    text = fixed_by(f"{report.title}\n{report.text}", author.org_slug)
+    text = fixed_by(f"{report.title}\n{report.text or ''}", author.org_slug)
     index = await find_named(connection, author.org_id, [text])
-    named = {one.id: one for one in [*index.resolve(text), *listed]}
+    kept = await find_linked(connection, proposal_id) if listed is None and report.text is None else []
+    named = {one.id: one for one in [*kept, *index.resolve(text), *(listed or ())]}
     new = await link_issues(connection, author.org_id, proposal_id, named.values())
     await _note(connection, author, new, report)
     resolved: list[ShortId] = []

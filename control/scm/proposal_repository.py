@@ -13,6 +13,7 @@ from chassis.auth.tables import projects
 from chassis.issues.tables import IssueStatus, issues
 from control.issues.references import NamedIssue, ShortId
 from control.releases.tables import ProposalState, proposal_issues, proposals
+from control.scm.issue_changes import SELECT_NAMED, named_issue
 
 MAX_PROPOSALS: Final = 20_000  # of an organization; beyond it those reported first are deleted
 MAX_SUPERSEDED: Final = 200  # by one merge
@@ -21,14 +22,14 @@ _PRUNED_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class ProposalReport:
-    """What a platform says of a proposal, as of `changed_at` by its clock. `text`: its title and description."""
+    """What a platform says of a proposal, as of `changed_at` by its clock. `text`: its description; None: not said."""
 
     repository: str
     number: str
     title: str
     state: ProposalState
     changed_at: datetime
-    text: str = ""
+    text: str | None = None
     head_ref: str | None = None
     head_sha: str | None = None
     merge_sha: str | None = None
@@ -114,13 +115,26 @@ async def link_issues(
     return new
 
 
+async def find_linked(connection: AsyncConnection, proposal_id: str) -> list[NamedIssue]:
+    """The issues of a proposal."""
+    of_proposal = proposal_issues.c.issue_id == issues.c.id
+    found = SELECT_NAMED.join(proposal_issues, of_proposal).where(
+        proposal_issues.c.proposal_id == proposal_id, projects.c.deleted_at.is_(None)
+    )
+    return [named_issue(row) for row in await connection.execute(found)]
+
+
 async def supersede_others(
     connection: AsyncConnection, org_id: str, proposal_id: str, issue_ids: Collection[str], now: datetime
 ) -> list[StoredProposal]:
     """The other open proposals of these issues become superseded, at most MAX_SUPERSEDED; returns them as they were."""
-    of_issues = sa.exists().where(
-        proposal_issues.c.proposal_id == proposals.c.id, proposal_issues.c.issue_id.in_(list(issue_ids))
+    wanted = list(issue_ids)
+    merged_into = sa.select(issues.c.merged_into).where(issues.c.id.in_(wanted), issues.c.merged_into.is_not(None))
+    targets = sa.or_(issues.c.id.in_(wanted), issues.c.id.in_(merged_into))
+    same = sa.select(issues.c.id).where(  # these, those that they were merged into, and those merged into either
+        sa.or_(targets, issues.c.merged_into.in_(wanted), issues.c.merged_into.in_(merged_into))
     )
+    of_issues = sa.exists().where(proposal_issues.c.proposal_id == proposals.c.id, proposal_issues.c.issue_id.in_(same))
     is_open = (proposals.c.org_id == org_id) & (proposals.c.state == ProposalState.OPEN.value)
     found = sa.select(*_COLUMNS).where(is_open, of_issues, proposals.c.id != proposal_id).order_by(proposals.c.id)
     others = await _load(connection, found.limit(MAX_SUPERSEDED))
@@ -132,11 +146,13 @@ async def supersede_others(
 
 
 async def has_unresolved_issue(connection: AsyncConnection, proposal_id: str) -> bool:
-    """Whether an issue of the proposal is not resolved."""
+    """Whether an issue of the proposal, or the one that it was merged into, is not resolved."""
+    target = issues.alias()
     found = (
-        sa.select(issues.c.id)
+        sa.select(target.c.id)
         .join_from(proposal_issues, issues, issues.c.id == proposal_issues.c.issue_id)
-        .where(proposal_issues.c.proposal_id == proposal_id, issues.c.status != IssueStatus.RESOLVED.value)
+        .join(target, target.c.id == sa.func.coalesce(issues.c.merged_into, issues.c.id))
+        .where(proposal_issues.c.proposal_id == proposal_id, target.c.status != IssueStatus.RESOLVED.value)
     )
     return await connection.scalar(found.limit(1)) is not None
 

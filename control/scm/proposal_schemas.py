@@ -37,13 +37,15 @@ class ReportedState(StrEnum):
 
 
 class NewProposalReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What is known of a proposal now. Fields that are left out stay as they were reported before."""
+    """What is known of a proposal now. Fields that are left out stay as they were reported before; so do its issues, if
+    both `body` and `issues` are left out.
+    """
 
     repository: Repository
     number: Annotated[_Number, Meta(description="Its number or name in the repository.")]
     title: _Title
     state: ReportedState
-    body: Annotated[str, lines(MAX_TEXT)] = ""
+    body: Annotated[str, lines(MAX_TEXT)] | None = None
     head_ref: Ref | None = None
     head_sha: Sha | None = None
     merge_sha: Annotated[Sha | None, Meta(description="The commit that merged it.")] = None
@@ -53,10 +55,15 @@ class NewProposalReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         TimeInput | None,
         Meta(description="When the platform last changed it; by default now. An older report changes nothing."),
     ] = None
-    issues: Annotated[
-        list[ShortIdText],
-        Meta(max_length=MAX_REFERENCES, description="Issues that it fixes, besides those that title and body name."),
-    ] = []
+    issues: (
+        Annotated[
+            list[ShortIdText],
+            Meta(
+                max_length=MAX_REFERENCES, description="Issues that it fixes, besides those that title and body name."
+            ),
+        ]
+        | None
+    ) = None
 
 
 class ChangeProposal(msgspec.Struct, frozen=True, rename="camel"):

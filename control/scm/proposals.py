@@ -126,7 +126,7 @@ class Proposals:
         report = _to_report(body, now)
         async with self.context.write_transaction(request) as (connection, caller):
             author = Author(caller.org_id, caller.org_slug, caller.principal_id, now)
-            listed = await _require_issues(connection, caller.org_id, body.issues)
+            listed = None if body.issues is None else await _require_issues(connection, caller.org_id, body.issues)
             reported = await report_proposal(connection, author, report, listed)
             resolved = [str(one) for one in reported.issues_resolved]
             superseded = [f"{one.repository}#{one.number}" for one in reported.superseded]

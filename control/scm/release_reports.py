@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.changes.tables import ChangeKind
 from chassis.errors import Conflict
-from control.changes.repository import MAX_AGE, MAX_AHEAD, NewChangeEvent, create_change
+from control.changes.repository import MAX_AGE, MAX_AHEAD, RELEASE_KEYS, NewChangeEvent, create_change
 from control.issues.references import ShortId
 from control.releases.repository import settle_next_release
 from control.scm.commit_repository import (
@@ -96,7 +96,7 @@ async def _announce(
             environment=environment,
             release=report.version,
             url=report.url,
-            dedupe_key=f"release:{release_id}:{project_id}:{place}",
+            dedupe_key=f"{RELEASE_KEYS}{release_id}:{project_id}:{place}",
             created_by=author.principal_id,
         )
         is_new |= (await create_change(connection, author.org_id, event, author.now)).is_new

@@ -106,6 +106,7 @@ async def test_a_deleted_change_is_gone(control: Control) -> None:
 INVALID_CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"kind": "party"}, "kind"),
     ({"title": ""}, "title"),
+    ({"dedupeKey": "release:rel_1:web:"}, "dedupeKey"),
     ({"title": "a\u0000"}, "title"),
     ({"detail": "a\u0000"}, "detail"),
     ({"project": "none"}, "project"),

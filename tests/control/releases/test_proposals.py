@@ -112,3 +112,27 @@ async def test_the_oldest_proposals_make_room(control: Control, monkeypatch: pyt
     for number in "123":
         await put(control, number, issues=["WEB-1"])
     assert set(await states(control)) == {"2", "3"}
+
+
+async def test_a_report_of_the_state_alone_keeps_the_issues(control: Control) -> None:
+    one = await new_issue(control, 1)
+    await put(control, "1", issues=["WEB-1"])
+    merged = await put(control, "1", "merged")
+    assert (merged["issues"], merged["issuesResolved"]) == (["WEB-1"], ["WEB-1"])
+    assert (await issue(control, one)).status == "resolved"
+    await new_issue(control, 2)
+    await put(control, "2", issues=["WEB-2"])
+    assert (await put(control, "2", body="", changedAt="2026-11-20T12:00:00Z"))["issues"] == ["WEB-2"], "older"
+    assert (await put(control, "2", "closed", body=""))["issues"] == []
+
+
+@pytest.mark.both_stores
+async def test_proposals_follow_issues_that_are_merged(control: Control) -> None:
+    first, second = await new_issue(control, 1), await new_issue(control, 2)
+    await put(control, "1", issues=["WEB-1"])
+    await put(control, "2", issues=["WEB-2"])
+    path = f"/orgs/acme/projects/web/issues/{first}/merge"
+    assert (await control.call("POST", path, {"issueIds": [second]}))[0] == 200
+    merged = await put(control, "2", "merged")
+    assert merged["proposalsSuperseded"] == ["shop/web#1"]
+    assert (await put(control, "1", "open"))["state"] == "superseded", "its issue is resolved"
