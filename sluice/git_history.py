@@ -1,7 +1,8 @@
 """Reads commits from a git checkout, with the `git` command.
 
 Nothing of a commit is interpreted by a shell or by git: fields are separated by NUL, which no message and no path
-contains, and the options of the repository's own configuration that run programs are off.
+contains. What the repository's own configuration may start is off: pagers, monitors, differences, and the transport
+that fetches missing objects of a partial clone (`core.sshCommand`). Settings that change what is listed are set here.
 """
 
 import os
@@ -9,14 +10,15 @@ import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from chassis.errors import StartupError
+from proto.identity import UNPRINTABLE
 
 TIMEOUT_S: Final = 120.0
 _FORMAT: Final = "%x00%H%x00%an%x00%ae%x00%aI%x00%B%x00"
 _FIELDS: Final = 5
-# Without what a configuration may start: pagers, hooks of external differences, monitors of the file system.
 _SAFE: Final = (
     "--no-pager",
     "-c",
@@ -25,10 +27,45 @@ _SAFE: Final = (
     "log.showSignature=false",
     "-c",
     "core.quotePath=false",
+    "-c",
+    "log.showRoot=true",
+    "-c",
+    "log.mailmap=false",
+    "-c",
+    "mailmap.file=",
+    "-c",
+    "diff.relative=false",
+    "-c",
+    "log.date=iso",
 )
+_LOG: Final = (
+    "-z",
+    "--name-only",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--no-mailmap",
+    "--ignore-submodules=none",
+    "-O/dev/null",
+    "--encoding=UTF-8",
+)
+_ENVIRONMENT: Final = MappingProxyType(
+    {
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+    }
+)
+_LACKS_OBJECTS: Final = re.compile(r"promisor|transport '|unable to read|missing (?:blob|tree|commit)|lazy fetching")
+# With a scheme, or as ssh takes it: [user@]host:path
 _REMOTE: Final = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*://(?:[^@/\s]*@)?[^/\s]+/|(?:[^@/\s:]+@)?[^/\s:]+:/?)(?P<path>[^\s?#]+?)(?:\.git)?/?"
+    r"(?!file:)(?:[a-z][a-z0-9+.-]*://[^/?#]+/|(?:[^@/:]+@)?[^@/:]+:(?!//)/?)(?P<path>[^?#]+?)(?:\.git)?/?", re.IGNORECASE
 )
+# `@` and `:` belong to credentials or to an address within the address
+_NAME: Final = re.compile(rf"[^\s@:\\{UNPRINTABLE}]{{1,200}}")
 
 
 class GitCommit(NamedTuple):
@@ -43,12 +80,16 @@ class GitCommit(NamedTuple):
 
 
 def read_commits(directory: Path, since: str | None, until: str, limit: int) -> list[GitCommit]:
-    """The newest commits that `until` has and `since` has not, at most `limit`. Raises StartupError."""
+    """The newest commits that `until` has and `since` has not, at most `limit`. Raises StartupError, also if `until` is
+    an ancestor of `since`.
+    """
     last = resolve(directory, until)
     names = [last] if since is None else [last, f"^{resolve(directory, since)}"]
-    options = ["-z", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "--encoding=UTF-8"]
-    output = _git(directory, "log", *options, f"--max-count={limit}", f"--format={_FORMAT}", *names, "--")
-    return parse_log(output)
+    output = _git(directory, "log", *_LOG, f"--max-count={limit}", f"--format={_FORMAT}", *names, "--")
+    found = parse_log(output)
+    if not found and since is not None and last != resolve(directory, since):
+        raise StartupError(f"{until} is older than {since}, so no commits are between them.", exit_code=2)
+    return found
 
 
 def parse_log(output: bytes) -> list[GitCommit]:
@@ -74,6 +115,8 @@ def resolve(directory: Path, name: str) -> str:
         found = _git(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except _GitFailed as error:
         _git(directory, "rev-parse", "--git-dir")  # says whether this is a checkout at all
+        if not _git(directory, "rev-list", "--all", "--max-count=1").strip():
+            raise StartupError(f"{directory} has no commits yet.") from error
         raise StartupError(f"{name} is not a commit in {directory}; a shallow clone may lack it.") from error
     return found.decode("ascii", "replace").strip()
 
@@ -88,17 +131,24 @@ def previous_tag(directory: Path, until: str) -> str | None:
 
 
 def repository_name(directory: Path) -> str | None:
-    """The name of the repository by the address of its remote `origin`, such as `shop/checkout`; None without one."""
+    """The name of the repository by the address of its remote `origin`, such as `shop/checkout`; None without one.
+    Raises StartupError for an address that may contain something else, such as credentials.
+    """
     try:
         found = _git(directory, "config", "--get", "remote.origin.url")
     except _GitFailed:
         return None
-    return _name_of_remote(found.decode("utf-8", "replace").strip())
+    name = _name_of_remote(found.decode("utf-8", "replace").strip())
+    if name is None:
+        message = "The name of the repository cannot be taken from the remote `origin`; use --repository."
+        raise StartupError(message, exit_code=2)
+    return name
 
 
 def _name_of_remote(address: str) -> str | None:
-    match = None if address.startswith("file:") else _REMOTE.fullmatch(address)
-    return None if match is None else match["path"].strip("/")
+    match = _REMOTE.fullmatch(address)
+    name = "" if match is None else match["path"].strip("/")
+    return None if _NAME.fullmatch(name) is None else name
 
 
 class _GitFailed(StartupError):
@@ -108,7 +158,7 @@ class _GitFailed(StartupError):
 def _git(directory: Path, *arguments: str) -> bytes:
     """What git prints. Raises StartupError."""
     command: Sequence[str] = ("git", *_SAFE, "-C", os.fspath(directory), *arguments)
-    environment = os.environ | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    environment = os.environ | dict(_ENVIRONMENT)
     try:
         done = subprocess.run(
             command, capture_output=True, check=False, env=environment, stdin=subprocess.DEVNULL, timeout=TIMEOUT_S
@@ -119,5 +169,10 @@ def _git(directory: Path, *arguments: str) -> bytes:
         raise StartupError(f"git did not finish within {TIMEOUT_S:g} s.") from error
     if done.returncode:
         reason = " ".join(done.stderr.decode("utf-8", "replace").split())[:500]
+        if _LACKS_OBJECTS.search(reason):
+            raise _GitFailed(
+                f"{directory} lacks a part of its history, as a partial clone does, and nothing is fetched here: "
+                f"fetch it first ({reason})."
+            )
         raise _GitFailed(f"git failed in {directory}: {reason or f'exit code {done.returncode}'}.")
     return done.stdout

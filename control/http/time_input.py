@@ -16,7 +16,7 @@ TIME_PATTERN: Final = (
     r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})(?!\n)$"
 )
 _TIME: Final = re.compile(TIME_PATTERN)
-_MESSAGE: Final = "Must be an RFC 3339 time with a time zone, such as 2026-11-20T15:17:03Z."
+_MESSAGE: Final = "Must be an RFC 3339 time with a time zone, 1970 or later, such as 2026-11-20T15:17:03Z."
 
 TimeInput = Annotated[
     str,

@@ -21,7 +21,7 @@ from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from control.http.path_ids import path_id
 from control.issue_links import repository
-from control.issue_links.addresses import ExternalItem, digest, identify
+from control.issue_links.addresses import ExternalItem, digest, identify, identify_again
 from control.issue_links.repository import IssuePlace, StoredLink
 from control.issue_links.schemas import IssueLink, IssueLinkChange, IssueLinkPage, NewIssueLink, link_body
 from control.issues.lifecycle import add_activity
@@ -51,6 +51,7 @@ CHANGE: Final = Operation(
     (ResponseSpec("The updated link.", json_content(IssueLink)),),
     (_ISSUE, _LINK),
     body=Body(json_content(IssueLinkChange), example={"state": "closed"}),
+    error_statuses=(409,),
 )
 DELETE: Final = Operation("deleteIssueLink", TAG, (ResponseSpec("The link was deleted.", status=204),), (_ISSUE, _LINK))
 
@@ -113,7 +114,8 @@ class IssueLinks:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a link: its address, its title, the state of its item.
 
-        System and id of the item stay.
+        Another address may be that of another item: system and id are taken from it, unless they were named when the
+        link was created. 409 if the issue has a link to that item.
         """
         async with self.context.database.read() as connection:  # 404 comes before 415
             await _require_link(connection, _place(authorization_context(request), request), request)
@@ -122,6 +124,9 @@ class IssueLinks:
         async with self.context.write_transaction(request) as (connection, caller):
             place = _place(caller, request)
             known = await _require_link(connection, place, request)
+            if body.url is not UNSET:
+                item = identify_again(ExternalItem(known.system, known.external_id), known.url, body.url)
+                values |= item._asdict()
             changed = await repository.change_link(connection, place, known.id, values, to_milliseconds(self.now()))
             await self._note(connection, request, caller, ActivityKind.LINK_CHANGED, changed)
         return json_response(link_body(changed))

@@ -103,7 +103,11 @@ async def list_links(
 async def change_link(
     connection: AsyncConnection, place: IssuePlace, link_id: str, values: Mapping[str, Any], now: datetime
 ) -> StoredLink:
-    """Set the given values; returns the changed link."""
+    """Set the given values; returns the changed link. Raises Conflict if another link of the issue is to this item."""
+    if "external_id" in values:
+        of_item = (issue_links.c.system == values["system"]) & (issue_links.c.external_id == values["external_id"])
+        if await _find(connection, place, of_item & (issue_links.c.id != link_id)) is not None:
+            raise Conflict("The issue has another link to this item.")
     where = sa.and_(*_of_issue(place), issue_links.c.id == link_id)
     await connection.execute(issue_links.update().where(where).values({**values, "updated_at": now}))
     return await _get(connection, place, link_id)

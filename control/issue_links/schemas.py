@@ -20,7 +20,7 @@ _System = Annotated[
         min_length=1,
         max_length=MAX_SYSTEM_LENGTH,
         pattern=r"^[a-z][a-z0-9-]*(?!\n)$",
-        description="Name of a system, in lowercase letters, digits and hyphens, such as `github`.",
+        description="Must consist of lowercase letters, digits and hyphens, such as `github`.",
     ),
 ]
 

@@ -22,7 +22,9 @@ _Title = Annotated[str, line(MAX_TITLE_LENGTH)]
 ShortIdText = Annotated[
     str,
     Meta(
-        max_length=MAX_SHORT_ID_LENGTH, pattern=SHORT_ID_PATTERN, description="Short id of an issue, such as `WEB-12`."
+        max_length=MAX_SHORT_ID_LENGTH,
+        pattern=SHORT_ID_PATTERN,
+        description="Must be the short id of an issue, such as `WEB-12`.",
     ),
 ]
 PROPOSAL_ID_PATTERN: Final = "^prp_[0-9a-z]{26}$"
@@ -48,12 +50,18 @@ class NewProposalReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     body: Annotated[str, lines(MAX_TEXT)] | None = None
     head_ref: Ref | None = None
     head_sha: Sha | None = None
-    merge_sha: Annotated[Sha | None, Meta(description="The commit that merged it.")] = None
+    merge_sha: Annotated[
+        Sha | None,
+        Meta(description="Must be a complete hash, in hexadecimal digits: that of the commit that merged it."),
+    ] = None
     author_name: Annotated[str, line(MAX_NAME_LENGTH)] | None = None
     url: Url | None = None
     changed_at: Annotated[
         TimeInput | None,
-        Meta(description="When the platform last changed it; by default now. An older report changes nothing."),
+        Meta(
+            description="Must be an RFC 3339 time, 1970 or later, not in the future: when the platform last changed "
+            "it; by default now. An older report changes nothing."
+        ),
     ] = None
     issues: (
         Annotated[

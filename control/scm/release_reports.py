@@ -67,7 +67,10 @@ async def report_release(
 async def _require_room(connection: AsyncConnection, release_id: str) -> None:
     counts = await count_release_commits(connection, [release_id])
     if counts.get(release_id, 0) > MAX_RELEASE_COMMITS:
-        raise Conflict(f"A release has at most {MAX_RELEASE_COMMITS} commits.")
+        raise Conflict(
+            f"A release has at most {MAX_RELEASE_COMMITS} commits: report another version, "
+            "or a shorter range of commits."
+        )
 
 
 async def _announce(

@@ -16,7 +16,7 @@ from control.http.time_input import TimeInput, parse_time
 from control.releases.tables import MAX_REF_LENGTH, MAX_REPOSITORY_LENGTH, MAX_SHA_LENGTH
 from control.scm.commit_repository import MAX_FILES, NewCommit, StoredCommit
 from control.scm.release_repository import StoredRelease
-from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, UNPRINTABLE
+from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, NAME_PATTERN, UNPRINTABLE
 
 MAX_PROJECTS: Final = 20
 MAX_REPORTED_COMMITS: Final = 500
@@ -24,14 +24,25 @@ MAX_REPORTED_MESSAGE: Final = 65_536  # of which the beginning is stored
 MAX_PATH_LENGTH: Final = 1_024
 
 RELEASE_ID_PATTERN: Final = "^rel_[0-9a-z]{26}$"
-Version = Annotated[str, line(MAX_VERSION_LENGTH)]
+TIME_OF_RELEASE: Final = "Must be an RFC 3339 time, 1970 or later, at most one day ahead."
+Version = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_VERSION_LENGTH,
+        pattern=NAME_PATTERN,
+        description=(
+            f"Must be a printable version of at most {MAX_VERSION_LENGTH} characters, without surrounding spaces."
+        ),
+    ),
+]
 Repository = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=MAX_REPOSITORY_LENGTH,
         pattern=rf"^[^\s{UNPRINTABLE}]+(?!\n)$",
-        description="Name of a repository, without spaces, such as `shop/checkout`.",
+        description="Must be the name of a repository, printable and without spaces, such as `shop/checkout`.",
     ),
 ]
 Sha = Annotated[
@@ -40,7 +51,7 @@ Sha = Annotated[
         min_length=7,
         max_length=MAX_SHA_LENGTH,
         pattern=r"^[0-9a-fA-F]+(?!\n)$",
-        description="Hash of a commit, complete, in hexadecimal digits.",
+        description="Must be the complete hash of a commit, in hexadecimal digits.",
     ),
 ]
 Ref = Annotated[str, line(MAX_REF_LENGTH)]
@@ -50,7 +61,7 @@ _FilePath = Annotated[
         min_length=1,
         max_length=MAX_PATH_LENGTH,
         pattern=rf"^[^{UNPRINTABLE}]+(?!\n)$",
-        description="Path of a file from the root of its repository.",
+        description="Must be a path of printable characters, from the root of the repository.",
     ),
 ]
 _FilesTruncated = Annotated[bool, Meta(description="The commit changed more files than are listed.")]
@@ -70,7 +81,12 @@ class ReportedCommit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     ] = None
     files_truncated: _FilesTruncated = False
     url: Url | None = None
-    repository: Annotated[Repository | None, Meta(description="By default that of the report.")] = None
+    repository: Annotated[
+        Repository | None,
+        Meta(
+            description="Must be the name of a repository, printable and without spaces; by default that of the report."
+        ),
+    ] = None
 
 
 class NewReleaseReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -79,12 +95,17 @@ class NewReleaseReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     version: Version
     projects: Annotated[list[Slug], Meta(min_length=1, max_length=MAX_PROJECTS)]
     repository: Repository | None = None
-    ref: Annotated[Ref | None, Meta(description="The commit, tag or branch that it was built from.")] = None
+    ref: Annotated[
+        Ref | None,
+        Meta(description="Must consist of printable characters. The commit, tag or branch that it was built from."),
+    ] = None
     url: Url | None = None
-    released_at: Annotated[TimeInput | None, Meta(description="By default the time of the first report.")] = None
+    released_at: Annotated[
+        TimeInput | None, Meta(description=f"{TIME_OF_RELEASE} By default the time of the first report.")
+    ] = None
     environment: Annotated[
         Annotated[str, line(MAX_ENVIRONMENT_LENGTH)] | None,
-        Meta(description="Where it is released: the change event of the release has it."),
+        Meta(description="Must consist of printable characters. Where it is released: the change event has it."),
     ] = None
     commits: Annotated[
         list[ReportedCommit],

@@ -19,6 +19,7 @@ from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from chassis.issues.tables import MAX_VERSION_LENGTH
 from control.audit.record import record
+from control.changes.repository import MAX_AHEAD
 from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from control.http.path_ids import path_id
@@ -35,6 +36,7 @@ from control.scm.fixes import Author
 from control.scm.release_reports import ReportedRelease, report_release
 from control.scm.release_repository import ReleaseReport, StoredRelease, find_release, list_releases
 from control.scm.release_schemas import (
+    TIME_OF_RELEASE,
     CommitPage,
     NewReleaseReport,
     Release,
@@ -137,9 +139,10 @@ class Releases:
         (`fixes WEB-12`) are resolved in this release. A repeated report changes nothing; one with further commits adds
         them. 409 if the release has too many commits.
         """
-        body, report, commits = await self._read_report(request)
+        now = to_milliseconds(self.now())
+        body, report, commits = await self._read_report(request, now)
         async with self.context.write_transaction(request) as (connection, caller):
-            author = Author(caller.org_id, caller.org_slug, caller.principal_id, to_milliseconds(self.now()))
+            author = Author(caller.org_id, caller.org_slug, caller.principal_id, now)
             project_ids = await _require_projects(connection, caller.org_id, body.projects)
             reported = await report_release(connection, author, report, project_ids, commits, body.environment)
             if reported.is_changed:
@@ -176,11 +179,15 @@ class Releases:
             page_body(found, page, lambda one: commit_body(one[1]), lambda one: str(one[0]), cursors, binding)
         )
 
-    async def _read_report(self, request: web.Request) -> tuple[NewReleaseReport, ReleaseReport, Sequence[NewCommit]]:
+    async def _read_report(
+        self, request: web.Request, now: datetime
+    ) -> tuple[NewReleaseReport, ReleaseReport, Sequence[NewCommit]]:
         """The body and what it says. Raises BadRequest."""
         issues = Issues()
         body = await self.context.read_body(request, NewReleaseReport)
         released_at = parse_time(body.released_at, "body.releasedAt", issues)
+        if released_at is not None and released_at > now + MAX_AHEAD:
+            issues.add("body.releasedAt", TIME_OF_RELEASE, "range")
         commits = to_commits(body, issues)
         issues.raise_if_any("The request body is not valid.")
         return body, ReleaseReport(body.version, body.ref, body.url, released_at), commits

@@ -6,17 +6,21 @@ after a failure. The token is read from a file or from the environment.
 """
 
 import argparse
+import io
 import json
 import os
 import re
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Annotated, Any, Final
 from urllib.parse import quote
+
+import msgspec
 
 from chassis.errors import StartupError
 from sluice import bootstrap_file
@@ -36,27 +40,71 @@ MAX_EMAIL: Final = 254
 _RESPONSE_TIMEOUT_S: Final = 60.0
 _MAX_RESPONSE_BYTES: Final = 2**20
 # What names and paths must not contain: control characters, line breaks, and what turns the direction of text.
-_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
+_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _TIME: Final = re.compile(r"(?:19[7-9][0-9]|[2-9][0-9]{3})-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    """What is read of the answer to a report."""
+
+    commits_upserted: Annotated[int, msgspec.Meta(ge=0)]
+    issues_resolved: list[str]
+    issues_reopened: list[str]
+
+
+class _Fault(msgspec.Struct):
+    path: str
+    message: str
+
+
+class _Error(msgspec.Struct):
+    message: str
+    details: list[_Fault] = []
+
+
+class _Refusal(msgspec.Struct):
+    """What is read of an answer that is no success."""
+
+    error: _Error
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Report the release, or print what would be reported; the exit code. Raises StartupError."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        _require_text(arguments)
+        return _report(arguments)
+    except StartupError as error:  # it may quote names of the repository, git, and the server
+        raise StartupError(_printable(str(error)), exit_code=error.exit_code) from error
+
+
+def _require_text(arguments: argparse.Namespace) -> None:
+    """Raises StartupError for arguments that are not text, which Python has with surrogates in them."""
+    for name, value in vars(arguments).items():
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and not text.isascii() and _SURROGATE.search(text):
+                raise StartupError(f"The argument {name} is not valid UTF-8.", exit_code=2)
+
+
+def _report(arguments: argparse.Namespace) -> int:
     directory = Path(arguments.directory)
     since = arguments.since or previous_tag(directory, arguments.until)
     found = read_commits(directory, since, arguments.until, MAX_COMMITS + 1)
     repository = arguments.repository or repository_name(directory)
     if repository is None:
         raise StartupError("The repository has no remote `origin`; name it in --repository.", exit_code=2)
-    if len(found) > MAX_COMMITS:
-        print(f"More than {MAX_COMMITS} commits; the newest are reported. --since narrows them.")
     kept = found[:MAX_COMMITS]
     report = _head(arguments, repository, kept[0].sha if kept else None)
     pages = list(_pages([_commit(one) for one in kept]))
     if arguments.dry_run:
         for page in pages:
-            print(json.dumps(report | {"commits": page}, ensure_ascii=False, indent=2))
+            print(json.dumps(report | {"commits": page}, indent=2))
         return 0
+    if len(found) > MAX_COMMITS:
+        print(f"More than {MAX_COMMITS} commits; the newest are reported. --since narrows them.")
     token = _token(arguments)
     url = f"{_server(arguments)}/orgs/{quote(arguments.org, safe='')}/releases"
     answers = [_post(url, token, report | {"commits": page}) for page in pages]
@@ -141,7 +189,7 @@ def _token(arguments: argparse.Namespace) -> str:
 
 def _server(arguments: argparse.Namespace) -> str:
     server: str = (arguments.server or DEFAULT_SERVER).rstrip("/")
-    if re.fullmatch(r"https?://[^\s@?#]+", server) is None:
+    if re.fullmatch(r"https?://[\x21-\x7e]+", server) is None or re.search("[@?#]", server):
         raise StartupError(f"{server} is not an http(s) URL without credentials.", exit_code=2)
     return server
 
@@ -155,22 +203,21 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _post(url: str, token: str, body: dict[str, Any]) -> dict[str, Any]:
+def _post(url: str, token: str, body: dict[str, Any]) -> _Answer:
     """The answer to a report. Raises StartupError."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     data = json.dumps(body, ensure_ascii=False).encode()
     request = urllib.request.Request(url, data, headers, method="POST")  # noqa: S310 - http(s) is checked above
     try:
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=_RESPONSE_TIMEOUT_S) as response:
-            answer: dict[str, Any] = json.loads(response.read(_MAX_RESPONSE_BYTES))
+            return msgspec.json.decode(response.read(_MAX_RESPONSE_BYTES), type=_Answer)
     except urllib.error.HTTPError as error:
         with error:
             raise StartupError(_refusal(url, error)) from error
     except (OSError, HTTPException) as error:
         raise StartupError(f"No response from {url} ({getattr(error, 'reason', error)}).") from error
-    except ValueError as error:
-        raise StartupError(f"{url} did not answer with JSON; is it the control API?") from error
-    return answer
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise StartupError(f"The server's answer is not one of Sluice: is {url} the control API?") from error
 
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> str:
@@ -178,19 +225,22 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> str:
     if error.code == HTTPStatus.UNAUTHORIZED:
         return f"{url} returned 401: the access token is not valid, or has expired."
     try:
-        found = json.loads(error.read(_MAX_RESPONSE_BYTES))["error"]
-        faults = [f"{one['path']}: {one['message']}" for one in found.get("details", ())]
-        reason = _printable(" ".join([found["message"], *faults[:3]]))[:500]
-    except (ValueError, KeyError, TypeError, OSError):
-        reason = str(error.reason)
+        found = msgspec.json.decode(error.read(_MAX_RESPONSE_BYTES), type=_Refusal).error
+        reason = " ".join([found.message, *(f"{one.path}: {one.message}" for one in found.details[:3])])[:500]
+    except (msgspec.MsgspecError, ValueError, RecursionError, OSError, HTTPException):
+        reason = f"{str(error.reason)[:100]}. The server's answer is not one of Sluice."
     return f"{url} returned {error.code}: {reason}"
 
 
-def _show(version: str, since: str | None, commits: int, answers: Sequence[dict[str, Any]]) -> None:
-    new = sum(answer.get("commitsUpserted", 0) for answer in answers)
+def _show(version: str, since: str | None, commits: int, answers: Sequence[_Answer]) -> None:
+    new = sum(answer.commits_upserted for answer in answers)
+    count = "1 commit" if commits == 1 else f"{commits} commits"
     begin = "" if since is None else f" since {since}"
-    print(f"Reported {version}: {commits} commits{begin}, {new} of them new.")
-    for name, words in (("issuesResolved", "Issues resolved"), ("issuesReopened", "Issues reopened")):
-        issues = sorted({issue for answer in answers for issue in answer.get(name, ())})
+    print(_printable(f"Reported {version}: {count}{begin}, {new} of them new."))
+    for words, named in (
+        ("Issues resolved", [answer.issues_resolved for answer in answers]),
+        ("Issues reopened", [answer.issues_reopened for answer in answers]),
+    ):
+        issues = sorted({issue for each in named for issue in each})
         if issues:
-            print(f"{words}: {_printable(', '.join(issues))}")
+            print(_printable(f"{words}: {', '.join(issues)}"))

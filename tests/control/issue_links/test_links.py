@@ -26,9 +26,13 @@ def links(issue_id: str) -> str:
     [
         (ADDRESS, "github", "shop/checkout#17"),
         ("https://github.com/shop/checkout/pull/17/", "github", "shop/checkout#17"),
-        ("https://gitlab.com/shop/sub/group/-/merge_requests/3", "gitlab", "shop/sub/group#3"),
-        ("https://linear.app/shop/issue/ENG-12/round-totals", "linear", "ENG-12"),
-        ("https://shop.atlassian.net/browse/SHOP-9?focused=1", "jira", "SHOP-9"),
+        ("https://gitlab.com/shop/sub/group/-/merge_requests/3", "gitlab", "shop/sub/group!3"),
+        ("https://gitlab.com/shop/sub/group/-/merge_requests/3/diffs", "gitlab", "shop/sub/group!3"),
+        ("https://gitlab.com/shop/sub/group/-/issues/3", "gitlab", "shop/sub/group#3"),
+        ("https://GitHub.com/Shop/Checkout/pull/17/files", "github", "shop/checkout#17"),
+        ("https://linear.app/shop/issue/ENG-12/round-totals", "linear", "shop/ENG-12"),
+        ("https://linear.app/other/issue/eng-12", "linear", "other/ENG-12"),
+        ("https://shop.atlassian.net/browse/SHOP-9?focused=1", "jira", "shop.atlassian.net/SHOP-9"),
         ("https://github.com.example.org/shop/checkout/issues/17", "other", None),
         ("https://github.com/shop", "other", None),
         (f"https://github.com/{'x' * 200}/y/issues/1", "other", None),
@@ -67,6 +71,31 @@ async def test_links_are_created_changed_and_deleted_with_activity(control: Cont
     ]
     _, audit, _ = await control.call("GET", "/orgs/acme/audit", params={"action": "issue.", "objectId": issue})
     assert audit["data"][0]["action"] == "issue.link_removed"
+
+
+@pytest.mark.both_stores
+async def test_another_address_is_another_item(control: Control) -> None:
+    """What was named besides the address stays."""
+    issue, pull = await new_issue(control, 1), "https://github.com/shop/checkout/pull/18"
+    for url in (ADDRESS, pull):
+        assert (await control.call("POST", links(issue), {"url": url}))[0] == 201
+    jira = {"url": "https://tracker.example.org/9", "system": "jira", "externalId": "SHOP-9"}
+    page = {"url": "https://wiki.example.org/1", "system": "wiki"}
+    made = [(await control.call("POST", links(issue), one))[1] for one in (jira, page)]
+    _, listed, _ = await control.call("GET", links(issue))
+    first = next(one for one in listed["data"] if one["url"] == ADDRESS)
+
+    async def move(link: dict[str, Any], url: str) -> tuple[int, Any]:
+        status, answer, _ = await control.call("PATCH", f"{links(issue)}/{link['id']}", {"url": url})
+        return status, answer if status != 200 else (answer["system"], answer["externalId"])
+
+    assert (await move(first, pull + "/files"))[0] == 409
+    assert await move(first, ADDRESS + "#comment") == (200, ("github", "shop/checkout#17"))
+    assert await move(first, "https://gitlab.com/a/b/-/merge_requests/1") == (200, ("gitlab", "a/b!1"))
+    assert (await control.call("POST", links(issue), {"url": ADDRESS}))[0] == 201
+    assert await move(made[0], "https://tracker.example.org/10") == (200, ("jira", "SHOP-9"))
+    status, (system, external_id) = await move(made[1], "https://wiki.example.org/2")
+    assert (status, system, external_id == made[1]["externalId"]) == (200, "wiki", False)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import socket
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,7 +96,7 @@ async def test_many_commits_go_in_several_reports(
     assert await run(control, checkout, "--repository", "shop/fork") == 0
     cut, reported = capsys.readouterr().out.splitlines()
     assert cut == "More than 1 commits; the newest are reported. --since narrows them."
-    assert reported == "Reported 1.0.0: 1 commits, 1 of them new."
+    assert reported == "Reported 1.0.0: 1 commit, 1 of them new."
 
 
 async def test_a_dry_run_prints_what_would_be_sent(
@@ -171,3 +173,163 @@ def test_any_output_of_git_is_parsed() -> None:
     assert [one.files for one in found] == [(), (sha, "b\nc"), ()]
     assert parse_log(b"") == []
     assert parse_log(b"\xff\0\0\0") == []
+
+
+def dry_run(capsys: pytest.CaptureFixture[str], directory: Path, *options: str) -> tuple[int, str, str]:
+    """Exit code, what is printed, and what is said of faults."""
+    code = main(["release", "1.0.0", "--project", "web", "--directory", str(directory), "--dry-run", *options])
+    return code, *capsys.readouterr()
+
+
+def with_files(bare: Path) -> Path:
+    """A clone of it with its files."""
+    clone = bare.parent / "clone"
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", bare, clone], check=True)
+    git(clone, "config", "remote.origin.url", "git@git.example.org:shop/web.git")
+    return clone
+
+
+def test_the_repository_names_no_program_that_runs(
+    checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A partial clone would fetch what it lacks."""
+    checkout = with_files(checkout)
+    ran, script = tmp_path / "ran", tmp_path / "script"
+    script.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    script.chmod(0o755)
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": "ssh://h/a/b.git",
+        "core.sshCommand": str(script),
+        "core.fsmonitor": str(script),
+        "diff.external": str(script),
+    }.items():
+        git(checkout, "config", name, value)
+    tree = subprocess.run(
+        ["git", "-C", checkout, "rev-parse", "HEAD^{tree}"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    objects = checkout / ".git" / "objects"
+    for pack in (objects / "pack").glob("*.pack"):
+        with pack.rename(tmp_path / pack.name).open("rb") as file:
+            subprocess.run(["git", "-C", checkout, "unpack-objects", "-q"], check=True, stdin=file)
+    lost = objects / tree[:2] / tree[2:]
+    lost.unlink()
+    code, _, fault = dry_run(capsys, checkout)
+    assert (code, ran.exists()) == (1, False)
+    assert "lacks a part of its history, as a partial clone does" in fault
+
+
+def test_settings_of_git_change_nothing(checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkout = with_files(checkout)
+    expected = dry_run(capsys, checkout, "--since", "HEAD~2")
+    (tmp_path / "order").write_text("ü*\n")
+    (tmp_path / "mailmap").write_text("Other <other@example.org> Ada <ada@example.org>\n")
+    for name, value in {
+        "diff.relative": "true",
+        "diff.orderFile": str(tmp_path / "order"),
+        "log.showRoot": "false",
+        "log.date": "relative",
+        "log.mailmap": "true",
+        "mailmap.file": str(tmp_path / "mailmap"),
+        "color.ui": "always",
+        "diff.renames": "copies",
+    }.items():
+        git(checkout, "config", name, value)
+    (checkout / "sub").mkdir()
+    assert expected[0] == 0
+    assert dry_run(capsys, checkout / "sub", "--since", "HEAD~2") == expected
+    git(checkout, "tag", "-d", "v1")  # so that the first commit is listed
+    shown = json.loads(dry_run(capsys, checkout / "sub")[1])
+    assert [one["files"] for one in shown["commits"]] == [["b.py", "ü \ufffd.py"], ["b.py"], ["a.py"]]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://user:pa/ss@h/x/y",
+        "user:pass@h:x/y",
+        "helper::https://user:pw@h/x",
+        "https:/user:pw@h/x",
+        "FILE:///srv/x",
+        "https://h/x\u202ey",
+    ],
+)
+def test_what_may_be_credentials_is_no_name(checkout: Path, address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    git(checkout, "config", "remote.origin.url", address)
+    message = "The name of the repository cannot be taken from the remote `origin`; use --repository."
+    code, shown, fault = dry_run(capsys, checkout)
+    assert (code, shown, message in fault) == (2, "", True)
+    git(checkout, "config", "--unset", "remote.origin.url")
+    assert "The repository has no remote `origin`" in dry_run(capsys, checkout)[2]
+    assert _name_of_remote("HTTPS://user:pw@h/x/y.git") == "x/y"
+
+
+def test_an_odd_range_is_said_in_a_sentence(checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, fault = dry_run(capsys, checkout, "--since", "HEAD", "--until", "HEAD~1")
+    assert (code, "HEAD~1 is older than HEAD" in fault) == (2, True)
+    assert dry_run(capsys, checkout, "--since", "HEAD")[0] == 0
+    empty = tmp_path / "empty"
+    subprocess.run(["git", "init", "-q", empty], check=True)
+    assert f"{empty} has no commits yet." in dry_run(capsys, empty)[2]
+
+
+def test_nothing_printed_moves_a_terminal(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown, _ = dry_run(capsys, checkout)
+    assert (code, shown.isascii(), "\x1b" in shown) == (0, True, False)
+    fault = dry_run(capsys, checkout, "--since", "a\x1b[31m\u202e\x9b")[2]
+    assert "a\ufffd[31m\ufffd is not a commit" in fault
+    code, _, fault = dry_run(capsys, checkout, "--environment", "\udcff")
+    assert (code, "The argument environment is not valid UTF-8." in fault) == (2, True)
+
+
+ANSWER = {"commitsUpserted": 0, "issuesResolved": ["\x1b]0;x\x07\u202e"], "issuesReopened": []}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "answer", "sentence"),
+    [
+        (200, "OK", json.dumps(ANSWER), "Issues resolved: \ufffd]0;x\ufffd\n"),
+        (200, "OK", "[]", "The server's answer is not one of Sluice"),
+        (200, "OK", json.dumps(ANSWER | {"commitsUpserted": "1"}), "The server's answer is not one of Sluice"),
+        (200, "OK", json.dumps(ANSWER | {"issuesResolved": [1]}), "The server's answer is not one of Sluice"),
+        (200, "OK", "[" * 200_000, "The server's answer is not one of Sluice"),
+        (400, "Bad", "[" * 200_000, "returned 400: Bad. The server's answer is not one of Sluice."),
+        (400, "B\x1b[31m", "{}", "returned 400: B\ufffd[31m. The server's answer is not one of Sluice."),
+        (400, "Bad", '{"error": {"message": "a\\u001bb", "details": 7}}', "The server's answer is not one of Sluice"),
+        (400, "Bad", '{"error": {"message": "a\\u001bb"}}', "returned 400: a\ufffdb"),
+    ],
+)
+def test_any_answer_is_said_in_a_sentence(
+    status: int,
+    reason: str,
+    answer: str,
+    sentence: str,
+    checkout: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("RELEASE_TOKEN", "pat_x")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def respond() -> None:
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rb") as sent:
+                length = 0
+                while (line := sent.readline()) not in (b"\r\n", b""):
+                    if line.lower().startswith(b"content-length:"):
+                        length = int(line.split(b":")[1])
+                sent.read(length)
+                head = f"HTTP/1.1 {status} {reason}\r\nContent-Length: {len(answer)}\r\nConnection: close\r\n\r\n"
+                connection.sendall((head + answer).encode())
+
+        thread = threading.Thread(target=respond)
+        thread.start()
+        server = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        command = ["release", "1", "--project", "web", "--directory", str(checkout), "--server", server]
+        code = main(command)
+        thread.join(10)
+    shown, fault = capsys.readouterr()
+    assert sentence in shown + fault
+    assert code == (0 if "Issues" in sentence else 1)

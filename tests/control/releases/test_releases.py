@@ -1,5 +1,6 @@
 """Releases that are reported, with their commits."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -229,6 +230,12 @@ async def test_a_report_settles_issues_that_wait_for_the_next_release(control: C
         ({"url": "https://user:pass@example.org/"}, "body.url"),
         ({"releasedAt": "2026-02-30T00:00:00Z"}, "body.releasedAt"),
         ({"releasedAt": "9999-12-31T23:59:59-14:00"}, "body.releasedAt"),
+        ({"releasedAt": "9998-12-31T23:59:59Z"}, "body.releasedAt"),
+        ({"releasedAt": "1969-12-31T23:59:59Z"}, "body.releasedAt"),
+        ({"releasedAt": "soon"}, "body.releasedAt"),
+        ({"environment": "a\n"}, "body.environment"),
+        ({"ref": "a\n"}, "body.ref"),
+        ({"repository": "a b"}, "body.repository"),
         ({"releasedAt": "1970-01-01T00:00:00+14:00"}, "body.releasedAt"),
         ({"commits": [commit("x", "y")]}, "body.commits[0].sha"),
         ({"commits": [commit("a", "a\u0000b")]}, "body.commits[0].message"),
@@ -242,7 +249,16 @@ async def test_a_report_settles_issues_that_wait_for_the_next_release(control: C
 async def test_invalid_reports_are_refused(control: Control, change: dict[str, Any], path: str) -> None:
     body = {"version": "1.0.0", "projects": ["web"], "repository": "shop/web"} | change
     status, answer, _ = await control.call("POST", RELEASES, body)
-    assert (status, [one["path"] for one in answer["error"]["details"]]) == (400, [path])
+    ((fault,)) = answer["error"]["details"]
+    assert (status, fault["path"]) == (400, path)
+    assert fault["message"].startswith(("Must ", "Expected ", "Is "))
+
+
+async def test_a_release_is_at_most_one_day_ahead(control: Control) -> None:
+    for hours, status in ((23, 201), (25, 400)):
+        at = (datetime.now(UTC) + timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        body = {"version": "1.0.0", "projects": ["web"], "releasedAt": at}
+        assert (await control.call("POST", RELEASES, body))[0] == status
 
 
 @pytest.mark.both_stores
@@ -267,7 +283,8 @@ async def test_the_number_of_everything_is_bounded(control: Control, monkeypatch
     body = {"version": "1.3.0", "projects": ["web"], "repository": "shop/web"} | {
         "commits": [commit("b1", "x"), commit("b2", "y")]
     }
-    assert (await control.call("POST", RELEASES, body))[0] == 409
+    status, answer, _ = await control.call("POST", RELEASES, body)
+    assert (status, "report another version, or a shorter range" in answer["error"]["message"]) == (409, True)
     assert (await control.call("GET", f"{RELEASES}/{page['data'][0]['id']}"))[1]["commits"] == 1
 
 
