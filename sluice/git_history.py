@@ -62,7 +62,8 @@ _ENVIRONMENT: Final = MappingProxyType(
 _LACKS_OBJECTS: Final = re.compile(r"promisor|transport '|unable to read|missing (?:blob|tree|commit)|lazy fetching")
 # With a scheme, or as ssh takes it: [user@]host:path
 _REMOTE: Final = re.compile(
-    r"(?!file:)(?:[a-z][a-z0-9+.-]*://[^/?#]+/|(?:[^@/:]+@)?[^@/:]+:(?!//)/?)(?P<path>[^?#]+?)(?:\.git)?/?", re.IGNORECASE
+    r"(?!file:)(?:[a-z][a-z0-9+.-]*://[^/?#]+/|(?:[^@/:]+@)?[^@/:]+:(?!//)/?)(?P<path>[^?#]+?)(?:\.git)?/?",
+    re.IGNORECASE,
 )
 # `@` and `:` belong to credentials or to an address within the address
 _NAME: Final = re.compile(rf"[^\s@:\\{UNPRINTABLE}]{{1,200}}")

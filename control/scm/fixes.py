@@ -26,7 +26,7 @@ from control.releases.tables import (
 from control.scm.commit_repository import CommitKey, NewCommit, find_by_hashes, link_to_issues
 from control.scm.issue_changes import (
     SELECT_NAMED,
-    IssueChange,
+    NamedChange,
     chunks,
     find_named,
     named_issue,
@@ -81,7 +81,7 @@ async def note_references(
     index = await find_named(connection, author.org_id, references.values())
     keys = {commit_id: key for key, commit_id in ids.items()}
     new = [
-        IssueChange(index.by_id[issue_id], keys[commit_id]._asdict())
+        NamedChange(index.by_id[issue_id], keys[commit_id]._asdict())
         for commit_id, issue_id in await link_to_issues(connection, author.org_id, references, index)
     ]
     await note_all(connection, new, ActivityKind.COMMIT, now=author.now, by=author.principal_id)
@@ -96,7 +96,7 @@ async def resolve_fixed(connection: AsyncConnection, author: Author, release: Re
     if not fixes:
         return []
     reverted = await _reverted_in(connection, release.id)
-    kept = [IssueChange(fix.issue, fix.key._asdict()) for fix in fixes if not _is_reverted(fix.key, reverted)]
+    kept = [NamedChange(fix.issue, fix.key._asdict()) for fix in fixes if not _is_reverted(fix.key, reverted)]
     return await resolve_all(connection, kept, now=author.now, by=author.principal_id, in_release=release.version)
 
 
@@ -109,7 +109,7 @@ async def reopen_reverted(connection: AsyncConnection, author: Author, new: Iter
         return []
     by_start = await _fixed_by(connection, author.org_id, list(reverts))
     changes = [
-        IssueChange(issue, {"repository": by.repository, "sha": by.sha, "reverts": reverted.sha})
+        NamedChange(issue, {"repository": by.repository, "sha": by.sha, "reverts": reverted.sha})
         for reverted, by in reverts.items()
         for issue in by_start.get(reverted, ())
     ]

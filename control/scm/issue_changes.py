@@ -26,7 +26,7 @@ _CHUNK: Final = 500  # values in one statement
 T = TypeVar("T")
 
 
-class IssueChange(NamedTuple):
+class NamedChange(NamedTuple):
     """An issue, and what its activity says of why it changes."""
 
     issue: NamedIssue
@@ -64,7 +64,7 @@ async def find_named(connection: AsyncConnection, org_id: str, references: Itera
 
 async def resolve_all(
     connection: AsyncConnection,
-    changes: Sequence[IssueChange],
+    changes: Sequence[NamedChange],
     *,
     now: datetime,
     by: str | None,
@@ -96,7 +96,7 @@ async def resolve_all(
 
 
 async def reopen_all(
-    connection: AsyncConnection, changes: Sequence[IssueChange], *, now: datetime, by: str | None
+    connection: AsyncConnection, changes: Sequence[NamedChange], *, now: datetime, by: str | None
 ) -> list[ShortId]:
     """Open issues again. Returns those that were not open, in their order."""
     merged = await _load_merged(connection, changes)
@@ -109,7 +109,7 @@ async def reopen_all(
 
 
 async def note_all(
-    connection: AsyncConnection, changes: Sequence[IssueChange], kind: ActivityKind, *, now: datetime, by: str | None
+    connection: AsyncConnection, changes: Sequence[NamedChange], kind: ActivityKind, *, now: datetime, by: str | None
 ) -> None:
     """Append an entry to the activity of each issue."""
     merged = await _load_merged(connection, changes)
@@ -135,7 +135,7 @@ async def _find_projects(connection: AsyncConnection, org_id: str, slugs: Sequen
     return found
 
 
-async def _load_merged(connection: AsyncConnection, changes: Sequence[IssueChange]) -> dict[str, IssueRecord]:
+async def _load_merged(connection: AsyncConnection, changes: Sequence[NamedChange]) -> dict[str, IssueRecord]:
     """The issues by id, each as the one into which it was merged."""
     own = await _load(connection, sorted({change.issue.id for change in changes}))
     targets = await _load(connection, sorted({one.merged_into for one in own.values() if one.merged_into is not None}))
@@ -155,9 +155,9 @@ async def _load(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, Is
     return found
 
 
-def _once(changes: Sequence[IssueChange], merged: Mapping[str, IssueRecord]) -> list[tuple[IssueRecord, IssueChange]]:
+def _once(changes: Sequence[NamedChange], merged: Mapping[str, IssueRecord]) -> list[tuple[IssueRecord, NamedChange]]:
     """The issues among `merged` with the first change of each."""
-    found: dict[str, tuple[IssueRecord, IssueChange]] = {}
+    found: dict[str, tuple[IssueRecord, NamedChange]] = {}
     for change in changes:
         issue = merged.get(change.issue.id)
         if issue is not None:

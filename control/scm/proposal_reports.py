@@ -10,7 +10,7 @@ from control.issues.references import NamedIssue, References, ShortId, fixed_by
 from control.issues.tables import ActivityKind
 from control.releases.tables import ProposalState
 from control.scm.fixes import Author
-from control.scm.issue_changes import IssueChange, find_named, note_all, resolve_all
+from control.scm.issue_changes import NamedChange, find_named, note_all, resolve_all
 from control.scm.proposal_repository import (
     ProposalReport,
     StoredProposal,
@@ -91,11 +91,11 @@ async def _resolve(
     connection: AsyncConnection, author: Author, report: ProposalReport, named: Sequence[NamedIssue]
 ) -> list[ShortId]:
     data = {"repository": report.repository, "proposal": report.number}
-    changes = [IssueChange(one, data) for one in sorted(named)]
+    changes = [NamedChange(one, data) for one in sorted(named)]
     return await resolve_all(connection, changes, now=author.now, by=author.principal_id)
 
 
 async def _note(connection: AsyncConnection, author: Author, new: Sequence[NamedIssue], report: ProposalReport) -> None:
     data = {"repository": report.repository, "proposal": report.number, "title": report.title, "url": report.url}
-    changes = [IssueChange(one, data) for one in new]
+    changes = [NamedChange(one, data) for one in new]
     await note_all(connection, changes, ActivityKind.PROPOSAL, now=author.now, by=author.principal_id)
