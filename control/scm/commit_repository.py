@@ -206,7 +206,8 @@ async def _find_known(
     pair, lacks_files = sa.tuple_(commits.c.repository, commits.c.sha), commits.c.files.is_(sa.null())
     columns = (commits.c.repository, commits.c.sha, commits.c.id, lacks_files.label("lacks_files"))
     for chunk in _chunks(sorted(set(keys))):
-        where = (commits.c.org_id == org_id) & pair.in_([tuple(key) for key in chunk])
+        by_sha = commits.c.sha.in_(sorted({key.sha for key in chunk}))  # SQLite finds no pairs by an index
+        where = (commits.c.org_id == org_id) & by_sha & pair.in_([tuple(key) for key in chunk])
         for row in await connection.execute(sa.select(*columns).where(where)):
             found[CommitKey(row.repository, row.sha)] = _KnownCommit(row.id, bool(row.lacks_files))
     return found

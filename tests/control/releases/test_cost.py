@@ -13,6 +13,7 @@ from chassis.issues.tables import issues
 from control.scm import fixes
 from control.settings import ControlSettings
 from tests.control.conftest import Control
+from tests.control.plans import Plans
 from tests.control.releases.stored import commit, new_issue, new_project, report
 
 MAX_STATEMENTS = 90  # with those that check the credentials and note the report
@@ -109,3 +110,10 @@ async def test_a_merge_takes_few_statements(control: Control) -> None:
     with counted(control) as seen:
         _, answer, _ = await control.call("PUT", "/orgs/acme/proposals", merged)
     assert (len(seen) < MAX_STATEMENTS, len(answer["issuesResolved"])) == (True, 50)
+
+
+async def test_known_commits_are_found_by_their_hashes(control: Control) -> None:
+    """Not among all of the organization."""
+    with Plans(control.checks.database, "commits") as plans:
+        await report(control, "1.0.0", commit("a", "One"), commit("b", "Two"))
+    assert any("(org_id=? AND sha=?)" in one for one in plans.seen), plans.seen
