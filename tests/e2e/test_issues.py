@@ -25,18 +25,19 @@ RELEASES = ("", "1.0.0", "1.0.1")
 
 
 def test_an_error_is_seen_resolved_deployed_and_comes_back(sluice: Sluice) -> None:
-    kind = f"Declined{time.time_ns()}"
+    kind, number = f"Declined{time.time_ns()}", int(time.time())
+    old, new = f"{number}.4.1", f"{number}.4.2"  # which no other test of this deployment has
     channel = subscribed(sluice)
-    raise_error(sluice, kind, "1.4.1")
+    raise_error(sluice, kind, old)
     issue = eventually(lambda: the_issue(sluice, kind), "the issue")
-    assert (issue["status"], issue["count"], issue["firstRelease"]) == ("unresolved", 1, "1.4.1")
+    assert (issue["status"], issue["count"], issue["firstRelease"]) == ("unresolved", 1, old)
     assert issue["title"] == f"{kind}: card declined"
     assert issue["culprit"].endswith("e2e/test_issues.py:raise_error")
     (error,) = sluice.explore(f"/errors?filters=type:{kind}")["data"]
     assert error["issue"] == {name: issue[name] for name in ("id", "shortId", "status")}
 
     path = f"/orgs/{sluice.org}/projects/{sluice.project}/issues/{issue['id']}"
-    report = {"version": "1.4.2", "projects": [sluice.project]}
+    report = {"version": new, "projects": [sluice.project]}
     fix = {"sha": "c0ffee" * 6 + "abcd", "message": f"Retry the charge\n\nFixes {issue['shortId']}"}
     commits = [{**fix, "files": ["tests/e2e/test_issues.py"], "authorName": "Ada"}]
     status, answer = asked(
@@ -44,23 +45,23 @@ def test_an_error_is_seen_resolved_deployed_and_comes_back(sluice: Sluice) -> No
     )
     assert (status, answer["issuesResolved"]) == (201, [issue["shortId"]])
     status, resolved = asked(sluice, "GET", path)
-    assert (resolved["status"], resolved["resolvedInRelease"]) == ("resolved", "1.4.2")
+    assert (resolved["status"], resolved["resolvedInRelease"]) == ("resolved", new)
 
-    raise_error(sluice, kind, "1.4.1")  # an instance that still runs the old release
+    raise_error(sluice, kind, old)  # an instance that still runs the old release
     eventually(lambda: asked(sluice, "GET", path)[1]["count"] == 2, "counted")
     assert asked(sluice, "GET", path)[1]["status"] == "resolved"
-    raise_error(sluice, kind, "1.4.2")
+    raise_error(sluice, kind, new)
     again = eventually(
         lambda: asked(sluice, "GET", path)[1]["regressedAt"] and asked(sluice, "GET", path)[1], "regression"
     )
-    assert (again["status"], again["count"], again["lastRelease"]) == ("unresolved", 3, "1.4.2")
+    assert (again["status"], again["count"], again["lastRelease"]) == ("unresolved", 3, new)
     _, activity = asked(sluice, "GET", f"{path}/activity")
     assert [one["kind"] for one in activity["data"]][-1] == "created"
     assert {"regressed", "resolved"} <= {one["kind"] for one in activity["data"]}
     _, sent = asked(sluice, "GET", f"/orgs/{sluice.org}/deliveries?channelId={channel}")
     assert [one["type"] for one in sent["data"] if one["subject"] == issue["id"]] == ["issue.regression", "issue.new"]
     _, suspects = asked(sluice, "GET", f"{path}/suspects")
-    assert suspects["firstBadRelease"] == "1.4.1"
+    assert suspects["firstBadRelease"] == old
 
 
 @pytest.mark.sized

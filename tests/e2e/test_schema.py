@@ -195,12 +195,29 @@ def governed(product: Sluice, ada: Person) -> dict[str, list[str]]:
         "path.policyId": [made(product, "/approval-policies", policy | {"name": f"p{n}"})["id"] for n in SEVERAL],
         "path.invitationId": [one["id"] for one in invitations[:4]],
         "path.requestId": [one["request"]["id"] for one in asked],
+        **tracked(product),
         "path.deliveryId": [one["id"] for one in product.get(f"/orgs/{product.org}/deliveries").json()["data"]],
         "body.inviteToken": [one["inviteToken"] for one in invitations[4:]],
         "body.refreshToken": [ada.session()["refreshToken"] for _ in SEVERAL[:4]],
         "body.email": [ada.email],
         "body.password": [PASSWORD],
         "body.current": [PASSWORD],
+    }
+
+
+def tracked(product: Sluice) -> dict[str, list[str]]:
+    """The issue of the error, with links; releases and changes."""
+    web = f"/projects/{product.project}"
+    (issue,) = eventually(lambda: product.get(f"/orgs/{product.org}{web}/issues").json()["data"], "the issue")
+    release, change = {"projects": [product.project]}, {"kind": "flag"}
+    return {
+        "path.issueId": [issue["id"]],
+        "path.linkId": [
+            made(product, f"{web}/issues/{issue['id']}/links", {"url": f"https://tracker.example.com/{n}"})["id"]
+            for n in SEVERAL
+        ],
+        "path.releaseId": [made(product, "/releases", release | {"version": f"1.{n}.0"})["id"] for n in SEVERAL],
+        "path.changeId": [made(product, "/changes", change | {"title": f"t{n}"})["id"] for n in SEVERAL],
     }
 
 
