@@ -89,7 +89,7 @@ class IssueFollower:
         self._found_nothing = True
         while True:
             progress = await self._load_progress()
-            if progress.is_left_to_another(self._owner, self._now()):
+            if progress is None:
                 self._metrics.left_to_another()
                 return
             page = await self._reader.read(progress.checkpoint, limit=PAGE_ROWS)
@@ -119,12 +119,12 @@ class IssueFollower:
             self._metrics.caught_up(now)
         return is_unchanged
 
-    async def _load_progress(self) -> Progress:
-        """How far is read: what this process knows, if nobody else has read on."""
+    async def _load_progress(self) -> Progress | None:
+        """How far is read: what this process knows, if nobody else has read on. None: another process reads."""
         async with self._database.read() as connection:
             found = await stored_progress.find(connection, NAME)
             if found is not None and found.is_left_to_another(self._owner, self._now()):
-                return found  # without its blocks, which are many
+                return None
             if found is not None and (self._progress is None or found.version != self._progress.version):
                 found = self._progress = await stored_progress.load(connection, NAME)
         if found is not None and self._progress is not None:

@@ -17,6 +17,8 @@ from chassis.clickhouse import ClickHouse
 from chassis.clickhouse.storage_order import Position, StoredRow
 from chassis.db.database import Database
 from chassis.issues.tables import issues
+from control.followers import progress
+from control.followers.progress import LEASE
 from control.followers.tables import follower_blocks, follower_progress
 from control.issues import follower as follower_module
 from control.issues.follower import IssueFollower
@@ -25,7 +27,7 @@ from control.issues.notifications import IssueUrls
 from control.issues.tables import issue_activity, issue_projects
 from control.releases.tables import release_projects, releases
 from tests.chassis.auth.tenants import Tenant, new_tenant
-from tests.chassis.clickhouse.storage_world import Item, Server, World
+from tests.chassis.clickhouse.storage_world import US, Item, Server, World
 from tests.control.issues.conftest import NoClickHouse, fingerprint, occurrence
 from tests.selection import scaled
 
@@ -195,3 +197,31 @@ async def test_each_occurrence_counts_once_whatever_happens(
                 await connection.execute(table.delete())
             await connection.execute(follower_progress.delete())
     assert kills > scaled(30, 1_000)
+
+
+async def test_who_waits_for_a_lease_reads_nothing_without_the_blocks(database: Database) -> None:
+    """The lease of the other one may end at any moment: what was loaded to look at it has no blocks."""
+    held_until = datetime.fromtimestamp(1_000, UTC) + LEASE
+    async with database.write() as connection:
+        await progress.create(connection, "issues", 0, "another", datetime.fromtimestamp(1_000, UTC))
+    server = Server()
+    server.stored[1, 20_000] = (server.now_us - 10 * US, server.true_s, range(1))
+    times = iter([held_until - timedelta(milliseconds=1), *[held_until] * 9])
+    follower = IssueFollower(
+        database,
+        cast("ClickHouse", NoClickHouse()),
+        IssueUrls(),
+        IssueMetrics(None),
+        rows=cast("Any", ErrorRows(server, 1)),
+        now=lambda: next(times),
+    )
+    await follower.poll()
+    async with database.read() as connection:
+        found = await progress.find(connection, "issues")
+    assert found is not None
+    assert (found.lease_owner, found.rows) == ("another", 0)
+    await follower.poll()  # the lease is over
+    async with database.read() as connection:
+        found = await progress.find(connection, "issues")
+    assert found is not None
+    assert found.rows == 1
