@@ -137,6 +137,52 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         ),
     ] = ()
 
+    webhook_max_body_bytes: Annotated[
+        int,
+        setting(
+            "Size of the body of an inbound webhook; above it 413.",
+            unit="bytes",
+            ge=65_536,
+            le=32 * 2**20,
+            advanced="a platform sends larger ones",
+        ),
+    ] = 8 * 2**20
+    chat_a_signing_secrets: Annotated[
+        tuple[str, ...],
+        setting(
+            "Signing secrets of your chat-a app, comma-separated; during a rotation there are two.",
+            zero="empty: nobody can act from chat-a",
+            secret=True,
+        ),
+    ] = ()
+    chat_b_public_key: Annotated[
+        str,
+        setting("Public key of your chat-b app, in hexadecimal digits.", zero="empty: nobody can act from chat-b"),
+    ] = ""
+    payments_secrets: Annotated[
+        tuple[str, ...],
+        setting(
+            "Signing secrets of the payment processor's webhook, comma-separated; during a rotation there are two.",
+            zero="empty: no payment events are accepted",
+            secret=True,
+        ),
+    ] = ()
+    plans: Annotated[
+        tuple[str, ...],
+        setting(
+            "Plans by price: PRICE=PLAN:ITEMS, comma-separated, with the price's id or lookup key, the name of the "
+            "plan and its items per month (0: no quota).",
+            zero="empty: subscriptions change no quota",
+        ),
+    ] = ()
+    free_plan: Annotated[
+        str,
+        setting(
+            "Plan of an organization whose subscription has ended: PLAN:ITEMS.",
+            zero="empty: it keeps its quota",
+        ),
+    ] = ""
+
     sso_allow: Annotated[
         tuple[str, ...],
         setting(

@@ -80,6 +80,8 @@ projects: Final = sa.Table(
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("retention_days", sa.Integer),  # NULL: that of the settings
     sa.Column("deleted_at", UtcTime),
+    # Whether a merged fix resolves issues in the next release or at once (`control.scm`).
+    sa.Column("resolve_on_merge", text(16), server_default="next_release", nullable=False),
     sa.UniqueConstraint("org_id", "slug"),
 )
 

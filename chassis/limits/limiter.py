@@ -25,6 +25,8 @@ class LimitClass(StrEnum):
     FAILED_LOGIN = "failed_login"  # wrong passwords and second factors, by account
     FAILED_SSO = "failed_sso"  # single sign-ons that failed or were not finished, by address
     SCIM = "scim"  # requests of an organization's directory
+    WEBHOOK = "webhook"  # verified deliveries to an integration, or of a platform
+    FAILED_WEBHOOK = "failed_webhook"  # deliveries without a valid signature, by address
     SSO_REFUSAL = "sso_refusal"  # refused single sign-ons of an organization that are recorded in its audit log
 
 
@@ -54,6 +56,8 @@ UNAVAILABLE_POLICIES: Final[Mapping[LimitClass, UnavailablePolicy]] = MappingPro
         LimitClass.FAILED_LOGIN: UnavailablePolicy.REJECT,
         LimitClass.FAILED_SSO: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.SCIM: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.WEBHOOK: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.FAILED_WEBHOOK: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.SSO_REFUSAL: UnavailablePolicy.COUNT_LOCALLY,
     }
 )

@@ -162,6 +162,8 @@ def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
         (LimitClass.FAILED_LOGIN, settings.failed_login_rate, QUARTER, settings.failed_login_rate),
         (LimitClass.FAILED_SSO, settings.failed_sso_rate, MINUTE, settings.failed_sso_rate),
         (LimitClass.SCIM, settings.scim_rate, MINUTE, settings.scim_rate),
+        (LimitClass.WEBHOOK, settings.webhook_rate, 1, settings.webhook_rate),
+        (LimitClass.FAILED_WEBHOOK, settings.failed_webhook_rate, MINUTE, settings.failed_webhook_rate),
         (LimitClass.SSO_REFUSAL, settings.sso_refusal_rate, MINUTE, settings.sso_refusal_rate),
     ):
         if rate:

@@ -316,6 +316,28 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             le=10_000_000,
         ),
     ] = 6_000
+    webhook_rate: Annotated[
+        int,
+        setting(
+            "Rate and burst of verified webhooks per integration, and per platform that serves the whole deployment; "
+            "above it 429.",
+            unit="requests/s",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 2_000
+    failed_webhook_rate: Annotated[
+        int,
+        setting(
+            "Rate and burst of webhooks without a valid signature per client address; above it 429, before the body is "
+            "read.",
+            unit="requests/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 30
     visitor_rate: Annotated[
         int,
         setting(

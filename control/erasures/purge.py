@@ -38,8 +38,10 @@ from chassis.runtime.periodic import FailureLog, PeriodicTask
 from control.approvals.tables import approval_requests, approval_votes
 from control.audit import erasing
 from control.audit.tables import audit_events
+from control.billing.tables import subscriptions
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
+from control.chat.tables import chat_link_codes, chat_links, chat_updates
 from control.deliveries.capacity import delete_deliveries
 from control.directory.tables import (
     scim_group_members,
@@ -51,6 +53,7 @@ from control.directory.tables import (
 )
 from control.identity.anonymization import anonymize_orphans
 from control.identity.user_repository import leave_home
+from control.integrations.tables import inbound_deliveries, integrations
 from control.issues.tables import issue_activity, issue_erasures, issue_links, issue_projects
 from control.policies.tables import approval_policies
 from control.releases.tables import (
@@ -72,6 +75,7 @@ from control.sso.tables import (
     sso_logins,
     sso_settings,
 )
+from control.webhooks.tables import platform_events
 
 POLL_S: Final = 5.0
 COMPACTION_SHARE: Final = (
@@ -94,6 +98,13 @@ class _TableStep:
 
 # In the order of foreign keys: what refers to others first. Deliveries precede them, the audit log follows.
 _ORGANIZATION_STEPS: Final = (
+    _TableStep(inbound_deliveries),
+    _TableStep(integrations, ("created_by",)),
+    _TableStep(chat_updates),
+    _TableStep(chat_link_codes, ("principal_id",)),
+    _TableStep(chat_links, ("principal_id",)),
+    _TableStep(subscriptions),
+    _TableStep(platform_events),
     _TableStep(notification_channels, ("created_by",)),  # and their subscriptions, by the database
     _TableStep(change_events, ("created_by",)),
     _TableStep(proposal_issues),

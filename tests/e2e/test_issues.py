@@ -5,8 +5,10 @@ import os
 import random
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -15,8 +17,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
+from proto.storage.tables import ERROR_OCCURRENCES
 from tests.e2e.conftest import Deploy
-from tests.e2e.product import APART, Service, Sluice, call, eventually
+from tests.e2e.product import APART, Service, Sluice, call, eventually, run
 from tests.e2e.reading import settled
 from tests.selection import scaled
 
@@ -99,6 +102,58 @@ def test_each_occurrence_counts_once_though_processes_are_killed(deploy: Deploy,
         sluice.kill()
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("deploy", ["apart-sqlite"], indirect=True)
+def test_a_repair_beside_the_follower_counts_each_occurrence_once(deploy: Deploy, tmp_path: Path) -> None:
+    """Blocks that were lost before and after they were counted come back, second copies go."""
+    sluice, chance = deploy(tmp_path), random.Random(11)
+    sender_is_over = threading.Event()
+    try:
+        for _ in range(40):
+            assert sluice.export("traces", errors(chance)).status == 200
+            time.sleep(0.02)  # several batches
+        settled(sluice)
+        eventually(lambda: counted(sluice) == stored_counts(sluice), "counted", 30)
+        sluice.services["control"].stop()
+        for _ in range(40):
+            assert sluice.export("traces", errors(chance)).status == 200
+            time.sleep(0.02)
+        settled(sluice)
+        whole = stored_counts(sluice)
+        told(sluice, "DELETE FROM error_occurrences WHERE batch_id % 2 = 0 SETTINGS mutations_sync = 2")
+        columns = ", ".join(ERROR_OCCURRENCES.column_names)
+        copies = f"SELECT {columns} FROM error_occurrences WHERE batch_id % 4 = 1"
+        told(sluice, f"INSERT INTO error_occurrences ({columns}) {copies}")
+        broken = stored_counts(sluice)
+        assert sum(broken.values()) < sum(whole.values())
+        sluice.start()
+        days = datetime.now(UTC).date() - timedelta(days=1), datetime.now(UTC).date()
+        sender = threading.Thread(target=send_errors, args=(sluice, sender_is_over, 3))
+        sender.start()  # errors of another day than those of the repair
+        run(
+            "repair",
+            *("--from", str(days[0]), "--to", str(days[1]), "--data", str(tmp_path / "operator")),
+            environment=sluice.services["control"].environment,
+        )
+        sender_is_over.set()
+        sender.join()
+        settled(sluice)
+        assert stored_counts(sluice) == whole
+        recent = stored_counts(sluice, hours=120)
+        eventually(lambda: counted(sluice) == recent, f"issues that count {recent}", 30)
+        sluice.stop()
+    finally:
+        sender_is_over.set()
+        sluice.kill()
+
+
+def told(sluice: Sluice, statement: str) -> None:
+    """The ClickHouse server of the deployment has executed a statement."""
+    url = urlsplit(sluice.services["control"].environment["SLUICE_CLICKHOUSE_URL"])
+    answer = call("POST", f"{url.scheme}://{url.netloc}/?database={url.path.strip('/')}", statement.encode())
+    assert answer.status == 200, answer.body
+
+
 def subscribed(sluice: Sluice) -> str:
     """Id of a channel that hears of issues. It may not post to its URL; its deliveries are listed all the same."""
     base = f"/orgs/{sluice.org}/projects/{sluice.project}/notification-channels"
@@ -136,18 +191,18 @@ def asked(sluice: Sluice, method: str, path: str, body: object = None) -> tuple[
     return answer.status, answer.json() if answer.body else None
 
 
-def send_errors(sluice: Sluice, over: threading.Event) -> None:
+def send_errors(sluice: Sluice, over: threading.Event, days_ago: int = 0) -> None:
     """Export errors until it is over, whether they are taken or not."""
     chance = random.Random(3)
     while not over.is_set():
         try:
-            sluice.export("traces", errors(chance))
+            sluice.export("traces", errors(chance, days_ago))
         except OSError:
             time.sleep(0.05)
 
 
-def errors(chance: random.Random) -> bytes:
-    """An export with errors, some of which happened yesterday."""
+def errors(chance: random.Random, days_ago: int = 0) -> bytes:
+    """An export with errors, some of which happened a day earlier."""
     request = ExportTraceServiceRequest()
     for _ in range(3):
         scope = request.resource_spans.add()
@@ -157,7 +212,7 @@ def errors(chance: random.Random) -> bytes:
             attribute.value.string_value = release
         spans = scope.scope_spans.add().spans
         for _ in range(5):
-            at = time.time_ns() - chance.choice((0, 0, 0, 86_400 * 10**9))
+            at = time.time_ns() - 86_400 * 10**9 * (days_ago + chance.choice((0, 0, 0, 1)))
             span = spans.add(trace_id=os.urandom(16), span_id=os.urandom(8), name="x")
             span.start_time_unix_nano, span.end_time_unix_nano = at, at + 1
             event = span.events.add(name="exception", time_unix_nano=at)
@@ -167,9 +222,9 @@ def errors(chance: random.Random) -> bytes:
     return request.SerializeToString()
 
 
-def stored_counts(sluice: Sluice) -> dict[str, int]:
-    """Stored occurrences by fingerprint."""
-    return {one["fingerprint"]: one["count"] for one in sluice.explore("/errors?hours=48&limit=100")["data"]}
+def stored_counts(sluice: Sluice, hours: int = 48) -> dict[str, int]:
+    """Stored occurrences of the last hours by fingerprint."""
+    return {one["fingerprint"]: one["count"] for one in sluice.explore(f"/errors?hours={hours}&limit=100")["data"]}
 
 
 def counted(sluice: Sluice) -> dict[str, int]:

@@ -38,15 +38,19 @@ from chassis.erasures import tables as _erasures  # noqa: F401
 from chassis.issues import tables as _issues  # noqa: F401
 from control.approvals import tables as _approvals  # noqa: F401  # what is imported is in `metadata`
 from control.audit import tables as _audit  # noqa: F401
+from control.billing import tables as _billing  # noqa: F401
 from control.channels import delivery_tables as _deliveries  # noqa: F401
 from control.channels import tables as _channels  # noqa: F401
+from control.chat import tables as _chat  # noqa: F401
 from control.directory import tables as _directory  # noqa: F401
 from control.followers import tables as _followers  # noqa: F401
 from control.identity import organization_repository, project_key_repository
 from control.identity.bootstrap import bootstrap
+from control.integrations import tables as _integrations  # noqa: F401
 from control.issues import tables as _issue_parts  # noqa: F401
 from control.releases import tables as _releases  # noqa: F401
 from control.sso import tables as _sso  # noqa: F401
+from control.webhooks import tables as _webhooks  # noqa: F401
 from tests.databases import REVISIONS
 
 pytestmark = pytest.mark.both_stores

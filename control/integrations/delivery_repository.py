@@ -1,0 +1,147 @@
+"""Deliveries that integrations have received. Every function runs in the caller's transaction."""
+
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from control.integrations.model import DeliveryStatus, StoredDelivery
+from control.integrations.tables import MAX_ERROR_LENGTH, inbound_deliveries
+from control.secrets.secret_box import SecretBox
+
+MAX_STORED_BODY: Final = 256 * 1_024  # compressed; a larger body cannot be redelivered
+_COLUMNS: Final = [
+    inbound_deliveries.c[name]
+    for name in (
+        *("id", "integration_id", "delivery_key", "event", "status", "result", "error", "attempts"),
+        *("received_at", "processed_at"),
+    )
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryAttempt:
+    """One attempt to process a delivery. `id` None: the first."""
+
+    id: str | None
+    org_id: str
+    integration_id: str
+    delivery_key: str
+    event: str
+    status: DeliveryStatus
+    result: Mapping[str, Any] | None
+    error: str | None
+    body: bytes | None  # as `pack_body` made it
+    now: datetime
+
+
+def new_delivery_id() -> str:
+    """The id of a delivery that is received."""
+    return new_id("ind")
+
+
+def pack_body(secret_box: SecretBox, org_id: str, delivery_id: str, body: bytes) -> bytes | None:
+    """A body to store; None if it is too large."""
+    packed = zlib.compress(body, 1)
+    if len(packed) > MAX_STORED_BODY:
+        return None
+    return secret_box.encrypt(packed, table=inbound_deliveries.name, row=delivery_id, org=org_id, column="body")
+
+
+async def find_by_keys(
+    connection: AsyncConnection, keys: Mapping[str, Collection[str]]
+) -> dict[tuple[str, str], StoredDelivery]:
+    """Deliveries by (integration, key); `keys` are given by integration."""
+    found: dict[tuple[str, str], StoredDelivery] = {}
+    for integration_id, of_integration in keys.items():
+        where = (inbound_deliveries.c.integration_id == integration_id) & inbound_deliveries.c.delivery_key.in_(
+            list(of_integration)
+        )
+        for row in (await connection.execute(_select().where(where))).mappings():
+            delivery = _delivery(row)
+            found[delivery.integration_id, delivery.delivery_key] = delivery
+    return found
+
+
+async def find(connection: AsyncConnection, integration_id: str, delivery_id: str) -> StoredDelivery | None:
+    """The integration's delivery with this id."""
+    where = (inbound_deliveries.c.integration_id == integration_id) & (inbound_deliveries.c.id == delivery_id)
+    row = (await connection.execute(_select().where(where))).mappings().one_or_none()
+    return None if row is None else _delivery(row)
+
+
+async def load_body(connection: AsyncConnection, secret_box: SecretBox, org_id: str, delivery_id: str) -> bytes | None:
+    """The body as it was received; None if it was not kept."""
+    packed = await connection.scalar(sa.select(inbound_deliveries.c.body).where(inbound_deliveries.c.id == delivery_id))
+    if packed is None:
+        return None
+    plain = secret_box.decrypt(packed, table=inbound_deliveries.name, row=delivery_id, org=org_id, column="body")
+    return zlib.decompress(plain)
+
+
+async def list_deliveries(
+    connection: AsyncConnection, integration_id: str, status: DeliveryStatus | None, before_id: str | None, limit: int
+) -> list[StoredDelivery]:
+    """At most `limit` deliveries, newest first, starting with the first one older than `before_id`."""
+    page = _select().where(inbound_deliveries.c.integration_id == integration_id)
+    if status is not None:
+        page = page.where(inbound_deliveries.c.status == status.value)
+    if before_id is not None:
+        page = page.where(inbound_deliveries.c.id < before_id)
+    rows = await connection.execute(page.order_by(inbound_deliveries.c.id.desc()).limit(limit))
+    return [_delivery(row) for row in rows.mappings()]
+
+
+async def store(connection: AsyncConnection, attempts: Sequence[DeliveryAttempt], ids: Sequence[str]) -> None:
+    """Store what became of deliveries. `ids`: of the attempts, new or known."""
+    new = [
+        {
+            "id": delivery_id,
+            "org_id": one.org_id,
+            "integration_id": one.integration_id,
+            "delivery_key": one.delivery_key,
+            "event": one.event,
+            "body": one.body,
+            "attempts": 1,
+            "received_at": one.now,
+            **_outcome(one),
+        }
+        for one, delivery_id in zip(attempts, ids, strict=True)
+        if one.id is None
+    ]
+    if new:
+        await connection.execute(inbound_deliveries.insert(), new)
+    for one in attempts:
+        if one.id is not None:
+            values = {"attempts": inbound_deliveries.c.attempts + 1, "event": one.event, **_outcome(one)}
+            await connection.execute(
+                inbound_deliveries.update().where(inbound_deliveries.c.id == one.id).values(values)
+            )
+
+
+async def delete_before(connection: AsyncConnection, time: datetime, limit: int) -> int:
+    """Delete deliveries that were received earlier; returns how many."""
+    old = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.received_at < time).limit(limit)
+    return (await connection.execute(inbound_deliveries.delete().where(inbound_deliveries.c.id.in_(old)))).rowcount
+
+
+def _outcome(one: DeliveryAttempt) -> dict[str, Any]:
+    return {
+        "status": one.status.value,
+        "result": None if one.result is None else dict(one.result),
+        "error": None if one.error is None else one.error[:MAX_ERROR_LENGTH],
+        "processed_at": one.now,
+    }
+
+
+def _select() -> sa.Select[Any]:
+    return sa.select(*_COLUMNS, inbound_deliveries.c.body.is_not(None).label("has_body"))
+
+
+def _delivery(row: Any) -> StoredDelivery:
+    return StoredDelivery(**{**row, "status": DeliveryStatus(row["status"])})

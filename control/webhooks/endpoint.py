@@ -1,0 +1,120 @@
+"""`POST /webhooks/scm/{provider}` and `POST /webhooks/integrations/{integrationId}` (specification 4.5)."""
+
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.errors import BadRequest, Unauthorized
+from chassis.http.web import RATE_LIMITS
+from chassis.limits.limiter import LimitClass
+from control.integrations.delivery_repository import new_delivery_id, pack_body
+from control.integrations.model import Hook, Integration, IntegrationKind, StoredDelivery
+from control.secrets.secret_box import SecretBox
+from control.webhooks.hooks import Hooks
+from control.webhooks.inbox import HookChanged, Inbox, ProcessedDelivery, VerifiedDelivery
+from control.webhooks.metrics import DeliveryOutcome
+from control.webhooks.platform import PayloadError, Platform
+from control.webhooks.receiver import WebhookReceiver
+
+_ATTEMPTS: Final = 2  # the second with an integration that was changed meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A platform, and what its events do."""
+
+    platform: Platform[Any]
+    apply: Callable[[AsyncConnection, Integration, Any, datetime], Awaitable[msgspec.Struct]]
+
+
+class IntegrationReceiver:
+    """Verifies and processes what is sent to integrations."""
+
+    def __init__(self, receiver: WebhookReceiver, hooks: Hooks, inbox: Inbox, secret_box: SecretBox) -> None:
+        self._receiver = receiver
+        self._hooks = hooks
+        self._inbox = inbox
+        self._secret_box = secret_box
+
+    async def receive(
+        self, request: web.Request, kind: IntegrationKind, source: Source, find: Callable[[], Awaitable[Sequence[Hook]]]
+    ) -> ProcessedDelivery:
+        """Read, verify and process one request. `find`: the integrations that it may be for.
+
+        Raises RateLimited, NotFound, Unauthorized, BadRequest and what reading a body raises.
+        """
+        hooks = await find()
+        if not hooks:
+            await self._receiver.refuse_unknown(request, kind.value)
+        body = await self._receiver.read(request)
+        for _ in range(_ATTEMPTS):
+            signed = (one for one in hooks if source.platform.verify(request.headers, body, one, time.time()))
+            hook = next(signed, None)
+            if hook is None:
+                await self._receiver.refuse_unsigned(request, kind.value)
+            await request.app[RATE_LIMITS].take(request, LimitClass.WEBHOOK, hook.integration.id)
+            try:
+                return await self._process(hook, source, request, body)
+            except HookChanged:
+                self._hooks.forget(hook.integration.id)
+                hooks = await find()
+        raise Unauthorized("The integration has just been changed.")
+
+    async def redeliver(self, hook: Hook, source: Source, stored: StoredDelivery, body: bytes) -> ProcessedDelivery:
+        """Process a stored delivery again. Raises as `receive`, and HookChanged."""
+        parsed = source.platform.parse(stored.event, body, stored.received_at)
+        delivery = VerifiedDelivery(
+            stored.id, hook, stored.delivery_key, stored.event, None, _applying(source, hook, parsed), stored
+        )
+        return await self._inbox.process(delivery)
+
+    async def _process(self, hook: Hook, source: Source, request: web.Request, body: bytes) -> ProcessedDelivery:
+        metrics, kind = self._receiver.metrics, hook.integration.kind.value
+        try:
+            processed = await self._inbox.process(self._delivery(hook, source, request, body))
+        except PayloadError as error:
+            metrics.count(kind, DeliveryOutcome.INVALID)
+            raise BadRequest(str(error)) from error
+        except HookChanged:
+            raise
+        except Exception:
+            metrics.count(kind, DeliveryOutcome.FAILED)
+            raise
+        metrics.count(kind, DeliveryOutcome.DUPLICATE if processed.duplicate else DeliveryOutcome.PROCESSED)
+        return processed
+
+    def _delivery(self, hook: Hook, source: Source, request: web.Request, body: bytes) -> VerifiedDelivery:
+        """Raises PayloadError for a body without event: there is nothing to store of it."""
+        platform, integration = source.platform, hook.integration
+        event = platform.event_name(request.headers, body)
+        delivery_id = new_delivery_id()
+        key = platform.delivery_id(request.headers) or hashlib.sha256(body).hexdigest()
+        sealed = pack_body(self._secret_box, integration.org_id, delivery_id, body)
+        try:
+            parsed = platform.parse(event, body, datetime.now(UTC))
+        except PayloadError as error:
+            return VerifiedDelivery(delivery_id, hook, key, event, sealed, _refusing(error))
+        return VerifiedDelivery(delivery_id, hook, key, event, sealed, _applying(source, hook, parsed))
+
+
+def _applying(
+    source: Source, hook: Hook, parsed: Any
+) -> Callable[[AsyncConnection, datetime], Awaitable[msgspec.Struct]]:
+    async def apply(connection: AsyncConnection, now: datetime) -> msgspec.Struct:
+        return await source.apply(connection, hook.integration, parsed, now)
+
+    return apply
+
+
+def _refusing(error: PayloadError) -> Callable[[AsyncConnection, datetime], Awaitable[msgspec.Struct]]:
+    async def apply(_connection: AsyncConnection, _now: datetime) -> msgspec.Struct:
+        raise error
+
+    return apply
