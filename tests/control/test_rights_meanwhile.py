@@ -75,6 +75,7 @@ BY_THEMSELVES: Final = {
     "sso/handoff.py",
     "sso/housekeeping.py",
     "sso/start.py",
+    "webhooks/inbox.py",
 }
 
 

@@ -1,4 +1,4 @@
-"""The shell lines of docs/releases.md run as they are printed, in a git checkout; only the address is that of the test."""
+"""The shell lines of docs/releases.md run as they are printed, in a git checkout; only the address is the test's."""
 
 import json
 import re
