@@ -24,6 +24,7 @@ import msgspec
 from chassis.clickhouse.client import ClickHouse, QueryLimits
 from chassis.clickhouse.errors import QueryTooLarge
 from chassis.clickhouse.stored_time import INSERT_COMMENT, floor_of
+from proto.storage.tables import FIRST_REBUILT_ROW
 
 # Between ClickHouse's clock and what is settled: more than the floor of any insert may be behind that clock.
 DISTANCE_US: Final = 500_000
@@ -241,11 +242,18 @@ def _without_second_copies(
     for stored in found:
         key = (stored.position.batch_id, stored.day)
         delivered = recent.get(key)
-        if delivered is None or stored.position.row > delivered.row:
+        if delivered is None or _is_behind(stored.position.row, delivered.row):
             rows.append(stored)
             recent[key] = BlockProgress(stored.position.stored_us, stored.position.row)
     position = found[-1].position
     return rows, Checkpoint(position, _recent(recent, position.stored_us - window_us))
+
+
+def _is_behind(row: int, delivered: int) -> bool:
+    """Whether a row of a block comes after the last one that was delivered. A gateway's block is inserted as a whole:
+    where its rows were delivered, those that `sluice repair` rebuilds in place of lost ones were, under other numbers.
+    """
+    return row > delivered and (row < FIRST_REBUILT_ROW or delivered >= FIRST_REBUILT_ROW)
 
 
 def _recent(blocks: Mapping[BlockKey, BlockProgress], since_us: int) -> Mapping[BlockKey, BlockProgress]:

@@ -13,7 +13,7 @@ import msgspec
 from gateway.error_occurrences import fingerprint, occurrence_row
 from proto.otlp.policy import RaisedException
 from proto.otlp.reference.text import compact_json
-from proto.storage.tables import LOGS, SPANS
+from proto.storage.tables import FIRST_REBUILT_ROW, LOGS, SPANS
 
 EXCEPTION_EVENT: Final = "exception"
 _EXCEPTION_KEYS: Final = ("exception.type", "exception.message", "exception.stacktrace")
@@ -21,7 +21,6 @@ _SOURCES: Final = {SPANS.name: "span", LOGS.name: "log"}
 # A rebuilt occurrence's number within its batch is made of its row, event and table: distinct for up to 256 events of a
 # span, and beyond those that the gateway numbers.
 _EVENTS_PER_ROW: Final = 256
-_FIRST_REBUILT: Final = 2**31
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
@@ -62,8 +61,8 @@ def occurrence_rows(table: str, rows: Iterable[ExceptionSource]) -> Iterator[tup
             raised = RaisedException(
                 row.time_ns, row.trace_id, row.span_id, *texts, row.service_name, row.environment, row.release
             )
-            occurrence = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % _FIRST_REBUILT
-            occurrence += _FIRST_REBUILT
+            occurrence = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % FIRST_REBUILT_ROW
+            occurrence += FIRST_REBUILT_ROW
             yield occurrence_row(row.project_id, raised, digest, _SOURCES[table], row.batch_id, occurrence)
 
 

@@ -142,6 +142,10 @@ INGEST_OUTCOMES: Final = Table(
     ),
 )
 
+# Rows of `error_occurrences` that `sluice repair` rebuilds are numbered within their batch from here on; what a gateway
+# inserts is numbered from 0.
+FIRST_REBUILT_ROW: Final = 2**31
+
 ERROR_OCCURRENCES: Final = Table(
     "error_occurrences",
     (

@@ -21,6 +21,7 @@ from proto.storage.tables import ERROR_OCCURRENCES
 from tests.e2e.conftest import Deploy
 from tests.e2e.product import APART, Service, Sluice, call, eventually, run
 from tests.e2e.reading import settled
+from tests.engine.process import PASSWORD, USER
 from tests.selection import scaled
 
 ERRORS = 7
@@ -140,7 +141,7 @@ def test_a_repair_beside_the_follower_counts_each_occurrence_once(deploy: Deploy
         settled(sluice)
         assert stored_counts(sluice) == whole
         recent = stored_counts(sluice, hours=120)
-        eventually(lambda: counted(sluice) == recent, f"issues that count {recent}", 30)
+        eventually(lambda: counted(sluice) == recent, f"issues that count {recent}", 60)
         sluice.stop()
     finally:
         sender_is_over.set()
@@ -150,7 +151,8 @@ def test_a_repair_beside_the_follower_counts_each_occurrence_once(deploy: Deploy
 def told(sluice: Sluice, statement: str) -> None:
     """The ClickHouse server of the deployment has executed a statement."""
     url = urlsplit(sluice.services["control"].environment["SLUICE_CLICKHOUSE_URL"])
-    answer = call("POST", f"{url.scheme}://{url.netloc}/?database={url.path.strip('/')}", statement.encode())
+    address = f"http://{url.hostname}:{url.port}/?database={url.path.strip('/')}"
+    answer = call("POST", address, statement.encode(), {"X-ClickHouse-User": USER, "X-ClickHouse-Key": PASSWORD})
     assert answer.status == 200, answer.body
 
 
@@ -197,6 +199,7 @@ def send_errors(sluice: Sluice, over: threading.Event, days_ago: int = 0) -> Non
     while not over.is_set():
         try:
             sluice.export("traces", errors(chance, days_ago))
+            time.sleep(0.01)
         except OSError:
             time.sleep(0.05)
 

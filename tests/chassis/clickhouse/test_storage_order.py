@@ -18,7 +18,7 @@ from chassis.clickhouse.storage_order import (
 )
 from chassis.clickhouse.stored_time import INSERT_COMMENT, ClockReading, StoredTimeFloor, floor_of
 from proto.otlp.native import write_block
-from proto.storage.tables import ERROR_OCCURRENCES
+from proto.storage.tables import ERROR_OCCURRENCES, FIRST_REBUILT_ROW
 from tests.chassis.clickhouse.storage_world import EPOCH_S, US, run_schedules
 from tests.logs import captured_log
 
@@ -123,6 +123,38 @@ def test_a_checkpoint_survives_its_text() -> None:
     )
     assert Checkpoint.decode(checkpoint.encode()) == checkpoint
     assert Checkpoint.decode(Checkpoint().encode()) == Checkpoint(START, {})
+
+
+async def test_rebuilt_rows_are_skipped_where_the_rows_that_they_replace_were_delivered() -> None:
+    """Rebuilt rows have other numbers. Of block 1 the first rows were delivered, block 2 comes rebuilt and twice."""
+    rebuilt, time = FIRST_REBUILT_ROW, NOW_US
+    stored = [Position(time, 1, 0), Position(time, 1, 1), Position(time + US, 1, rebuilt + 4)]
+    stored += [
+        Position(time + US, 1, rebuilt + 9),
+        Position(time + US, 2, rebuilt),
+        Position(time + US, 2, rebuilt + 7),
+    ]
+    stored += [Position(time + 2 * US, 2, rebuilt), Position(time + 2 * US, 2, rebuilt + 7)]
+
+    class Repaired:
+        async def settled_time(self) -> int:
+            return NOW_US + 100 * US
+
+        async def read(self, after: Position, until_us: int, limit: int) -> list[StoredRow]:
+            return [StoredRow(one, 20_000, ()) for one in stored if after < one and one.stored_us <= until_us][:limit]
+
+        async def first_time(self, after_us: int, _until_us: int) -> int | None:
+            return next((one.stored_us for one in stored if one.stored_us > after_us), None)
+
+    for limit in (1, 2, 100):
+        reader, checkpoint, rows = StorageOrderReader(Repaired()), Checkpoint(), []
+        while True:
+            page = await reader.read(checkpoint, limit=limit)
+            checkpoint = Checkpoint.decode(page.checkpoint.encode())
+            rows += [one.position for one in page.rows]
+            if page.is_last:
+                break
+        assert rows == [*stored[:2], *stored[4:6]]
 
 
 async def test_a_checkpoint_remembers_a_bounded_number_of_blocks() -> None:
