@@ -29,16 +29,21 @@ class NewChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
     kind: _Kind
     title: _Title
-    project: Annotated[Slug | None, Meta(description="Slug of its project. Null: it concerns all projects.")] = None
+    project: Annotated[
+        Slug | None, Meta(description="Must be the slug of its project. Null: it concerns all projects.")
+    ] = None
     detail: Annotated[str, lines(MAX_DETAIL_LENGTH)] | None = None
-    at: Annotated[TimeInput | None, Meta(description="When it happened, at most 400 days ago; by default now.")] = None
+    at: Annotated[
+        TimeInput | None,
+        Meta(description="Must be an RFC 3339 time, at most 400 days ago: when it happened, by default now."),
+    ] = None
     environment: _Name | None = None
     release: _Name | None = None
     service: _Name | None = None
     url: Url | None = None
     dedupe_key: Annotated[
         Annotated[str, line(MAX_DEDUPE_KEY_LENGTH)] | None,
-        Meta(description="A change that is recorded again with the same key is the same event."),
+        Meta(description="Must be one line: a change that is recorded again with the same key is the same event."),
     ] = None
 
 

@@ -93,12 +93,14 @@ async def settle_next_release(
     if not earlier or not versions:
         return 0
     order = await load_order(connection, project_id, [*earlier, *versions])
-    settled = 0
+    by_next: dict[str, list[str]] = {}
     for version in earlier:
         next_one = order.earliest(each for each in sorted(versions) if order.is_later(each, version))
-        if next_one is None:
-            continue
-        where = (issues.c.project_id == project_id) & (after == version)
+        if next_one is not None:
+            by_next.setdefault(next_one, []).append(version)
+    settled = 0
+    for next_one, settled_versions in by_next.items():
+        where = (issues.c.project_id == project_id) & after.in_(settled_versions)
         values = {"resolved_in_release": next_one, "resolved_after_release": None, "updated_at": now}
         settled += (await connection.execute(issues.update().where(where).values(values))).rowcount
     return settled
