@@ -122,6 +122,10 @@ class Office:
         return self._service.port
 
     @property
+    def url(self) -> str:
+        return self._service.url
+
+    @property
     def log(self) -> str:
         return self._service.log.read_text()
 
@@ -145,6 +149,10 @@ class Office:
         deadline = time.monotonic() + _REACHED_S
         while not self._service.ended() and time.monotonic() < deadline:
             time.sleep(0.005)
+        return self._service.ended()
+
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
         return self._service.ended()
 
     def kill(self) -> None:

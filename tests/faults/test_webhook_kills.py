@@ -1,0 +1,163 @@
+"""SIGKILL of `sluice control` between any two steps of a webhook: its effects and answer are those of an undisturbed
+run, once it was sent again as platforms do.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import http.client
+import json
+import random
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.auth.tables import projects
+from chassis.changes.tables import change_events
+from chassis.db.database import Database
+from chassis.issues.tables import issues
+from control.integrations.tables import inbound_deliveries
+from control.issues.tables import ActivityKind, issue_activity
+from control.releases.tables import commits, proposals
+from tests.e2e.product import call
+from tests.faults.control_kills import POINTS
+from tests.faults.office import Office, port_of
+from tests.faults.zygote import Zygote
+from tests.selection import scaled
+
+URL = "https://github.com/shop/checkout"
+REPOSITORY = {"id": 1, "full_name": "shop/checkout", "default_branch": "main", "html_url": URL}
+WRITES = ("write", "sync", "send")  # of the points: those between two steps of a transaction
+
+
+async def add_issues(database_url: str, count: int) -> None:
+    """Issues of the project, unresolved."""
+    database = Database(database_url)
+    await database.start()
+    now = datetime.now(UTC)
+    async with database.write() as connection:
+        project = (await connection.execute(sa.select(projects).limit(1))).mappings().one()
+        rows = [
+            {
+                "id": f"iss_{number:026}",
+                "org_id": project["org_id"],
+                "project_id": project["id"],
+                "number": number,
+                "fingerprint": number.to_bytes(16, "big"),
+                "title": "Declined",
+                "search_text": "declined",
+                "status": "unresolved",
+                "count": 1,
+                **dict.fromkeys(("first_seen", "last_seen", "created_at", "updated_at"), now),
+            }
+            for number in range(1, count + 1)
+        ]
+        await connection.execute(issues.insert(), rows)
+    await database.close()
+
+
+def deliveries_of(number: int) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Deliveries about the issue of this number, in order: event, payload, and the answer of an undisturbed run."""
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    sha = f"{number:040x}"
+    commit = {"id": sha, "message": "Retry the charge", "timestamp": at, "distinct": True, "author": {"name": "Ada"}}
+    commit |= {"added": [], "removed": [], "modified": ["src/charge.py"], "url": f"https://github.com/x/commit/{sha}"}
+    push = {"ref": "refs/heads/main", "before": "0" * 40, "after": sha, "commits": [commit], "repository": REPOSITORY}
+
+    def pull(one: int, merged: bool) -> dict[str, Any]:
+        request = {"number": one, "title": "Retry", "body": f"Fixes WEB-{number}", "merged": merged, "updated_at": at}
+        request |= {"state": "closed" if merged else "open", "merge_commit_sha": sha if merged else None}
+        request |= {"html_url": f"https://github.com/shop/checkout/pull/{one}", "user": {"login": "ada"}}
+        request |= {"head": {"ref": "retry", "sha": sha}}
+        action = "closed" if merged else "opened"
+        return {"action": action, "number": one, "pull_request": request, "repository": REPOSITORY}
+
+    status = {"id": number, "state": "success", "environment": "production", "created_at": at, "updated_at": at}
+    deployment = {"id": number, "sha": sha, "ref": "main", "environment": "production", "task": "deploy"}
+    deployment |= {"created_at": at, "updated_at": at}
+    deployed = {"action": "created", "deployment_status": status, "deployment": deployment, "repository": REPOSITORY}
+    first, second = f"shop/checkout#{2 * number}", f"shop/checkout#{2 * number + 1}"
+    return [
+        ("push", push, {"commitsUpserted": 1}),
+        ("pull_request", pull(2 * number, False), {}),
+        ("pull_request", pull(2 * number + 1, False), {}),
+        ("pull_request", pull(2 * number, True), {"proposalsMerged": [first], "proposalsSuperseded": [second]}),
+        ("deployment_status", deployed, {"changeEventsCreated": 1}),
+    ]
+
+
+class Platform:
+    """GitHub, but it sends again until it is answered."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self.kills = 0
+        config = {"kind": "github", "name": "x", "secret": "0123456789abcdef"}
+        status, made = office.call("POST", "/integrations", config, as_approver=True)
+        assert status == 201, made
+        url = urlsplit(made["url"])
+        self._path, self._secret = f"{url.path}?{url.query}", made["secret"].encode()
+
+    def deliver(self, event: str, payload: dict[str, Any]) -> Any:
+        body = json.dumps(payload).encode()
+        signature = hmac.new(self._secret, body, hashlib.sha256).hexdigest()
+        headers = {"X-GitHub-Event": event, "X-Hub-Signature-256": f"sha256={signature}"}
+        headers["Content-Type"] = "application/json"
+        while True:
+            try:
+                answer = call("POST", self._office.url + self._path, body, headers)
+                if answer.status != 503:
+                    assert answer.status == 200, answer.body
+                    return answer.json()
+            except (OSError, http.client.HTTPException, ValueError):
+                if self._office.has_ended():
+                    self.kills += 1
+                    self._office.kill()
+                    self._office.start()
+            time.sleep(0.02)
+
+
+@pytest.mark.sized
+def test_a_webhook_takes_effect_once_though_the_process_is_killed(database_url: str, tmp_path: Path) -> None:
+    rounds, chance = scaled(4, 60), random.Random(19)
+    points = POINTS[database_url.partition(":")[0]]
+    between = [point for name, point in points.items() if point.call in WRITES and "receiver" not in name]
+    with Zygote() as zygote:
+        office = Office(tmp_path / "office", database_url, zygote)
+        try:
+            asyncio.run(add_issues(database_url, rounds))
+            office.start()
+            platform = Platform(office)
+            office.kill()
+            for number in range(1, rounds + 1):
+                places = {"own": office.port, "receiver": office.receiver.port, "database": port_of(database_url)}
+                office.begin([chance.choice(between).rule(chance.randrange(1, 30), **places)])
+                for event, payload, expected in deliveries_of(number):
+                    answer = platform.deliver(event, payload)
+                    assert {name: answer[name] for name in expected} == expected, (number, event, answer)
+                    assert platform.deliver(event, payload) == answer  # doubled
+                office.kill()
+            office.start()
+            check(office, rounds)
+            office.stop()
+        finally:
+            office.close()
+    assert platform.kills
+
+
+def check(office: Office, rounds: int) -> None:
+    """What an undisturbed run leaves."""
+
+    def count(table: sa.Table) -> int:
+        return int(office.rows(sa.select(sa.func.count()).select_from(table))[0][0])
+
+    once, twice = (count(commits), count(change_events)), count(proposals)
+    assert (once, twice, count(inbound_deliveries)) == ((rounds, rounds), 2 * rounds, 5 * rounds)
+    resolved = sa.select(issue_activity.c.issue_id).where(issue_activity.c.kind == ActivityKind.RESOLVED.value)
+    assert len(office.rows(resolved)) == rounds
+    assert {row.status for row in office.rows(sa.select(issues.c.status))} == {"resolved"}
