@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NoReturn
 
 from tests.imports import find_docstrings_by_name
 
@@ -267,8 +268,33 @@ def _become(order: dict[str, Any], files: Sequence[int]) -> list[str]:
     return [order["program"], *order["arguments"]]
 
 
+def _code_of(called: list[str]) -> int:
+    """How the program ends, as the interpreter would have it."""
+    sys.argv = called
+    try:
+        runpy.run_module(called[0], run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)  # noqa: T201 (as the interpreter does)
+        return 1
+    except BaseException:  # noqa: BLE001 (whatever it is)
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _end(code: int) -> NoReturn:
+    """End as the interpreter does, but for taking apart every module: in a fork each of their pages would be copied."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed
+            stream.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     called = serve(socket.socket(fileno=int(sys.argv[1])))
     if called is not None:
-        sys.argv = called
-        runpy.run_module(called[0], run_name="__main__", alter_sys=True)
+        _end(_code_of(called))
