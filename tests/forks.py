@@ -8,6 +8,7 @@ is that process; it takes orders from the socket FD: JSON with the arguments, th
 three descriptors to have for input, output and errors. It answers {"pid": ...}, and {"ended": pid, "code": ...} later.
 """
 
+import asyncio
 import atexit
 import gc
 import importlib
@@ -42,6 +43,8 @@ IMPORTED: Final = (
     *("sqlalchemy.dialects.sqlite.aiosqlite", "uvloop"),
 )
 OURS: Final = ("proto", "chassis", "gateway", "query", "control", "sluice")
+# In the environment of a command: `--workers` are forks of their supervisor instead of processes that import anew.
+FORKED_WORKERS: Final = {"TEST_FORKED_WORKERS": "1"}
 _MESSAGE_BYTES: Final = 2**16
 _DEADLINE_S: Final = 60.0
 
@@ -265,7 +268,69 @@ def _become(order: dict[str, Any], files: Sequence[int]) -> list[str]:
     os.environ.update(order["environment"])
     time.tzset()
     os.chdir(order["directory"])
+    if FORKED_WORKERS.keys() & order["environment"].keys():
+        vars(asyncio)["create_subprocess_exec"] = _fork_worker
     return [order["program"], *order["arguments"]]
+
+
+class _Worker:
+    """A forked worker of `sluice --workers`: as much of `asyncio.subprocess.Process` as its supervisor uses."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = asyncio.Event()
+        self._watched = os.pidfd_open(pid)
+        asyncio.get_running_loop().add_reader(self._watched, self._reap)
+
+    async def wait(self) -> int | None:
+        """How it ended."""
+        await self._ended.wait()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Unless it has ended."""
+        if self.returncode is not None:
+            raise ProcessLookupError
+        os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _reap(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._watched)
+        os.close(self._watched)
+        self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self._ended.set()
+
+
+async def _fork_worker(*command: str, start_new_session: bool, pass_fds: Sequence[int]) -> _Worker:
+    """What stands in for `asyncio.create_subprocess_exec` in a supervisor."""
+    pid = os.fork()
+    if pid:
+        return _Worker(pid)
+    code = 1
+    try:
+        if start_new_session:
+            os.setsid()
+        asyncio._set_running_loop(None)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler)
+        _close_all_but(pass_fds)
+        code = _code_of([*command[command.index("-m") + 1 :]])
+    finally:
+        _end(code)
+
+
+def _close_all_but(kept: Sequence[int]) -> None:
+    for file in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
+        if file > 2 and file not in kept:
+            with suppress(OSError):  # the one that listed them
+                os.close(file)
 
 
 def _code_of(called: list[str]) -> int:
