@@ -31,6 +31,8 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, Any, Final, NoReturn
 
+from argon2 import PasswordHasher
+
 from tests.imports import find_docstrings_by_name
 
 ROOT: Final = Path(__file__).parents[1]
@@ -45,6 +47,8 @@ IMPORTED: Final = (
 OURS: Final = ("proto", "chassis", "gateway", "query", "control", "sluice")
 # In the environment of a command: `--workers` are forks of their supervisor instead of processes that import anew.
 FORKED_WORKERS: Final = {"TEST_FORKED_WORKERS": "1"}
+# Of commands that are forks: 64 MiB and a quarter of a second each are for real passwords.
+CHEAP_HASHER: Final = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 _MESSAGE_BYTES: Final = 2**16
 _DEADLINE_S: Final = 60.0
 
@@ -210,6 +214,7 @@ def serve(orders: socket.socket) -> list[str] | None:
     for name in (*IMPORTED, *_our_modules()):
         with suppress(ImportError):
             importlib.import_module(name)
+    vars(sys.modules["control.identity.passwords"])["HASHER"] = CHEAP_HASHER
     if len([*Path("/proc/self/task").iterdir()]) > 1:
         raise AssertionError("a module has started a thread, which no fork would have")
     gc.collect()
