@@ -8,6 +8,7 @@ is that process; it takes orders from the socket FD: JSON with the arguments, th
 three descriptors to have for input, output and errors. It answers {"pid": ...}, and {"ended": pid, "code": ...} later.
 """
 
+import asyncio
 import atexit
 import gc
 import importlib
@@ -20,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +29,9 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NoReturn
+
+from argon2 import PasswordHasher
 
 from tests.imports import find_docstrings_by_name
 
@@ -41,6 +45,10 @@ IMPORTED: Final = (
     *("sqlalchemy.dialects.sqlite.aiosqlite", "uvloop"),
 )
 OURS: Final = ("proto", "chassis", "gateway", "query", "control", "sluice")
+# In the environment of a command: `--workers` are forks of their supervisor instead of processes that import anew.
+FORKED_WORKERS: Final = {"TEST_FORKED_WORKERS": "1"}
+# Of commands that are forks: 64 MiB and a quarter of a second each are for real passwords.
+CHEAP_HASHER: Final = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 _MESSAGE_BYTES: Final = 2**16
 _DEADLINE_S: Final = 60.0
 
@@ -206,6 +214,7 @@ def serve(orders: socket.socket) -> list[str] | None:
     for name in (*IMPORTED, *_our_modules()):
         with suppress(ImportError):
             importlib.import_module(name)
+    vars(sys.modules["control.identity.passwords"])["HASHER"] = CHEAP_HASHER
     if len([*Path("/proc/self/task").iterdir()]) > 1:
         raise AssertionError("a module has started a thread, which no fork would have")
     gc.collect()
@@ -264,11 +273,98 @@ def _become(order: dict[str, Any], files: Sequence[int]) -> list[str]:
     os.environ.update(order["environment"])
     time.tzset()
     os.chdir(order["directory"])
+    if FORKED_WORKERS.keys() & order["environment"].keys():
+        vars(asyncio)["create_subprocess_exec"] = _fork_worker
     return [order["program"], *order["arguments"]]
+
+
+class _Worker:
+    """A forked worker of `sluice --workers`: as much of `asyncio.subprocess.Process` as its supervisor uses."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = asyncio.Event()
+        self._watched = os.pidfd_open(pid)
+        asyncio.get_running_loop().add_reader(self._watched, self._reap)
+
+    async def wait(self) -> int | None:
+        """How it ended."""
+        await self._ended.wait()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Unless it has ended."""
+        if self.returncode is not None:
+            raise ProcessLookupError
+        os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _reap(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._watched)
+        os.close(self._watched)
+        self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self._ended.set()
+
+
+async def _fork_worker(*command: str, start_new_session: bool, pass_fds: Sequence[int]) -> _Worker:
+    """What stands in for `asyncio.create_subprocess_exec` in a supervisor."""
+    pid = os.fork()
+    if pid:
+        return _Worker(pid)
+    code = 1
+    try:
+        if start_new_session:
+            os.setsid()
+        asyncio._set_running_loop(None)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler)
+        _close_all_but(pass_fds)
+        code = _code_of([*command[command.index("-m") + 1 :]])
+    finally:
+        _end(code)
+
+
+def _close_all_but(kept: Sequence[int]) -> None:
+    for file in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
+        if file > 2 and file not in kept:
+            with suppress(OSError):  # the one that listed them
+                os.close(file)
+
+
+def _code_of(called: list[str]) -> int:
+    """How the program ends, as the interpreter would have it."""
+    sys.argv = called
+    try:
+        runpy.run_module(called[0], run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)  # noqa: T201 (as the interpreter does)
+        return 1
+    except BaseException:  # noqa: BLE001 (whatever it is)
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _end(code: int) -> NoReturn:
+    """End as the interpreter does, but for taking apart every module: in a fork each of their pages would be copied."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
     called = serve(socket.socket(fileno=int(sys.argv[1])))
     if called is not None:
-        sys.argv = called
-        runpy.run_module(called[0], run_name="__main__", alter_sys=True)
+        _end(_code_of(called))

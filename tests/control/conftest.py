@@ -25,6 +25,7 @@ from control.erasures.submission import CheckFilters
 from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.databases import WAIT_S
+from tests.forks import CHEAP_HASHER
 
 KEY_FILES = ("cursor.key", "sealing.keys", "signing.key")
 
@@ -55,6 +56,12 @@ class Control:
 def patient_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Credentials are looked up for as long as a transaction is waited for."""
     monkeypatch.setattr("chassis.auth.cache.FETCH_TIMEOUT_S", WAIT_S)
+
+
+@pytest.fixture(autouse=True)
+def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passwords hashed in a moment."""
+    monkeypatch.setattr("control.identity.passwords.HASHER", CHEAP_HASHER)
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ from control.identity import organization_repository
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
-from tests.control.identity.conftest import NewPerson, cheap, enrol, person
+from tests.control.identity.conftest import NewPerson, enrol, person
 
-__all__ = ("cheap", "person")
+__all__ = ("person",)
 
 NAMES = ("x-ratelimit-limit", "x-ratelimit-remaining")
 ALL = {*NAMES, "x-ratelimit-reset"}

@@ -71,6 +71,7 @@ class Service:
                 self.process = Command([self.command, *arguments], environment, stdout=out, stderr=out)
                 self.may_be_forked = False  # started again it has another seed of hashes, as it would elsewhere
             else:  # benchmarks measure whole starts; what is preloaded, or counted as it starts, wants one
+                self.may_be_forked = self.begun is None  # the next one has another seed than this one
                 whole = [sys.executable, "-m", "sluice", self.command, *arguments]
                 self.process = subprocess.Popen(whole, stdout=out, stderr=out, env=environment)
         if self.begun is not None:

@@ -21,6 +21,7 @@ import structlog
 
 from chassis.http.serve import bind
 from sluice import handover
+from tests.forks import FORKED_WORKERS
 from tests.ports import free_port
 from tests.selection import scaled
 
@@ -46,7 +47,7 @@ def test_several_workers_need_a_server(tmp_path: Path) -> None:
 def test_workers_share_a_port_aggregate_metrics_and_drain_together(
     start: Start, tmp_path: Path, migrated: Path
 ) -> None:
-    control = start("control", "--workers", "2")
+    control = start("control", "--workers", "2", **FORKED_WORKERS)
     children = children_of(control.process.pid)
     assert len(children) == 2
     seen = set()
@@ -74,7 +75,7 @@ def metrics(up: Up) -> str:
 
 
 def test_an_exited_worker_stops_the_command_and_is_logged(start: Start, tmp_path: Path, migrated: Path) -> None:
-    control = start("control", "--workers", "2")
+    control = start("control", "--workers", "2", **FORKED_WORKERS)
     os.kill(children_of(control.process.pid)[1], signal.SIGKILL)
     assert control.process.wait(DEADLINE_S) == 1
     assert errors(control) == ["worker 1 was killed by signal 9; stopping the others"]
@@ -84,7 +85,7 @@ def test_a_worker_that_cannot_start_sets_the_exit_code(tmp_path: Path, migrated:
     config = tmp_path / "sluice.toml"
     config.write_text("[control]\nmax_body_bytes = 1\n", encoding="utf-8")  # which only the workers look at
     command = ("control", "--workers", "2", "--config", config, "--data", tmp_path / "data", "--port", "0")
-    done = sluice(*command)
+    done = sluice(*command, **FORKED_WORKERS)
     assert (done.returncode, done.stdout) == (2, "")  # it never said that it listens
     assert re.search(r'"worker [01] exited with code 2; stopping the others"', done.stderr), done.stderr
 
@@ -140,9 +141,9 @@ def says_ready(port: int) -> bool:
 
 def test_a_health_port_covers_all_workers_of_this_command_only(start: Start, tmp_path: Path, migrated: Path) -> None:
     first, second = free_port(), free_port()
-    before = start("control", "--workers", "2", "--health-port", str(first))
+    before = start("control", "--workers", "2", "--health-port", str(first), **FORKED_WORKERS)
     port = before.url.rpartition(":")[2]
-    after = start("control", "--workers", "2", "--health-port", str(second), port=int(port))
+    after = start("control", "--workers", "2", "--health-port", str(second), port=int(port), **FORKED_WORKERS)
     well = {"supervisor": None, "worker 0": None, "worker 1": None}
     wait_until(lambda: readiness(first) == readiness(second) == (200, well))
     stopped = children_of(before.process.pid)[1]
@@ -240,7 +241,7 @@ def more_answers(callers: Sequence[Caller]) -> Callable[[], bool]:
 def beside(start: Start, port: int, count: int) -> Up:
     """The next command on this port, ready."""
     health = free_port()
-    after = start("control", "--workers", str(count), "--health-port", str(health), port=port)
+    after = start("control", "--workers", str(count), "--health-port", str(health), port=port, **FORKED_WORKERS)
     wait_until(partial(says_ready, health))
     return after
 
@@ -256,7 +257,7 @@ def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path, mig
     """As docs/operations.md has it, to more workers and to fewer; after attempts that were given up, too: the sockets
     are those of the first one, or a reset would only be rare.
     """
-    before = start("control", "--workers", "2")
+    before = start("control", "--workers", "2", **FORKED_WORKERS)
     port = int(before.url.rpartition(":")[2])
     check_takeovers_that_fail(before, tmp_path, port)
     callers = [Caller(port, keep=number % 2 == 0) for number in range(scaled(4, 8))]
@@ -311,7 +312,7 @@ def errors(up: Up) -> list[str]:
 
 
 def test_workers_drain_when_their_supervisor_is_killed(start: Start, tmp_path: Path, migrated: Path) -> None:
-    control = start("control", "--workers", "2")
+    control = start("control", "--workers", "2", **FORKED_WORKERS)
     workers = children_of(control.process.pid)
     control.process.kill()
     try:

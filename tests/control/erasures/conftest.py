@@ -12,7 +12,7 @@ from control.erasures.purge import Purger
 from control.settings import ControlSettings
 from sluice.erasure_filters import check_filters
 from tests.control.conftest import Control, serving
-from tests.control.identity.conftest import cheap, person  # noqa: F401  # fixtures
+from tests.control.identity.conftest import person  # noqa: F401  # a fixture
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ from typing import Any
 
 import pyotp
 import pytest
-from argon2 import PasswordHasher
 
 from chassis.auth.tables import users
-from control.identity import passwords, user_repository
+from control.identity import user_repository
 from tests.control.conftest import Control
 
 PASSWORD = "correct horse battery"
@@ -33,12 +32,6 @@ class Person:
     async def login(self, **more: Any) -> tuple[int, Any, Any]:
         """Once more."""
         return await self.control.call("POST", "/auth/login", {"email": self.email, "password": PASSWORD} | more)
-
-
-@pytest.fixture(autouse=True)
-def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Passwords hashed in a moment."""
-    monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
 
 
 @pytest.fixture

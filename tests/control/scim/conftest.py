@@ -8,7 +8,7 @@ import pytest
 
 from control.settings import ControlSettings
 from tests.control.conftest import Control
-from tests.control.identity.conftest import cheap, person  # noqa: F401  # fixtures
+from tests.control.identity.conftest import person  # noqa: F401  # a fixture
 
 SCIM: Final = "application/scim+json"
 PATCH: Final = "urn:ietf:params:scim:api:messages:2.0:PatchOp"

@@ -16,7 +16,7 @@ from lxml import etree
 from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control, serving
-from tests.control.identity.conftest import cheap, person  # noqa: F401  # fixtures
+from tests.control.identity.conftest import person  # noqa: F401  # a fixture
 from tests.control.sso import saml_idp
 from tests.control.sso.saml_idp import Idp
 
