@@ -131,7 +131,7 @@ async def _deploy(
 ) -> None:
     """A change event of each project of the integration; without any, of the organization."""
     slugs = integration.config.projects
-    project_ids: list[int | None] = [None]
+    project_ids: Sequence[int | None] = [None]
     if slugs:
         project_ids = sorted((await find_project_ids(connection, author.org_id, slugs)).values())
     what = deployed.ref or (deployed.sha or "")[:12]

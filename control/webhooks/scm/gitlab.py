@@ -173,8 +173,14 @@ class GitLab:
         it, and if there is no signature.
         """
         if any(name in headers for name in ("webhook-signature", "webhook-timestamp")):
-            signed = (header(headers, name) for name in ("webhook-id", "webhook-timestamp", "webhook-signature"))
-            return verify_standard(_signing_keys(hook.secrets), body, *signed, now)
+            return verify_standard(
+                _signing_keys(hook.secrets),
+                body,
+                header(headers, "webhook-id"),
+                header(headers, "webhook-timestamp"),
+                header(headers, "webhook-signature"),
+                now,
+            )
         is_allowed = hook.integration.config.allow_plain_token
         return is_allowed and verify_token(hook.secrets, header(headers, "X-Gitlab-Token"))
 

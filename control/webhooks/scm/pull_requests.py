@@ -200,7 +200,7 @@ def require_version(tag: str) -> str:
 
 
 def ticket(body: IssueEvent, system: str) -> tuple[TicketChanged, ...]:
-    """The ticket. `system`: that links may name with the number in the repository, if the address is of no known one."""
+    """The ticket. `system`: what links may name beside the number, where the address is of no known one."""
     one = body.issue
     state, changed_at = _STATES.get(one.state or ""), fields.time(one.updated_at)
     if body.action not in TICKET_ACTIONS or body.repository is None or state is None or changed_at is None:
