@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -65,6 +66,13 @@ class StoredOrganization:
     created_at: datetime
 
 
+class ResolveOnMerge(StrEnum):
+    """In what a merged fix resolves issues: the project's next release, or at once."""
+
+    NEXT_RELEASE = "next_release"
+    NOW = "now"
+
+
 @dataclass(frozen=True, slots=True)
 class StoredProject:
     """The unit that telemetry belongs to; `id` is a positive 53-bit integer. `retention_days` None: as the settings
@@ -78,6 +86,7 @@ class StoredProject:
     sensitive_words: tuple[str, ...]
     created_at: datetime
     retention_days: int | None = None
+    resolve_on_merge: ResolveOnMerge = ResolveOnMerge.NEXT_RELEASE
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +196,7 @@ async def change_project(
     name: str | None = None,
     sensitive_words: Sequence[str] | None = None,
     retention_days: int | UnsetType | None = UNSET,
+    resolve_on_merge: ResolveOnMerge | None = None,
 ) -> StoredProject | None:
     """Set the given values (`retention_days` None: as the settings say). Returns the changed project, None when there
     is none. ValueError for an invalid name or word.
@@ -198,6 +208,8 @@ async def change_project(
         values["sensitive_words"] = list(_validate_sensitive_words(sensitive_words))
     if retention_days is not UNSET:
         values["retention_days"] = retention_days
+    if resolve_on_merge is not None:
+        values["resolve_on_merge"] = resolve_on_merge.value
     if values:
         where = _live_project(org_id) & (projects.c.slug == slug)
         await connection.execute(projects.update().where(where).values(values))
@@ -313,7 +325,8 @@ def _live_project(org_id: str) -> sa.ColumnElement[bool]:
 
 
 def _project(row: sa.RowMapping) -> StoredProject:
-    return StoredProject(**{**row, "sensitive_words": tuple(row["sensitive_words"])})
+    words, resolve_on_merge = tuple(row["sensitive_words"]), ResolveOnMerge(row["resolve_on_merge"])
+    return StoredProject(**{**row, "sensitive_words": words, "resolve_on_merge": resolve_on_merge})
 
 
 def _validate_slug(text: str) -> str:

@@ -1,6 +1,6 @@
 """Links of issues in the database. Every function runs in the caller's transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ MAX_LINKS: Final = 50  # of an issue
 
 @dataclass(frozen=True, slots=True)
 class StoredLink:
-    """A link of an issue."""
+    """A link of an issue. `changed_at`: of its item, by the clock of its system; None: that has said nothing of it."""
 
     id: str
     issue_id: str
@@ -31,6 +31,7 @@ class StoredLink:
     created_by: str | None
     created_at: datetime
     updated_at: datetime
+    changed_at: datetime | None = None
 
 
 class IssuePlace(NamedTuple):
@@ -126,6 +127,22 @@ async def find_by_external_id(
     found = sa.select(*_COLUMNS).where(where, issue_links.c.external_id == item.external_id)
     rows = await connection.execute(found.order_by(issue_links.c.id).limit(limit))
     return [_link(row) for row in rows.mappings()]
+
+
+async def set_item_state(
+    connection: AsyncConnection,
+    link_ids: Sequence[str],
+    title: str | None,
+    state: LinkState,
+    changed_at: datetime,
+    now: datetime,
+) -> None:
+    """Set what the system of an item says of it; `title` None: nothing."""
+    values: dict[str, Any] = {"state": state, "changed_at": changed_at, "updated_at": now}
+    if title is not None:
+        values["title"] = title
+    if link_ids:
+        await connection.execute(issue_links.update().where(issue_links.c.id.in_(link_ids)).values(values))
 
 
 def _of_issue(place: IssuePlace) -> tuple[sa.ColumnElement[bool], ...]:

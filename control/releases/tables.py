@@ -75,10 +75,13 @@ commits: Final = sa.Table(
     sa.Column("url", text(MAX_URL_LENGTH)),
     sa.Column("files", sa.JSON(none_as_null=True)),  # paths from the root of the repository; NULL: not reported
     sa.Column("files_truncated", sa.Boolean, nullable=False),
+    # When it was pushed to the default branch, by the platform's clock; NULL: not known to be on it.
+    sa.Column("default_branch_at", UtcTime),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.UniqueConstraint("org_id", "repository", "sha"),
     sa.Index(None, "org_id", "id"),
     sa.Index(None, "org_id", "sha"),
+    sa.Index(None, "org_id", "default_branch_at"),
     sa.Index(None, "org_id", "repository", "authored_at"),
 )
 

@@ -150,6 +150,23 @@ async def link_to_issues(
     return new
 
 
+async def find_effective(connection: AsyncConnection, commit_ids: Sequence[str]) -> set[str]:
+    """Those of the commits that have had their effect on issues: they are on the default branch, or in a release."""
+    in_release = sa.exists().where(release_commits.c.commit_id == commits.c.id)
+    found: set[str] = set()
+    for chunk in _chunks(commit_ids):
+        where = commits.c.id.in_(chunk) & (commits.c.default_branch_at.is_not(None) | in_release)
+        found |= set((await connection.execute(sa.select(commits.c.id).where(where))).scalars())
+    return found
+
+
+async def put_on_default_branch(connection: AsyncConnection, commit_ids: Sequence[str], at: datetime) -> None:
+    """Note when commits reached the default branch; those that are on it stay as they are."""
+    for chunk in _chunks(commit_ids):
+        where = commits.c.id.in_(chunk) & commits.c.default_branch_at.is_(None)
+        await connection.execute(commits.update().where(where).values(default_branch_at=at))
+
+
 async def list_release_commits(
     connection: AsyncConnection, release_id: str, after: int | None, limit: int
 ) -> list[tuple[int, StoredCommit]]:

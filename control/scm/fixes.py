@@ -6,11 +6,12 @@ Every function runs in the caller's transaction, in a number of statements that 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.tables import projects
 from chassis.issues.tables import issues
 from control.issues.references import NamedIssue, References, ShortId, fixed_by_commit, reverted_commits
 from control.issues.tables import ActivityKind
@@ -46,12 +47,17 @@ _SHORTEST_HASH: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who reports, in which organization, and when."""
+    """Who reports, in which organization, and when. `integration_id`: of a system that reports by webhook."""
 
     org_id: str
     org_slug: str
     principal_id: str | None
     now: datetime
+    integration_id: str | None = None
+
+    def activity_data(self, **data: object) -> dict[str, object]:
+        """The data of an activity: why an issue changes, and which integration reported it."""
+        return data if self.integration_id is None else data | {"integrationId": self.integration_id}
 
 
 class ReleaseScope(NamedTuple):
@@ -81,7 +87,7 @@ async def note_references(
     index = await find_named(connection, author.org_id, references.values())
     keys = {commit_id: key for key, commit_id in ids.items()}
     new = [
-        NamedChange(index.by_id[issue_id], keys[commit_id]._asdict())
+        NamedChange(index.by_id[issue_id], author.activity_data(**keys[commit_id]._asdict()))
         for commit_id, issue_id in await link_to_issues(connection, author.org_id, references, index)
     ]
     await note_all(connection, new, ActivityKind.COMMIT, now=author.now, by=author.principal_id)
@@ -96,24 +102,75 @@ async def resolve_fixed(connection: AsyncConnection, author: Author, release: Re
     if not fixes:
         return []
     reverted = await _reverted_in(connection, release.id)
-    kept = [NamedChange(fix.issue, fix.key._asdict()) for fix in fixes if not _is_reverted(fix.key, reverted)]
-    return await resolve_all(connection, kept, now=author.now, by=author.principal_id, in_release=release.version)
+    kept = [fix for fix in fixes if not is_reverted(fix.key, reverted)]
+    changes = [NamedChange(fix.issue, author.activity_data(**fix.key._asdict())) for fix in kept]
+    return await resolve_all(connection, changes, now=author.now, by=author.principal_id, in_release=release.version)
 
 
-async def reopen_reverted(connection: AsyncConnection, author: Author, new: Iterable[NewCommit]) -> list[ShortId]:
+async def resolve_pushed(
+    connection: AsyncConnection, author: Author, commit_ids: Sequence[str], at: datetime
+) -> list[ShortId]:
+    """Resolve what the commits fix that reached the default branch at this time, unless a commit that reached it then
+    or later reverts the fix: pushes may be reported late.
+    """
+    fixes: list[_Fix] = []
+    for some in chunks(commit_ids):
+        found = (
+            SELECT_NAMED.add_columns(commits.c.repository, commits.c.sha)
+            .join(commit_issues, commit_issues.c.issue_id == issues.c.id)
+            .join(commits, commits.c.id == commit_issues.c.commit_id)
+            .where(commits.c.id.in_(some), projects.c.deleted_at.is_(None))
+            .order_by(issues.c.id, commits.c.id.desc())
+            .limit(MAX_CHANGED)
+        )
+        fixes += [_Fix(named_issue(row), CommitKey(row.repository, row.sha)) for row in await connection.execute(found)]
+    if not fixes:
+        return []
+    reverted = await find_reverted_since(connection, author.org_id, at)
+    kept = [fix for fix in fixes[:MAX_CHANGED] if not is_reverted(fix.key, reverted)]
+    changes = [NamedChange(fix.issue, author.activity_data(**fix.key._asdict())) for fix in kept]
+    return await resolve_all(connection, changes, now=author.now, by=author.principal_id)
+
+
+async def reopen_reverted(
+    connection: AsyncConnection, author: Author, new: Iterable[NewCommit], at: datetime | None = None
+) -> list[ShortId]:
     """Reopen what the commits fixed that these revert: issues that the reverted commit names, and those of the proposal
-    that it merged, unless a later commit fixes them again.
+    that it merged, unless a later commit fixes them again. `at`: when they reached the default branch; what was fixed
+    there later stays.
     """
     reverts = _reverts(new)
     if not reverts:
         return []
     by_start = await _fixed_by(connection, author.org_id, list(reverts))
+    named = sorted({issue.id for each in by_start.values() for issue in each})[:MAX_CHANGED]
+    fixed = set() if at is None or not named else await _fixed_since(connection, named, at)
     changes = [
-        NamedChange(issue, {"repository": by.repository, "sha": by.sha, "reverts": reverted.sha})
+        NamedChange(issue, author.activity_data(repository=by.repository, sha=by.sha, reverts=reverted.sha))
         for reverted, by in reverts.items()
         for issue in by_start.get(reverted, ())
+        if issue.id not in fixed
     ]
     return await reopen_all(connection, changes[:MAX_CHANGED], now=author.now, by=author.principal_id)
+
+
+def is_reverted(key: CommitKey, reverted: Collection[CommitKey]) -> bool:
+    """Whether one of the beginnings of hashes is that of this commit."""
+    lengths = range(_SHORTEST_HASH, len(key.sha) + 1)
+    return any(CommitKey(key.repository, key.sha[:length]) in reverted for length in lengths)
+
+
+async def find_reverted_since(connection: AsyncConnection, org_id: str, at: datetime) -> set[CommitKey]:
+    """What commits revert that reached a default branch at this time or later: repositories, and beginnings of hashes;
+    at most MAX_REVERTS commits.
+    """
+    found = (
+        sa.select(commits.c.repository, commits.c.message)
+        .where(commits.c.org_id == org_id, commits.c.default_branch_at >= at, commits.c.message.like(_REVERT_LIKE))
+        .order_by(commits.c.default_branch_at)
+        .limit(MAX_REVERTS)
+    )
+    return _reverted_by(await connection.execute(found))
 
 
 def _references(author: Author, reported: Sequence[NewCommit], ids: Mapping[CommitKey, str]) -> dict[str, References]:
@@ -141,12 +198,6 @@ def _reverts(new: Iterable[NewCommit]) -> dict[CommitKey, CommitKey]:
             if len(found) == MAX_REVERTS:
                 return found
     return found
-
-
-def _is_reverted(key: CommitKey, reverted: Collection[CommitKey]) -> bool:
-    """Whether one of the beginnings of hashes is that of this commit."""
-    lengths = range(_SHORTEST_HASH, len(key.sha) + 1)
-    return any(CommitKey(key.repository, key.sha[:length]) in reverted for length in lengths)
 
 
 async def _find_fixes(connection: AsyncConnection, release: ReleaseScope) -> list[_Fix]:
@@ -190,11 +241,32 @@ async def _reverted_in(connection: AsyncConnection, release_id: str) -> set[Comm
         .order_by(release_commits.c.position)
         .limit(MAX_REVERTS)
     )
-    return {
-        CommitKey(row.repository, start)
-        for row in await connection.execute(found)
-        for start in reverted_commits(row.message)
-    }
+    return _reverted_by(await connection.execute(found))
+
+
+def _reverted_by(rows: Iterable[Any]) -> set[CommitKey]:
+    return {CommitKey(row.repository, start) for row in rows for start in reverted_commits(row.message)}
+
+
+async def _fixed_since(connection: AsyncConnection, issue_ids: Sequence[str], at: datetime) -> set[str]:
+    """Those of the issues that a commit fixes which reached the default branch after this time, or a proposal that was
+    merged after it.
+    """
+    found: set[str] = set()
+    for some in chunks(issue_ids):
+        by_commits = (
+            sa.select(commit_issues.c.issue_id)
+            .join_from(commit_issues, commits, commits.c.id == commit_issues.c.commit_id)
+            .where(commit_issues.c.issue_id.in_(some), commits.c.default_branch_at > at)
+        )
+        is_merged = proposals.c.state == ProposalState.MERGED.value
+        by_proposals = (
+            sa.select(proposal_issues.c.issue_id)
+            .join_from(proposal_issues, proposals, proposals.c.id == proposal_issues.c.proposal_id)
+            .where(proposal_issues.c.issue_id.in_(some), is_merged, proposals.c.changed_at > at)
+        )
+        found |= set((await connection.execute(sa.union(by_commits, by_proposals))).scalars())
+    return found
 
 
 async def _fixed_by(

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.tables import projects
 from chassis.db.database import to_milliseconds
 from chassis.issues.tables import IssueStatus, issues
+from control.identity.organization_repository import ResolveOnMerge
 from control.issues.lifecycle import OPEN_STATE, activity_row
 from control.issues.model import IssueRecord
 from control.issues.references import IssueIndex, NamedIssue, References, ShortId
@@ -70,14 +71,14 @@ async def resolve_all(
     by: str | None,
     in_release: str | None = None,
 ) -> list[ShortId]:
-    """Resolve issues in a release, by default in the one after the latest of their project. Returns those that were
-    not resolved, in their order.
+    """Resolve issues in a release; by default in the one after the latest of their project, or at once, as the project
+    says. Returns those that were not resolved, in their order.
     """
     merged = await _load_merged(connection, changes)
     open_ones = _once(changes, {one: each for one, each in merged.items() if each.status is not IssueStatus.RESOLVED})
     after: dict[int, str | None] = {}
     if in_release is None:
-        for project_id in sorted({issue.project_id for issue, _ in open_ones}):
+        for project_id in await _find_waiting(connection, {issue.project_id for issue, _ in open_ones}):
             after[project_id] = await find_latest_version(connection, project_id)
     rows = []
     for version in sorted({after.get(issue.project_id) for issue, _ in open_ones}, key=lambda one: one or ""):
@@ -133,6 +134,15 @@ async def _find_projects(connection: AsyncConnection, org_id: str, slugs: Sequen
         rows = await connection.execute(sa.select(projects.c.slug, projects.c.id).where(where))
         found |= {row.slug: row.id for row in rows}
     return found
+
+
+async def _find_waiting(connection: AsyncConnection, project_ids: Iterable[int]) -> list[int]:
+    """Those of the projects in which a merge resolves issues in the next release."""
+    found: list[int] = []
+    for some in chunks(sorted(project_ids)):
+        waits = projects.c.resolve_on_merge == ResolveOnMerge.NEXT_RELEASE.value
+        found += (await connection.execute(sa.select(projects.c.id).where(projects.c.id.in_(some), waits))).scalars()
+    return sorted(found)
 
 
 async def _load_merged(connection: AsyncConnection, changes: Sequence[NamedChange]) -> dict[str, IssueRecord]:

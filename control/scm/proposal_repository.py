@@ -22,7 +22,9 @@ _PRUNED_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class ProposalReport:
-    """What a platform says of a proposal, as of `changed_at` by its clock. `text`: its description; None: not said."""
+    """What a platform says of a proposal, as of `changed_at` by its clock. `text`: its description; None: not said.
+    `opened_at`: by the same clock. `is_fix` False: it is to be merged into another branch than the default one.
+    """
 
     repository: str
     number: str
@@ -35,6 +37,8 @@ class ProposalReport:
     merge_sha: str | None = None
     author_name: str | None = None
     url: str | None = None
+    opened_at: datetime | None = None
+    is_fix: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,25 @@ async def supersede_others(
     if ids:
         await connection.execute(proposals.update().where(proposals.c.id.in_(ids)).values(values))
     return others
+
+
+async def supersede(connection: AsyncConnection, proposal_id: str, now: datetime) -> None:
+    """The proposal is superseded."""
+    values = {"state": ProposalState.SUPERSEDED.value, "updated_at": now}
+    await connection.execute(proposals.update().where(proposals.c.id == proposal_id).values(values))
+
+
+async def has_merged_rival(connection: AsyncConnection, proposal_id: str, since: datetime) -> bool:
+    """Whether another proposal of an issue of this one was merged after this time."""
+    own, other = proposal_issues.alias(), proposal_issues.alias()
+    found = (
+        sa.select(proposals.c.id)
+        .join_from(own, other, other.c.issue_id == own.c.issue_id)
+        .join(proposals, proposals.c.id == other.c.proposal_id)
+        .where(own.c.proposal_id == proposal_id, proposals.c.id != proposal_id)
+        .where(proposals.c.state == ProposalState.MERGED.value, proposals.c.changed_at > since)
+    )
+    return await connection.scalar(found.limit(1)) is not None
 
 
 async def has_unresolved_issue(connection: AsyncConnection, proposal_id: str) -> bool:

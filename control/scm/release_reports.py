@@ -15,6 +15,7 @@ from control.scm.commit_repository import (
     MAX_RELEASE_COMMITS,
     NewCommit,
     count_release_commits,
+    find_effective,
     link_to_release,
     upsert_commits,
 )
@@ -33,6 +34,7 @@ class ReportedRelease(NamedTuple):
     commits_upserted: int
     issues_resolved: list[ShortId]
     issues_reopened: list[ShortId]
+    changes_created: int
 
 
 async def report_release(
@@ -49,19 +51,23 @@ async def report_release(
     release_id, is_changed = await upsert_release(connection, author.org_id, report, author.principal_id, author.now)
     new_projects = await add_projects(connection, author.org_id, release_id, list(project_ids.values()), author.now)
     upserted = await upsert_commits(connection, author.org_id, commits, author.now)
+    known = [commit_id for key, commit_id in upserted.ids.items() if key not in upserted.new]
+    effective = await find_effective(connection, known)
     new_commits = await link_to_release(connection, author.org_id, release_id, list(upserted.ids.values()))
     if new_commits:
         await _require_room(connection, release_id)
     await note_references(connection, author, commits, upserted.ids)
-    reopened = await reopen_reverted(connection, author, [one for one in commits if one.key in upserted.new])
+    unseen = [one for one in commits if upserted.ids[one.key] not in effective]
+    reopened = await reopen_reverted(connection, author, unseen)
     known_in = await list_project_ids(connection, release_id)
     scope = ReleaseScope(release_id, report.version, set(new_commits), known_in, set(new_projects))
     resolved = await resolve_fixed(connection, author, scope)
     for project_id in project_ids.values():
         await settle_next_release(connection, project_id, [report.version], author.now)
-    is_announced = await _announce(connection, author, release_id, report, project_ids, environment)
-    is_changed = is_changed or is_announced or bool(new_projects or new_commits or upserted.changed)
-    return ReportedRelease(release_id, bool(new_projects), is_changed, upserted.changed, resolved, reopened)
+    announced = await _announce(connection, author, release_id, report, project_ids, environment)
+    is_changed = is_changed or bool(announced or new_projects or new_commits or upserted.changed)
+    is_new = bool(new_projects)
+    return ReportedRelease(release_id, is_new, is_changed, upserted.changed, resolved, reopened, announced)
 
 
 async def _require_room(connection: AsyncConnection, release_id: str) -> None:
@@ -80,15 +86,15 @@ async def _announce(
     report: ReleaseReport,
     project_ids: Mapping[str, int],
     environment: str | None,
-) -> bool:
-    """Put the release on the time line of each project, once for each environment; True if that is new. A release of
-    long ago is left out.
+) -> int:
+    """Put the release on the time line of each project, once for each environment; returns the number of new change
+    events. A release of long ago is left out.
     """
     at = report.released_at or author.now
     if not author.now - MAX_AGE <= at <= author.now + MAX_AHEAD:
-        return False
+        return 0
     place = "" if environment is None else hashlib.sha256(environment.encode()).hexdigest()[:32]
-    is_new = False
+    created = 0
     for project_id in project_ids.values():
         event = NewChangeEvent(
             kind=ChangeKind.RELEASE,
@@ -102,5 +108,5 @@ async def _announce(
             dedupe_key=f"{RELEASE_KEYS}{release_id}:{project_id}:{place}",
             created_by=author.principal_id,
         )
-        is_new |= (await create_change(connection, author.org_id, event, author.now)).is_new
-    return is_new
+        created += (await create_change(connection, author.org_id, event, author.now)).is_new
+    return created

@@ -23,7 +23,7 @@ from control.http.context import HandlerContext
 from control.http.field_types import Name, SensitiveWord, Slug, Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from control.identity import organization_repository
-from control.identity.organization_repository import MAX_SENSITIVE_WORDS
+from control.identity.organization_repository import MAX_SENSITIVE_WORDS, ResolveOnMerge
 from proto.identity import Scope
 
 MAX_RETENTION_DAYS: Final = 36_500
@@ -34,6 +34,13 @@ RetentionDays = Annotated[
         le=MAX_RETENTION_DAYS,
         description="Age at which spans and log records of the project are deleted, in days; at most that of the "
         "settings. Null: that of the settings.",
+    ),
+]
+_ResolveOnMerge = Annotated[
+    ResolveOnMerge,
+    Meta(
+        description="What a merge of a fix does to its issues: they are resolved in the next release (`next_release`), "
+        "or at once (`now`)."
     ),
 ]
 B = TypeVar("B", "NewProject", "ProjectChange")
@@ -55,6 +62,7 @@ class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
         Annotated[list[SensitiveWord], msgspec.Meta(max_length=MAX_SENSITIVE_WORDS)] | msgspec.UnsetType
     ) = msgspec.UNSET
     retention_days: RetentionDays | msgspec.UnsetType | None = msgspec.UNSET
+    resolve_on_merge: _ResolveOnMerge | msgspec.UnsetType = msgspec.UNSET
 
 
 class Project(msgspec.Struct, frozen=True, rename="camel"):
@@ -75,6 +83,7 @@ class Project(msgspec.Struct, frozen=True, rename="camel"):
         int | None,
         Meta(description="Age at which spans and log records are deleted, in days. Null: that of the settings."),
     ]
+    resolve_on_merge: _ResolveOnMerge
 
 
 class ProjectPage(msgspec.Struct, rename="camel"):
@@ -177,12 +186,14 @@ class Projects:
                     name=None if body.name is msgspec.UNSET else body.name,
                     sensitive_words=None if body.sensitive_words is msgspec.UNSET else body.sensitive_words,
                     retention_days=body.retention_days,
+                    resolve_on_merge=None if body.resolve_on_merge is msgspec.UNSET else body.resolve_on_merge,
                 )
             )
             data = {
                 "name": changed.name,
                 "sensitiveWords": list(changed.sensitive_words),
                 "retentionDays": changed.retention_days,
+                "resolveOnMerge": changed.resolve_on_merge.value,
             }
             await record(connection, caller, "project.update", str(changed.id), data, request_id(request))
         self.context.guards.invalidate_project(changed.id)  # the cache of its keys includes the words
@@ -227,6 +238,7 @@ def project_body(project: organization_repository.StoredProject) -> Project:
         sensitive_words=project.sensitive_words,
         created_at=format_time(project.created_at),
         retention_days=project.retention_days,
+        resolve_on_merge=project.resolve_on_merge,
     )
 
 

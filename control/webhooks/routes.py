@@ -11,6 +11,7 @@ from control.webhooks.hooks import Hooks
 from control.webhooks.inbox import Inbox
 from control.webhooks.metrics import WebhookMetrics
 from control.webhooks.receiver import WebhookReceiver
+from control.webhooks.scm.handlers import ScmWebhooks
 
 
 def build_webhook_routes(
@@ -22,5 +23,5 @@ def build_webhook_routes(
     """Routes and background tasks."""
     receiver = WebhookReceiver(WebhookMetrics(registry), settings.webhook_max_body_bytes, context.body_timeout_s)
     hooks, inbox = Hooks(context.database, secret_box), Inbox(context.database)
-    _integrations = IntegrationReceiver(receiver, hooks, inbox, secret_box)
-    return [], [inbox.running]
+    integrations = IntegrationReceiver(receiver, hooks, inbox, secret_box)
+    return [*ScmWebhooks(receiver, integrations, hooks).routes()], [inbox.running]

@@ -6,7 +6,7 @@ import pytest
 
 from control.scm import proposal_repository
 from tests.control.conftest import Control
-from tests.control.releases.stored import activity, commit, issue, new_issue, report
+from tests.control.releases.stored import activity, commit, issue, new_issue, new_project, report
 
 PROPOSALS = "/orgs/acme/proposals"
 
@@ -136,3 +136,14 @@ async def test_proposals_follow_issues_that_are_merged(control: Control) -> None
     merged = await put(control, "2", "merged")
     assert merged["proposalsSuperseded"] == ["shop/web#1"]
     assert (await put(control, "1", "open"))["state"] == "superseded", "its issue is resolved"
+
+
+@pytest.mark.both_stores
+async def test_a_merge_resolves_at_once_where_the_project_says_so(control: Control) -> None:
+    api = await new_project(control, "api")
+    assert (await control.call("PATCH", "/orgs/acme/projects/web", {"resolveOnMerge": "now"}))[0] == 200
+    await report(control, "1.0.0", projects=["web", "api"])
+    ids = [await new_issue(control, 1), await new_issue(control, 1, project_id=api)]
+    await put(control, "1", "merged", issues=["WEB-1", "API-1"])
+    rows = [await issue(control, one) for one in ids]
+    assert [(row.status, row.resolved_after_release) for row in rows] == [("resolved", None), ("resolved", "1.0.0")]

@@ -19,7 +19,7 @@ async def test_a_project_is_created_shown_and_listed(control: Control) -> None:
     status, made, headers = await control.call("POST", "/orgs/acme/projects", {"slug": "api", "name": "The API"})
     assert status == 201
     assert headers["Content-Type"] == "application/json"
-    assert list(made) == ["id", "slug", "name", "sensitiveWords", "createdAt", "retentionDays"]
+    assert list(made) == ["id", "slug", "name", "sensitiveWords", "createdAt", "retentionDays", "resolveOnMerge"]
     assert made["id"].isdecimal()
     assert TIME.fullmatch(made["createdAt"])
     assert (made["slug"], made["name"], made["sensitiveWords"]) == ("api", "The API", [])
@@ -163,7 +163,11 @@ async def test_a_change_replaces_what_it_names(control: Control) -> None:
     assert (status, changed["name"], changed["sensitiveWords"]) == (200, "Web", ["iban", "tax_id"])
     status, changed, _ = await control.call("PATCH", path, {"name": "Shop"})
     assert (status, changed["name"], changed["sensitiveWords"]) == (200, "Shop", ["iban", "tax_id"])
+    status, changed, _ = await control.call("PATCH", path, {"resolveOnMerge": "now"})
+    assert (status, changed["name"], changed["resolveOnMerge"]) == (200, "Shop", "now")
     assert (await control.call("GET", path))[1] == changed
+    _, audit, _ = await control.call("GET", "/orgs/acme/audit", params={"action": "project.update"})
+    assert audit["data"][0]["data"]["resolveOnMerge"] == "now"
     after = await control.checks.project_keys.check(legacy_key=control.acme.key.secret)
     assert after.sensitive_words == ("iban", "tax_id")
 
@@ -176,6 +180,8 @@ async def test_a_change_replaces_what_it_names(control: Control) -> None:
         ({"sensitiveWords": ["a"] * 101}, [("body.sensitiveWords", "too_long")]),
         ({"sensitiveWords": None}, [("body.sensitiveWords", "type")]),
         ({"slug": "x"}, [("body.slug", "unknown_field")]),
+        ({"resolveOnMerge": "later"}, [("body.resolveOnMerge", "not_allowed")]),
+        ({"resolveOnMerge": None}, [("body.resolveOnMerge", "type")]),
     ],
 )  # fmt: skip
 async def test_invalid_changes_are_400(control: Control, body: object, issues: list[tuple[str, str]]) -> None:

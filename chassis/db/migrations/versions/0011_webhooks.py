@@ -13,6 +13,9 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("projects", sa.Column("resolve_on_merge", text(16), server_default="next_release", nullable=False))
+    op.add_column("issue_links", sa.Column("changed_at", UtcTime))
+    op.add_column("commits", sa.Column("default_branch_at", UtcTime))
+    op.create_index("ix_commits_org_id_default_branch_at", "commits", ["org_id", "default_branch_at"])
     _integrations()
     _inbound_deliveries()
     _chat_links()

@@ -1,0 +1,78 @@
+"""What an event of source control says."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from control.issue_links.addresses import ExternalItem
+from control.issues.tables import LinkState
+from control.scm.commit_repository import NewCommit
+from control.scm.proposal_repository import ProposalReport
+from control.scm.release_repository import ReleaseReport
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsPushed:
+    """Commits, oldest first. `default_branch_at`: when they reached the default branch; None: they are on another."""
+
+    commits: tuple[NewCommit, ...]
+    default_branch_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalChanged:
+    """A pull or merge request as it is now."""
+
+    report: ProposalReport
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePublished:
+    """A release of a repository."""
+
+    repository: str
+    report: ReleaseReport
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """A deployment that succeeded. `id`: by the platform, in the repository."""
+
+    repository: str
+    id: str
+    at: datetime
+    environment: str | None
+    ref: str | None
+    sha: str | None
+    url: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TicketChanged:
+    """A ticket as it is now, at `changed_at`. `items`: how links may name it. `is_reopened`: by this event. `is_fixed`
+    False: it was closed without a fix.
+    """
+
+    items: tuple[ExternalItem, ...]
+    title: str | None
+    state: LinkState
+    changed_at: datetime
+    is_reopened: bool = False
+    is_fixed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HookDeleted:
+    """The webhook with this id is gone: nothing comes from it any more."""
+
+    hook_id: str
+
+
+Content = CommitsPushed | ProposalChanged | ReleasePublished | Deployed | TicketChanged | HookDeleted
+
+
+@dataclass(frozen=True, slots=True)
+class ScmEvent:
+    """An event by the platform's name; nothing for one without effect."""
+
+    name: str
+    contents: tuple[Content, ...] = ()
