@@ -1,6 +1,6 @@
 """Links of issues in the database. Every function runs in the caller's transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -31,6 +31,7 @@ class StoredLink:
     created_by: str | None
     created_at: datetime
     updated_at: datetime
+    external_updated_at: datetime | None  # the platform's time of what it last reported of the item
 
 
 class IssuePlace(NamedTuple):
@@ -67,6 +68,7 @@ async def create_link(
     state: LinkState | None,
     created_by: str | None,
     now: datetime,
+    external_updated_at: datetime | None = None,
 ) -> CreatedLink:
     """Link an issue to an item; or find the link that it has to this item, which stays as it is. Raises Conflict when
     there are MAX_LINKS.
@@ -81,6 +83,7 @@ async def create_link(
     link_id = new_id("lnk")
     row = {"id": link_id, **place._asdict(), **item._asdict(), "url": url, "title": title}
     row |= {"state": state, "created_by": created_by, "created_at": now, "updated_at": now}
+    row["external_updated_at"] = external_updated_at
     await connection.execute(issue_links.insert().values(row))
     return CreatedLink(await _get(connection, place, link_id), is_new=True)
 
@@ -126,6 +129,20 @@ async def find_by_external_id(
     found = sa.select(*_COLUMNS).where(where, issue_links.c.external_id == item.external_id)
     rows = await connection.execute(found.order_by(issue_links.c.id).limit(limit))
     return [_link(row) for row in rows.mappings()]
+
+
+async def set_reported(
+    connection: AsyncConnection,
+    link_ids: Sequence[str],
+    values: Mapping[str, Any],
+    *,
+    external_updated_at: datetime,
+    now: datetime | None,
+) -> None:
+    """Set what another system reports of the item of these links. `now` None: the same as before, only later."""
+    changed = issue_links.update().where(issue_links.c.id.in_(list(link_ids)))
+    given = {**values, "external_updated_at": external_updated_at}
+    await connection.execute(changed.values(given if now is None else {**given, "updated_at": now}))
 
 
 def _of_issue(place: IssuePlace) -> tuple[sa.ColumnElement[bool], ...]:
