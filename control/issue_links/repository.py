@@ -31,7 +31,7 @@ class StoredLink:
     created_by: str | None
     created_at: datetime
     updated_at: datetime
-    external_updated_at: datetime | None  # the platform's time of what it last reported of the item
+    changed_at: datetime | None  # of the item, by its system's clock
 
 
 class IssuePlace(NamedTuple):
@@ -68,13 +68,12 @@ async def create_link(
     state: LinkState | None,
     created_by: str | None,
     now: datetime,
-    external_updated_at: datetime | None = None,
+    changed_at: datetime | None = None,
 ) -> CreatedLink:
     """Link an issue to an item; or find the link that it has to this item, which stays as it is. Raises Conflict when
     there are MAX_LINKS.
     """
-    of_item = (issue_links.c.system == item.system) & (issue_links.c.external_id == item.external_id)
-    known = await _find(connection, place, of_item)
+    known = await find_link_to(connection, place, item)
     if known is not None:
         return CreatedLink(known, is_new=False)
     of_issue = sa.select(sa.func.count()).select_from(issue_links).where(issue_links.c.issue_id == place.issue_id)
@@ -83,7 +82,7 @@ async def create_link(
     link_id = new_id("lnk")
     row = {"id": link_id, **place._asdict(), **item._asdict(), "url": url, "title": title}
     row |= {"state": state, "created_by": created_by, "created_at": now, "updated_at": now}
-    row["external_updated_at"] = external_updated_at
+    row["changed_at"] = changed_at
     await connection.execute(issue_links.insert().values(row))
     return CreatedLink(await _get(connection, place, link_id), is_new=True)
 
@@ -91,6 +90,12 @@ async def create_link(
 async def find_link(connection: AsyncConnection, place: IssuePlace, link_id: str) -> StoredLink | None:
     """The link of the issue with this id."""
     return await _find(connection, place, issue_links.c.id == link_id)
+
+
+async def find_link_to(connection: AsyncConnection, place: IssuePlace, item: ExternalItem) -> StoredLink | None:
+    """The link of the issue to this item."""
+    of_item = (issue_links.c.system == item.system) & (issue_links.c.external_id == item.external_id)
+    return await _find(connection, place, of_item)
 
 
 async def list_links(
@@ -136,12 +141,12 @@ async def set_reported(
     link_ids: Sequence[str],
     values: Mapping[str, Any],
     *,
-    external_updated_at: datetime,
+    changed_at: datetime,
     now: datetime | None,
 ) -> None:
     """Set what another system reports of the item of these links. `now` None: the same as before, only later."""
     changed = issue_links.update().where(issue_links.c.id.in_(list(link_ids)))
-    given = {**values, "external_updated_at": external_updated_at}
+    given = {**values, "changed_at": changed_at}
     await connection.execute(changed.values(given if now is None else {**given, "updated_at": now}))
 
 

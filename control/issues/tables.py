@@ -100,7 +100,7 @@ issue_links: Final = sa.Table(
     sa.Column("url", text(MAX_URL_LENGTH), nullable=False),
     sa.Column("title", text(MAX_LINK_TITLE_LENGTH)),
     sa.Column("state", text(16)),
-    sa.Column("external_updated_at", UtcTime),  # the platform's time of what it last reported of the item
+    sa.Column("changed_at", UtcTime),  # of the item, by its system's clock: what is older changes nothing
     sa.Column("created_by", text(32), sa.ForeignKey("principals.id")),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),

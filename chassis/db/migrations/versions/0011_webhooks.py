@@ -13,7 +13,7 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("projects", sa.Column("resolve_on_merge", text(16), server_default="next_release", nullable=False))
-    op.add_column("issue_links", sa.Column("external_updated_at", UtcTime))
+    op.add_column("issue_links", sa.Column("changed_at", UtcTime))
     _integrations()
     _inbound_deliveries()
     _chat_links()
