@@ -48,6 +48,7 @@ from control.suspects.suspects import Suspects
 from control.tenants.organizations import Organizations
 from control.tenants.project_keys import Keys
 from control.tenants.projects import Projects
+from control.webhooks.routes import build_webhook_routes
 
 
 def service(
@@ -104,12 +105,15 @@ def service(
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
+    webhook_routes, webhook_contexts = build_webhook_routes(context, settings, secret_box, chassis.base_url, metrics)
+    routes += webhook_routes
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
     )
     resources = [
         *identity_contexts,
         *sso_contexts,
+        *webhook_contexts,
         *keyring_contexts,
         *delivery_parts.resources,
         ExpiryTask(guards.database, links).running,

@@ -126,8 +126,11 @@ class IssueLinks:
             place = _place(caller, request)
             known = await _require_link(connection, place, request)
             if body.url is not UNSET:
-                item = identify_again(ExternalItem(known.system, known.external_id), known.url, body.url)
+                old = ExternalItem(known.system, known.external_id)
+                item = identify_again(old, known.url, body.url)
                 values |= item._asdict()
+                if item != old:
+                    values["changed_at"] = None
             changed = await repository.change_link(connection, place, known.id, values, to_milliseconds(self.now()))
             await self._note(connection, request, caller, ActivityKind.LINK_CHANGED, changed)
         return json_response(link_body(changed))
