@@ -12,8 +12,6 @@ import msgspec
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control
 
-STANDARD_KEY = b"0123456789abcdef0123456789abcdef"
-
 
 async def new_integration(control: Control, kind: str, tenant: Tenant | None = None, **more: Any) -> dict[str, Any]:
     """The answer to its creation."""
@@ -26,14 +24,10 @@ async def new_integration(control: Control, kind: str, tenant: Tenant | None = N
     return dict(made)
 
 
-def digest(secret: str, body: bytes) -> str:
-    key = base64.b64decode(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else secret.encode()
-    return hmac.new(key, body, hashlib.sha256).hexdigest()
-
-
 def signed(kind: str, secret: str, body: bytes) -> dict[str, str]:
     """The headers of a delivery."""
-    found = digest(secret, body)
+    key = standard_key(secret) if kind == "generic" else secret.encode()
+    found = hmac.new(key, body, hashlib.sha256).hexdigest()
     return {
         "linear": {"Linear-Signature": found, "Linear-Event": "Issue", "Linear-Delivery": "234d1a4e"},
         "jira": {"X-Hub-Signature": f"sha256={found}", "X-Atlassian-Webhook-Identifier": "1"},
@@ -46,9 +40,12 @@ def standard(secret: str, body: bytes, message_id: str, at: float | None = None)
     """The headers of Standard Webhooks."""
     sent = str(int(time.time() if at is None else at))
     content = f"{message_id}.{sent}.".encode() + body
-    key = base64.b64decode(secret.removeprefix("whsec_"))
-    signature = base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
+    signature = base64.b64encode(hmac.new(standard_key(secret), content, hashlib.sha256).digest()).decode()
     return {"webhook-id": message_id, "webhook-timestamp": sent, "webhook-signature": f"v1,{signature}"}
+
+
+def standard_key(secret: str) -> bytes:
+    return base64.b64decode(secret.removeprefix("whsec_"))
 
 
 async def send(
