@@ -105,7 +105,7 @@ def service(
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
-    webhook_routes, webhook_contexts = build_webhook_routes(context, settings, secret_box, metrics)
+    webhook_routes, webhook_contexts = build_webhook_routes(context, settings, secret_box, chassis.base_url, metrics)
     routes += webhook_routes
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
@@ -113,6 +113,7 @@ def service(
     resources = [
         *identity_contexts,
         *sso_contexts,
+        *webhook_contexts,
         *keyring_contexts,
         *delivery_parts.resources,
         ExpiryTask(guards.database, links).running,

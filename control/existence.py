@@ -26,6 +26,7 @@ from control.approvals.tables import approval_requests
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
 from control.directory.tables import scim_tokens
+from control.integrations.tables import inbound_deliveries, integrations
 from control.issues.tables import issue_links
 from control.policies.tables import approval_policies
 from control.releases.tables import releases
@@ -73,6 +74,10 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
         "changeId": _Resource("chg", Scope.RELEASES_READ, change_events.c.id, change_events.c.org_id == _ORG_ID),
         "releaseId": _Resource("rel", Scope.RELEASES_READ, releases.c.id, releases.c.org_id == _ORG_ID),
         "erasureId": _Resource("ers", Scope.AUDIT_READ, erasures.c.id, erasures.c.org_id == _ORG_ID),
+        "integrationId": _Resource("int", Scope.INTEGRATIONS_READ, integrations.c.id, integrations.c.org_id == _ORG_ID),
+        "inboundDeliveryId": _Resource(
+            "ind", Scope.INTEGRATIONS_READ, inbound_deliveries.c.id, inbound_deliveries.c.org_id == _ORG_ID
+        ),
         "deliveryId": _Resource("dlv", Scope.CHANNELS_READ, deliveries.c.id, deliveries.c.org_id == _ORG_ID),
     }
 )

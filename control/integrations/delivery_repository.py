@@ -124,6 +124,44 @@ async def store(connection: AsyncConnection, attempts: Sequence[DeliveryAttempt]
             )
 
 
+async def delete_some(connection: AsyncConnection, integration_id: str, limit: int) -> int:
+    """Delete deliveries of an integration; returns how many."""
+    some = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.integration_id == integration_id).limit(limit)
+    return (await connection.execute(inbound_deliveries.delete().where(inbound_deliveries.c.id.in_(some)))).rowcount
+
+
+async def list_crowded(connection: AsyncConnection, kept: int) -> list[str]:
+    """The integrations that have more than so many deliveries."""
+    integration_id = inbound_deliveries.c.integration_id
+    counted = sa.select(integration_id).group_by(integration_id).having(sa.func.count() > kept)
+    return list((await connection.execute(counted.order_by(integration_id))).scalars())
+
+
+async def find_last_kept(connection: AsyncConnection, integration_id: str, kept: int) -> str | None:
+    """The oldest of so many newest deliveries of an integration; None if it has fewer."""
+    newest = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.integration_id == integration_id)
+    return await connection.scalar(newest.order_by(inbound_deliveries.c.id.desc()).offset(kept - 1).limit(1))
+
+
+async def delete_older(connection: AsyncConnection, integration_id: str, than_id: str, limit: int) -> int:
+    """Delete deliveries of an integration that are older than this one; returns how many."""
+    found = sa.select(inbound_deliveries.c.id).where(is_older(integration_id, than_id)).limit(limit)
+    return (await connection.execute(inbound_deliveries.delete().where(inbound_deliveries.c.id.in_(found)))).rowcount
+
+
+async def drop_older_bodies(connection: AsyncConnection, integration_id: str, than_id: str, limit: int) -> int:
+    """Delete bodies of deliveries of an integration that are older than this one; returns of how many."""
+    where = is_older(integration_id, than_id) & inbound_deliveries.c.body.is_not(None)
+    found = sa.select(inbound_deliveries.c.id).where(where).limit(limit)
+    changed = inbound_deliveries.update().where(inbound_deliveries.c.id.in_(found)).values(body=None)
+    return (await connection.execute(changed)).rowcount
+
+
+def is_older(integration_id: str, than_id: str) -> sa.ColumnElement[bool]:
+    """The condition that a delivery is one of this integration, and older than this one."""
+    return (inbound_deliveries.c.integration_id == integration_id) & (inbound_deliveries.c.id < than_id)
+
+
 async def delete_before(connection: AsyncConnection, time: datetime, limit: int) -> int:
     """Delete deliveries that were received earlier; returns how many."""
     old = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.received_at < time).limit(limit)

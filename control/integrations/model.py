@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from proto.identity import MAX_SLUG_LENGTH
+from control.http.field_types import Slug
 
 MAX_PROJECTS: Final = 20
 MAX_HOOK_ID_LENGTH: Final = 128
@@ -46,14 +46,23 @@ SOURCE_CONTROL: Final = frozenset(
 
 
 class IntegrationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What an integration does. `projects`: slugs of those that its releases and deployments are of; none: change
-    events concern all projects, and releases none. `allow_plain_token`: GitLab's old token, which does not sign the
-    body. `sync_status`: whether a closed or reopened ticket resolves or reopens the issues that link to it.
-    """
+    """What an integration does."""
 
-    projects: Annotated[list[Annotated[str, Meta(min_length=1, max_length=MAX_SLUG_LENGTH)]], Meta(max_length=20)] = []
-    allow_plain_token: bool = False
-    sync_status: bool = True
+    projects: Annotated[
+        list[Slug],
+        Meta(
+            max_length=MAX_PROJECTS,
+            description="Slugs of the projects that its releases and deployments are of. None: change events concern "
+            "all projects, and releases none.",
+        ),
+    ] = []
+    allow_plain_token: Annotated[
+        bool, Meta(description="Accept GitLab's old token, which does not sign the body. Only for `gitlab`.")
+    ] = False
+    sync_status: Annotated[
+        bool,
+        Meta(description="Whether a ticket that is closed or reopened resolves or reopens the issues linked to it."),
+    ] = True
 
 
 @dataclass(frozen=True, slots=True)

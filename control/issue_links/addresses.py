@@ -43,6 +43,14 @@ def identify(url: str) -> ExternalItem:
     return ExternalItem(OTHER, digest(url))
 
 
+def identify_named(url: str, system: str | None, external_id: str | None) -> ExternalItem:
+    """The item with this address whose system or id in it may be named; else they are taken from the address."""
+    found = identify(url)
+    if system is None:
+        return found if external_id is None else found._replace(external_id=external_id)
+    return ExternalItem(system, external_id or (found.external_id if system == found.system else digest(url)))
+
+
 def identify_again(item: ExternalItem, old_url: str, url: str) -> ExternalItem:
     """The item of a link whose address changes. What was named besides the address stays: system, and id in it."""
     found = identify(url)

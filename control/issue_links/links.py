@@ -21,7 +21,7 @@ from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from control.http.path_ids import path_id
 from control.issue_links import repository
-from control.issue_links.addresses import ExternalItem, digest, identify, identify_again
+from control.issue_links.addresses import ExternalItem, identify_again, identify_named
 from control.issue_links.repository import IssuePlace, StoredLink
 from control.issue_links.schemas import IssueLink, IssueLinkChange, IssueLinkPage, NewIssueLink, link_body
 from control.issues.lifecycle import add_activity
@@ -93,7 +93,8 @@ class IssueLinks:
         async with self.context.database.read() as connection:  # 404 comes before 415
             await _require_issue(connection, _place(authorization_context(request), request))
         body = await self.context.read_body(request, NewIssueLink)
-        item, now = _item(body), to_milliseconds(self.now())
+        item = identify_named(body.url, body.system, body.external_id)
+        now = to_milliseconds(self.now())
         async with self.context.write_transaction(request) as (connection, caller):
             place = _place(caller, request)
             await _require_issue(connection, place)
@@ -125,8 +126,11 @@ class IssueLinks:
             place = _place(caller, request)
             known = await _require_link(connection, place, request)
             if body.url is not UNSET:
-                item = identify_again(ExternalItem(known.system, known.external_id), known.url, body.url)
+                old = ExternalItem(known.system, known.external_id)
+                item = identify_again(old, known.url, body.url)
                 values |= item._asdict()
+                if item != old:
+                    values["changed_at"] = None
             changed = await repository.change_link(connection, place, known.id, values, to_milliseconds(self.now()))
             await self._note(connection, request, caller, ActivityKind.LINK_CHANGED, changed)
         return json_response(link_body(changed))
@@ -154,15 +158,6 @@ class IssueLinks:
         await add_activity(connection, link.issue_id, kind, now=now, by=caller.principal_id, data=data)
         action = f"issue.{kind.value}"
         await record(connection, caller, action, link.issue_id, data, request_id(request))
-
-
-def _item(body: NewIssueLink) -> ExternalItem:
-    """What the link points to: as given, else by its address."""
-    found = identify(body.url)
-    if body.system is None:
-        return found if body.external_id is None else found._replace(external_id=body.external_id)
-    external_id = found.external_id if body.system == found.system else digest(body.url)
-    return ExternalItem(body.system, body.external_id or external_id)
 
 
 def _place(caller: AuthorizationContext, request: web.Request) -> IssuePlace:

@@ -31,7 +31,7 @@ class StoredLink:
     created_by: str | None
     created_at: datetime
     updated_at: datetime
-    changed_at: datetime | None = None
+    changed_at: datetime | None = None  # of the item, by its system's clock
 
 
 class IssuePlace(NamedTuple):
@@ -68,12 +68,12 @@ async def create_link(
     state: LinkState | None,
     created_by: str | None,
     now: datetime,
+    changed_at: datetime | None = None,
 ) -> CreatedLink:
     """Link an issue to an item; or find the link that it has to this item, which stays as it is. Raises Conflict when
     there are MAX_LINKS.
     """
-    of_item = (issue_links.c.system == item.system) & (issue_links.c.external_id == item.external_id)
-    known = await _find(connection, place, of_item)
+    known = await find_link_to(connection, place, item)
     if known is not None:
         return CreatedLink(known, is_new=False)
     of_issue = sa.select(sa.func.count()).select_from(issue_links).where(issue_links.c.issue_id == place.issue_id)
@@ -82,6 +82,7 @@ async def create_link(
     link_id = new_id("lnk")
     row = {"id": link_id, **place._asdict(), **item._asdict(), "url": url, "title": title}
     row |= {"state": state, "created_by": created_by, "created_at": now, "updated_at": now}
+    row["changed_at"] = changed_at
     await connection.execute(issue_links.insert().values(row))
     return CreatedLink(await _get(connection, place, link_id), is_new=True)
 
@@ -89,6 +90,12 @@ async def create_link(
 async def find_link(connection: AsyncConnection, place: IssuePlace, link_id: str) -> StoredLink | None:
     """The link of the issue with this id."""
     return await _find(connection, place, issue_links.c.id == link_id)
+
+
+async def find_link_to(connection: AsyncConnection, place: IssuePlace, item: ExternalItem) -> StoredLink | None:
+    """The link of the issue to this item."""
+    of_item = (issue_links.c.system == item.system) & (issue_links.c.external_id == item.external_id)
+    return await _find(connection, place, of_item)
 
 
 async def list_links(
@@ -133,14 +140,14 @@ async def set_item_state(
     connection: AsyncConnection,
     link_ids: Sequence[str],
     title: str | None,
-    state: LinkState,
+    state: LinkState | None,
     changed_at: datetime,
     now: datetime,
 ) -> None:
-    """Set what the system of an item says of it; `title` None: nothing."""
-    values: dict[str, Any] = {"state": state, "changed_at": changed_at, "updated_at": now}
-    if title is not None:
-        values["title"] = title
+    """Set what the system of an item says of it; `title` and `state` None: nothing."""
+    said = {"title": title, "state": state}
+    values: dict[str, Any] = {"changed_at": changed_at, "updated_at": now}
+    values |= {name: value for name, value in said.items() if value is not None}
     if link_ids:
         await connection.execute(issue_links.update().where(issue_links.c.id.in_(link_ids)).values(values))
 

@@ -14,12 +14,12 @@ from control.scm.issue_changes import NamedChange, find_named, note_all, reopen_
 
 
 class TicketState(NamedTuple):
-    """A ticket as of `changed_at` by its system's clock. `title` None: not said. `is_reopened`: this is what has just
-    happened to it. `is_fixed` False: it was closed without a fix.
+    """A ticket as of `changed_at` by its system's clock. `title`, `state` None: not said. `is_reopened`: this is what
+    has just happened to it. `is_fixed` False: it was closed without a fix.
     """
 
     title: str | None
-    state: LinkState
+    state: LinkState | None
     changed_at: datetime
     is_reopened: bool = False
     is_fixed: bool = True
@@ -43,7 +43,7 @@ async def change_links(
     await set_item_state(
         connection, [one.id for one in current], ticket.title, ticket.state, ticket.changed_at, author.now
     )
-    changed = [one for one in current if one.state is not ticket.state or one.title != (ticket.title or one.title)]
+    changed = [one for one in current if _has_moved(one, ticket) or one.title != (ticket.title or one.title)]
     if not changed:
         return SyncedLinks(0, [], [])
     index = await find_named(
@@ -62,7 +62,7 @@ async def _sync(
     connection: AsyncConnection, author: Author, named: Sequence[tuple[NamedIssue, StoredLink]], ticket: TicketState
 ) -> tuple[list[ShortId], list[ShortId]]:
     """A link whose state was not known says nothing of what has changed: only the event does."""
-    moved = [(issue, one) for issue, one in named if one.state is not ticket.state]
+    moved = [(issue, one) for issue, one in named if _has_moved(one, ticket)]
     changes = [
         NamedChange(issue, author.activity_data(linkId=one.id, url=one.url))
         for issue, one in moved
@@ -75,7 +75,15 @@ async def _sync(
     return await resolve_all(connection, changes, now=author.now, by=author.principal_id), []
 
 
+def _has_moved(link: StoredLink, ticket: TicketState) -> bool:
+    return ticket.state is not None and link.state is not ticket.state
+
+
 def _activity_data(author: Author, link: StoredLink, ticket: TicketState) -> dict[str, object]:
     return author.activity_data(
-        linkId=link.id, url=link.url, title=ticket.title or link.title, system=link.system, state=ticket.state
+        linkId=link.id,
+        url=link.url,
+        title=ticket.title or link.title,
+        system=link.system,
+        state=ticket.state or link.state,
     )

@@ -1,0 +1,94 @@
+"""What inbound webhooks leave behind is deleted in time."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.auth.id_generation import new_id
+from control.chat.tables import chat_link_codes, chat_updates
+from control.integrations import housekeeping
+from control.integrations.housekeeping import WebhookHousekeeping
+from control.integrations.tables import inbound_deliveries
+from control.webhooks.tables import platform_events
+from tests.control.conftest import Control
+from tests.control.webhooks.trackers.sent import new_integration
+
+NOW = datetime.now(UTC)  # the task of the service runs as well
+
+pytestmark = pytest.mark.both_stores
+
+
+async def stored(control: Control, column: sa.Column[Any]) -> list[Any]:
+    async with control.checks.database.read() as connection:
+        return list((await connection.execute(sa.select(column).order_by(column))).scalars())
+
+
+async def test_what_is_old_is_deleted(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "BATCH", 2)
+    made, org_id = await new_integration(control, "generic"), control.acme.organization.id
+    ages = {"new": timedelta(hours=23), "day": timedelta(hours=25), "month": timedelta(days=29)}
+    ages |= {f"old{number}": timedelta(days=31) for number in range(5)}
+    events = [
+        {"source": source, "event_id": name, "result": {}, "received_at": NOW - age}
+        for source in ("chat-a", "chat-b", "payments")
+        for name, age in ages.items()
+    ]
+    codes = [
+        {"hash": bytes([n]) * 32, "org_id": org_id, "principal_id": control.acme.owner_id, "session_id": "x"}
+        | {"created_at": NOW, "expires_at": NOW + timedelta(minutes=n - 3)}
+        for n in range(5)
+    ]
+    updates = [
+        {"id": f"upd{n}", "org_id": org_id, "platform": "chat-a", "url": b"", "body": {}, "attempts": 0}
+        | {"next_attempt_at": NOW, "expires_at": NOW + timedelta(minutes=n - 3), "created_at": NOW}
+        for n in range(5)
+    ]
+    async with control.checks.database.write() as connection:
+        rows = [delivery(org_id, made["id"], name, NOW - age) for name, age in ages.items()]
+        await connection.execute(inbound_deliveries.insert(), rows)
+        await connection.execute(platform_events.insert(), events)
+        await connection.execute(chat_link_codes.insert(), codes)
+        await connection.execute(chat_updates.insert(), updates)
+    for _ in range(2):
+        await WebhookHousekeeping(control.checks.database, now=lambda: NOW).run_once()
+        assert await stored(control, inbound_deliveries.c.delivery_key) == ["day", "month", "new"]
+        assert await stored(control, platform_events.c.event_id) == ["day", "month", "new", "new", "new"]
+        assert [one[0] for one in await stored(control, chat_link_codes.c.hash)] == [3, 4]
+        assert await stored(control, chat_updates.c.id) == ["upd3", "upd4"]
+
+
+async def test_an_integration_keeps_so_many_deliveries(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "BATCH", 2)
+    monkeypatch.setattr(housekeeping, "MAX_DELIVERIES", 6)
+    monkeypatch.setattr(housekeeping, "MAX_BODIES", 3)
+    busy, other = [await new_integration(control, "generic") for _ in range(2)]
+    org_id = control.acme.organization.id
+    ids = sorted(new_id("ind") for _ in range(13))
+    rows = [delivery(org_id, busy["id"], str(n), NOW) | {"id": ids[n]} for n in range(10)]
+    rows += [delivery(org_id, other["id"], str(n), NOW) | {"id": ids[n]} for n in range(10, 13)]
+    async with control.checks.database.write() as connection:
+        await connection.execute(inbound_deliveries.insert(), rows)
+    for _ in range(2):
+        await WebhookHousekeeping(control.checks.database, now=lambda: NOW).run_once()
+        assert await stored(control, inbound_deliveries.c.id) == ids[4:]
+        async with control.checks.database.read() as connection:
+            kept = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.body.is_not(None))
+            assert sorted((await connection.execute(kept)).scalars()) == ids[7:]
+
+
+def delivery(org_id: str, integration_id: str, key: str, received_at: datetime) -> dict[str, Any]:
+    return {
+        "id": new_id("ind"),
+        "org_id": org_id,
+        "integration_id": integration_id,
+        "delivery_key": key,
+        "event": "ping",
+        "status": "processed",
+        "result": {},
+        "body": b"x",
+        "attempts": 1,
+        "received_at": received_at,
+        "processed_at": received_at,
+    }
