@@ -13,6 +13,7 @@ from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
 from control.audit.events import Audit
+from control.billing.subscription import OrganizationSubscription
 from control.changes.changes import Changes
 from control.channels.channels import Channels
 from control.channels.subscriptions import Subscriptions
@@ -48,6 +49,7 @@ from control.suspects.suspects import Suspects
 from control.tenants.organizations import Organizations
 from control.tenants.project_keys import Keys
 from control.tenants.projects import Projects
+from control.webhooks.routes import build_webhook_routes
 
 
 def service(
@@ -96,6 +98,8 @@ def service(
         apply_roles,
     )
     routes += [*sso_routes, *build_scim_routes(context, chassis.base_url)]
+    webhook_routes, webhook_contexts = build_webhook_routes(context, settings, secret_box, metrics)
+    routes += [*webhook_routes, *OrganizationSubscription(context).routes()]
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]
@@ -112,6 +116,7 @@ def service(
         *sso_contexts,
         *keyring_contexts,
         *delivery_parts.resources,
+        *webhook_contexts,
         ExpiryTask(guards.database, links).running,
         Purger(guards.database).running,
         *_issue_contexts(settings, guards, clickhouse, IssueUrls(chassis.base_url, page_url), metrics),

@@ -3,6 +3,7 @@
 from prometheus_client import CollectorRegistry
 
 from chassis.http.web import CleanupContext, Route
+from control.billing.payments import Payments
 from control.http.context import HandlerContext
 from control.secrets.secret_box import SecretBox
 from control.settings import ControlSettings
@@ -23,4 +24,5 @@ def build_webhook_routes(
     receiver = WebhookReceiver(WebhookMetrics(registry), settings.webhook_max_body_bytes, context.body_timeout_s)
     hooks, inbox = Hooks(context.database, secret_box), Inbox(context.database)
     _integrations = IntegrationReceiver(receiver, hooks, inbox, secret_box)
-    return [], [inbox.running]
+    routes = Payments.from_settings(context, receiver, settings).routes()
+    return routes, [inbox.running]
