@@ -242,7 +242,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         secrets = self.payments_secrets
         if len(secrets) > MAX_SECRETS or any(_SIGNING_SECRET.fullmatch(secret) is None for secret in secrets):
             raise SettingsError(
-                f"{self.prefix}PAYMENTS_SECRETS: at most {MAX_SECRETS} secrets, each of 16 to 256 characters without blanks."
+                f"{self.prefix}PAYMENTS_SECRETS: at most {MAX_SECRETS} secrets of 16 to 256 characters without blanks."
             )
         for name, plans, free_plan in (("PLANS", self.plans, ""), ("FREE_PLAN", (), self.free_plan)):
             try:
