@@ -54,9 +54,9 @@ def expected(processor: Processor) -> Outcome | None:
                 raise AssertionError
             granting.append((plan.rank, mine[-1]["created"], name, Outcome(name, one["status"], plan, end)))
         elif one["status"] in ENDED:
-            ended.append((mine[-1]["created"], name, Outcome(None, one["status"], PLANS.free, end)))
+            ended.append((True, mine[-1]["created"], name, Outcome(None, one["status"], PLANS.free, end)))
         else:
-            ended.append((-1, name, Outcome(name, one["status"], None, end)))
+            ended.append((False, mine[-1]["created"], name, Outcome(name, one["status"], None, end)))
     return max(granting)[-1] if granting else max(ended)[-1] if ended else None
 
 
