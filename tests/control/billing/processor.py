@@ -76,7 +76,7 @@ def subscription(
 
 
 def invoice(subscription_id: str | None = "sub_1", *, customer: Any = "cus_1", is_basil: bool = True) -> dict[str, Any]:
-    details = {"metadata": {}, "subscription": subscription_id}
+    details: dict[str, Any] = {"metadata": {}, "subscription": subscription_id}
     place = (
         {
             "parent": None
