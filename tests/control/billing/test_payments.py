@@ -286,10 +286,11 @@ async def test_signatures_over_http(control: Control) -> None:
     assert await count_events(control) == 0
     previous = signature(body, now, "previous_secret_of_tests")
     assert (await send(control, body, **{"Stripe-Signature": previous}))[0] == 200
+    statuses = set()
     for _ in range(30):
         async with control.client.post(PATH, data=b"{", headers={}) as answer:
-            last = answer.status
-    assert last == 429
+            statuses.add(answer.status)
+    assert statuses == {401, 429}
 
 
 async def test_without_a_secret_there_is_no_such_endpoint(
@@ -302,6 +303,10 @@ async def test_without_a_secret_there_is_no_such_endpoint(
 
 HUGE: Final = 10**400
 VALID: Final = event(CREATED, subscription(), at=AT, name="evt_1")
+
+BAD_ITEMS: Final[tuple[Any, ...]] = (None, [], "x", {"data": {}}, {"data": [None]})
+BAD_PRICES: Final[tuple[Any, ...]] = (5, {}, {"id": 5}, {"id": "x" * 300})
+BAD_DATA: Final[tuple[Any, ...]] = (None, [], {}, {"object": None}, {"object": []})
 
 
 def altered(path: str, value: Any) -> dict[str, Any]:
@@ -330,6 +335,7 @@ async def test_signed_bodies_that_the_processor_does_not_send(control: Control) 
         b"\0",
     ]
     bodies += [b'{"id":"\\ud800","type":"a"}', encode(VALID).replace(b'"evt_1"', b'"evt\\u0000"')]
+    one: Any
     wrong: tuple[Any, ...] = (None, 1, [], {}, True, "", "\x00", "ü", "a b", "x" * 300, "evt\n", "\ud800")
     for path in ("id", "type", "data.object.id", "data.object.customer"):
         bodies += [encode(altered(path, one)) for one in wrong if not (path == "data.object.customer" and one is None)]
@@ -338,10 +344,10 @@ async def test_signed_bodies_that_the_processor_does_not_send(control: Control) 
         if one is not None:
             bodies.append(encode(altered("data.object.current_period_end", one)))
     bodies += [encode(altered("data.object.status", one)) for one in (None, 7, "", "Active", "a" * 33)]
-    bodies += [encode(altered("data.object.items", one)) for one in (None, [], "x", {"data": {}}, {"data": [None]})]
+    bodies += [encode(altered("data.object.items", one)) for one in BAD_ITEMS]
     bodies.append(encode(altered("data.object.items", {"data": [{"price": price("price_team")}] * 101})))
-    bodies += [encode(altered("data.object.items.data.0.price", one)) for one in (5, {}, {"id": 5}, {"id": "x" * 300})]
-    bodies += [encode(altered("data", one)) for one in (None, [], {}, {"object": None}, {"object": []})]
+    bodies += [encode(altered("data.object.items.data.0.price", one)) for one in BAD_PRICES]
+    bodies += [encode(altered("data", one)) for one in BAD_DATA]
     for body in bodies:
         status, answer = await send(control, body)
         assert status == 400, (body[:300], answer)
