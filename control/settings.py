@@ -251,6 +251,11 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
                 raise SettingsError(f"{self.prefix}{name}: {error}.") from None
 
     @property
+    def payment_plans(self) -> Plans:
+        """Plans by price, and the free one."""
+        return Plans.parse(self.plans, self.free_plan)
+
+    @property
     def egress_policy(self) -> EgressPolicy:
         """Destinations that channels may deliver to."""
         allowed = tuple(ip_network(text, strict=False) for text in self.egress_allow)

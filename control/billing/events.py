@@ -1,12 +1,10 @@
 """The events of the payment processor, as its API documents them, in older and newer versions. Unknown fields are
 ignored.
 
-    id, type            of every event; the rest is read only of those that are handled
-    data.object         the subscription, invoice or checkout session after the event
-    previous_attributes of `updated`: the values before of what has changed
-
-Since version 2025-03-31 the end of the period is in the items of a subscription, and an invoice names its subscription
-below `parent`.
+`id` and `type` are read of every event, the rest only of those that are handled: the object of `data` is the
+subscription, invoice or checkout session after the event, and `previous_attributes` has the values before of what an
+`updated` has changed. Since version 2025-03-31 the end of the period is in the items of a subscription, and an invoice
+names its subscription below `parent`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from control.billing.history import Event, EventKind, State
+from control.billing.history import EventKind, SubscriptionEvent, SubscriptionState
 from control.billing.plans import MAX_PRICE_LENGTH
 from control.billing.tables import MAX_PROCESSOR_ID_LENGTH
 from control.webhooks.platform import PayloadError, convert, decode
@@ -143,7 +141,7 @@ class PaymentEvent:
     is_handled: bool
     customer_id: str | None = None
     subscription_id: str | None = None
-    change: Event | None = None
+    change: SubscriptionEvent | None = None
 
 
 def parse_event(body: bytes) -> PaymentEvent:
@@ -161,13 +159,15 @@ def parse_event(body: bytes) -> PaymentEvent:
 
 def _subscription_event(head: _Head, event: _SubscriptionEvent) -> PaymentEvent:
     found, kind = event.data.object, _SUBSCRIPTION_EVENTS[head.type]
-    after = State(found.status, _prices(found.items.data), _period_end(found.current_period_end, found.items.data))
+    after = SubscriptionState(
+        found.status, _prices(found.items.data), _period_end(found.current_period_end, found.items.data)
+    )
     before = _state_before(after, event.data.previous_attributes) if kind is EventKind.UPDATED else None
-    change = Event(event.created, head.id, kind, after, before)
+    change = SubscriptionEvent(event.created, head.id, kind, after, before)
     return PaymentEvent(head.id, head.type, True, _id_of(found.customer), found.id, change)
 
 
-def _state_before(after: State, previous_attributes: Any) -> State | None:
+def _state_before(after: SubscriptionState, previous_attributes: Any) -> SubscriptionState | None:
     """The state before, None if that cannot be told: versions differ in what they say of it."""
     if previous_attributes is None:
         return None
@@ -183,7 +183,7 @@ def _state_before(after: State, previous_attributes: Any) -> State | None:
         period_end = _period_end(after.period_end, previous.items.data)
     if not isinstance(previous.current_period_end, UnsetType):
         period_end = previous.current_period_end
-    return State(status, prices, period_end)
+    return SubscriptionState(status, prices, period_end)
 
 
 def _invoice_event(head: _Head, event: _InvoiceEvent) -> PaymentEvent:
@@ -191,7 +191,7 @@ def _invoice_event(head: _Head, event: _InvoiceEvent) -> PaymentEvent:
     subscription_id = _id_of(invoice.subscription)
     if subscription_id is None and invoice.parent is not None and invoice.parent.subscription_details is not None:
         subscription_id = _id_of(invoice.parent.subscription_details.subscription)
-    change = None if subscription_id is None else Event(event.created, head.id, _INVOICE_EVENTS[head.type])
+    change = None if subscription_id is None else SubscriptionEvent(event.created, head.id, _INVOICE_EVENTS[head.type])
     return PaymentEvent(head.id, head.type, True, _id_of(invoice.customer), subscription_id, change)
 
 

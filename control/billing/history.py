@@ -33,7 +33,7 @@ ENDED: Final = frozenset({"canceled", "unpaid", "incomplete_expired", "paused"})
 FINAL: Final = frozenset({"canceled", "incomplete_expired"})
 
 
-class State(msgspec.Struct, frozen=True, array_like=True):
+class SubscriptionState(msgspec.Struct, frozen=True, array_like=True):
     """A subscription at some time. `prices`: ids and lookup keys, sorted. `period_end`: seconds since 1970."""
 
     status: str
@@ -51,14 +51,14 @@ class EventKind(StrEnum):
     FAILED = "failed"  # a payment
 
 
-class Event(msgspec.Struct, frozen=True, array_like=True):
+class SubscriptionEvent(msgspec.Struct, frozen=True, array_like=True):
     """An event of a subscription. `at`: seconds since 1970. `after`: None of an invoice."""
 
     at: int
     id: str
     kind: EventKind
-    after: State | None = None
-    before: State | None = None
+    after: SubscriptionState | None = None
+    before: SubscriptionState | None = None
 
 
 class Settled(msgspec.Struct, frozen=True, array_like=True):
@@ -67,7 +67,7 @@ class Settled(msgspec.Struct, frozen=True, array_like=True):
     """
 
     at: int = -1
-    state: State | None = None
+    state: SubscriptionState | None = None
     granted: tuple[str, ...] = ()
     is_ours: bool = False
 
@@ -75,7 +75,7 @@ class Settled(msgspec.Struct, frozen=True, array_like=True):
 class History(msgspec.Struct, frozen=True, array_like=True):
     """The newest events of a subscription, and what all before them said."""
 
-    events: tuple[Event, ...] = ()
+    events: tuple[SubscriptionEvent, ...] = ()
     settled: Settled = Settled()
 
 
@@ -90,7 +90,9 @@ class Outcome(NamedTuple):
     period_end: int | None
 
 
-def add_event(histories: Mapping[str, History], subscription_id: str, event: Event, plans: Plans) -> dict[str, History]:
+def add_event(
+    histories: Mapping[str, History], subscription_id: str, event: SubscriptionEvent, plans: Plans
+) -> dict[str, History]:
     """The histories with one more event. One that is known, or older than what is kept, changes nothing."""
     history = histories.get(subscription_id, History())
     if event.at > history.settled.at and event.id not in {one.id for one in history.events}:
@@ -133,7 +135,7 @@ def _settle(history: History, plans: Plans) -> Settled:
     return settled
 
 
-def _after_second(before: Settled, events: Sequence[Event], plans: Plans) -> Settled:
+def _after_second(before: Settled, events: Sequence[SubscriptionEvent], plans: Plans) -> Settled:
     states = [event.after for event in events if event.after is not None]
     state = _last_state(before.state, events, plans) if states else _with_invoices(before.state, events)
     granting = [one for one in states if one.status in GRANTING and plans.find(one.prices) is not None]
@@ -147,13 +149,15 @@ def _after_second(before: Settled, events: Sequence[Event], plans: Plans) -> Set
     )
 
 
-def _last_state(start: State | None, events: Sequence[Event], plans: Plans) -> State | None:
+def _last_state(
+    start: SubscriptionState | None, events: Sequence[SubscriptionEvent], plans: Plans
+) -> SubscriptionState | None:
     """Where the path of a second ends: see the top of this module."""
     states = {event.after for event in events if event.after is not None}
     final = {state for state in states if state.status in FINAL}
     if final:
         return max(final, key=lambda state: _rank(state, plans))
-    arrivals: Counter[State | None] = Counter()
+    arrivals: Counter[SubscriptionState | None] = Counter()
     for event in events:
         if event.kind is EventKind.CREATED or (event.before is not None and event.before != event.after):
             arrivals[event.after] += 1
@@ -164,7 +168,7 @@ def _last_state(start: State | None, events: Sequence[Event], plans: Plans) -> S
     return max(ends or states, key=lambda state: _rank(state, plans))
 
 
-def _with_invoices(state: State | None, events: Iterable[Event]) -> State | None:
+def _with_invoices(state: SubscriptionState | None, events: Iterable[SubscriptionEvent]) -> SubscriptionState | None:
     kinds = {event.kind for event in events}
     if state is not None and state.status == "past_due" and EventKind.PAID in kinds:
         return msgspec.structs.replace(state, status="active")
@@ -173,7 +177,7 @@ def _with_invoices(state: State | None, events: Iterable[Event]) -> State | None
     return state
 
 
-def _rank(state: State, plans: Plans) -> tuple[object, ...]:
+def _rank(state: SubscriptionState, plans: Plans) -> tuple[object, ...]:
     plan = plans.find(state.prices)
     gives = (False, -1, "") if plan is None else plan.rank
     return state.status in GRANTING, gives, state.period_end or 0, state.status, state.prices

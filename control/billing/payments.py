@@ -1,7 +1,7 @@
 """`POST /webhooks/payments`: plan and quota of an organization follow the subscription of its customer.
 
     receiver            limits, the body, the signature over it                             -> 429, 413, 503, 401
-    events.parse_event  what the event says                                                 -> 400
+    parse_event         what the event says                                                 -> 400
     customer            the operator has named it (`sluice billing`); no payload can
     history             what this event and the others say together
     one transaction     subscription, quota, audit event and the answer
@@ -27,12 +27,11 @@ from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.billing import history, repository
 from control.billing.events import CHECKOUT_COMPLETED, PaymentEvent, parse_event
-from control.billing.history import Event, Outcome
+from control.billing.history import Outcome, SubscriptionEvent
 from control.billing.plans import Plans
 from control.billing.repository import StoredSubscription
 from control.http.context import HandlerContext
 from control.identity import organization_repository
-from control.settings import ControlSettings
 from control.webhooks.metrics import DeliveryOutcome
 from control.webhooks.platform import PayloadError, header
 from control.webhooks.platform_events import EventResult, apply_once
@@ -77,19 +76,13 @@ class NotHandled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Payments:
-    """The handler of payment events, and its dependencies."""
+    """The handler of payment events, and its dependencies. `secrets`: without one there is no such endpoint."""
 
     context: HandlerContext
     receiver: WebhookReceiver
     secrets: Sequence[bytes]
     plans: Plans
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    @classmethod
-    def from_settings(cls, context: HandlerContext, receiver: WebhookReceiver, settings: ControlSettings) -> "Payments":
-        """As the settings have it."""
-        secrets = [secret.encode() for secret in settings.payments_secrets]
-        return cls(context, receiver, secrets, Plans.parse(settings.plans, settings.free_plan))
 
     def routes(self) -> list[Route]:
         """The route; its guard is the signature."""
@@ -185,7 +178,7 @@ async def _find(connection: AsyncConnection, event: PaymentEvent) -> StoredSubsc
     return found
 
 
-def _with_event(stored: StoredSubscription, event: Event) -> StoredSubscription:
+def _with_event(stored: StoredSubscription, event: SubscriptionEvent) -> StoredSubscription:
     """With the event as the last one, if it is."""
     made_at = datetime.fromtimestamp(event.at, UTC)
     if stored.changed_at is not None and stored.changed_at > made_at:

@@ -10,12 +10,11 @@ from msgspec import Meta
 from chassis.db.database import format_time
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Operation, ResponseSpec, json_content
+from chassis.http.operation import Operation, ResponseSpec, Tag, json_content
 from chassis.http.web import Route, json_response
 from control.billing import repository
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
-from control.tenants.organizations import TAG
 from proto.identity import Scope
 
 
@@ -30,6 +29,7 @@ class Subscription(msgspec.Struct, frozen=True, rename="camel"):
     current_period_end: Annotated[Timestamp | None, Meta(description="When the paid period ends.")]
 
 
+TAG: Final = Tag("billing", "The organization's subscription at the payment processor.")
 SHOW: Final = Operation(
     "showSubscription", TAG, (ResponseSpec("The subscription.", json_content(Subscription)),), error_statuses=(404,)
 )

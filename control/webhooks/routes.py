@@ -24,5 +24,6 @@ def build_webhook_routes(
     receiver = WebhookReceiver(WebhookMetrics(registry), settings.webhook_max_body_bytes, context.body_timeout_s)
     hooks, inbox = Hooks(context.database, secret_box), Inbox(context.database)
     _integrations = IntegrationReceiver(receiver, hooks, inbox, secret_box)
-    routes = Payments.from_settings(context, receiver, settings).routes()
-    return routes, [inbox.running]
+    secrets = [secret.encode() for secret in settings.payments_secrets]
+    payments = Payments(context, receiver, secrets, settings.payment_plans)
+    return payments.routes(), [inbox.running]

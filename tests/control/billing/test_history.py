@@ -13,11 +13,11 @@ from control.billing.history import (
     GRANTING,
     MAX_EVENTS,
     MAX_SUBSCRIPTIONS,
-    Event,
     EventKind,
     History,
     Outcome,
-    State,
+    SubscriptionEvent,
+    SubscriptionState,
     add_event,
     find_outcome,
     has_unknown_price,
@@ -133,20 +133,20 @@ def test_versions_of_the_api(is_basil: bool) -> None:
     after = subscription(is_basil=is_basil, customer={"id": "cus_1", "object": "customer"})
     parsed = parse_event(encode(event("customer.subscription.updated", after, at=AT, name="evt_1", previous=previous)))
     assert parsed.customer_id == "cus_1"
-    assert parsed.change == Event(
+    assert parsed.change == SubscriptionEvent(
         AT,
         "evt_1",
         EventKind.UPDATED,
-        State("active", ("price_team",), 1_792_000_000),
-        State("past_due", ("price_team",), 1_791_000_000),
+        SubscriptionState("active", ("price_team",), 1_792_000_000),
+        SubscriptionState("past_due", ("price_team",), 1_791_000_000),
     )
 
 
 def test_the_status_that_an_invoice_says() -> None:
-    def invoice(kind: str, name: str, at: int) -> tuple[str, Event]:
-        return "sub_1", Event(at, name, EventKind(kind))
+    def invoice(kind: str, name: str, at: int) -> tuple[str, SubscriptionEvent]:
+        return "sub_1", SubscriptionEvent(at, name, EventKind(kind))
 
-    active = "sub_1", Event(AT, "evt_1", EventKind.CREATED, State("active", ("price_team",)))
+    active = "sub_1", SubscriptionEvent(AT, "evt_1", EventKind.CREATED, SubscriptionState("active", ("price_team",)))
     for order, status in (
         ([active, invoice("failed", "evt_2", AT + 1)], "past_due"),
         ([active, invoice("failed", "evt_2", AT + 1), invoice("paid", "evt_3", AT + 2)], "active"),
@@ -179,8 +179,8 @@ def test_an_unknown_price_changes_nothing() -> None:
     found = outcome_of([known, ended])  # of another product
     assert found is not None
     assert found.plan == Plan("Team", 1_000)
-    state = State("active", ("price_other",))
-    assert has_unknown_price(History((Event(AT, "evt_1", EventKind.SEEN, state),)), PLANS)
+    state = SubscriptionState("active", ("price_other",))
+    assert has_unknown_price(History((SubscriptionEvent(AT, "evt_1", EventKind.SEEN, state),)), PLANS)
 
 
 def test_the_free_plan_and_without_one() -> None:
@@ -207,19 +207,28 @@ def test_lookup_keys_and_several_items() -> None:
 def test_what_is_kept_is_bounded() -> None:
     histories: dict[str, History] = {}
     for number in range(500):
-        state = State("active" if number % 2 else "past_due", ("price_team",), number)
+        state = SubscriptionState("active" if number % 2 else "past_due", ("price_team",), number)
         histories = add_event(
-            histories, "sub_1", Event(AT + number // 3, f"evt_{number}", EventKind.SEEN, state), PLANS
+            histories, "sub_1", SubscriptionEvent(AT + number // 3, f"evt_{number}", EventKind.SEEN, state), PLANS
         )
     assert len(histories["sub_1"].events) <= MAX_EVENTS
-    stale = add_event(histories, "sub_1", Event(AT, "evt_x", EventKind.SEEN, State("canceled", ("price_team",))), PLANS)
+    stale = add_event(
+        histories,
+        "sub_1",
+        SubscriptionEvent(AT, "evt_x", EventKind.SEEN, SubscriptionState("canceled", ("price_team",))),
+        PLANS,
+    )
     assert stale == histories
     for number in range(500):
-        event_ = Event(AT, f"evt_s{number}", EventKind.SEEN, State("active", ("price_team",), number))
+        event_ = SubscriptionEvent(
+            AT, f"evt_s{number}", EventKind.SEEN, SubscriptionState("active", ("price_team",), number)
+        )
         histories = add_event(histories, "sub_2", event_, PLANS)
     assert len(histories["sub_2"].events) == 64
     for number in range(3, 100):
-        gone = State("canceled", ("price_team",))
-        histories = add_event(histories, f"sub_{number}", Event(AT, f"evt_{number}", EventKind.SEEN, gone), PLANS)
+        gone = SubscriptionState("canceled", ("price_team",))
+        histories = add_event(
+            histories, f"sub_{number}", SubscriptionEvent(AT, f"evt_{number}", EventKind.SEEN, gone), PLANS
+        )
     assert len(histories) == MAX_SUBSCRIPTIONS
     assert {"sub_1", "sub_2"} <= set(histories)
