@@ -10,8 +10,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Folders with packages of JavaScript: the OpenTelemetry SDK, one of the clients that the tests send from; an OpenID provider.
-JAVASCRIPT := tests/e2e/javascript tests/control/sso/oidc_server
+# Folders with packages of JavaScript: the OpenTelemetry SDK, one of the clients that the tests send from; an OpenID provider; what
+# the senders of webhooks publish.
+JAVASCRIPT := tests/e2e/javascript tests/control/sso/oidc_server tests/control/webhooks/javascript
 JAVASCRIPT_MADE := $(addsuffix /node_modules/.made,$(JAVASCRIPT))
 KERNEL_SOURCES := $(wildcard proto/otlp/kernel/*.pyx proto/otlp/kernel/*.pxi) setup.py
 

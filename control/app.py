@@ -13,6 +13,7 @@ from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
 from control.audit.events import Audit
+from control.billing.subscription import OrganizationSubscription
 from control.changes.changes import Changes
 from control.channels.channels import Channels
 from control.channels.subscriptions import Subscriptions
@@ -97,6 +98,8 @@ def service(
         apply_roles,
     )
     routes += [*sso_routes, *build_scim_routes(context, chassis.base_url)]
+    webhook_routes, webhook_contexts = build_webhook_routes(context, settings, secret_box, metrics)
+    routes += [*webhook_routes, *OrganizationSubscription(context).routes()]
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]
@@ -116,6 +119,7 @@ def service(
         *webhook_contexts,
         *keyring_contexts,
         *delivery_parts.resources,
+        *webhook_contexts,
         ExpiryTask(guards.database, links).running,
         Purger(guards.database).running,
         *webhook_contexts,

@@ -1,15 +1,20 @@
 """Settings of the control service: `SLUICE_CONTROL_<FIELD>` and the table `[control]` of the settings file."""
 
+import re
 from ipaddress import ip_address, ip_network
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 
 from chassis.runtime.settings_loader import Settings, SettingsError, setting
+from control.billing.plans import Plans
 from control.channels.config import MailAddress
 from control.channels.validation import ChannelRules
 from control.outbound.egress_policy import EgressPolicy, parse_url
 from control.outbound.mail_server import MailServer
+
+MAX_SECRETS: Final = 5  # each costs a digest of every body
+_SIGNING_SECRET: Final = re.compile(r"[!-~]{16,256}")
 
 
 class ControlSettings(Settings, frozen=True, kw_only=True):
@@ -208,7 +213,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     ] = ()
 
     def validate(self) -> None:
-        """Reject invalid networks, ports, page URLs, sender addresses and mail servers."""
+        """Reject invalid networks, ports, page URLs, sender addresses, mail servers, plans and signing secrets."""
         allowed = {"EGRESS_ALLOW": self.egress_allow, "SMTP_ALLOW": self.smtp_allow, "SSO_ALLOW": self.sso_allow}
         for name, networks in allowed.items():
             for network in networks:
@@ -231,6 +236,24 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
             self.mail_server()
         except ValueError as error:
             raise SettingsError(f"{self.prefix}SMTP_URL {error}.") from None
+        self._validate_payments()
+
+    def _validate_payments(self) -> None:
+        secrets = self.payments_secrets
+        if len(secrets) > MAX_SECRETS or any(_SIGNING_SECRET.fullmatch(secret) is None for secret in secrets):
+            raise SettingsError(
+                f"{self.prefix}PAYMENTS_SECRETS: at most {MAX_SECRETS} secrets of 16 to 256 characters without blanks."
+            )
+        for name, plans, free_plan in (("PLANS", self.plans, ""), ("FREE_PLAN", (), self.free_plan)):
+            try:
+                Plans.parse(plans, free_plan)
+            except ValueError as error:
+                raise SettingsError(f"{self.prefix}{name}: {error}.") from None
+
+    @property
+    def payment_plans(self) -> Plans:
+        """Plans by price, and the free one."""
+        return Plans.parse(self.plans, self.free_plan)
 
     @property
     def egress_policy(self) -> EgressPolicy:

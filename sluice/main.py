@@ -24,6 +24,7 @@ _COMMANDS: Final = (
     ("migrate", "sluice.cli.migrate", "migrates the relational and ClickHouse schemas to this release; idempotent"),
     ("init", "sluice.cli.init", "creates an organization with a project, a project key and an access token"),
     ("limits", "sluice.cli.limits", "shows or sets the quota of an organization and the rates of its keys"),
+    ("billing", "sluice.cli.billing", "shows the subscription of an organization, or names its customer"),
     ("password", "sluice.cli.password", "resets a forgotten password"),
     ("owner", "sluice.cli.recover_owner", "recovers access when every owner is locked out"),
     ("signers", "sluice.cli.signing_keys", "lists or withdraws the keys that sign session tokens"),
@@ -170,6 +171,22 @@ def _limits(command: argparse.ArgumentParser) -> None:
     command.add_argument("--key", metavar="ID", help="id (not the secret) of the key that --rate applies to")
     command.add_argument(
         "--rate", metavar="R", type=_rate, help="requests per second; 0: no limit; `default`: SLUICE_OTLP_RATE"
+    )
+    command.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def _billing(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--org", metavar="SLUG", default="default", help="slug of the organization; default: `default`"
+    )
+    command.add_argument(
+        "--customer",
+        metavar="ID",
+        type=_customer,
+        help="name its customer at the payment processor, by the processor's id; empty: none",
+    )
+    command.add_argument(
+        "--unlink", dest="customer", action="store_const", const="", help="it has no customer; it keeps its quota"
     )
     command.add_argument("--json", action="store_true", help="print as JSON")
 
@@ -397,6 +414,12 @@ def _rate(text: str) -> int | str:
     return text if text == "default" else _number(text, 0, MAX_KEY_RATE, "`default` or ")
 
 
+def _customer(text: str) -> str:
+    if re.fullmatch(r"[!-~]{0,255}", text) is None:
+        raise argparse.ArgumentTypeError("must be an id of at most 255 characters without blanks")
+    return text
+
+
 def _number(text: str, minimum: int, maximum: int, alternative: str = "") -> int:
     try:
         number = int(text)
@@ -414,6 +437,7 @@ _OPTIONS: Final = {
     "control": _serving,
     "init": _init,
     "limits": _limits,
+    "billing": _billing,
     "password": _password,
     "owner": _owner,
     "signers": _signers,

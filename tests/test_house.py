@@ -258,7 +258,9 @@ def test_locks_pin_versions_by_hash_and_name_no_host(name: str) -> None:
     assert "--find-links" not in text
 
 
-@pytest.mark.parametrize("folder", ["tests/e2e/javascript", "tests/control/sso/oidc_server"])
+@pytest.mark.parametrize(
+    "folder", ["tests/e2e/javascript", "tests/control/sso/oidc_server", "tests/control/webhooks/javascript"]
+)
 def test_the_locks_of_javascript_pin_by_hash_and_name_no_host(folder: str) -> None:
     """But for the pages that ask for donations."""
     text = (ROOT / folder / "package-lock.json").read_text(encoding="utf-8")

@@ -23,6 +23,7 @@ subscriptions: Final = sa.Table(
     sa.Column("current_period_end", UtcTime),
     sa.Column("changed_at", UtcTime),  # when the processor made the last event that was applied
     sa.Column("last_event_id", text(MAX_PROCESSOR_ID_LENGTH)),
+    sa.Column("histories", sa.JSON(none_as_null=True)),  # control.billing.history: the newest events by subscription
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
 )

@@ -3,6 +3,7 @@
 from prometheus_client import CollectorRegistry
 
 from chassis.http.web import CleanupContext, Route
+from control.billing.payments import Payments
 from control.http.context import HandlerContext
 from control.integrations.deliveries import InboundDeliveries
 from control.integrations.housekeeping import WebhookHousekeeping
@@ -37,4 +38,6 @@ def build_webhook_routes(
         *ScmWebhooks(receiver, integrations, hooks).routes(),
         *IntegrationWebhooks(receiver, integrations, hooks).routes(),
     ]
+    payments_secrets = [secret.encode() for secret in settings.payments_secrets]
+    routes += Payments(context, receiver, payments_secrets, settings.payment_plans).routes()
     return routes, [inbox.running, WebhookHousekeeping(context.database).running]

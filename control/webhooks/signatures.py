@@ -10,7 +10,8 @@
     chat-b                              X-Signature-Ed25519                         Ed25519 of TIME and body, HEX
 
 Every function is false for a signature that is missing, malformed or of another secret. `secrets` are those that are
-valid now: during a rotation there are two. Where a time is signed it must be within REPLAY_WINDOW_S of `now`.
+valid now: during a rotation there are two; an empty one is ignored, since anyone could sign with it. Where a time is
+signed it must be within REPLAY_WINDOW_S of `now`.
 Sources: the platforms' documentation, named in docs/webhooks.md; standardwebhooks.com 1.0.0.
 """
 
@@ -43,7 +44,7 @@ def verify_body(secrets: Sequence[bytes], body: bytes, header: str | None, *, pr
 
 def verify_versioned(secrets: Sequence[bytes], body: bytes, header: str | None) -> bool:
     """Hexadecimal signatures of the body alone, as `v1=HEX,v1=HEX`: one of them suffices."""
-    given = [item.strip().removeprefix("v1=") for item in _items(header, ",") if item.strip().startswith("v1=")]
+    given = [item.removeprefix("v1=") for item in _items(header, ",") if item.startswith("v1=")]
     return _matches(secrets, (body,), given)
 
 
@@ -59,8 +60,8 @@ def verify_payments(secrets: Sequence[bytes], body: bytes, header: str | None, n
     """The signature of payments: `t=TIME,v1=HEX`, one or more, over `TIME.body`. Other schemes (v0) are ignored."""
     times: list[str] = []
     given: list[str] = []
-    for item in _items(header, ","):
-        name, _, value = item.strip().partition("=")
+    for item in _items(header, ",", 1 + MAX_SIGNATURES):
+        name, _, value = item.partition("=")
         if name == "t":
             times.append(value)
         elif name == "v1":
@@ -110,7 +111,10 @@ def verify_token(secrets: Sequence[bytes], given: str | None) -> bool:
     """A shared token that is sent as it is: it proves nothing about the body."""
     if given is None or len(given) > MAX_HEADER_LENGTH:
         return False
-    return _any_equal(secrets, [given.encode("utf-8", "surrogateescape")])
+    try:
+        return _any_equal(filter(None, secrets), [given.encode("utf-8", "surrogateescape")])
+    except UnicodeEncodeError:
+        return False
 
 
 def is_fresh(timestamp: str, now: float) -> bool:
@@ -118,10 +122,10 @@ def is_fresh(timestamp: str, now: float) -> bool:
     return _TIME.fullmatch(timestamp) is not None and abs(now - int(timestamp)) <= REPLAY_WINDOW_S
 
 
-def _items(header: str | None, separator: str) -> list[str]:
+def _items(header: str | None, separator: str, limit: int = MAX_SIGNATURES) -> list[str]:
     if header is None or len(header) > MAX_HEADER_LENGTH:
         return []
-    return header.split(separator)[: MAX_SIGNATURES + 1]
+    return [item.strip(" ") for item in header.split(separator)[:limit]]
 
 
 def _matches(secrets: Sequence[bytes], signed: Iterable[bytes], given: Iterable[str]) -> bool:
@@ -134,7 +138,7 @@ def _matches_bytes(secrets: Sequence[bytes], signed: Iterable[bytes], given: Seq
     if not digests:
         return False
     parts = tuple(signed)
-    return _any_equal([_hmac(secret, parts) for secret in secrets], digests)
+    return _any_equal([_hmac(secret, parts) for secret in secrets if secret], digests)
 
 
 def _any_equal(expected: Iterable[bytes], given: Sequence[bytes]) -> bool:

@@ -3,6 +3,7 @@
 `python -m tests.fuzz.seeds` writes them among the inputs of this machine; `--minimise` then keeps what adds coverage.
 """
 
+import base64
 import gzip
 import itertools
 import json
@@ -20,6 +21,7 @@ from proto.identity import encode_project_key, encode_token, format_dsn
 from proto.otlp.policy import Signal
 from query.fields import LOGS, SPANS
 from query.request.filters import Op
+from tests.control.billing import processor
 from tests.control.sso import oidc_tokens
 from tests.fuzz.run import GROWN
 from tests.fuzz.targets import saml as saml_target
@@ -299,6 +301,40 @@ def scim_users() -> Iterator[bytes]:
     return scim_users_target.examples()
 
 
+def webhook_signatures() -> Iterator[bytes]:
+    digest, body = "0" * 64, b'{"id":"evt_1"}'
+    encoded = base64.b64encode(bytes(32)).decode()
+    for header in ("", digest, digest.upper(), f"sha256={digest}", f"v0={digest}", digest + digest, f"v1,{encoded}"):
+        yield b"%s\n1790000000\nmsg_1\n%s" % (header.encode(), body)
+    for header in (f"v1={digest},v1={digest}", f"t=1790000000,v1={digest},v0={digest}", f"v1,{encoded} v1a,{encoded}"):
+        yield b"%s\n1790000300\nmsg_1\n%s" % (header.encode(), body)
+    yield b"t=1790000000,t=1790000000,v1=\n-1\n\xff\n"
+
+
+def payment_events() -> Iterator[bytes]:
+    at, before = 1_790_000_000, processor.subscription(status="past_due")
+    events = [
+        processor.event("customer.subscription.created", before, at=at, name="evt_1"),
+        processor.event(
+            "customer.subscription.updated",
+            processor.subscription(prices=[processor.price("price_x", "business")], is_basil=False),
+            at=at,
+            name="evt_2",
+            previous={"status": "past_due", "items": {"data": before["items"]["data"]}, "current_period_end": 1},
+        ),
+        processor.event(
+            "customer.subscription.deleted", processor.subscription(status="canceled"), at=at, name="evt_3"
+        ),
+        processor.event("customer.subscription.paused", processor.subscription(status="paused"), at=at, name="evt_4"),
+        processor.event("invoice.paid", processor.invoice(), at=at + 1, name="evt_5"),
+        processor.event("invoice.payment_failed", processor.invoice(is_basil=False), at=at + 1, name="evt_6"),
+        processor.event("checkout.session.completed", {"customer": {"id": "cus_1"}}, at=at, name="evt_7"),
+        processor.event("customer.created", {"id": "cus_1"}, at=at, name="evt_8"),
+    ]
+    yield from (processor.encode(one) for one in events)
+    yield b"\0".join(processor.encode(one) for one in events[:4])
+
+
 SEEDS: Final = (
     kernel,
     otlp_json,
@@ -316,6 +352,8 @@ SEEDS: Final = (
     scim_filters,
     scim_patch,
     scim_users,
+    webhook_signatures,
+    payment_events,
 )
 
 

@@ -160,6 +160,7 @@ def _subscriptions() -> None:
         sa.Column("current_period_end", UtcTime),
         sa.Column("changed_at", UtcTime),
         sa.Column("last_event_id", text(255)),
+        sa.Column("histories", sa.JSON),
         sa.Column("created_at", UtcTime, nullable=False),
         sa.Column("updated_at", UtcTime, nullable=False),
         sa.PrimaryKeyConstraint("org_id", name="pk_subscriptions"),
