@@ -16,6 +16,7 @@ from control.audit.events import Audit
 from control.changes.changes import Changes
 from control.channels.channels import Channels
 from control.channels.subscriptions import Subscriptions
+from control.chat.routes import build_chat_routes
 from control.deliveries.channel_tests import ChannelTests
 from control.deliveries.deliveries import Deliveries
 from control.deliveries.wiring import build_deliveries
@@ -48,6 +49,8 @@ from control.suspects.suspects import Suspects
 from control.tenants.organizations import Organizations
 from control.tenants.project_keys import Keys
 from control.tenants.projects import Projects
+from control.webhooks.metrics import WebhookMetrics
+from control.webhooks.receiver import WebhookReceiver
 
 
 def service(
@@ -76,7 +79,7 @@ def service(
     projects = Projects(context, chassis.retention_days)
     keys = Keys(context, chassis.base_url, chassis.otlp_rate)
     page_url = settings.page_url.rstrip("/")
-    links = LinkBuilder(chassis.base_url, page_url)
+    links = LinkBuilder(chassis.base_url, page_url, settings.chat_platforms)
     mailer = AccountMailer(settings.mail_server(), mail_egress, chassis.base_url, page_url, AccountMailMetrics(metrics))
     approvals = ApprovalRequests(context, delivery_parts.sender, links)
     policies, audit = Policies(context), Audit(context)
@@ -95,6 +98,8 @@ def service(
         metrics,
         apply_roles,
     )
+    receiver = WebhookReceiver(WebhookMetrics(metrics), settings.webhook_max_body_bytes, context.body_timeout_s)
+    chat_routes, chat_contexts = build_chat_routes(context, settings, secret_box, receiver, links, metrics)
     routes += [*sso_routes, *build_scim_routes(context, chassis.base_url)]
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
@@ -103,6 +108,7 @@ def service(
     routes += [*Suspects(context, clickhouse).routes()]
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
+    routes += [*chat_routes]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
@@ -112,6 +118,7 @@ def service(
         *sso_contexts,
         *keyring_contexts,
         *delivery_parts.resources,
+        *chat_contexts,
         ExpiryTask(guards.database, links).running,
         Purger(guards.database).running,
         *_issue_contexts(settings, guards, clickhouse, IssueUrls(chassis.base_url, page_url), metrics),

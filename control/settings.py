@@ -1,7 +1,8 @@
 """Settings of the control service: `SLUICE_CONTROL_<FIELD>` and the table `[control]` of the settings file."""
 
+import re
 from ipaddress import ip_address, ip_network
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 
@@ -10,6 +11,9 @@ from control.channels.config import MailAddress
 from control.channels.validation import ChannelRules
 from control.outbound.egress_policy import EgressPolicy, parse_url
 from control.outbound.mail_server import MailServer
+
+_PUBLIC_KEY: Final = re.compile(r"[0-9a-fA-F]{64}")
+_SIGNING_SECRET: Final = re.compile(r"[!-~]{1,256}")
 
 
 class ControlSettings(Settings, frozen=True, kw_only=True):
@@ -227,10 +231,17 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
             msgspec.convert(self.smtp_from, MailAddress)
         except msgspec.ValidationError:
             raise SettingsError(f"{self.prefix}SMTP_FROM must be an e-mail address.") from None
+        self._validate_chats()
         try:
             self.mail_server()
         except ValueError as error:
             raise SettingsError(f"{self.prefix}SMTP_URL {error}.") from None
+
+    def _validate_chats(self) -> None:
+        if self.chat_b_public_key and _PUBLIC_KEY.fullmatch(self.chat_b_public_key) is None:
+            raise SettingsError(f"{self.prefix}CHAT_B_PUBLIC_KEY must have 64 hexadecimal digits.")
+        if not all(_SIGNING_SECRET.fullmatch(secret) for secret in self.chat_a_signing_secrets):
+            raise SettingsError(f"{self.prefix}CHAT_A_SIGNING_SECRETS must be ASCII characters without spaces.")
 
     @property
     def egress_policy(self) -> EgressPolicy:
@@ -257,6 +268,12 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     def channel_rules(self) -> ChannelRules:
         """Rules that channel configs must satisfy."""
         return ChannelRules(self.egress_policy, self.chat_hosts)
+
+    @property
+    def chat_platforms(self) -> tuple[str, ...]:
+        """The platforms whose users can act."""
+        configured = {"chat-a": self.chat_a_signing_secrets, "chat-b": self.chat_b_public_key}
+        return tuple(name for name, value in configured.items() if value)
 
     def mail_server(self) -> MailServer | None:
         """The configured mail server; None without one. ValueError for an invalid URL."""
