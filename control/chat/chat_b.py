@@ -68,7 +68,7 @@ class ChatB:
         receiver: WebhookReceiver,
         actor: ChatActor,
         public_key: str,
-        api_url: str = API_URL,
+        api_url: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._receiver = receiver

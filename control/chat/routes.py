@@ -25,7 +25,6 @@ def build_chat_routes(
     receiver: WebhookReceiver,
     link_builder: LinkBuilder,
     registry: CollectorRegistry | None,
-    chat_b_api: str = API_URL,
 ) -> tuple[list[Route], list[CleanupContext]]:
     """Routes and background tasks, which run in this order."""
     egress = Egress(settings.egress_policy)
@@ -39,6 +38,6 @@ def build_chat_routes(
         settings.channel_rules,
         (api_host,) if api_host else (),
     )
-    chat_b = ChatB(receiver, actor, settings.chat_b_public_key, chat_b_api)
+    chat_b = ChatB(receiver, actor, settings.chat_b_public_key, API_URL)
     links = ChatLinks(context, settings.chat_platforms)
     return [*links.routes(), *chat_a.routes(), *chat_b.routes()], [egress.running, updater.running]

@@ -15,10 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
+from chassis.auth.id_generation import new_id
 from chassis.auth.jwt import JwtSigner
 from chassis.auth.signing_keys import publish_key
 from chassis.auth.tables import delegations, users
 from chassis.runtime.key_file import load_or_create_key
+from control.chat import link_repository
+from control.chat.model import ChatLink, ChatUser
+from control.chat.tables import ChatPlatform
 from control.identity import organization_repository, session_repository
 from control.settings import ControlSettings
 from control.sso import connection_repository, identity_repository
