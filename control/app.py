@@ -13,7 +13,6 @@ from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
 from control.audit.events import Audit
-from control.billing.subscription import OrganizationSubscription
 from control.changes.changes import Changes
 from control.channels.channels import Channels
 from control.channels.subscriptions import Subscriptions
@@ -49,7 +48,7 @@ from control.suspects.suspects import Suspects
 from control.tenants.organizations import Organizations
 from control.tenants.project_keys import Keys
 from control.tenants.projects import Projects
-from control.webhooks.routes import build_webhook_routes
+from control.webhook_routes import build_webhook_routes
 
 
 def service(
@@ -78,7 +77,7 @@ def service(
     projects = Projects(context, chassis.retention_days)
     keys = Keys(context, chassis.base_url, chassis.otlp_rate)
     page_url = settings.page_url.rstrip("/")
-    links = LinkBuilder(chassis.base_url, page_url)
+    links = LinkBuilder(chassis.base_url, page_url, settings.chat_platforms)
     mailer = AccountMailer(settings.mail_server(), mail_egress, chassis.base_url, page_url, AccountMailMetrics(metrics))
     approvals = ApprovalRequests(context, delivery_parts.sender, links)
     policies, audit = Policies(context), Audit(context)
@@ -97,9 +96,10 @@ def service(
         metrics,
         apply_roles,
     )
-    routes += [*sso_routes, *build_scim_routes(context, chassis.base_url)]
-    webhook_routes, webhook_contexts = build_webhook_routes(context, settings, secret_box, metrics)
-    routes += [*webhook_routes, *OrganizationSubscription(context).routes()]
+    webhook_routes, webhook_contexts = build_webhook_routes(
+        context, settings, secret_box, links, chassis.base_url, metrics
+    )
+    routes += [*sso_routes, *build_scim_routes(context, chassis.base_url), *webhook_routes]
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]
@@ -108,18 +108,14 @@ def service(
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
-    webhook_routes, webhook_contexts = build_webhook_routes(context, settings, secret_box, chassis.base_url, metrics)
-    routes += webhook_routes
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
     )
     resources = [
         *identity_contexts,
         *sso_contexts,
-        *webhook_contexts,
         *keyring_contexts,
         *delivery_parts.resources,
-        *webhook_contexts,
         ExpiryTask(guards.database, links).running,
         Purger(guards.database).running,
         *webhook_contexts,

@@ -25,6 +25,7 @@ from chassis.issues.tables import issues
 from control.approvals.tables import approval_requests
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
+from control.chat.tables import chat_links
 from control.directory.tables import scim_tokens
 from control.integrations.tables import inbound_deliveries, integrations
 from control.issues.tables import issue_links
@@ -73,6 +74,7 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
         "linkId": _Resource("lnk", Scope.ISSUES_READ, issue_links.c.id, issue_links.c.project_id.in_(_PROJECT_ID)),
         "changeId": _Resource("chg", Scope.RELEASES_READ, change_events.c.id, change_events.c.org_id == _ORG_ID),
         "releaseId": _Resource("rel", Scope.RELEASES_READ, releases.c.id, releases.c.org_id == _ORG_ID),
+        "chatLinkId": _Resource("chl", Scope.MEMBERS_READ, chat_links.c.id, chat_links.c.org_id == _ORG_ID),
         "erasureId": _Resource("ers", Scope.AUDIT_READ, erasures.c.id, erasures.c.org_id == _ORG_ID),
         "integrationId": _Resource("int", Scope.INTEGRATIONS_READ, integrations.c.id, integrations.c.org_id == _ORG_ID),
         "inboundDeliveryId": _Resource(

@@ -36,6 +36,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     passing: Annotated[bool, Meta(description="Whether pager channels resolve at once what it triggers.")] = False
     link: Annotated[str | None, Meta(description="URL to open for details.")] = None
     link_label: str = "Open in Sluice"
+    approve_in: Annotated[
+        tuple[str, ...], Meta(description="Chat platforms whose users can approve the subject with a button.")
+    ] = ()
     data: Annotated[dict[str, Any], Meta(description="`data` of the signed webhook body. Never contains secrets.")] = (
         msgspec.field(default_factory=dict)
     )

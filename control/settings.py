@@ -14,7 +14,8 @@ from control.outbound.egress_policy import EgressPolicy, parse_url
 from control.outbound.mail_server import MailServer
 
 MAX_SECRETS: Final = 5  # each costs a digest of every body
-_SIGNING_SECRET: Final = re.compile(r"[!-~]{16,256}")
+_SIGNING_SECRET: Final = re.compile(r"[!-~]{8,256}")
+_PUBLIC_KEY: Final = re.compile(r"[0-9a-fA-F]{64}")
 
 
 class ControlSettings(Settings, frozen=True, kw_only=True):
@@ -232,6 +233,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
             msgspec.convert(self.smtp_from, MailAddress)
         except msgspec.ValidationError:
             raise SettingsError(f"{self.prefix}SMTP_FROM must be an e-mail address.") from None
+        self._validate_chats()
         try:
             self.mail_server()
         except ValueError as error:
@@ -242,13 +244,19 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         secrets = self.payments_secrets
         if len(secrets) > MAX_SECRETS or any(_SIGNING_SECRET.fullmatch(secret) is None for secret in secrets):
             raise SettingsError(
-                f"{self.prefix}PAYMENTS_SECRETS: at most {MAX_SECRETS} secrets of 16 to 256 characters without blanks."
+                f"{self.prefix}PAYMENTS_SECRETS: at most {MAX_SECRETS} secrets of 8 to 256 ASCII characters, no spaces."
             )
         for name, plans, free_plan in (("PLANS", self.plans, ""), ("FREE_PLAN", (), self.free_plan)):
             try:
                 Plans.parse(plans, free_plan)
             except ValueError as error:
                 raise SettingsError(f"{self.prefix}{name}: {error}.") from None
+
+    def _validate_chats(self) -> None:
+        if self.chat_b_public_key and _PUBLIC_KEY.fullmatch(self.chat_b_public_key) is None:
+            raise SettingsError(f"{self.prefix}CHAT_B_PUBLIC_KEY must have 64 hexadecimal digits.")
+        if not all(_SIGNING_SECRET.fullmatch(secret) for secret in self.chat_a_signing_secrets):
+            raise SettingsError(f"{self.prefix}CHAT_A_SIGNING_SECRETS must be ASCII characters without spaces.")
 
     @property
     def payment_plans(self) -> Plans:
@@ -280,6 +288,12 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     def channel_rules(self) -> ChannelRules:
         """Rules that channel configs must satisfy."""
         return ChannelRules(self.egress_policy, self.chat_hosts)
+
+    @property
+    def chat_platforms(self) -> tuple[str, ...]:
+        """The platforms whose users can act."""
+        configured = {"chat-a": self.chat_a_signing_secrets, "chat-b": self.chat_b_public_key}
+        return tuple(name for name, value in configured.items() if value)
 
     def mail_server(self) -> MailServer | None:
         """The configured mail server; None without one. ValueError for an invalid URL."""

@@ -30,12 +30,13 @@ _STATUS_TITLES: Final = {Status.APPROVED: "Approved", Status.REJECTED: "Rejected
 @dataclass(frozen=True, slots=True)
 class RequestLinks:
     """Links to the requests of an organization. `api_url`: base URL of this service; `pages_url`: base URL of the
-    operator's web pages, empty if there are none.
+    operator's web pages, empty if there are none; `chat_platforms`: those whose users can approve from the message.
     """
 
     api_url: str
     pages_url: str
     org_slug: str
+    chat_platforms: tuple[str, ...] = ()
 
     def page_link(self, request: RequestRecord) -> str | None:
         """The web page of the request, None without one."""
@@ -56,10 +57,11 @@ class LinkBuilder:
 
     api_url: str = ""
     pages_url: str = ""
+    chat_platforms: tuple[str, ...] = ()
 
     def for_org(self, org_slug: str) -> RequestLinks:
         """The links of one organization."""
-        return RequestLinks(self.api_url, self.pages_url, org_slug)
+        return RequestLinks(self.api_url, self.pages_url, org_slug, self.chat_platforms)
 
 
 async def notify_requested(
@@ -127,6 +129,7 @@ def requested_message(request: RequestRecord, links: RequestLinks, names: Mappin
         severity=_SEVERITY[request.risk_class],
         link=links.page_link(request),
         link_label="Open the request",
+        approve_in=links.chat_platforms,
         data=_data(request, now),
     )
 

@@ -1,7 +1,7 @@
 """`/orgs/{orgSlug}/approval-requests`: list, create, show, approve, reject."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,7 +9,6 @@ from typing import Annotated, Final, cast
 
 from aiohttp import web
 from msgspec import Meta
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
@@ -19,7 +18,8 @@ from chassis.http.validation import Issues, bounded_int, single_value
 from chassis.http.web import Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT
-from control.approvals import notifications, repository, voting
+from control.approvals import decisions, repository, voting
+from control.approvals.decisions import Vote
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder, RequestLinks
 from control.approvals.open_limits import TooManyOpenRequests
@@ -38,7 +38,7 @@ from control.approvals.schemas import (
     vote_body,
 )
 from control.approvals.submission import Submission, decision_body, submit
-from control.approvals.voting import VoteOutcome, VoteRequest
+from control.approvals.voting import VoteRequest
 from control.deliveries.outbox import ImmediateSender
 from control.http.context import HandlerContext
 from control.policies.validation import resolve_project_id
@@ -202,14 +202,13 @@ class ApprovalRequests:
         request: web.Request,
         found: RequestRecord,
         reason: str | None,
-        vote: Callable[[AsyncConnection, VoteRequest], Awaitable[VoteOutcome]],
+        vote: Vote,
     ) -> web.StreamResponse:
         """Cast the vote and enqueue notifications of a decision, without waiting for their delivery."""
         async with self.context.write_transaction(request) as (connection, caller):
             now = self.now()  # after the wait for the write transaction: the request may expire meanwhile
-            outcome = await vote(connection, VoteRequest(caller, found.id, reason, request_id(request), now))
-            if outcome.decided:
-                await notifications.notify_resolved(connection, outcome.request, self._request_links(caller), now)
+            cast = VoteRequest(caller, found.id, reason, request_id(request), now)
+            outcome = await decisions.cast(connection, vote, cast, self._request_links(caller))
         return json_response(vote_body(outcome.request, outcome.vote_count, outcome.idempotent, now))
 
     async def _load_request(self, request: web.Request) -> RequestRecord:

@@ -87,7 +87,7 @@ class _ConfigInput:
             return f"Must use port {' or '.join(map(str, sorted(policy.ports)))}."
         if address is not None and not policy.permits(str(address), port):
             return "Must be a public address."
-        if kind is not None and not _matches_any_host(
+        if kind is not None and not matches_any_host(
             host.lower().rstrip("."), (*PLATFORM_HOSTS[kind], *self.rules.chat_hosts)
         ):
             return f"Must be a URL of {' or '.join(PLATFORM_HOSTS[kind])}."
@@ -143,7 +143,8 @@ def _check_teams(config: _ConfigInput) -> None:
     config.require_url("workflowUrl", Kind.TEAMS)
 
 
-def _matches_any_host(host: str, hosts: tuple[str, ...]) -> bool:
+def matches_any_host(host: str, hosts: tuple[str, ...]) -> bool:
+    """Whether one of `hosts` is the host, a leading dot and a domain above it, or `*`."""
     return any(one in ("*", host) or (one.startswith(".") and host.endswith(one)) for one in hosts)
 
 

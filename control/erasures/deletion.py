@@ -30,6 +30,7 @@ from control.approvals.tables import OPEN, approval_requests
 from control.audit.record import Actor, record
 from control.channels.delivery_tables import State, deliveries
 from control.channels.tables import notification_channels
+from control.chat.link_repository import end_access
 from control.directory.tables import scim_tokens
 from control.identity.project_key_repository import active_at
 from control.policies.tables import approval_policies
@@ -168,7 +169,10 @@ async def _delete_channels(connection: AsyncConnection, where: sa.ColumnElement[
 
 
 async def _revoke_credentials(connection: AsyncConnection, org_id: str, now: datetime) -> None:
-    """Revoke tokens, sessions and open invitations. The guards refuse them anyway: the organization is deleted."""
+    """Revoke tokens, sessions, open invitations and chat links. The guards refuse them anyway: the organization is
+    deleted.
+    """
+    await end_access(connection, org_id)
     for table in (access_tokens, sessions, invitations, scim_tokens):
         live = (table.c.org_id == org_id) & table.c.revoked_at.is_(None)
         await connection.execute(table.update().where(live).values(revoked_at=now))

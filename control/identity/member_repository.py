@@ -15,6 +15,7 @@ from chassis.auth.membership_status import load_membership_statuses, owned_princ
 from chassis.auth.model import AuthorizationContext, Principal
 from chassis.auth.tables import access_tokens, memberships, organizations, principals, users
 from chassis.errors import Conflict, Forbidden
+from control.chat.link_repository import end_access
 from control.directory.user_repository import find_by_principal
 from control.identity import (
     enforcement,
@@ -245,13 +246,14 @@ async def retire_machine(connection: AsyncConnection, org_id: str, machine_id: s
 
 
 async def end_membership(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
-    """Remove a principal from the organization and revoke its credentials there, and those of what it owns; nobody is
-    assigned to its issues any more. The account stays open, so that it can become a member again. The caller checks who
-    may be removed.
+    """Remove a principal from the organization and revoke its credentials there, its chat links, and the credentials of
+    what it owns; nobody is assigned to its issues any more. The account stays open, so that it can become a member
+    again. The caller checks who may be removed.
     """
     await organization_repository.remove_membership(connection, org_id, principal_id)
     await _revoke_credentials(connection, org_id, owned_principals(principal_id), now)
     await session_repository.end_all(connection, principal_id, now, org_id=org_id)
+    await end_access(connection, org_id, [principal_id])
     await unassign_everything(connection, org_id, principal_id, now=now)
 
 

@@ -37,7 +37,6 @@ from control.integrations.schemas import (
     with_secret,
 )
 from control.secrets.secret_box import SecretBox
-from control.webhooks.hooks import Hooks
 from proto.identity import Scope
 
 DELETED_AT_ONCE: Final = 1_000  # deliveries of an integration, in one transaction
@@ -79,12 +78,14 @@ DELETE: Final = Operation("deleteIntegration", TAG, (ResponseSpec("The integrati
 
 @dataclass(frozen=True, slots=True)
 class Integrations:
-    """Handlers of integrations, and their dependencies. `base_url`: where platforms reach this service."""
+    """Handlers of integrations, and their dependencies. `base_url`: where platforms reach this service; `forget`: what
+    is kept of an integration to verify deliveries with, once it has changed.
+    """
 
     context: HandlerContext
     secret_box: SecretBox
     base_url: str
-    hooks: Hooks
+    forget: Callable[[str], None]
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
@@ -167,7 +168,7 @@ class Integrations:
                 hook_id=body.hook_id,
             )
             await _record_audit(connection, request, caller, "integration.change", changed)
-        self.hooks.forget(changed.id)
+        self.forget(changed.id)
         return json_response(self._body(changed))
 
     async def rotate(self, request: web.Request) -> web.StreamResponse:
@@ -188,7 +189,7 @@ class Integrations:
             changed = await repository.rotate(connection, self.secret_box, known, secret, previous_until=until, now=now)
             previous = {"previousSecretUntil": None if until is None else format_time(until)}
             await _record_audit(connection, request, caller, "integration.rotate", changed, previous)
-        self.hooks.forget(changed.id)
+        self.forget(changed.id)
         return json_response(with_secret(self._body(changed), secret))
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
@@ -202,7 +203,7 @@ class Integrations:
             known = await load_integration(connection, request)
             await repository.delete(connection, known)
             await _record_audit(connection, request, caller, "integration.delete", known)
-        self.hooks.forget(known.id)
+        self.forget(known.id)
         return web.Response(status=204)
 
     def _body(self, integration: Integration) -> IntegrationBody:

@@ -15,10 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
+from chassis.auth.id_generation import new_id
 from chassis.auth.jwt import JwtSigner
 from chassis.auth.signing_keys import publish_key
 from chassis.auth.tables import delegations, users
 from chassis.runtime.key_file import load_or_create_key
+from control.chat import link_repository
+from control.chat.model import ChatLink, ChatUser
+from control.chat.tables import ChatPlatform
 from control.identity import organization_repository, session_repository
 from control.settings import ControlSettings
 from control.sso import connection_repository, identity_repository
@@ -57,6 +61,7 @@ IDS: Final = {
     "issueId": "iss",
     "changeId": "chg",
     "linkId": "lnk",
+    "chatLinkId": "chl",
 }
 NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
 
@@ -102,9 +107,19 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
     _, page, _ = await control.call("GET", f"/orgs/{org}/deliveries", token=token)
     made["deliveryId"] = page["data"][0]["id"]
     made["identityId"] = await linked(control, tenant)
+    made["chatLinkId"] = await chat_linked(control, tenant)
     used = {name for _, path in routes(control) for name in re.findall(r"\{(\w+Id)\}", path)}
     assert used == set(made), "of each kind there is one"
     return made
+
+
+async def chat_linked(control: Control, tenant: Tenant) -> str:
+    """A chat user of the owner."""
+    user = ChatUser(ChatPlatform.CHAT_B, "", tenant.organization.id[-20:])
+    link = ChatLink(new_id("chl"), tenant.organization.id, tenant.owner_id, user, False, datetime.now(UTC), None)
+    async with control.checks.database.write() as connection:
+        await link_repository.add(connection, link)
+    return link.id
 
 
 async def linked(control: Control, tenant: Tenant) -> str:

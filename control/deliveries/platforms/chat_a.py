@@ -14,13 +14,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from control.channels.config import ChatAConfig
+from control.channels.config import ChatAConfig, Kind
 from control.deliveries.outcome import AttemptOutcome, from_reply
 from control.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
 from control.message import Fact, Message
 from control.outbound.egress import HttpReply
 
 POST_MESSAGE: Final = "/chat.postMessage"
+APPROVE_ACTION: Final = "sluice_approve"
 MAX_TEXT: Final = 4_000
 MAX_HEADER: Final = 150
 MAX_SECTION: Final = 3_000
@@ -95,10 +96,23 @@ def card(message: Message) -> dict[str, Any]:
     for start in range(0, len(facts), MAX_FIELDS):
         fields = [_markdown(_format_fact(fact)) for fact in facts[start : start + MAX_FIELDS]]
         blocks.append({"type": "section", "fields": fields})
+    can_approve = Kind.CHAT_A.value in message.approve_in
+    if can_approve:
+        hint = f"To reject it: `/sluice reject {message.subject} REASON`"
+        blocks.append({"type": "context", "elements": [_markdown(hint)]})
+    buttons = [approve_button(message.subject)] if can_approve else []
     if message.link is not None:
         label = {"type": "plain_text", "text": truncate(message.link_label, 75)}
-        blocks.append({"type": "actions", "elements": [{"type": "button", "text": label, "url": message.link}]})
+        buttons.append({"type": "button", "text": label, "url": message.link})
+    if buttons:
+        blocks.append({"type": "actions", "elements": buttons})
     return {"text": truncate(escape_mrkdwn(neutralize_markdown(one_line(message.title))), MAX_TEXT), "blocks": blocks}
+
+
+def approve_button(request_id: str) -> dict[str, Any]:
+    """A button whose press comes back as an action with this id and value (`control.chat.chat_a`)."""
+    label = {"type": "plain_text", "text": "Approve"}
+    return {"type": "button", "text": label, "style": "primary", "action_id": APPROVE_ACTION, "value": request_id}
 
 
 def escape_mrkdwn(text: str) -> str:

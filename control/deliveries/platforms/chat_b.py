@@ -12,12 +12,13 @@ from typing import Any, Final
 import msgspec
 
 from chassis.db.database import format_time
-from control.channels.config import ChatBConfig
+from control.channels.config import ChatBConfig, Kind
 from control.deliveries.outcome import AttemptOutcome, clamp_wait, from_reply
 from control.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
 from control.message import Message, Severity
 from control.outbound.egress import HttpReply
 
+APPROVE_PREFIX: Final = "sluice_approve:"
 MAX_CONTENT: Final = 2_000
 MAX_TITLE: Final = 256
 MAX_DESCRIPTION: Final = 4_096
@@ -34,6 +35,9 @@ _COLORS: Final = {
 _RESOLVED_COLOR: Final = 0x22C55E
 _MARKUP: Final = re.compile(r"([\\`*_~|>#\[\]()<:-])")
 _TOO_MANY_REQUESTS: Final = 429
+_ACTION_ROW: Final = 1
+_BUTTON: Final = 2
+_SUCCESS: Final = 3  # a style
 
 
 class _RateLimitBody(msgspec.Struct):
@@ -41,13 +45,17 @@ class _RateLimitBody(msgspec.Struct):
 
 
 def build_request(config: ChatBConfig, outgoing: OutgoingMessage) -> HttpRequest:
-    """The title is also the content, which notifications show."""
+    """The title is also the content, which notifications show. A webhook that does not belong to an app gets the
+    message without the button: the platform leaves it out.
+    """
     message = outgoing.message
-    body = {
+    body: dict[str, Any] = {
         "content": truncate(escape_markdown(one_line(message.title)), MAX_CONTENT),
         "embeds": [embed(message) | {"timestamp": format_time(outgoing.created_at)}],
         "allowed_mentions": {"parse": []},
     }
+    if Kind.CHAT_B.value in message.approve_in:
+        body["components"] = [{"type": _ACTION_ROW, "components": [approve_button(message.subject)]}]
     return HttpRequest(config.webhook_url, msgspec.json.encode(body), {"Content-Type": "application/json"})
 
 
@@ -86,6 +94,11 @@ def embed(message: Message) -> dict[str, Any]:
             break
         body["fields"].append({"name": name, "value": value, "inline": len(value) <= 40})
     return body
+
+
+def approve_button(request_id: str) -> dict[str, Any]:
+    """A button whose press comes back as an interaction with this id (`control.chat.chat_b`)."""
+    return {"type": _BUTTON, "style": _SUCCESS, "label": "Approve", "custom_id": APPROVE_PREFIX + request_id}
 
 
 def escape_markdown(text: str) -> str:

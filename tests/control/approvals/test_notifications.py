@@ -71,6 +71,7 @@ async def test_a_message_has_action_requester_risk_and_expiry(office: Office) ->
         "passing": False,
         "link": LINK + asked["id"],
         "linkLabel": "Open the request",
+        "approveIn": [],
         "data": {"request": asked},
     }
 

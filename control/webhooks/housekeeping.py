@@ -1,4 +1,4 @@
-"""Deletes what inbound webhooks leave behind: old deliveries and events, expired codes and updates of chats.
+"""Deletes what inbound webhooks leave behind: old deliveries and events.
 
 A delivery that is sent again after it was deleted is applied again: what it reports is then older than what is known.
 """
@@ -15,7 +15,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
-from control.chat.tables import chat_link_codes, chat_updates
 from control.integrations import delivery_repository
 from control.integrations.tables import inbound_deliveries
 from control.webhooks import platform_events
@@ -66,22 +65,11 @@ class WebhookHousekeeping:
         )
         for source, kept in KEPT_EVENTS.items():
             await self._delete_events(source, now - kept)
-        for table in (chat_link_codes, chat_updates):
-            await self._delete_expired(table, now)
         await self._delete_surplus()
 
     async def _delete_events(self, source: EventSource, before: datetime) -> None:
         old = (events.c.source == source.value) & (events.c.received_at < before)
         await self._delete_if(old, lambda connection: platform_events.delete_before(connection, source, before, BATCH))
-
-    async def _delete_expired(self, table: sa.Table, now: datetime) -> None:
-        key = next(iter(table.primary_key))
-        old = sa.select(key).where(table.c.expires_at < now).limit(BATCH)
-
-        async def delete(connection: AsyncConnection) -> int:
-            return (await connection.execute(table.delete().where(key.in_(old)))).rowcount
-
-        await self._delete_if(table.c.expires_at < now, delete)
 
     async def _delete_surplus(self) -> None:
         async with self._database.read() as connection:

@@ -7,10 +7,9 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.auth.id_generation import new_id
-from control.chat.tables import chat_link_codes, chat_updates
-from control.integrations import housekeeping
-from control.integrations.housekeeping import WebhookHousekeeping
 from control.integrations.tables import inbound_deliveries
+from control.webhooks import housekeeping
+from control.webhooks.housekeeping import WebhookHousekeeping
 from control.webhooks.tables import platform_events
 from tests.control.conftest import Control
 from tests.control.webhooks.trackers.sent import new_integration
@@ -35,28 +34,14 @@ async def test_what_is_old_is_deleted(control: Control, monkeypatch: pytest.Monk
         for source in ("chat-a", "chat-b", "payments")
         for name, age in ages.items()
     ]
-    codes = [
-        {"hash": bytes([n]) * 32, "org_id": org_id, "principal_id": control.acme.owner_id, "session_id": "x"}
-        | {"created_at": NOW, "expires_at": NOW + timedelta(minutes=n - 3)}
-        for n in range(5)
-    ]
-    updates = [
-        {"id": f"upd{n}", "org_id": org_id, "platform": "chat-a", "url": b"", "body": {}, "attempts": 0}
-        | {"next_attempt_at": NOW, "expires_at": NOW + timedelta(minutes=n - 3), "created_at": NOW}
-        for n in range(5)
-    ]
     async with control.checks.database.write() as connection:
         rows = [delivery(org_id, made["id"], name, NOW - age) for name, age in ages.items()]
         await connection.execute(inbound_deliveries.insert(), rows)
         await connection.execute(platform_events.insert(), events)
-        await connection.execute(chat_link_codes.insert(), codes)
-        await connection.execute(chat_updates.insert(), updates)
     for _ in range(2):
         await WebhookHousekeeping(control.checks.database, now=lambda: NOW).run_once()
         assert await stored(control, inbound_deliveries.c.delivery_key) == ["day", "month", "new"]
         assert await stored(control, platform_events.c.event_id) == ["day", "month", "new", "new", "new"]
-        assert [one[0] for one in await stored(control, chat_link_codes.c.hash)] == [3, 4]
-        assert await stored(control, chat_updates.c.id) == ["upd3", "upd4"]
 
 
 async def test_an_integration_keeps_so_many_deliveries(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:

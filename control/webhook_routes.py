@@ -1,17 +1,20 @@
-"""Builds all routes of inbound webhooks and the background tasks that they need."""
+"""Builds all routes of inbound webhooks, of what they need to be set up, and their background tasks."""
 
 from prometheus_client import CollectorRegistry
 
 from chassis.http.web import CleanupContext, Route
+from control.approvals.notifications import LinkBuilder
 from control.billing.payments import Payments
+from control.billing.subscription import OrganizationSubscription
+from control.chat.routes import build_chat_routes
 from control.http.context import HandlerContext
-from control.integrations.deliveries import InboundDeliveries
-from control.integrations.housekeeping import WebhookHousekeeping
 from control.integrations.integrations import Integrations
 from control.secrets.secret_box import SecretBox
 from control.settings import ControlSettings
+from control.webhooks.deliveries import InboundDeliveries
 from control.webhooks.endpoint import IntegrationReceiver
 from control.webhooks.hooks import Hooks
+from control.webhooks.housekeeping import WebhookHousekeeping
 from control.webhooks.inbox import Inbox
 from control.webhooks.metrics import WebhookMetrics
 from control.webhooks.receiver import WebhookReceiver
@@ -25,6 +28,7 @@ def build_webhook_routes(
     context: HandlerContext,
     settings: ControlSettings,
     secret_box: SecretBox,
+    links: LinkBuilder,
     base_url: str,
     registry: CollectorRegistry | None,
 ) -> tuple[list[Route], list[CleanupContext]]:
@@ -32,12 +36,16 @@ def build_webhook_routes(
     receiver = WebhookReceiver(WebhookMetrics(registry), settings.webhook_max_body_bytes, context.body_timeout_s)
     hooks, inbox = Hooks(context.database, secret_box), Inbox(context.database)
     integrations = IntegrationReceiver(receiver, hooks, inbox, secret_box)
+    sources = {**SCM_SOURCES, **TRACKER_SOURCES}
+    payments_secrets = [secret.encode() for secret in settings.payments_secrets]
+    chat_routes, chat_contexts = build_chat_routes(context, settings, secret_box, receiver, links, registry)
     routes = [
-        *Integrations(context, secret_box, base_url, hooks).routes(),
-        *InboundDeliveries(context, secret_box, integrations, hooks, {**SCM_SOURCES, **TRACKER_SOURCES}).routes(),
+        *Integrations(context, secret_box, base_url, hooks.forget).routes(),
+        *InboundDeliveries(context, secret_box, integrations, hooks, sources).routes(),
         *ScmWebhooks(receiver, integrations, hooks).routes(),
         *IntegrationWebhooks(receiver, integrations, hooks).routes(),
+        *chat_routes,
+        *Payments(context, receiver, payments_secrets, settings.payment_plans).routes(),
+        *OrganizationSubscription(context).routes(),
     ]
-    payments_secrets = [secret.encode() for secret in settings.payments_secrets]
-    routes += Payments(context, receiver, payments_secrets, settings.payment_plans).routes()
-    return routes, [inbox.running, WebhookHousekeeping(context.database).running]
+    return routes, [inbox.running, *chat_contexts, WebhookHousekeeping(context.database).running]

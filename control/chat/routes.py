@@ -1,0 +1,43 @@
+"""Builds the routes of chats, and the background tasks that they need."""
+
+from prometheus_client import CollectorRegistry
+from yarl import URL
+
+from chassis.http.web import CleanupContext, Route
+from control.approvals.notifications import LinkBuilder
+from control.chat.actor import ChatActor
+from control.chat.chat_a import ChatA
+from control.chat.chat_b import API_URL, ChatB
+from control.chat.links import ChatLinks
+from control.chat.metrics import ChatMetrics
+from control.chat.updater import ChatUpdater
+from control.http.context import HandlerContext
+from control.outbound.egress import Egress
+from control.secrets.secret_box import SecretBox
+from control.settings import ControlSettings
+from control.webhooks.receiver import WebhookReceiver
+
+
+def build_chat_routes(
+    context: HandlerContext,
+    settings: ControlSettings,
+    secret_box: SecretBox,
+    receiver: WebhookReceiver,
+    link_builder: LinkBuilder,
+    registry: CollectorRegistry | None,
+) -> tuple[list[Route], list[CleanupContext]]:
+    """Routes and background tasks, which run in this order."""
+    egress = Egress(settings.egress_policy)
+    updater = ChatUpdater(context.database, secret_box, egress, ChatMetrics(registry))
+    actor = ChatActor(context.database, secret_box, link_builder, updater)
+    api_host = URL(settings.chat_a_api).host
+    chat_a = ChatA(
+        receiver,
+        actor,
+        settings.chat_a_signing_secrets,
+        settings.channel_rules,
+        (api_host,) if api_host else (),
+    )
+    chat_b = ChatB(receiver, actor, settings.chat_b_public_key, API_URL)
+    links = ChatLinks(context, settings.chat_platforms)
+    return [*links.routes(), *chat_a.routes(), *chat_b.routes()], [egress.running, updater.running]
