@@ -100,7 +100,9 @@ def test_proto_is_ours_and_not_that_of_proto_plus() -> None:
     assert spec.origin == str(ROOT / "proto" / "__init__.py")
 
 
-@pytest.mark.parametrize("option", [(), ("-O",)], ids=["plain", "optimized"])
+@pytest.mark.parametrize(
+    "option", [(), pytest.param(("-O",), marks=pytest.mark.long)], ids=["plain", "optimized"]
+)  # under -O without our asserts, of which there are none; it compiles all that others have
 def test_importing_any_module_does_nothing(option: tuple[str, ...]) -> None:
     """No file written, no socket, no thread, no child, no output, whatever is imported; held by an audit hook."""
     quiet = modules(*PACKAGES)

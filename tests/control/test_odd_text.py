@@ -15,9 +15,13 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize("text", ODD, ids=ascii)
-async def test_invalid_text_in_a_path_is_404(control: Control, text: str) -> None:
-    quoted = "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
+async def test_invalid_text_in_a_path_is_404(control: Control) -> None:
+    for text in ODD:
+        await check_path(control, "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass")))
+
+
+async def check_path(control: Control, quoted: str) -> None:
+    """Nothing is there, and a method that changes things changes nothing."""
     for method, path in (
         ("GET", f"/orgs/{quoted}/projects"),
         ("GET", f"/orgs/acme/projects/{quoted}"),
@@ -36,8 +40,13 @@ async def test_invalid_text_in_a_path_is_404(control: Control, text: str) -> Non
         assert (status, answer["error"]["code"]) in {(404, "not_found"), (400, "bad_request")}, (method, path)
 
 
-@pytest.mark.parametrize("text", [*ODD[:4], "x" * 201, ""], ids=ascii)
-async def test_invalid_text_in_a_body_is_400(control: Control, text: str) -> None:
+async def test_invalid_text_in_a_body_is_400(control: Control) -> None:
+    for text in (*ODD[:4], "x" * 201, ""):
+        await check_body(control, text)
+
+
+async def check_body(control: Control, text: str) -> None:
+    """Each field that holds a text refuses it."""
     escaped = '"' + "".join(f"\\u{ord(letter):04x}" for letter in text) + '"'
     project = f'{{"slug": {escaped}, "name": "x"}}', f'{{"slug": "x", "name": {escaped}}}'
     sent: list[tuple[str, str, str]] = [

@@ -126,7 +126,9 @@ class Site:
 
 @dataclass
 class Gateway:
-    """`sluice gateway`, whose processes come and go; its port, data and log stay. With a zygote it is forked."""
+    """`sluice gateway`, whose processes come and go; its port, data and log stay. With a zygote it is forked; one that
+    is not `layered`, which has no rules and no clock, is forked as other services are (tests.e2e.product).
+    """
 
     site: Site
     directory: Path
@@ -135,6 +137,7 @@ class Gateway:
     clickhouse_port: int | None = None
     options: tuple[str, ...] = ()
     shadow: bool = False
+    layered: bool = True
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -173,8 +176,9 @@ class Gateway:
             "SLUICE_CLICKHOUSE_URL": self.site.clickhouse_url(self.store_port),
             "SLUICE_DATABASE_URL": self.site.database_url,
             **self.settings,
-            **self.layer.environment(rules, shadow=f"{self.journal}*" if self.shadow else ""),
         }
+        if self.layered:
+            environment |= self.layer.environment(rules, shadow=f"{self.journal}*" if self.shadow else "")
         self._service.environment = environment
         if self.zygote is None:
             self._service.begin()

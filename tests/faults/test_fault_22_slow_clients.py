@@ -24,7 +24,7 @@ IMPATIENT: Final = {"SLUICE_HEADER_TIMEOUT_S": "3", "SLUICE_BODY_TIMEOUT_S": "2"
 
 
 def running(make_gateway: MakeGateway, **settings: str) -> Gateway:
-    gateway = make_gateway(settings=settings)
+    gateway = make_gateway(settings=settings, layered=False)
     gateway.start()
     return gateway
 

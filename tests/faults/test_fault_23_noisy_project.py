@@ -6,12 +6,15 @@ import threading
 from collections import Counter
 from typing import Final, Self
 
+import pytest
+
 from gateway.admission.concurrency import MIN_LIMIT
 from tests.e2e.product import eventually
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site
 from tests.faults.loading import loaded, more
 from tests.faults.records import Export, body_of
+from tests.selection import scaled
 
 RATE: Final = 100  # requests a second of each key; who behaves sends 60
 NOISY: Final = 12  # connections that send without a pause
@@ -68,12 +71,13 @@ class Noise:
         return {"X-Legacy-Auth": self._credential + number}
 
 
+@pytest.mark.sized
 def test_fault_23_noisy_project_beyond_its_rate(make_gateway: MakeGateway, site: Site, run: str) -> None:
-    gateway = make_gateway(settings=RATED)
+    gateway = make_gateway(settings=RATED, layered=False)
     gateway.start()
     with loaded(gateway, site, run) as load, Noise(gateway, site.another_key("noisy"), 5) as noise:
-        eventually(lambda: noise.statuses[429] > RATE * 20, "it is told many times", 60)
-        more(load, 60)
+        eventually(lambda: noise.statuses[429] > RATE * scaled(5, 20), "it is told many times", 60)
+        more(load, scaled(20, 60))
     assert set(noise.statuses) == {200, 429}
     assert {answer for export in load.exports for answer in export.answers} == {"200"}
     assert gateway.metric("sluice_gateway_requests_total", reason="rate_limited") == noise.statuses[429]
@@ -82,7 +86,7 @@ def test_fault_23_noisy_project_beyond_its_rate(make_gateway: MakeGateway, site:
 def test_fault_23_noisy_project_that_varies_its_credential_takes_no_places_of_others(
     make_gateway: MakeGateway, site: Site, run: str
 ) -> None:
-    gateway = make_gateway(settings=FEW_PLACES)
+    gateway = make_gateway(settings=FEW_PLACES, layered=False)
     gateway.start()
     with Noise(gateway, site.another_key("varied"), 1, connections=CROWD, varies=True) as noise:
         eventually(lambda: gateway.metric("sluice_gateway_places") == MIN_LIMIT, "there are few places", 60)

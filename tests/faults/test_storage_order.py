@@ -124,7 +124,7 @@ class Follower:
 
 @pytest.mark.sized
 def test_a_follower_misses_nothing_and_reads_nothing_twice(make_gateway: MakeGateway, site: Site) -> None:
-    gateways = [make_gateway(settings=UNHURRIED) for _ in range(2)]
+    gateways = [make_gateway(settings=UNHURRIED, layered=False) for _ in range(2)]
     for gateway in gateways:
         gateway.start()
     before = int(site.tables.ask("SELECT count() FROM spans WHERE stored_time > 0")[0][0])

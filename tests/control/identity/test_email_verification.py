@@ -117,7 +117,6 @@ async def test_mail_says_what_it_is_for(control: Control, person: NewPerson, off
     assert f'"inviteToken": "{token(office)}"' in text
 
 
-@pytest.mark.both_stores
 async def test_stolen_secret_is_worth_nothing_to_another_account(
     control: Control, person: NewPerson, office: Office
 ) -> None:
@@ -179,7 +178,6 @@ async def test_one_of_two_accounts_verifies_the_address(control: Control, person
     assert (await confirmed(loser, token(office)))[0] == 409
 
 
-@pytest.mark.both_stores
 async def test_who_has_the_mailbox_sets_the_password(control: Control, office: Office) -> None:
     """An administrator who has accepted in the name of somebody else would get into the other organizations too."""
     account = await join(control, control.acme, SQUATTED)
@@ -237,7 +235,6 @@ async def test_mailed_invitation_verifies_the_address(control: Control, office: 
     assert (await accept(control, {"inviteToken": token(office)}))[0] == 401
 
 
-@pytest.mark.both_stores
 async def test_mailed_invitation_to_a_verified_address_needs_its_account(
     control: Control, person: NewPerson, office: Office
 ) -> None:
@@ -272,7 +269,6 @@ async def test_address_verified_during_acceptance_gets_no_second_account(
     assert (await ada.call("GET", "/auth/organizations"))[1]["data"][1]["slug"] == "globex"
 
 
-@pytest.mark.both_stores
 async def test_mailed_invitations_of_two_organizations_make_one_account(control: Control, office: Office) -> None:
     """Also if they are accepted at once."""
     for tenant in (control.acme, control.globex):
@@ -286,7 +282,6 @@ async def test_mailed_invitations_of_two_organizations_make_one_account(control:
     assert len(set(joined)) == 1
 
 
-@pytest.mark.both_stores
 async def test_administrator_lets_in_whoever_cannot_use_the_verified_account(control: Control, office: Office) -> None:
     """Its password is forgotten, or it is somebody's who had the mailbox before: an invitation without a mail."""
     await invite(control, control.globex, sendMail=True)
@@ -443,7 +438,6 @@ async def test_removed_account_verifies_nothing(
     assert (rows, kept.password_hash is not None) == ([1, 10] if verified else [0, 0], True)
 
 
-@pytest.mark.both_stores
 async def test_mailed_secrets_are_neither_stored_nor_logged(
     control: Control, person: NewPerson, office: Office, migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

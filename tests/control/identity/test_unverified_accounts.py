@@ -17,7 +17,6 @@ from tests.control.identity.accounts import ADA, SQUATTED, accept, invite, join,
 from tests.control.identity.conftest import PASSWORD, NewPerson, enrol, verify
 
 
-@pytest.mark.both_stores
 async def test_squatter_with_a_second_factor_keeps_nobody_out(control: Control) -> None:
     squatter = await join(control, control.globex, SQUATTED)
     await enrol(squatter, SQUATTED)
@@ -32,7 +31,6 @@ async def test_squatter_with_a_second_factor_keeps_nobody_out(control: Control) 
 
 
 @pytest.mark.parametrize("verified", [False, True])
-@pytest.mark.both_stores
 async def test_squatter_reaches_nothing_of_the_person(control: Control, person: NewPerson, verified: bool) -> None:
     ada = await person(verified=verified)
     squatter = await join(control, control.globex, SQUATTED)
@@ -132,7 +130,6 @@ async def test_verified_account_of_a_person_comes_first(control: Control, person
     assert (status, material["user"]["id"]) == (200, squatter.id)
 
 
-@pytest.mark.both_stores
 async def test_second_factor_is_needed_to_join_with_an_existing_account(control: Control, person: NewPerson) -> None:
     ada = await person(verified=True)
     app, codes = await enrol(ada)
@@ -258,7 +255,6 @@ async def test_strangers_without_an_invitation_keep_nobody_from_accepting(contro
     assert (status, material["user"]["id"]) == (201, ada.id)
 
 
-@pytest.mark.both_stores
 async def test_inviter_cannot_tell_whether_an_address_is_known(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,7 +332,6 @@ async def test_without_a_mail_server_the_response_says_so(control: Control, pers
 
 
 @pytest.mark.parametrize("verified", [False, True])
-@pytest.mark.both_stores
 async def test_passwords_of_a_squatter_are_no_free_guesses(control: Control, person: NewPerson, verified: bool) -> None:
     """Whoever may set the password of an account with the address logs in with it, and sees whether it was another's.
     Each such password counts as a failed login would.

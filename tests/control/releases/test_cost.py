@@ -50,7 +50,6 @@ async def new_issues(control: Control, count: int) -> None:
         await connection.execute(issues.insert(), rows)
 
 
-@pytest.mark.both_stores
 async def test_reverts_are_looked_up_together(control: Control) -> None:
     await new_issue(control, 1)
     fix = commit("0000001", "Fixes WEB-1")
@@ -102,7 +101,6 @@ async def test_names_of_very_many_projects_take_few_statements(control: Control)
     assert (len(seen) < MAX_STATEMENTS, answer["issuesResolved"]) == (True, ["WEB-1"])
 
 
-@pytest.mark.both_stores
 async def test_a_merge_takes_few_statements(control: Control) -> None:
     await new_issues(control, 50)
     body = "Fixes " + ", ".join(f"WEB-{n + 1}" for n in range(50))

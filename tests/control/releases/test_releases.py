@@ -93,7 +93,6 @@ async def test_a_repeated_report_changes_nothing_and_a_longer_one_adds(control: 
     assert [one["message"] for one in await commits_of(control, first["id"])] == ["One", "Two", "Three"]
 
 
-@pytest.mark.both_stores
 async def test_commits_without_files_get_them_from_a_later_report(control: Control) -> None:
     bare = commit("a", "One") | {"files": None}
     assert (await report(control, "1.0.0", bare))["commitsUpserted"] == 1
@@ -103,7 +102,6 @@ async def test_commits_without_files_get_them_from_a_later_report(control: Contr
     assert (one["files"], one["filesTruncated"]) == (["x.py"], True)
 
 
-@pytest.mark.both_stores
 async def test_a_release_is_201_where_it_is_new_in_a_project(control: Control) -> None:
     await new_project(control, "api")
     body = {"version": "1.0.0", "projects": ["web"]}
@@ -154,7 +152,6 @@ async def test_issues_that_commits_name_are_resolved_in_the_release(control: Con
     assert await activity(control, ids[0]) == [("commit", named), ("resolved", {"inRelease": "1.0.0"} | named)]
 
 
-@pytest.mark.both_stores
 async def test_only_projects_of_the_release_have_their_issues_resolved(control: Control) -> None:
     """And those of a further project once the release is reported there."""
     api = await new_project(control, "api")
@@ -164,7 +161,6 @@ async def test_only_projects_of_the_release_have_their_issues_resolved(control: 
     assert (await report(control, "1.0.0", projects=["api"]))["issuesResolved"] == ["API-7"]
 
 
-@pytest.mark.both_stores
 async def test_a_fix_resolves_once(control: Control) -> None:
     """Not again where it is reported again, nor in later releases that list it again: the issue has come back since."""
     one = await new_issue(control, 1)
@@ -195,7 +191,6 @@ async def test_a_revert_reopens_what_the_commit_had_fixed(control: Control) -> N
     assert (await report(control, "1.3.0", late))["issuesReopened"] == [], "WEB-1 has a later fix"
 
 
-@pytest.mark.both_stores
 async def test_a_fix_that_its_release_reverts_resolves_nothing(control: Control) -> None:
     """Also where the revert, which is newer, comes in an earlier part of the report."""
     one = await new_issue(control, 1)
@@ -288,7 +283,6 @@ async def test_the_number_of_everything_is_bounded(control: Control, monkeypatch
     assert (await control.call("GET", f"{RELEASES}/{page['data'][0]['id']}"))[1]["commits"] == 1
 
 
-@pytest.mark.both_stores
 async def test_releases_of_others_are_not_found(control: Control) -> None:
     made = await report(control)
     for path in ("", "/commits"):

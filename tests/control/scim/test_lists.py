@@ -175,10 +175,10 @@ async def check_order(directory: Directory, sort_by: str, ascending: list[str]) 
         assert (found, cursor) == (expected, None)
 
 
-@pytest.mark.parametrize("sort_by", ["colour", "title", "name", "password", 'emails[type eq "work"]', "x" * 300])
-async def test_orders_that_are_refused(directory: Directory, sort_by: str) -> None:
-    status, body, _ = await directory.call("GET", "/Users", params={"sortBy": sort_by})
-    assert (status, body["scimType"]) == (400, "invalidPath"), body
+async def test_orders_that_are_refused(directory: Directory) -> None:
+    for sort_by in ("colour", "title", "name", "password", 'emails[type eq "work"]', "x" * 300):
+        status, body, _ = await directory.call("GET", "/Users", params={"sortBy": sort_by})
+        assert (status, body["scimType"]) == (400, "invalidPath"), sort_by
 
 
 async def test_pages_by_index(directory: Directory, people: dict[str, dict[str, Any]]) -> None:

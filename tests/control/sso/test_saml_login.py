@@ -166,7 +166,6 @@ async def test_an_owner_and_the_last_administrator_keep_their_roles(
     assert (await audit(control, "sso.login"))[-1][1]["mappedRole"] == "VIEWER"
 
 
-@pytest.mark.both_stores
 async def test_nobody_is_taken_over_by_an_address(
     saml: SamlProvider, browser: Browser, control: Control, person: NewPerson, records: Records
 ) -> None:
@@ -193,7 +192,6 @@ async def prove(control: Control, records: Records, domain: str = "example.com")
     assert (await control.call("POST", f"/orgs/acme/sso/domains/{made['id']}/verify"))[0] == 200
 
 
-@pytest.mark.both_stores
 async def test_accounts_of_other_organizations_are_out_of_reach(
     saml: SamlProvider, browser: Browser, control: Control, person: NewPerson, records: Records
 ) -> None:
@@ -207,7 +205,6 @@ async def test_accounts_of_other_organizations_are_out_of_reach(
     assert [each["slug"] for each in organizations["data"]] == ["acme"]
 
 
-@pytest.mark.both_stores
 async def test_a_provider_has_no_say_over_an_account_elsewhere(
     saml: SamlProvider, browser: Browser, control: Control, person: NewPerson
 ) -> None:
@@ -379,7 +376,6 @@ async def test_an_alternate_certificate_counts_and_a_removed_one_does_not(
     assert set(await refusals(control)) == {"signature_invalid"}
 
 
-@pytest.mark.both_stores
 async def test_no_administrator_becomes_an_owner_by_a_certificate(
     saml: SamlProvider, browser: Browser, control: Control, person: NewPerson
 ) -> None:
@@ -597,7 +593,6 @@ async def test_a_member_by_invitation_is_no_obstacle_elsewhere(
         assert await connection.scalar(sa.select(sa.func.count()).select_from(memberships)) == 4
 
 
-@pytest.mark.both_stores
 async def test_an_owner_logs_in_once_an_owner_has_confirmed_the_provider(
     saml: SamlProvider, browser: Browser, control: Control, person: NewPerson
 ) -> None:
