@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -126,7 +127,7 @@ class Scm:
         signed = SIGNERS[integration.kind](raw, secret) if headers is None else dict(headers)
         signed = {"Content-Type": "application/json", EVENT_HEADERS[integration.kind]: event} | signed
         path = path or f"/webhooks/scm/{integration.kind.value}?hook={integration.id}"
-        async with self.control.client.post(path, data=raw, headers=signed) as answer:
+        async with self.control.client.post(path, data=BytesIO(raw), headers=signed) as answer:
             content = await answer.read()
             return answer.status, msgspec.json.decode(content) if content else None, answer.headers
 
