@@ -98,7 +98,8 @@ async def test_an_address_with_too_many_failures_is_refused(serve: Serve) -> Non
     """Whatever it sends then; unknown integrations count as failures, too."""
     async with serve(failed_webhook_rate=4) as scm:
         integration = await scm.integrate(GITHUB)
-        refused, headers = [], {}
+        refused: list[tuple[int, str]] = []
+        headers: Any = None
         for path in (None, None, "/webhooks/scm/github", "/webhooks/scm/nobody", None):
             status, answer, headers = await scm.send(integration, "ping", {}, secret="wrong", path=path)
             refused.append((status, answer["error"]["code"]))
