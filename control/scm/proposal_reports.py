@@ -71,7 +71,8 @@ async def report_proposal(
     stored = await find_proposal(connection, author.org_id, report.repository, report.number)
     if stored is None:
         raise LookupError(proposal_id)
-    superseded += [stored] if is_late else []
+    if is_late and (known is None or known.state is not ProposalState.SUPERSEDED):
+        superseded.append(stored)
     return ReportedProposal(stored, known is None, True, is_merged, resolved, superseded)
 
 

@@ -50,11 +50,11 @@ class IntegrationReceiver:
 
         Raises RateLimited, NotFound, Unauthorized, BadRequest and what reading a body raises.
         """
-        hooks = await find()
-        if not hooks:
-            await self._receiver.refuse_unknown(request, kind.value)
-        body = await self._receiver.read(request)
+        hooks, body = await find(), None
         for _ in range(_ATTEMPTS):
+            if not hooks:
+                await self._receiver.refuse_unknown(request, kind.value)
+            body = await self._receiver.read(request) if body is None else body
             signed = (one for one in hooks if source.platform.verify(request.headers, body, one, time.time()))
             hook = next(signed, None)
             if hook is None:

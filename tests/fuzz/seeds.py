@@ -28,6 +28,7 @@ from tests.fuzz.targets import saml as saml_target
 from tests.fuzz.targets import scim_filters as scim_filters_target
 from tests.fuzz.targets import scim_patch as scim_patch_target
 from tests.fuzz.targets import scim_users as scim_users_target
+from tests.fuzz.targets import scm_events as scm_events_target
 from tests.fuzz.targets.kernel import CHOICES
 from tests.proto.otlp import generate, realistic
 from tests.proto.otlp.as_json import as_json
@@ -335,6 +336,10 @@ def payment_events() -> Iterator[bytes]:
     yield b"\0".join(processor.encode(one) for one in events[:4])
 
 
+def scm_events() -> Iterator[bytes]:
+    return scm_events_target.examples()
+
+
 SEEDS: Final = (
     kernel,
     otlp_json,
@@ -354,6 +359,7 @@ SEEDS: Final = (
     scim_users,
     webhook_signatures,
     payment_events,
+    scm_events,
 )
 
 

@@ -142,7 +142,7 @@ def push(body: Push, received_at: datetime, *, newest_first: bool) -> tuple[Comm
             commit = _commit(name, one)
             found[commit.sha] = commit
     if not is_default:
-        return (CommitsPushed(tuple(found.values()), None),)
+        return (CommitsPushed(tuple(found.values()), None),) if found else ()
     times = [fields.time(body.repository.pushed_at), fields.time(given[-1].timestamp)]
     return (CommitsPushed(tuple(found.values()), fields.pushed_at(times, received_at)),)
 

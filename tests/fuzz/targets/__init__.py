@@ -41,6 +41,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "scim_filters": Target("scim_filters", "scim_filters", ("control", "scim2_models"), max_len=700),
         "scim_patch": Target("scim_patch", "scim_patch", ("control", "scim2_models"), max_len=1_500),
         "scim_users": Target("scim_users", "scim_users", ("control", "scim2_models"), max_len=1_500),
+        "scm_events": Target("scm_events", "scm_events", ("control",), max_len=4_096),
         "fingerprint": Target("fingerprint", "fingerprint", ("gateway",), max_len=20_000, timeout_s=5),
         "webhook_signatures": Target("webhook_signatures", "webhook_signatures", ("control",), max_len=1_000),
         "payment_events": Target("payment_events", "payment_events", ("control",), max_len=4_000),

@@ -1,0 +1,229 @@
+"""How deliveries are received, whoever sends them: limits, refusals, each once."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.db.database import to_milliseconds
+from control.integrations import repository
+from control.integrations.model import IntegrationKind
+from control.integrations.tables import inbound_deliveries
+from control.releases.tables import commits
+from control.scm.pushes import report_push
+from control.settings import ControlSettings
+from control.webhooks.scm import apply
+from tests.chassis.auth.tenants import Tenant
+from tests.control.conftest import serving
+from tests.control.webhooks.scm import payloads
+from tests.control.webhooks.scm.deliveries import SECRET, Scm, encoded, hex_of, result
+
+Serve = Callable[..., AbstractAsyncContextManager[Scm]]
+GITHUB = IntegrationKind.GITHUB
+
+
+@pytest.fixture
+def serve(migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path) -> Serve:
+    """The service with other limits."""
+
+    @asynccontextmanager
+    async def serve(settings: ControlSettings | None = None, **chassis: Any) -> AsyncIterator[Scm]:
+        settings = settings or ControlSettings()
+        async with serving(migrated_url, tmp_path, settings, tenants=tenants, **chassis) as control:
+            yield Scm.of(control, tmp_path)
+
+    return serve
+
+
+def push(number: int, message: str = "x") -> dict[str, Any]:
+    return payloads.github_push(number, payloads.github_commit(f"f{number:06x}", message))
+
+
+async def deliveries(scm: Scm) -> list[tuple[str, str, int, str | None]]:
+    """Event, status, attempts and error of each."""
+    found = sa.select(inbound_deliveries).order_by(inbound_deliveries.c.id)
+    return [(row.event, row.status, row.attempts, row.error) for row in await scm.rows(found)]
+
+
+async def test_the_path_names_a_platform_and_an_integration(serve: Serve) -> None:
+    async with serve(failed_webhook_rate=0) as scm:
+        named = await scm.integrate(GITHUB, hook_id="17")
+        disabled = await scm.integrate(GITHUB, enabled=False)
+        gitea = await scm.integrate(IntegrationKind.GITEA)
+        answer: Any = None
+        missing = named.id[:-1] + ("0" if named.id[-1] != "0" else "1")
+        for path, status in (
+            (f"/webhooks/scm/github?hook={named.id}", 200),
+            (f"/webhooks/scm/gitea?hook={named.id}", 404),
+            (f"/webhooks/scm/github?hook={gitea.id}", 404),
+            (f"/webhooks/scm/github?hook={disabled.id}", 404),
+            (f"/webhooks/scm/github?hook={missing}", 404),
+            (f"/webhooks/scm/github?hook={named.id}&hook={named.id}", 404),
+            ("/webhooks/scm/github?hook=", 404),
+            ("/webhooks/scm/github?hook=%00", 404),
+            ("/webhooks/scm/github", 404),
+            (f"/webhooks/scm/linear?hook={named.id}", 404),
+            (f"/webhooks/scm/GitHub?hook={named.id}", 404),
+            ("/webhooks/scm/" + "x" * 32, 404),
+            ("/webhooks/scm/" + "x" * 33, 400),
+        ):
+            answered, answer, _ = await scm.send(named, "ping", {"zen": path}, path=path)
+            assert answered == status, path
+            if status == 404:
+                assert answer["error"]["message"] == "Not found."
+        assert answer["error"]["details"][0]["path"] == "path.provider"
+        body = encoded({"zen": "by header"})
+        signed = {"X-Hub-Signature-256": "sha256=" + hex_of(body)}
+        for hook_id, status in (("17", 200), ("18", 404), ("x" * 129, 404)):
+            headers = signed | {"X-GitHub-Hook-ID": hook_id}
+            assert (await scm.send(named, "ping", body, headers=headers, path="/webhooks/scm/github"))[0] == status
+        twin = await scm.integrate(GITHUB, hook_id="17", secret="another of this test", tenant=scm.control.globex)
+        for number, (integration, secret) in enumerate(((named, SECRET), (twin, "another of this test"))):
+            body = encoded(push(number))
+            headers = {"X-Hub-Signature-256": "sha256=" + hex_of(body, secret), "X-GitHub-Hook-ID": "17"}
+            assert (await scm.send(integration, "push", body, headers=headers, path="/webhooks/scm/github"))[0] == 200
+            of_org = sa.select(sa.func.count()).where(commits.c.org_id == integration.org_id)
+            assert (await scm.rows(of_org))[0][0] == 1
+        async with scm.control.client.get("/webhooks/scm/github") as answered_get:
+            assert answered_get.status == 405
+
+
+async def test_an_address_with_too_many_failures_is_refused(serve: Serve) -> None:
+    """Whatever it sends then; unknown integrations count as failures, too."""
+    async with serve(failed_webhook_rate=4) as scm:
+        integration = await scm.integrate(GITHUB)
+        refused: list[tuple[int, str]] = []
+        headers: Any = None
+        for path in (None, None, "/webhooks/scm/github", "/webhooks/scm/nobody", None):
+            status, answer, headers = await scm.send(integration, "ping", {}, secret="wrong", path=path)
+            refused.append((status, answer["error"]["code"]))
+        assert refused == [
+            *[(401, "unauthorized")] * 2,
+            *[(404, "not_found")] * 2,
+            (429, "rate_limited"),
+        ]
+        assert int(headers["Retry-After"]) > 0
+        assert (await scm.send(integration, "ping", {"zen": ""}))[0] == 429
+        assert await deliveries(scm) == []
+        assert (await scm.control.call("GET", "/orgs/acme/projects"))[0] == 200
+
+
+async def test_an_integration_has_a_rate_and_a_body_a_size(serve: Serve) -> None:
+    async with serve(ControlSettings(webhook_max_body_bytes=65_536), webhook_rate=2, failed_webhook_rate=0) as scm:
+        one, other = await scm.integrate(GITHUB), await scm.integrate(GITHUB)
+        large = encoded({"zen": "x" * 65_536})
+        status, answer, _ = await scm.send(one, "ping", large)
+        assert (status, answer["error"]["code"]) == (413, "payload_too_large")
+        found = await asyncio.gather(*(scm.send(one, "ping", {"zen": str(number)}) for number in range(8)))
+        assert {status for status, _, _ in found} == {200, 429}
+        assert all("Retry-After" in headers for status, _, headers in found if status == 429)
+        assert (await scm.send(other, "ping", {"zen": ""}))[0] == 200
+
+
+@pytest.mark.both_stores
+async def test_a_delivery_is_applied_once(serve: Serve) -> None:
+    """Several at once, and again later; another integration has its own."""
+    async with serve() as scm:
+        one, other = await scm.integrate(GITHUB), await scm.integrate(GITHUB, tenant=scm.control.globex)
+        answers = await scm.accepted_together(one, [("push", push(1))] * 10)
+        answers.append(await scm.accepted(one, "push", push(1)))
+        assert answers == [result("push", commitsUpserted=1)] * 11
+        assert await scm.accepted(other, "push", push(1)) == result("push", commitsUpserted=1)
+        assert await deliveries(scm) == [("push", "processed", 1, None)] * 2
+
+
+@pytest.mark.both_stores
+async def test_what_fails_leaves_nothing_and_is_applied_when_it_is_sent_again(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And what arrives with it is applied."""
+    original = report_push
+
+    async def poisoned(connection: Any, author: Any, pushed: Any, at: Any) -> Any:
+        reported = await original(connection, author, pushed, at)
+        if pushed[0].message == "poison":
+            raise RuntimeError("a secret detail")
+        if pushed[0].message == "broken statement":
+            await connection.execute(sa.text("SELECT * FROM nowhere"))
+        return reported
+
+    async with serve() as scm:
+        one = await scm.integrate(GITHUB)
+        monkeypatch.setattr(apply, "report_push", poisoned)
+        sent = [push(1), push(2, "poison"), push(3), push(4, "broken statement"), push(5), {"ref": 1, "commits": []}]
+        with caplog.at_level(logging.CRITICAL):
+            answers = await asyncio.gather(*(scm.send(one, "push", body) for body in sent))
+        assert [status for status, _, _ in answers] == [200, 500, 200, 500, 200, 400]
+        assert "secret detail" not in str(answers)
+        stored = {row.sha[:7] for row in await scm.rows(sa.select(commits.c.sha))}
+        assert stored == {"f000001", "f000003", "f000005"}
+        kept = sorted(await deliveries(scm), key=str)
+        assert [(event, status) for event, status, _, _ in kept] == [("push", "failed")] * 3 + [
+            ("push", "processed")
+        ] * 3
+        assert {error for _, _, _, error in kept} == {
+            None,
+            "The delivery could not be processed.",
+            "The body is not that of the event push: Expected `str`, got `int` - at `$.ref`.",
+        }
+        monkeypatch.setattr(apply, "report_push", original)
+        for body in (sent[1], sent[3], sent[1]):
+            assert await scm.accepted(one, "push", body) == result("push", commitsUpserted=1)
+        assert (await scm.send(one, "push", sent[5]))[0] == 400
+        assert sorted(attempts for _, _, attempts, _ in await deliveries(scm)) == [1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.both_stores
+async def test_a_changed_integration_counts_at_once(serve: Serve) -> None:
+    """Though its secrets are kept for a moment."""
+    async with serve() as scm:
+        one = await scm.integrate(GITHUB)
+        assert (await scm.send(one, "push", push(1)))[0] == 200
+        now = to_milliseconds(datetime.now(UTC))
+        async with scm.control.checks.database.write() as connection:
+            box = scm.secret_box
+            one = await repository.rotate(connection, box, one, "the next of this test", previous_until=None, now=now)
+        assert (await scm.send(one, "push", push(2)))[0] == 401
+        assert (await scm.send(one, "push", push(2), secret="the next of this test"))[0] == 200
+        until = now.replace(year=now.year + 1)
+        async with scm.control.checks.database.write() as connection:
+            one = await repository.rotate(connection, box, one, "the third of this test", previous_until=until, now=now)
+        for number, secret in enumerate(("the next of this test", "the third of this test"), 3):
+            assert (await scm.send(one, "push", push(number), secret=secret))[0] == 200
+        assert (await scm.send(one, "push", push(5)))[0] == 401
+        async with scm.control.checks.database.write() as connection:
+            one = await repository.change(connection, one, now=now, enabled=False)
+        assert (await scm.send(one, "push", push(6), secret="the third of this test"))[0] == 404
+        async with scm.control.checks.database.write() as connection:
+            one = await repository.change(connection, one, now=now, enabled=True)
+        assert (await scm.send(one, "push", push(6), secret="the third of this test"))[0] == 200
+        async with scm.control.checks.database.write() as connection:
+            await repository.delete(connection, one)
+        assert (await scm.send(one, "push", push(7), secret="the third of this test"))[0] == 404
+        assert len(await scm.rows(sa.select(commits.c.id))) == 5
+        assert await deliveries(scm) == []
+
+
+async def test_many_deliveries_share_transactions(serve: Serve) -> None:
+    async with serve() as scm:
+        several = [await scm.integrate(GITHUB) for _ in range(3)]
+        begun = 0
+        write = scm.control.checks.database.write
+
+        def counted() -> Any:
+            nonlocal begun
+            begun += 1
+            return write()
+
+        scm.control.checks.database.write = counted  # type: ignore[method-assign]
+        sent = [(integration, push(number)) for number in range(20) for integration in several]
+        found = await asyncio.gather(*(scm.send(integration, "push", body) for integration, body in sent))
+        assert {status for status, _, _ in found} == {200}
+        assert sum(answer["commitsUpserted"] for _, answer, _ in found) == 20
+        assert begun < 20
