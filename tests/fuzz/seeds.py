@@ -26,6 +26,7 @@ from tests.fuzz.targets import saml as saml_target
 from tests.fuzz.targets import scim_filters as scim_filters_target
 from tests.fuzz.targets import scim_patch as scim_patch_target
 from tests.fuzz.targets import scim_users as scim_users_target
+from tests.fuzz.targets import tracker_events as tracker_events_target
 from tests.fuzz.targets.kernel import CHOICES
 from tests.proto.otlp import generate, realistic
 from tests.proto.otlp.as_json import as_json
@@ -299,6 +300,10 @@ def scim_users() -> Iterator[bytes]:
     return scim_users_target.examples()
 
 
+def tracker_events() -> Iterator[bytes]:
+    return tracker_events_target.examples()
+
+
 SEEDS: Final = (
     kernel,
     otlp_json,
@@ -316,6 +321,7 @@ SEEDS: Final = (
     scim_filters,
     scim_patch,
     scim_users,
+    tracker_events,
 )
 
 
