@@ -1,5 +1,6 @@
 """What trackers report, applied to links, issues and change events. Runs in the caller's write transaction, with a
-number of statements that grows only with the projects that an event concerns.
+number of statements that grows only with the projects that an event concerns: at most MAX_LINKS_OF_ITEM of issues, at
+most `control.integrations.model.MAX_PROJECTS` of change events.
 
 A link follows its item: a report that is older than the last one changes nothing, in whatever order reports arrive. An
 issue follows the state of a link when this changes, so a report that says the same again resolves or reopens nothing.
@@ -83,9 +84,11 @@ async def _apply_ticket(
 ) -> tuple[int, int]:
     """How many links and issues have changed."""
     found = await repository.find_by_external_id(connection, integration.org_id, report.item, MAX_LINKS_OF_ITEM)
-    links = [link for link in found if (link.changed_at or report.updated_at) <= report.updated_at]
-    if not links:
+    newer = [link for link in found if (link.changed_at or report.updated_at) <= report.updated_at]
+    if not newer:
         return 0, 0
+    named = await _find_issues(connection, [link.issue_id for link in newer])
+    links = [link for link in newer if link.issue_id in named]
     values: dict[str, Any] = {"title": report.title, "state": report.state}
     values = {name: value for name, value in values.items() if value is not None}
     changed = [link for link in links if any(getattr(link, name) != value for name, value in values.items())]
@@ -96,15 +99,12 @@ async def _apply_ticket(
             await repository.set_reported(connection, ids, values, changed_at=report.updated_at, now=at)
     if not changed:
         return 0, 0
-    named = await _find_issues(connection, [link.issue_id for link in changed])
     by = {"integrationId": integration.id}
-    notes = [
-        NamedChange(named[link.issue_id], _link_data(link) | values | by) for link in changed if link.issue_id in named
-    ]
+    notes = [NamedChange(named[link.issue_id], _link_data(link) | values | by) for link in changed]
     await note_all(connection, notes, ActivityKind.LINK_CHANGED, now=now, by=None)
     if not integration.config.sync_status or report.state is None:
         return len(changed), 0
-    turned = [link for link in changed if _has_turned(link, report.state) and link.issue_id in named]
+    turned = [link for link in changed if _has_turned(link, report.state)]
     why = [NamedChange(named[link.issue_id], {"url": link.url, **by}) for link in turned]
     return len(changed), await _set_status(connection, why, report.state, now)
 
@@ -213,6 +213,7 @@ async def _find_named(
 
 
 async def _find_issues(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, NamedIssue]:
+    """Those of projects that are not deleted, by id."""
     found = SELECT_NAMED.where(issues.c.id.in_(sorted(set(ids))), projects.c.deleted_at.is_(None))
     rows: sa.CursorResult[Any] = await connection.execute(found)
     return {row.id: named_issue(row) for row in rows}

@@ -30,19 +30,19 @@ async def test_what_is_old_is_deleted(control: Control, monkeypatch: pytest.Monk
     made, org_id = await new_integration(control, "generic"), control.acme.organization.id
     ages = {"new": timedelta(hours=23), "day": timedelta(hours=25), "month": timedelta(days=29)}
     ages |= {f"old{number}": timedelta(days=31) for number in range(5)}
-    events = [
+    events: list[dict[str, Any]] = [
         {"source": source, "event_id": name, "result": {}, "received_at": NOW - age}
         for source in ("chat-a", "chat-b", "payments")
         for name, age in ages.items()
     ]
     codes = [
         {"hash": bytes([n]) * 32, "org_id": org_id, "principal_id": control.acme.owner_id, "session_id": "x"}
-        | {"created_at": NOW, "expires_at": NOW + timedelta(minutes=n - 3)}
+        | {"created_at": NOW, "expires_at": NOW + timedelta(hours=2 * n - 5)}
         for n in range(5)
     ]
     updates = [
         {"id": f"upd{n}", "org_id": org_id, "platform": "chat-a", "url": b"", "body": {}, "attempts": 0}
-        | {"next_attempt_at": NOW, "expires_at": NOW + timedelta(minutes=n - 3), "created_at": NOW}
+        | {"next_attempt_at": NOW, "expires_at": NOW + timedelta(hours=2 * n - 5), "created_at": NOW}
         for n in range(5)
     ]
     async with control.checks.database.write() as connection:
