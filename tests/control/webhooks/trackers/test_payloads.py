@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.control.conftest import Control
-from tests.control.releases.stored import activity, issue, new_issue, new_project
+from tests.control.releases.stored import NOW, activity, issue, new_issue, new_project
 from tests.control.webhooks.trackers.sent import incident, iso, jira_issue, linear_issue, new_integration, send
 
 LINEAR_URL = "https://linear.app/shop/issue/ENG-12"
@@ -241,6 +241,14 @@ async def test_issues_do_not_follow_without_sync_status(control: Control) -> Non
     assert await send(control, tracker, linear_issue("completed")) == result("Issue.update", links=1)
     assert await send(control, generic, {"event": "issue.closed", "issue": one}) == result("issue.closed")
     assert await status(control, one) == "unresolved"
+
+
+async def test_a_ticket_that_was_not_known_to_be_closed_reopens_nothing(control: Control) -> None:
+    tracker = await new_integration(control, "linear")
+    one = await new_issue(control, 1, status="resolved", resolved_at=NOW)
+    await link(control, one, LINEAR_URL)
+    assert await send(control, tracker, linear_issue()) == result("Issue.update", links=1)
+    assert await status(control, one) == "resolved"
 
 
 async def test_other_organizations_are_not_reached(control: Control) -> None:
