@@ -116,7 +116,7 @@ class InboundDelivery(msgspec.Struct, frozen=True, rename="camel"):
     key: Annotated[str, Meta(description="Identifies the delivery: its signed id, else the SHA-256 of its body.")]
     status: DeliveryStatus
     result: Annotated[dict[str, Any] | None, Meta(description="What was answered. Null: it failed.")]
-    error: Annotated[str | None, Meta(description="Why it failed.")]
+    failure: Annotated[str | None, Meta(description="Why it failed.")]
     attempts: int
     received_at: Timestamp
     processed_at: Annotated[Timestamp, Meta(description="The last attempt.")]
@@ -186,7 +186,7 @@ def delivery_body(delivery: StoredDelivery) -> InboundDelivery:
         key=delivery.delivery_key,
         status=delivery.status,
         result=None if delivery.result is None else dict(delivery.result),
-        error=delivery.error,
+        failure=delivery.error,
         attempts=delivery.attempts,
         received_at=format_time(delivery.received_at),
         processed_at=format_time(delivery.processed_at),

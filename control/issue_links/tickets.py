@@ -53,9 +53,9 @@ async def change_links(
     changes = [NamedChange(issue, _activity_data(author, one, ticket)) for issue, one in named]
     await note_all(connection, changes, ActivityKind.LINK_CHANGED, now=author.now, by=author.principal_id)
     if not sync:
-        return SyncedLinks(len(changed), [], [])
+        return SyncedLinks(len(named), [], [])
     resolved, reopened = await _sync(connection, author, named, ticket)
-    return SyncedLinks(len(changed), resolved, reopened)
+    return SyncedLinks(len(named), resolved, reopened)
 
 
 async def _sync(

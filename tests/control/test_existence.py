@@ -31,6 +31,7 @@ from proto.identity import PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import Tenant, new_member_token
 from tests.control.conftest import Control, serving
 from tests.control.releases.stored import new_issue
+from tests.control.webhooks.trackers.sent import new_integration, send
 from tests.selection import scaled
 
 VARIES = {"date", "x-request-id", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
@@ -62,6 +63,8 @@ IDS: Final = {
     "changeId": "chg",
     "linkId": "lnk",
     "chatLinkId": "chl",
+    "integrationId": "int",
+    "inboundDeliveryId": "ind",
 }
 NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
 
@@ -108,6 +111,11 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
     made["deliveryId"] = page["data"][0]["id"]
     made["identityId"] = await linked(control, tenant)
     made["chatLinkId"] = await chat_linked(control, tenant)
+    integration = await new_integration(control, "generic", tenant)
+    assert (await send(control, integration, {"event": "ping"}))[0] == 200
+    delivered = f"/orgs/{org}/integrations/{integration['id']}/deliveries"
+    _, page, _ = await control.call("GET", delivered, token=token)
+    made |= {"integrationId": integration["id"], "inboundDeliveryId": page["data"][0]["id"]}
     used = {name for _, path in routes(control) for name in re.findall(r"\{(\w+Id)\}", path)}
     assert used == set(made), "of each kind there is one"
     return made

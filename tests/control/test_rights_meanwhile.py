@@ -44,6 +44,7 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
         "/orgs/acme/proposals",
         {"repository": "shop/web", "number": "1", "title": "x", "state": "open"},
     ),
+    "integration": ("POST", "/orgs/acme/integrations", {"kind": "generic", "name": "x"}),
     "question": (
         "POST",
         "/orgs/acme/approval-requests",
@@ -67,6 +68,7 @@ BY_THEMSELVES: Final = {
     "identity/bootstrap.py",
     "identity/login.py",
     "identity/session_issuer.py",
+    "integrations/housekeeping.py",
     "issues/follower.py",
     "issues/housekeeping.py",
     "scim/guard.py",

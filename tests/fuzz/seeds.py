@@ -29,6 +29,7 @@ from tests.fuzz.targets import scim_filters as scim_filters_target
 from tests.fuzz.targets import scim_patch as scim_patch_target
 from tests.fuzz.targets import scim_users as scim_users_target
 from tests.fuzz.targets import scm_events as scm_events_target
+from tests.fuzz.targets import tracker_events as tracker_events_target
 from tests.fuzz.targets.kernel import CHOICES
 from tests.proto.otlp import generate, realistic
 from tests.proto.otlp.as_json import as_json
@@ -340,6 +341,10 @@ def scm_events() -> Iterator[bytes]:
     return scm_events_target.examples()
 
 
+def tracker_events() -> Iterator[bytes]:
+    return tracker_events_target.examples()
+
+
 SEEDS: Final = (
     kernel,
     otlp_json,
@@ -360,6 +365,7 @@ SEEDS: Final = (
     webhook_signatures,
     payment_events,
     scm_events,
+    tracker_events,
 )
 
 

@@ -1,5 +1,6 @@
 """What trackers report, applied to links, issues and change events. Runs in the caller's write transaction, with a
-number of statements that grows only with the projects that an event concerns.
+number of statements that grows only with the projects that an event concerns: at most MAX_LINKS_OF_ITEM of issues, at
+most `control.integrations.model.MAX_PROJECTS` of change events.
 
 A link follows its item: a report that is older than the last one changes nothing, in whatever order reports arrive. An
 issue follows the state of a link when this changes, so a report that says the same again resolves or reopens nothing.

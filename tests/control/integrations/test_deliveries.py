@@ -40,14 +40,14 @@ async def test_deliveries_are_listed_with_their_outcome(control: Control) -> Non
         "key": "msg_1",
         "status": "processed",
         "result": {"received": True, "event": "ping"} | zeros,
-        "error": None,
+        "failure": None,
         "attempts": 1,
         "receivedAt": second["receivedAt"],
         "processedAt": second["receivedAt"],
         "redeliverable": True,
     }
     assert (first["status"], first["result"], first["attempts"]) == ("failed", None, 1)
-    assert first["error"] == "change.project is not a project of the organization."
+    assert first["failure"] == "change.project is not a project of the organization."
     assert first["key"] == hashlib.sha256(msgspec.json.encode(failing)).hexdigest()
     assert await deliveries(control, made, status="failed") == [first]
     assert await deliveries(control, made, status="processed") == [second]
@@ -64,7 +64,7 @@ async def test_deliveries_are_listed_with_their_outcome(control: Control) -> Non
     assert (status, still["status"], still["attempts"]) == (200, "failed", 3)
     await new_project(control, "api")
     status, done, _ = await control.call("POST", redelivery(made, first))
-    assert (status, done["status"], done["error"], done["attempts"]) == (200, "processed", None, 4)
+    assert (status, done["status"], done["failure"], done["attempts"]) == (200, "processed", None, 4)
     assert done["result"] == {"received": True, "event": "change.flag"} | zeros | {"changeEventsCreated": 1}
     status, again, _ = await control.call("POST", redelivery(made, first))
     assert (status, again["result"]["changeEventsCreated"], again["attempts"]) == (200, 0, 5)

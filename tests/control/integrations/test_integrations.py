@@ -149,7 +149,6 @@ async def test_scopes_and_organizations(control: Control) -> None:
     assert (await control.call("GET", delivery.replace(made["id"], other["id"])))[0] == 404
 
 
-@pytest.mark.both_stores
 async def test_both_secrets_are_valid_during_a_rotation(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the older one no longer than that; one before it never."""
     monkeypatch.setattr(hooks_module, "KEPT_S", 0.0)  # as after a moment
@@ -190,7 +189,6 @@ async def end_overlap(control: Control, integration_id: str) -> None:
         await connection.execute(changed)
 
 
-@pytest.mark.both_stores
 async def test_secrets_are_nowhere_to_be_seen(control: Control) -> None:
     """Not in later answers, the audit log, the log, or any column of the database."""
     own = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE="

@@ -29,7 +29,7 @@ async def test_what_is_old_is_deleted(control: Control, monkeypatch: pytest.Monk
     made, org_id = await new_integration(control, "generic"), control.acme.organization.id
     ages = {"new": timedelta(hours=23), "day": timedelta(hours=25), "month": timedelta(days=29)}
     ages |= {f"old{number}": timedelta(days=31) for number in range(5)}
-    events = [
+    events: list[dict[str, Any]] = [
         {"source": source, "event_id": name, "result": {}, "received_at": NOW - age}
         for source in ("chat-a", "chat-b", "payments")
         for name, age in ages.items()

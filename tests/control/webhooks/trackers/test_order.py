@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from chassis.auth.tables import projects
 from chassis.changes.tables import change_events
 from control.settings import ControlSettings
+from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control, serving
 from tests.control.releases.stored import issue, new_issue
 from tests.control.webhooks.trackers.sent import incident, new_integration, send
@@ -32,9 +33,9 @@ class Served(NamedTuple):
 
 
 @pytest.fixture
-def served(migrated_url: str, tmp_path: Path) -> Iterator[Served]:
+def served(migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path) -> Iterator[Served]:
     with asyncio.Runner() as runner:
-        context = serving(migrated_url, tmp_path, ControlSettings(), api_rate=0)
+        context = serving(migrated_url, tmp_path, ControlSettings(), tenants=tenants, api_rate=0)
         control = runner.run(context.__aenter__())
         tracker = runner.run(new_integration(control, "generic"))
         yield Served(runner, control, tracker, runner.run(new_integration(control, "pagerduty")))
@@ -48,7 +49,7 @@ NUMBERS: Final = iter(range(1, 100_000))
 @pytest.mark.both_stores
 @pytest.mark.sized
 @settings(
-    max_examples=scaled(8, 300),
+    max_examples=scaled(6, 300),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -95,7 +96,7 @@ def test_a_ticket_is_as_its_latest_report_says(served: Served, states: list[str]
 @pytest.mark.both_stores
 @pytest.mark.sized
 @settings(
-    max_examples=scaled(5, 100),
+    max_examples=scaled(3, 100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.control.conftest import Control
-from tests.control.releases.stored import activity, issue, new_issue, new_project
+from tests.control.releases.stored import NOW, activity, issue, new_issue, new_project
 from tests.control.webhooks.trackers.sent import incident, iso, jira_issue, linear_issue, new_integration, send
 
 LINEAR_URL = "https://linear.app/shop/issue/ENG-12"
@@ -93,27 +93,31 @@ async def test_linear(control: Control) -> None:
     assert dict(entries)["unresolved"] == {"url": made["url"], "integrationId": tracker["id"]}
 
 
+def retitled() -> dict[str, Any]:
+    """An issue with a title that no link may have, and without a status."""
+    changed = without(jira_issue(), "issue", "fields", "status")
+    changed["issue"]["fields"]["summary"] = "A\u202e new\ttitle" + "!" * 300
+    return changed
+
+
 async def test_jira(control: Control) -> None:
     tracker = await new_integration(control, "jira")
     one = await new_issue(control, 1)
     await link(control, one, JIRA_URL, state="open")
     created = jira_issue("new", webhookEvent="jira:issue_created")
-    no_status = without(jira_issue(), "issue", "fields", "status")
-    no_status["issue"]["fields"]["summary"] = "A\u202e new\ttitle" + "!" * 300
     comment = {"comment": {"id": "1", "body": "Hello"}, "webhookEvent": "comment_created"}
     elsewhere = jira_issue("done")
     elsewhere["issue"]["self"] = "https://jira.example.org/rest/api/2/issue/1"
-    no_updated = without(jira_issue("done"), "issue", "fields", "updated")
     for payload, expected in (
         (created, result("jira:issue_created", links=1)),
         (jira_issue("done"), result("jira:issue_updated", links=1, issues=1)),
         (jira_issue("done", user=None), result("jira:issue_updated")),
         (jira_issue("indeterminate", updated=iso(-10)), result("jira:issue_updated")),
         (jira_issue("indeterminate"), result("jira:issue_updated", links=1, issues=1)),
-        (no_updated, result("jira:issue_updated", links=1, issues=1)),
+        (without(jira_issue("done"), "issue", "fields", "updated"), result("jira:issue_updated", links=1, issues=1)),
         (jira_issue("new", webhookEvent="jira:issue_deleted"), result("jira:issue_deleted")),
         (comment, result("comment_created")),
-        (no_status, result("jira:issue_updated", links=1)),
+        (retitled(), result("jira:issue_updated", links=1)),
         (elsewhere, None),
         (jira_issue(timestamp=2**53), None),
         (jira_issue(webhookEvent="jira:issue\x00"), None),
@@ -129,7 +133,6 @@ async def test_jira(control: Control) -> None:
     assert await status(control, one) == "resolved"
 
 
-@pytest.mark.both_stores
 async def test_pagerduty(control: Control) -> None:
     await new_project(control, "api")
     tracker = await new_integration(control, "pagerduty", config={"projects": ["web", "api"]})
@@ -240,6 +243,14 @@ async def test_issues_do_not_follow_without_sync_status(control: Control) -> Non
     assert await status(control, one) == "unresolved"
 
 
+async def test_a_ticket_that_was_not_known_to_be_closed_reopens_nothing(control: Control) -> None:
+    tracker = await new_integration(control, "linear")
+    one = await new_issue(control, 1, status="resolved", resolved_at=NOW)
+    await link(control, one, LINEAR_URL)
+    assert await send(control, tracker, linear_issue()) == result("Issue.update", links=1)
+    assert await status(control, one) == "resolved"
+
+
 async def test_other_organizations_are_not_reached(control: Control) -> None:
     """By ticket, by name, by id, by project."""
     theirs = await new_integration(control, "generic", control.globex)
@@ -254,11 +265,18 @@ async def test_other_organizations_are_not_reached(control: Control) -> None:
     assert [kind for kind, _ in await activity(control, one)] == ["link_added"]
 
 
-async def test_changes_of_deleted_projects_are_not_those_of_all(control: Control) -> None:
-    await new_project(control, "api")
+async def test_deleted_projects_are_not_reached(control: Control) -> None:
+    """Their changes are not those of all projects, their links are not followed."""
+    project_id = await new_project(control, "api")
+    one = await new_issue(control, 1, project_id=project_id)
+    path = f"/orgs/acme/projects/api/issues/{one}/links"
+    assert (await control.call("POST", path, {"url": LINEAR_URL}))[0] == 201
     tracker = await new_integration(control, "pagerduty", config={"projects": ["api"]})
+    linear = await new_integration(control, "linear")
     assert (await control.call("DELETE", "/orgs/acme/projects/api"))[0] in (202, 204)
     assert await send(control, tracker, incident()) == result("incident.triggered")
+    assert await send(control, linear, linear_issue("completed")) == result("Issue.update")
+    assert await status(control, one) == "unresolved"
 
 
 async def test_an_issue_with_too_many_links_gets_no_further_one(

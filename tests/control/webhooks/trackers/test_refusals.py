@@ -1,9 +1,9 @@
 """What `/webhooks/integrations/{integrationId}` refuses: what is not signed as the platform signs, or not for it."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -22,11 +22,16 @@ from tests.control.webhooks.trackers.sent import (
     standard,
 )
 
-PAYLOADS = {
+
+def change() -> dict[str, Any]:
+    return {"event": "change.x", "change": {"title": "x"}}
+
+
+PAYLOADS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "linear": linear_issue,
     "jira": jira_issue,
     "pagerduty": incident,
-    "generic": lambda: {"event": "change.x", "change": {"title": "x"}},
+    "generic": change,
 }
 
 
