@@ -49,7 +49,7 @@ from control.suspects.suspects import Suspects
 from control.tenants.organizations import Organizations
 from control.tenants.project_keys import Keys
 from control.tenants.projects import Projects
-from control.webhooks.routes import build_webhook_routes
+from control.webhook_routes import build_webhook_routes
 
 
 def service(
