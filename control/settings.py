@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 
 from chassis.runtime.settings_loader import Settings, SettingsError, setting
-from control.billing.plans import Plans
 from control.channels.config import MailAddress
 from control.channels.validation import ChannelRules
 from control.outbound.egress_policy import EgressPolicy, parse_url
 from control.outbound.mail_server import MailServer
+from control.plans import Plans
 
 MAX_SECRETS: Final = 5  # each costs a digest of every body
 _SIGNING_SECRET: Final = re.compile(r"[!-~]{8,256}")

@@ -2,9 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import psutil  # type: ignore[import-untyped]  # it has no types
@@ -37,12 +38,18 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def served(directory: Path, url: str, administrators: int = 0, cores: Sequence[int] = ()) -> Iterator[Served]:
-    """Migrate, fill, start; and end it. `cores`: those it may use."""
+def served(
+    directory: Path,
+    url: str,
+    administrators: int = 0,
+    cores: Sequence[int] = (),
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Served]:
+    """Migrate, fill, start; and end it. `cores`: those it may use; `more`: further settings."""
     directory.mkdir(exist_ok=True)
     migrate(url)
     tokens = asyncio.run(_tokens(url, administrators))
-    settings = {**_SETTINGS, "SLUICE_DATABASE_URL": url}
+    settings = {**_SETTINGS, "SLUICE_DATABASE_URL": url, **more}
     service = Service("control", directory / "data", directory / "log", settings)
     service.start()
     if service.process is None:

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from control.billing.history import EventKind, SubscriptionEvent, SubscriptionState
-from control.billing.plans import MAX_PRICE_LENGTH
 from control.billing.tables import MAX_PROCESSOR_ID_LENGTH
+from control.plans import MAX_PRICE_LENGTH
 from control.webhooks.platform import PayloadError, convert, decode
 
 MAX_ITEMS: Final = 100  # of a subscription; the processor allows 20

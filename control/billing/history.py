@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from control.billing.plans import Plan, Plans
+from control.plans import Plan, Plans
 
 MAX_EVENTS: Final = 16  # kept of a subscription; what older ones said is kept as one state
 MAX_EVENTS_OF_A_SECOND: Final = 64

@@ -28,10 +28,10 @@ from control.audit.record import Actor, record
 from control.billing import history, repository
 from control.billing.events import CHECKOUT_COMPLETED, PaymentEvent, parse_event
 from control.billing.history import Outcome, SubscriptionEvent
-from control.billing.plans import Plans
 from control.billing.repository import StoredSubscription
 from control.http.context import HandlerContext
 from control.identity import organization_repository
+from control.plans import Plans
 from control.webhooks.metrics import DeliveryOutcome
 from control.webhooks.platform import PayloadError, header
 from control.webhooks.platform_events import EventResult, apply_once

@@ -6,9 +6,9 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import metadata
 from chassis.db.database import UtcTime, text
+from control.plans import MAX_PLAN_LENGTH
 
 MAX_PROCESSOR_ID_LENGTH: Final = 255
-MAX_PLAN_LENGTH: Final = 64
 
 # The operator names the customer; nothing that a payload says can.
 subscriptions: Final = sa.Table(

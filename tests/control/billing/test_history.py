@@ -22,7 +22,7 @@ from control.billing.history import (
     find_outcome,
     has_unknown_price,
 )
-from control.billing.plans import Plan, Plans
+from control.plans import Plan, Plans
 from tests.control.billing.processor import Processor, encode, event, price, subscription
 
 PLANS: Final = Plans.parse(

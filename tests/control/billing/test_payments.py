@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from chassis.auth.tables import organizations
 from control.audit.tables import audit_events
 from control.billing import repository
-from control.billing.plans import Plans
 from control.billing.tables import subscriptions
 from control.identity import organization_repository
+from control.plans import Plans
 from control.settings import ControlSettings
 from control.webhooks.tables import platform_events
 from proto.identity import Role

@@ -10,7 +10,7 @@ import msgspec
 
 from control.billing.events import MAX_PRICES, MAX_TIME, PaymentEvent, parse_event
 from control.billing.history import MAX_SUBSCRIPTIONS, History, Outcome, add_event, find_outcome
-from control.billing.plans import MAX_PRICE_LENGTH, Plans
+from control.plans import MAX_PRICE_LENGTH, Plans
 from control.webhooks.platform import PayloadError
 
 PLANS: Final = Plans.parse(("price_team=Team:1000", "business=Business:50000"), "Free:10")

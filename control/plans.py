@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Self
 
-from control.billing.tables import MAX_PLAN_LENGTH
 from proto.identity import MAX_MONTHLY_ITEMS
 
+MAX_PLAN_LENGTH: Final = 64
 MAX_PRICE_LENGTH: Final = 255  # of the processor's ids; its lookup keys have at most 200
 _PRICE: Final = re.compile(rf"[!-<>-~]{{1,{MAX_PRICE_LENGTH}}}")
 _NAME: Final = re.compile(rf"[^\W_][\w .+-]{{0,{MAX_PLAN_LENGTH - 1}}}")

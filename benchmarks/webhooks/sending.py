@@ -1,0 +1,131 @@
+"""Deliveries, each another one, and what sends them."""
+
+import asyncio
+import hmac
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+
+CONNECTIONS: Final = 16
+SECRET: Final = "secret_of_benchmarks_only"  # noqa: S105 (it is none)
+Request = tuple[str, str, dict[str, str], bytes]  # method, path, headers, body
+Maker = Callable[[int], Request]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Answers by status, and the seconds that they took."""
+
+    statuses: dict[int, int]
+    seconds: float
+
+
+def read(token: str, _number: int) -> Request:
+    """An authenticated read."""
+    return "GET", "/orgs/acme", {"Authorization": f"Bearer {token}"}, b""
+
+
+def _hex(text: bytes, secret: str = SECRET) -> str:
+    return hmac.digest(secret.encode(), text, "sha256").hex()
+
+
+def payment(number: int) -> Request:
+    """An event that changes the plan."""
+    price = "price_business" if number % 2 else "price_team"
+    event = {
+        "id": f"evt_{number}",
+        "type": "customer.subscription.updated",
+        "created": 1_790_000_000 + max(number, 0),
+        "data": {
+            "object": {
+                "id": "sub_1",
+                "customer": "cus_1",
+                "status": "active",
+                "items": {"data": [{"price": {"id": price}, "current_period_end": 1_792_000_000}]},
+            }
+        },
+    }
+    body, at = json.dumps(event).encode(), int(time.time())
+    return "POST", "/webhooks/payments", {"Stripe-Signature": f"t={at},v1={_hex(b'%d.' % at + body)}"}, body
+
+
+def command(number: int) -> Request:
+    """A command of a chat."""
+    body, at = f"command=%2Fsluice&text=help&team_id=T1&user_id=U{number}".encode(), str(int(time.time()))
+    signature = _hex(b"v0:" + at.encode() + b":" + body)
+    headers = {
+        "Content-Type": "application/x-www-form-urlencoded",
+        "X-Slack-Request-Timestamp": at,
+        "X-Slack-Signature": f"v0={signature}",
+    }
+    return "POST", "/webhooks/chat-a/commands", headers, body
+
+
+def push(integration_id: str, secret: str, number: int) -> Request:
+    """A push of one commit."""
+    sha = f"{number & (2**160 - 1):040x}"
+    push = {
+        "ref": "refs/heads/main",
+        "before": "0" * 40,
+        "after": sha,
+        "repository": {"full_name": "shop/web", "default_branch": "main", "html_url": "https://github.com/shop/web"},
+        "commits": [
+            {
+                "id": sha,
+                "message": f"Change {number}",
+                "timestamp": "2026-11-20T12:00:00Z",
+                "distinct": True,
+                "url": f"https://github.com/shop/web/commit/{sha}",
+                "author": {"name": "Ada", "email": "ada@example.com"},
+                "added": [],
+                "removed": [],
+                "modified": ["src/shop/cart.py"],
+            }
+        ],
+    }
+    body = json.dumps(push).encode()
+    headers = {
+        "Content-Type": "application/json",
+        "X-GitHub-Event": "push",
+        "X-GitHub-Delivery": f"{number:032x}",
+        "X-Hub-Signature-256": f"sha256={_hex(body, secret)}",
+    }
+    return "POST", f"/webhooks/scm/github?hook={integration_id}", headers, body
+
+
+def change(integration_id: str, secret: str, number: int) -> Request:
+    """A change event in generic JSON."""
+    body = json.dumps({"event": "deploy.finished", "title": f"Deployment {number}"}).encode()
+    headers = {
+        "Content-Type": "application/json",
+        "X-Event": "deploy.finished",
+        "X-Delivery-Id": f"delivery-{number}",
+        "X-Signature-256": f"sha256={_hex(body, secret)}",
+    }
+    return "POST", f"/webhooks/integrations/{integration_id}", headers, body
+
+
+def send(port: int, maker: Maker, seconds: float) -> Sent:
+    """Deliver one after another over some connections for so long. Blocks; meant for a process of its own."""
+    return asyncio.run(_send_all(port, maker, seconds))
+
+
+async def _send_all(port: int, maker: Maker, seconds: float) -> Sent:
+    statuses: Counter[int] = Counter()
+    begun, numbers = time.perf_counter(), iter(range(10**9))
+
+    async def one(session: aiohttp.ClientSession) -> None:
+        while time.perf_counter() < begun + seconds:
+            method, path, headers, body = maker(next(numbers))
+            async with session.request(method, f"http://127.0.0.1:{port}{path}", headers=headers, data=body) as answer:
+                await answer.read()
+                statuses[answer.status] += 1
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=CONNECTIONS)) as session:
+        await asyncio.gather(*(one(session) for _ in range(CONNECTIONS)))
+    return Sent(dict(statuses), time.perf_counter() - begun)
