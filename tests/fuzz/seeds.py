@@ -22,6 +22,7 @@ from query.fields import LOGS, SPANS
 from query.request.filters import Op
 from tests.control.sso import oidc_tokens
 from tests.fuzz.run import GROWN
+from tests.fuzz.targets import chat_events as chat_events_target
 from tests.fuzz.targets import saml as saml_target
 from tests.fuzz.targets import scim_filters as scim_filters_target
 from tests.fuzz.targets import scim_patch as scim_patch_target
@@ -299,6 +300,10 @@ def scim_users() -> Iterator[bytes]:
     return scim_users_target.examples()
 
 
+def chat_events() -> Iterator[bytes]:
+    return chat_events_target.examples()
+
+
 SEEDS: Final = (
     kernel,
     otlp_json,
@@ -316,6 +321,7 @@ SEEDS: Final = (
     scim_filters,
     scim_patch,
     scim_users,
+    chat_events,
 )
 
 

@@ -41,6 +41,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "scim_filters": Target("scim_filters", "scim_filters", ("control", "scim2_models"), max_len=700),
         "scim_patch": Target("scim_patch", "scim_patch", ("control", "scim2_models"), max_len=1_500),
         "scim_users": Target("scim_users", "scim_users", ("control", "scim2_models"), max_len=1_500),
+        "chat_events": Target("chat_events", "chat_events", ("control",), max_len=1_500),
         "fingerprint": Target("fingerprint", "fingerprint", ("gateway",), max_len=20_000, timeout_s=5),
     }
 )
