@@ -33,8 +33,7 @@ async def test_errors_are_the_unresolved_ones_seen_last(chat: Chat) -> None:
     first = await new_issue(chat.control, 1, title="Boom")
     second = await new_issue(chat.control, 2, title=HOSTILE, last_seen=NOW + timedelta(minutes=1))
     await new_issue(chat.control, 3, status="resolved", resolved_at=NOW)
-    ignored = {"status": "ignored", "ignored_until": NOW + timedelta(days=36_500)}
-    await new_issue(chat.control, 4, **ignored)
+    await new_issue(chat.control, 4, status="ignored", ignored_until=NOW + timedelta(days=36_500))
 
     def line(issue_id: str, number: int, title: str, seen: str) -> str:
         url = f"https://sluice.example.org/orgs/acme/projects/web/issues/{issue_id}"
