@@ -5,7 +5,7 @@ from datetime import timedelta
 from control.approvals.tables import approval_requests, approval_votes
 from control.chat.commands import HELP, NO_ISSUE, NO_PROJECT, NO_REASON, NO_REQUEST
 from control.chat.replies import CHAT_A_MARKUP, CHAT_B_MARKUP
-from control.chat.tables import ChatPlatform
+from control.chat_links.tables import ChatPlatform
 from proto.identity import Role
 from tests.control.chat.platforms import Chat, interaction, subcommand
 from tests.control.releases.stored import NOW, issue, new_issue

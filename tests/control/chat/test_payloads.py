@@ -10,7 +10,8 @@ import pytest
 from chassis.runtime.settings_loader import SettingsError
 from control.chat.actor import LINK_FIRST, NO_CODE
 from control.chat.replies import CHAT_B_MARKUP
-from control.chat.tables import ChatPlatform, chat_links, chat_updates
+from control.chat.tables import chat_updates
+from control.chat_links.tables import ChatPlatform, chat_links
 from control.settings import ControlSettings
 from control.webhooks.tables import platform_events
 from tests.control.chat.platforms import (

@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from control.chat.commands import Command
-from control.chat.model import ChatUser
 from control.chat.payloads import (
     CommandCall,
     Press,
@@ -23,6 +22,7 @@ from control.chat.payloads import (
     parse_slash_command,
 )
 from control.chat.replies import CHAT_A_MARKUP, CHAT_B_MARKUP, MAX_REPLY, Reply, chat_a_reply, chat_b_content
+from control.chat_links.model import ChatUser
 from control.webhooks.platform import PayloadError
 from control.webhooks.signatures import verify_chat_a, verify_ed25519
 from control.webhooks.tables import MAX_EVENT_ID_LENGTH
