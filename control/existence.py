@@ -25,7 +25,7 @@ from chassis.issues.tables import issues
 from control.approvals.tables import approval_requests
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
-from control.chat.tables import chat_links
+from control.chat_links.tables import chat_links
 from control.directory.tables import scim_tokens
 from control.integrations.tables import inbound_deliveries, integrations
 from control.issues.tables import issue_links

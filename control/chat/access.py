@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import Forbidden
-from control.chat import link_repository
-from control.chat.model import ChatLink, ChatUser
+from control.chat_links import repository as link_repository
+from control.chat_links.model import ChatUser, StoredChatLink
 from control.identity import enforcement
 from proto.identity import PrincipalKind, Scope
 
@@ -24,7 +24,9 @@ class AccessLost(Exception):
     """The link works no more, or not now. The message is for the chat user."""
 
 
-async def find_access(connection: AsyncConnection, user: ChatUser) -> tuple[ChatLink, AuthorizationContext] | None:
+async def find_access(
+    connection: AsyncConnection, user: ChatUser
+) -> tuple[StoredChatLink, AuthorizationContext] | None:
     """The link of the chat user and what it may do; None if it is not linked. Raises AccessLost."""
     found = await link_repository.find_of_user(connection, user)
     if found is None:
@@ -33,7 +35,7 @@ async def find_access(connection: AsyncConnection, user: ChatUser) -> tuple[Chat
     return link, await load_access(connection, link, org_slug)
 
 
-async def load_access(connection: AsyncConnection, link: ChatLink, org_slug: str) -> AuthorizationContext:
+async def load_access(connection: AsyncConnection, link: StoredChatLink, org_slug: str) -> AuthorizationContext:
     """The live rights of the link's principal; `token_id` is the id of the link. As for sessions, an organization that
     enforces single sign-on accepts links of sessions that a provider vouched for, and of the owner who keeps a way in.
     Raises AccessLost.
@@ -53,7 +55,7 @@ def require_scope(access: AuthorizationContext, *wanted: Scope) -> None:
         raise Forbidden(f"Your role in {access.org_slug} lacks {' or '.join(sorted(wanted))}.")
 
 
-async def _permits(connection: AsyncConnection, link: ChatLink) -> bool:
+async def _permits(connection: AsyncConnection, link: StoredChatLink) -> bool:
     """The same as `enforcement.permits` for a session."""
     if link.is_federated or not await enforcement.is_enforced(connection, link.org_id):
         return True

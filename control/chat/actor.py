@@ -25,14 +25,15 @@ from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder, involved_principals, resolved_message
 from control.approvals.tables import approval_requests
 from control.audit.record import Actor, record
-from control.chat import commands, link_repository, update_queue
+from control.chat import commands, update_queue
 from control.chat.access import AccessLost, find_access, load_access
 from control.chat.commands import Caller, Command
-from control.chat.model import ChatLink, ChatUser
 from control.chat.payloads import CommandCall, Press
 from control.chat.replies import Markup, Reply
 from control.chat.update_queue import NewUpdate
 from control.chat.updater import ChatUpdater
+from control.chat_links import repository as link_repository
+from control.chat_links.model import ChatUser, StoredChatLink
 from control.message import Message
 from control.secrets.secret_box import SecretBox
 from control.webhooks.platform_events import AppliedEvent, EventResult, apply_once, was_applied
@@ -51,7 +52,7 @@ TOO_MANY_LINKS: Final = (
 _READS: Final = {"errors": commands.errors, "status": commands.status}
 _ACTS: Final = frozenset({"approve", "reject", "resolve", "link", "unlink"})
 
-Work = Callable[[AsyncConnection, ChatLink, Caller], Awaitable[Reply]]
+Work = Callable[[AsyncConnection, StoredChatLink, Caller], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class ChatActor:
         return applied
 
     async def _read(self, request: web.Request, call: CommandCall, surface: Surface) -> Reply:
-        async def work(connection: AsyncConnection, _link: ChatLink, caller: Caller) -> Reply:
+        async def work(connection: AsyncConnection, _link: StoredChatLink, caller: Caller) -> Reply:
             return await _READS[call.command.name](connection, caller, call.command)
 
         async with self._database.read() as connection:
@@ -145,7 +146,7 @@ class ChatActor:
         if command.name == "unlink":
             return await _unlink(connection, user, markup, request_id(request))
 
-        async def work(connection: AsyncConnection, link: ChatLink, caller: Caller) -> Reply:
+        async def work(connection: AsyncConnection, link: StoredChatLink, caller: Caller) -> Reply:
             async with connection.begin_nested():  # what is refused changes nothing
                 reply = await _apply_command(connection, caller, command)
                 await link_repository.set_used(connection, link, now)
@@ -158,7 +159,7 @@ class ChatActor:
     ) -> tuple[PressResult, str | None]:
         final: Message | None = None
 
-        async def work(connection: AsyncConnection, link: ChatLink, caller: Caller) -> Reply:
+        async def work(connection: AsyncConnection, link: StoredChatLink, caller: Caller) -> Reply:
             nonlocal final
             try:
                 async with connection.begin_nested():
@@ -245,7 +246,7 @@ class ChatActor:
 
 
 async def record_removal(
-    connection: AsyncConnection, by: AuthorizationContext | Actor, link: ChatLink, trace_id: str
+    connection: AsyncConnection, by: AuthorizationContext | Actor, link: StoredChatLink, trace_id: str
 ) -> None:
     """The audit event of a link that was removed."""
     await record(connection, by, "chat_link.delete", link.id, _audit_data(link), trace_id)
@@ -298,7 +299,7 @@ def _holder(user: ChatUser) -> str:
     return ":".join(user)
 
 
-async def _name(connection: AsyncConnection, link: ChatLink) -> str:
+async def _name(connection: AsyncConnection, link: StoredChatLink) -> str:
     names: Mapping[str, str] = await repository.principal_names(connection, [link.principal_id])
     return names[link.principal_id]
 
@@ -307,10 +308,10 @@ def _session_actor(session: AuthenticatedCredential) -> Actor:
     return Actor(session.org_id, session.principal_id, PrincipalKind.USER, token_id=session.token_id)
 
 
-def _actor_of(link: ChatLink) -> Actor:
+def _actor_of(link: StoredChatLink) -> Actor:
     return Actor(link.org_id, link.principal_id, PrincipalKind.USER, token_id=link.id)
 
 
-def _audit_data(link: ChatLink) -> dict[str, object]:
+def _audit_data(link: StoredChatLink) -> dict[str, object]:
     data: dict[str, object] = {"platform": link.user.platform.value, "userId": link.user.user_id}
     return data | ({"teamId": link.user.team_id} if link.user.team_id else {}) | {"principalId": link.principal_id}

@@ -18,8 +18,8 @@ from control.channels.validation import PLATFORM_HOSTS, ChannelRules, matches_an
 from control.chat import commands, payloads
 from control.chat.actor import ChatActor, PressResult, Surface
 from control.chat.replies import CHAT_A_MARKUP, chat_a_reply
-from control.chat.tables import ChatPlatform
 from control.chat.update_queue import NewUpdate
+from control.chat_links.tables import ChatPlatform
 from control.deliveries.platforms.chat_a import card
 from control.outbound.egress_policy import parse_url
 from control.webhooks.metrics import DeliveryOutcome

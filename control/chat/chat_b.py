@@ -19,8 +19,8 @@ from control.chat.actor import ChatActor, PressResult, Surface
 from control.chat.chat_a import TAG
 from control.chat.payloads import CommandCall, parse_interaction
 from control.chat.replies import CHAT_B_MARKUP, Reply, chat_b_content
-from control.chat.tables import ChatPlatform
 from control.chat.update_queue import NewUpdate
+from control.chat_links.tables import ChatPlatform
 from control.deliveries.platforms.chat_b import embed
 from control.webhooks.metrics import DeliveryOutcome
 from control.webhooks.platform import PayloadError, header

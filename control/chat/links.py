@@ -17,11 +17,11 @@ from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
-from control.chat import link_repository
 from control.chat.actor import record_removal
 from control.chat.chat_a import TAG
-from control.chat.model import ChatLink as StoredChatLink
-from control.chat.tables import ChatPlatform
+from control.chat_links import repository as link_repository
+from control.chat_links.model import StoredChatLink
+from control.chat_links.tables import ChatPlatform
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request

@@ -5,7 +5,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
-from control.chat.tables import ChatPlatform
+from control.chat_links.tables import ChatPlatform
 
 
 class UpdateOutcome(StrEnum):

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Meta
 
 from control.chat.commands import Command, parse_command
-from control.chat.model import ChatUser
-from control.chat.tables import MAX_PLATFORM_ID_LENGTH, ChatPlatform
+from control.chat_links.model import ChatUser
+from control.chat_links.tables import MAX_PLATFORM_ID_LENGTH, ChatPlatform
 from control.deliveries.platforms.chat_a import APPROVE_ACTION
 from control.deliveries.platforms.chat_b import APPROVE_PREFIX
 from control.webhooks.platform import PayloadError, convert, decode
@@ -143,7 +143,7 @@ class Press:
     update_url: str | None
 
 
-class Event(NamedTuple):
+class ChatEvent(NamedTuple):
     """An event of chat-a. `challenge`: what its sender wants to have back."""
 
     type: str
@@ -160,14 +160,14 @@ def parse_slash_command(body: bytes) -> CommandCall | None:
     return CommandCall(user, parse_command(unescape(sent.text)), f"command:{sent.trigger_id}")
 
 
-def parse_event(body: bytes) -> Event:
+def parse_event(body: bytes) -> ChatEvent:
     """An event of chat-a."""
     sent = decode(_Event, _bounded(body), "event")
     if sent.type != EventType.URL_VERIFICATION:
-        return Event(sent.type, None)
+        return ChatEvent(sent.type, None)
     if sent.challenge is None or not sent.challenge.isprintable():
         raise PayloadError("The body is not that of the event url_verification: challenge is missing.")
-    return Event(sent.type, sent.challenge)
+    return ChatEvent(sent.type, sent.challenge)
 
 
 def parse_interactivity(body: bytes) -> Press | None:

@@ -26,7 +26,7 @@ def build_chat_routes(
     link_builder: LinkBuilder,
     registry: CollectorRegistry | None,
 ) -> tuple[list[Route], list[CleanupContext]]:
-    """Routes and background tasks, which run in this order."""
+    """Routes and background tasks, which run in this order; no tasks without a configured platform."""
     egress = Egress(settings.egress_policy)
     updater = ChatUpdater(context.database, secret_box, egress, ChatMetrics(registry))
     actor = ChatActor(context.database, secret_box, link_builder, updater)
@@ -40,4 +40,5 @@ def build_chat_routes(
     )
     chat_b = ChatB(receiver, actor, settings.chat_b_public_key, API_URL)
     links = ChatLinks(context, settings.chat_platforms)
-    return [*links.routes(), *chat_a.routes(), *chat_b.routes()], [egress.running, updater.running]
+    routes = [*links.routes(), *chat_a.routes(), *chat_b.routes()]
+    return routes, [egress.running, updater.running] if settings.chat_platforms else []

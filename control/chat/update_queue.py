@@ -18,7 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
 from chassis.db.database import to_milliseconds
-from control.chat.tables import ChatPlatform, chat_updates
+from control.chat.tables import chat_updates
+from control.chat_links.tables import ChatPlatform
 from control.secrets.secret_box import DecryptionError, SecretBox
 
 LEASE: Final = timedelta(seconds=60)  # longer than an attempt takes

@@ -16,10 +16,11 @@ from aiohttp import web
 
 from chassis.db.database import Database
 from chassis.runtime.periodic import FailureLog, PeriodicTask
-from control.chat import link_repository, update_queue
+from control.chat import update_queue
 from control.chat.metrics import ChatMetrics, UpdateOutcome
-from control.chat.tables import ChatPlatform
 from control.chat.update_queue import MAX_ATTEMPTS, ClaimedUpdate
+from control.chat_links import repository as link_repository
+from control.chat_links.tables import ChatPlatform
 from control.deliveries.outcome import from_reply
 from control.outbound.egress import Egress, EgressError
 from control.secrets.secret_box import SecretBox

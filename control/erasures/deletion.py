@@ -30,7 +30,7 @@ from control.approvals.tables import OPEN, approval_requests
 from control.audit.record import Actor, record
 from control.channels.delivery_tables import State, deliveries
 from control.channels.tables import notification_channels
-from control.chat.link_repository import end_access
+from control.chat_links.repository import end_access
 from control.directory.tables import scim_tokens
 from control.identity.project_key_repository import active_at
 from control.policies.tables import approval_policies

@@ -41,7 +41,8 @@ from control.audit.tables import audit_events
 from control.billing.tables import subscriptions
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
-from control.chat.tables import chat_link_codes, chat_links, chat_updates
+from control.chat.tables import chat_updates
+from control.chat_links.tables import chat_link_codes, chat_links
 from control.deliveries.capacity import delete_deliveries
 from control.directory.tables import (
     scim_group_members,

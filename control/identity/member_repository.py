@@ -15,7 +15,7 @@ from chassis.auth.membership_status import load_membership_statuses, owned_princ
 from chassis.auth.model import AuthorizationContext, Principal
 from chassis.auth.tables import access_tokens, memberships, organizations, principals, users
 from chassis.errors import Conflict, Forbidden
-from control.chat.link_repository import end_access
+from control.chat_links.repository import end_access
 from control.directory.user_repository import find_by_principal
 from control.identity import (
     enforcement,

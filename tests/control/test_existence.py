@@ -20,9 +20,9 @@ from chassis.auth.jwt import JwtSigner
 from chassis.auth.signing_keys import publish_key
 from chassis.auth.tables import delegations, users
 from chassis.runtime.key_file import load_or_create_key
-from control.chat import link_repository
-from control.chat.model import ChatLink, ChatUser
-from control.chat.tables import ChatPlatform
+from control.chat_links import repository as link_repository
+from control.chat_links.model import ChatUser, StoredChatLink
+from control.chat_links.tables import ChatPlatform
 from control.identity import organization_repository, session_repository
 from control.settings import ControlSettings
 from control.sso import connection_repository, identity_repository
@@ -124,7 +124,7 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
 async def chat_linked(control: Control, tenant: Tenant) -> str:
     """A chat user of the owner."""
     user = ChatUser(ChatPlatform.CHAT_B, "", tenant.organization.id[-20:])
-    link = ChatLink(new_id("chl"), tenant.organization.id, tenant.owner_id, user, False, datetime.now(UTC), None)
+    link = StoredChatLink(new_id("chl"), tenant.organization.id, tenant.owner_id, user, False, datetime.now(UTC), None)
     async with control.checks.database.write() as connection:
         await link_repository.add(connection, link)
     return link.id

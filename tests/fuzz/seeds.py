@@ -24,6 +24,7 @@ from query.request.filters import Op
 from tests.control.billing import processor
 from tests.control.sso import oidc_tokens
 from tests.fuzz.run import GROWN
+from tests.fuzz.targets import chat_events as chat_events_target
 from tests.fuzz.targets import saml as saml_target
 from tests.fuzz.targets import scim_filters as scim_filters_target
 from tests.fuzz.targets import scim_patch as scim_patch_target
@@ -345,6 +346,10 @@ def tracker_events() -> Iterator[bytes]:
     return tracker_events_target.examples()
 
 
+def chat_events() -> Iterator[bytes]:
+    return chat_events_target.examples()
+
+
 SEEDS: Final = (
     kernel,
     otlp_json,
@@ -366,6 +371,7 @@ SEEDS: Final = (
     payment_events,
     scm_events,
     tracker_events,
+    chat_events,
 )
 
 

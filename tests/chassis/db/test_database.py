@@ -42,6 +42,7 @@ from control.billing import tables as _billing  # noqa: F401
 from control.channels import delivery_tables as _deliveries  # noqa: F401
 from control.channels import tables as _channels  # noqa: F401
 from control.chat import tables as _chat  # noqa: F401
+from control.chat_links import tables as _chat_links  # noqa: F401
 from control.directory import tables as _directory  # noqa: F401
 from control.followers import tables as _followers  # noqa: F401
 from control.identity import organization_repository, project_key_repository

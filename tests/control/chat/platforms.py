@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from chassis.auth.id_generation import new_id
 from chassis.db.database import Database
 from control.audit.tables import audit_events
-from control.chat import link_repository
-from control.chat.model import ChatLink, ChatUser
-from control.chat.tables import ChatPlatform
+from control.chat_links import repository as link_repository
+from control.chat_links.model import ChatUser, StoredChatLink
+from control.chat_links.tables import ChatPlatform
 from control.settings import ControlSettings
 from proto.identity import Role
 from tests.chassis.auth.tenants import Tenant
@@ -198,7 +198,7 @@ class Chat:
         """Link a chat user with a member; returns the id of the link."""
         chat_user = ChatUser(platform, "T0001" if platform is ChatPlatform.CHAT_A else "", user)
         org_id = (tenant or self.control.acme).organization.id
-        link = ChatLink(new_id("chl"), org_id, member.id, chat_user, is_federated, datetime.now(UTC), None)
+        link = StoredChatLink(new_id("chl"), org_id, member.id, chat_user, is_federated, datetime.now(UTC), None)
         async with self.database.write() as connection:
             await link_repository.add(connection, link)
         return link.id

@@ -13,8 +13,9 @@ from control.approvals.tables import approval_votes
 from control.channels.delivery_tables import delivery_messages
 from control.chat import update_queue
 from control.chat.metrics import ChatMetrics
-from control.chat.tables import ChatPlatform, chat_links, chat_updates
+from control.chat.tables import chat_updates
 from control.chat.updater import ChatUpdater
+from control.chat_links.tables import ChatPlatform, chat_links
 from control.outbound.egress import Egress
 from control.secrets.secret_box import KeyFile, SecretBox
 from control.webhooks.tables import platform_events

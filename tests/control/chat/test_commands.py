@@ -5,7 +5,7 @@ from datetime import timedelta
 from control.approvals.tables import approval_requests, approval_votes
 from control.chat.commands import HELP, NO_ISSUE, NO_PROJECT, NO_REASON, NO_REQUEST
 from control.chat.replies import CHAT_A_MARKUP, CHAT_B_MARKUP
-from control.chat.tables import ChatPlatform
+from control.chat_links.tables import ChatPlatform
 from proto.identity import Role
 from tests.control.chat.platforms import Chat, interaction, subcommand
 from tests.control.releases.stored import NOW, issue, new_issue
@@ -33,8 +33,7 @@ async def test_errors_are_the_unresolved_ones_seen_last(chat: Chat) -> None:
     first = await new_issue(chat.control, 1, title="Boom")
     second = await new_issue(chat.control, 2, title=HOSTILE, last_seen=NOW + timedelta(minutes=1))
     await new_issue(chat.control, 3, status="resolved", resolved_at=NOW)
-    ignored = {"status": "ignored", "ignored_until": NOW + timedelta(days=36_500)}
-    await new_issue(chat.control, 4, **ignored)
+    await new_issue(chat.control, 4, status="ignored", ignored_until=NOW + timedelta(days=36_500))
 
     def line(issue_id: str, number: int, title: str, seen: str) -> str:
         url = f"https://sluice.example.org/orgs/acme/projects/web/issues/{issue_id}"

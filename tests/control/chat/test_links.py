@@ -7,11 +7,11 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.auth.tables import organizations, principals, sessions, users
-from control.chat import link_repository
 from control.chat.actor import LINK_FIRST, NO_CODE, NOT_LINKED, TOO_MANY_CODES, TOO_MANY_LINKS, UNLINKED, WRONG_CODE
-from control.chat.link_repository import normalize_code
 from control.chat.replies import CHAT_A_MARKUP
-from control.chat.tables import chat_link_codes, chat_links
+from control.chat_links import repository as link_repository
+from control.chat_links.repository import normalize_code
+from control.chat_links.tables import chat_link_codes, chat_links
 from proto.identity import Role
 from tests.control.approvals.office import Member
 from tests.control.chat.platforms import Chat, interaction, subcommand
@@ -40,7 +40,7 @@ async def test_a_code_links_one_chat_user_once(chat: Chat, person: NewPerson) ->
     async with chat.database.read() as connection:
         stored = str((await connection.execute(sa.select(chat_link_codes))).all())
     assert made["code"] not in stored
-    assert normalize_code(made["code"]) not in stored
+    assert str(normalize_code(made["code"])) not in stored
     assert await chat.says("status") == MAY_NOT
 
     typed = made["code"].lower().replace("-", " ").replace("0", "o").replace("1", "l")

@@ -7,9 +7,11 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
+from chassis.runtime.settings_loader import SettingsError
 from control.chat.actor import LINK_FIRST, NO_CODE
 from control.chat.replies import CHAT_B_MARKUP
-from control.chat.tables import ChatPlatform, chat_links, chat_updates
+from control.chat.tables import chat_updates
+from control.chat_links.tables import ChatPlatform, chat_links
 from control.settings import ControlSettings
 from control.webhooks.tables import platform_events
 from tests.control.chat.platforms import (
@@ -249,3 +251,20 @@ async def test_without_a_platform_there_is_nothing(control: Control, control_set
     status, answer, _ = await control.call("POST", "/orgs/acme/chat-links")
     assert (status, answer["error"]["code"]) == (409, "conflict")
     assert control_settings != SETTINGS
+
+
+def test_settings_of_chats_are_checked() -> None:
+    for wrong in (
+        {"chat_b_public_key": "abc"},
+        {"chat_b_public_key": "g" * 64},
+        {"chat_b_public_key": "a" * 65},
+        {"chat_a_signing_secrets": ("good", "")},
+        {"chat_a_signing_secrets": ("a b",)},
+        {"chat_a_signing_secrets": ("ü",)},
+    ):
+        with pytest.raises(SettingsError) as refused:
+            ControlSettings(**wrong).validate()
+        assert "SLUICE_CONTROL_CHAT_" in str(refused.value)
+    SETTINGS.validate()
+    assert SETTINGS.chat_platforms == ("chat-a", "chat-b")
+    assert ControlSettings().chat_platforms == ()

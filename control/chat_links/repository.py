@@ -18,8 +18,8 @@ from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthenticatedCredential
 from chassis.auth.tables import organizations
 from chassis.db.database import to_milliseconds
-from control.chat.model import ChatLink, ChatUser
-from control.chat.tables import ChatPlatform, chat_link_codes, chat_links
+from control.chat_links.model import ChatUser, StoredChatLink
+from control.chat_links.tables import ChatPlatform, chat_link_codes, chat_links
 from proto.identity import PrincipalKind, hash_secret
 
 CODE_LIFETIME: Final = timedelta(minutes=10)
@@ -86,13 +86,15 @@ async def has_code(connection: AsyncConnection, text: str) -> bool:
     return normalize_code(text) is not None and await connection.scalar(found) is not None
 
 
-def new_link(session: AuthenticatedCredential, user: ChatUser, now: datetime) -> ChatLink:
+def new_link(session: AuthenticatedCredential, user: ChatUser, now: datetime) -> StoredChatLink:
     """The link that a spent code makes; not stored yet."""
     created_at = to_milliseconds(now)
-    return ChatLink(new_id("chl"), session.org_id, session.principal_id, user, session.is_federated, created_at, None)
+    return StoredChatLink(
+        new_id("chl"), session.org_id, session.principal_id, user, session.is_federated, created_at, None
+    )
 
 
-async def add(connection: AsyncConnection, link: ChatLink) -> None:
+async def add(connection: AsyncConnection, link: StoredChatLink) -> None:
     """Store a link of a chat user who has none."""
     row = {
         "id": link.id,
@@ -107,7 +109,7 @@ async def add(connection: AsyncConnection, link: ChatLink) -> None:
     await connection.execute(chat_links.insert().values(row))
 
 
-async def find_of_user(connection: AsyncConnection, user: ChatUser) -> tuple[ChatLink, str] | None:
+async def find_of_user(connection: AsyncConnection, user: ChatUser) -> tuple[StoredChatLink, str] | None:
     """The link of the chat user and the slug of its organization; None also if the organization is deleted."""
     columns = chat_links.c
     found = (
@@ -119,7 +121,7 @@ async def find_of_user(connection: AsyncConnection, user: ChatUser) -> tuple[Cha
     return None if row is None else (_link(row), row["slug"])
 
 
-async def find(connection: AsyncConnection, org_id: str, link_id: str) -> ChatLink | None:
+async def find(connection: AsyncConnection, org_id: str, link_id: str) -> StoredChatLink | None:
     """The organization's link with this id."""
     found = sa.select(chat_links).where(chat_links.c.org_id == org_id, chat_links.c.id == link_id)
     row = (await connection.execute(found)).mappings().one_or_none()
@@ -128,7 +130,7 @@ async def find(connection: AsyncConnection, org_id: str, link_id: str) -> ChatLi
 
 async def list_links(
     connection: AsyncConnection, org_id: str, principal_id: str | None, after: str | None, limit: int
-) -> list[ChatLink]:
+) -> list[StoredChatLink]:
     """At most `limit` links of the principal (None: of all), newest first, starting with the first one behind
     `after`.
     """
@@ -146,7 +148,7 @@ async def count(connection: AsyncConnection, org_id: str, principal_id: str) -> 
     return await connection.scalar(sa.select(sa.func.count()).select_from(chat_links).where(where)) or 0
 
 
-async def set_used(connection: AsyncConnection, link: ChatLink, now: datetime) -> None:
+async def set_used(connection: AsyncConnection, link: StoredChatLink, now: datetime) -> None:
     """Note that the chat user has acted."""
     where = chat_links.c.id == link.id
     await connection.execute(chat_links.update().where(where).values(last_used_at=to_milliseconds(now)))
@@ -191,9 +193,9 @@ def _of(user: ChatUser) -> sa.ColumnElement[bool]:
     )
 
 
-def _link(row: sa.RowMapping | dict[str, Any]) -> ChatLink:
+def _link(row: sa.RowMapping | dict[str, Any]) -> StoredChatLink:
     user = ChatUser(ChatPlatform(row["platform"]), row["team_id"], row["user_id"])
-    return ChatLink(
+    return StoredChatLink(
         row["id"],
         row["org_id"],
         row["principal_id"],

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from control.chat.tables import ChatPlatform
+from control.chat_links.tables import ChatPlatform
 
 
 class ChatUser(NamedTuple):
@@ -16,7 +16,7 @@ class ChatUser(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ChatLink:
+class StoredChatLink:
     """A row of `chat_links`. `is_federated`: an identity provider had vouched for the session that made the code."""
 
     id: str
