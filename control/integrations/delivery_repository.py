@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
-from control.integrations.model import DeliveryStatus, StoredDelivery
+from control.integrations.model import DeliveryStatus, StoredInboundDelivery
 from control.integrations.tables import MAX_ERROR_LENGTH, inbound_deliveries
 from control.secrets.secret_box import SecretBox
 
@@ -55,9 +55,9 @@ def pack_body(secret_box: SecretBox, org_id: str, delivery_id: str, body: bytes)
 
 async def find_by_keys(
     connection: AsyncConnection, keys: Mapping[str, Collection[str]]
-) -> dict[tuple[str, str], StoredDelivery]:
+) -> dict[tuple[str, str], StoredInboundDelivery]:
     """Deliveries by (integration, key); `keys` are given by integration."""
-    found: dict[tuple[str, str], StoredDelivery] = {}
+    found: dict[tuple[str, str], StoredInboundDelivery] = {}
     for integration_id, of_integration in keys.items():
         where = (inbound_deliveries.c.integration_id == integration_id) & inbound_deliveries.c.delivery_key.in_(
             list(of_integration)
@@ -68,7 +68,7 @@ async def find_by_keys(
     return found
 
 
-async def find(connection: AsyncConnection, integration_id: str, delivery_id: str) -> StoredDelivery | None:
+async def find(connection: AsyncConnection, integration_id: str, delivery_id: str) -> StoredInboundDelivery | None:
     """The integration's delivery with this id."""
     where = (inbound_deliveries.c.integration_id == integration_id) & (inbound_deliveries.c.id == delivery_id)
     row = (await connection.execute(_select().where(where))).mappings().one_or_none()
@@ -86,7 +86,7 @@ async def load_body(connection: AsyncConnection, secret_box: SecretBox, org_id: 
 
 async def list_deliveries(
     connection: AsyncConnection, integration_id: str, status: DeliveryStatus | None, before_id: str | None, limit: int
-) -> list[StoredDelivery]:
+) -> list[StoredInboundDelivery]:
     """At most `limit` deliveries, newest first, starting with the first one older than `before_id`."""
     page = _select().where(inbound_deliveries.c.integration_id == integration_id)
     if status is not None:
@@ -181,5 +181,5 @@ def _select() -> sa.Select[Any]:
     return sa.select(*_COLUMNS, inbound_deliveries.c.body.is_not(None).label("has_body"))
 
 
-def _delivery(row: Any) -> StoredDelivery:
-    return StoredDelivery(**{**row, "status": DeliveryStatus(row["status"])})
+def _delivery(row: Any) -> StoredInboundDelivery:
+    return StoredInboundDelivery(**{**row, "status": DeliveryStatus(row["status"])})

@@ -102,7 +102,7 @@ class DeliveryStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredDelivery:
+class StoredInboundDelivery:
     """A delivery. `result`: what was answered; `error`: why there is none."""
 
     id: str

@@ -28,7 +28,7 @@ _SELECT: Final = sa.select(integrations, organizations.c.slug.label("org_slug"))
 
 def generate_secret(kind: IntegrationKind) -> str:
     """A new secret, in the form that its platform takes."""
-    if kind is IntegrationKind.GENERIC:
+    if kind in (IntegrationKind.GENERIC, IntegrationKind.GITLAB):  # they sign by Standard Webhooks
         return "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode("ascii")
     return secrets.token_urlsafe(SECRET_BYTES)
 

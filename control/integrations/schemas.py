@@ -16,7 +16,7 @@ from control.integrations.model import (
     Integration,
     IntegrationConfig,
     IntegrationKind,
-    StoredDelivery,
+    StoredInboundDelivery,
 )
 
 INTEGRATION_ID_PATTERN: Final = "^int_[0-9a-z]{26}$"
@@ -178,7 +178,7 @@ def with_secret(body: IntegrationBody, secret: str) -> IntegrationWithSecret:
     return IntegrationWithSecret(**msgspec.structs.asdict(body), secret=secret)
 
 
-def delivery_body(delivery: StoredDelivery) -> InboundDelivery:
+def delivery_body(delivery: StoredInboundDelivery) -> InboundDelivery:
     """The API representation."""
     return InboundDelivery(
         id=delivery.id,

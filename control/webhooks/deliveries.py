@@ -20,10 +20,10 @@ from control.http.path_ids import path_id
 from control.http.query_filters import choice_filter
 from control.integrations import delivery_repository
 from control.integrations.integrations import ID, TAG, load_integration
-from control.integrations.model import DeliveryStatus, IntegrationKind, StoredDelivery
+from control.integrations.model import DeliveryStatus, IntegrationKind, StoredInboundDelivery
 from control.integrations.schemas import InboundDelivery, InboundDeliveryPage, delivery_body
 from control.secrets.secret_box import SecretBox
-from control.webhooks.endpoint import IntegrationReceiver, Source
+from control.webhooks.endpoint import IntegrationReceiver, WebhookSource
 from control.webhooks.hooks import Hooks
 from control.webhooks.inbox import HookChanged
 from control.webhooks.platform import PayloadError
@@ -56,7 +56,7 @@ class InboundDeliveries:
     secret_box: SecretBox
     receiver: IntegrationReceiver
     hooks: Hooks
-    sources: Mapping[IntegrationKind, Source]
+    sources: Mapping[IntegrationKind, WebhookSource]
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -110,7 +110,7 @@ class InboundDeliveries:
         async with self.context.database.read() as connection:
             return json_response(delivery_body(await _load(connection, request)))
 
-    async def _process(self, stored: StoredDelivery, body: bytes) -> None:
+    async def _process(self, stored: StoredInboundDelivery, body: bytes) -> None:
         """Raises Conflict, and what applying the delivery raises."""
         self.hooks.forget(stored.integration_id)
         hook = await self.hooks.by_id(stored.integration_id)
@@ -127,7 +127,7 @@ class InboundDeliveries:
             return  # it is stored as failed
 
 
-async def _load(connection: AsyncConnection, request: web.Request) -> StoredDelivery:
+async def _load(connection: AsyncConnection, request: web.Request) -> StoredInboundDelivery:
     """The delivery in the path. Raises NotFound."""
     integration = await load_integration(connection, request)
     found = await delivery_repository.find(connection, integration.id, path_id(request, "inboundDeliveryId"))

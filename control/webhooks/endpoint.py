@@ -15,7 +15,7 @@ from chassis.errors import BadRequest, Unauthorized
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from control.integrations.delivery_repository import new_delivery_id, pack_body
-from control.integrations.model import Hook, Integration, IntegrationKind, StoredDelivery
+from control.integrations.model import Hook, Integration, IntegrationKind, StoredInboundDelivery
 from control.secrets.secret_box import SecretBox
 from control.webhooks.hooks import Hooks
 from control.webhooks.inbox import HookChanged, Inbox, ProcessedDelivery, VerifiedDelivery
@@ -27,7 +27,7 @@ _ATTEMPTS: Final = 2  # the second with an integration that was changed meanwhil
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class WebhookSource:
     """A platform, and what its events do."""
 
     platform: Platform[Any]
@@ -44,7 +44,11 @@ class IntegrationReceiver:
         self._secret_box = secret_box
 
     async def receive(
-        self, request: web.Request, kind: IntegrationKind, source: Source, find: Callable[[], Awaitable[Sequence[Hook]]]
+        self,
+        request: web.Request,
+        kind: IntegrationKind,
+        source: WebhookSource,
+        find: Callable[[], Awaitable[Sequence[Hook]]],
     ) -> ProcessedDelivery:
         """Read, verify and process one request. `find`: the integrations that it may be for.
 
@@ -67,7 +71,9 @@ class IntegrationReceiver:
                 hooks = await find()
         raise Unauthorized("The integration has just been changed.")
 
-    async def redeliver(self, hook: Hook, source: Source, stored: StoredDelivery, body: bytes) -> ProcessedDelivery:
+    async def redeliver(
+        self, hook: Hook, source: WebhookSource, stored: StoredInboundDelivery, body: bytes
+    ) -> ProcessedDelivery:
         """Process a stored delivery again. Raises as `receive`, and HookChanged."""
         parsed = source.platform.parse(stored.event, body, stored.received_at)
         delivery = VerifiedDelivery(
@@ -75,7 +81,7 @@ class IntegrationReceiver:
         )
         return await self._inbox.process(delivery)
 
-    async def _process(self, hook: Hook, source: Source, request: web.Request, body: bytes) -> ProcessedDelivery:
+    async def _process(self, hook: Hook, source: WebhookSource, request: web.Request, body: bytes) -> ProcessedDelivery:
         metrics, kind = self._receiver.metrics, hook.integration.kind.value
         try:
             processed = await self._inbox.process(self._delivery(hook, source, request, body))
@@ -90,7 +96,7 @@ class IntegrationReceiver:
         metrics.count(kind, DeliveryOutcome.DUPLICATE if processed.duplicate else DeliveryOutcome.PROCESSED)
         return processed
 
-    def _delivery(self, hook: Hook, source: Source, request: web.Request, body: bytes) -> VerifiedDelivery:
+    def _delivery(self, hook: Hook, source: WebhookSource, request: web.Request, body: bytes) -> VerifiedDelivery:
         """Raises PayloadError for a body without event: there is nothing to store of it."""
         platform, integration = source.platform, hook.integration
         event = platform.event_name(request.headers, body)
@@ -105,7 +111,7 @@ class IntegrationReceiver:
 
 
 def _applying(
-    source: Source, hook: Hook, parsed: Any
+    source: WebhookSource, hook: Hook, parsed: Any
 ) -> Callable[[AsyncConnection, datetime], Awaitable[msgspec.Struct]]:
     async def apply(connection: AsyncConnection, now: datetime) -> msgspec.Struct:
         return await source.apply(connection, hook.integration, parsed, now)

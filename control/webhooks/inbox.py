@@ -24,7 +24,7 @@ from chassis.db.database import Database, DatabaseUnavailable
 from chassis.errors import ApiError, NotFound, ServiceUnavailable
 from control.integrations import delivery_repository, repository
 from control.integrations.delivery_repository import DeliveryAttempt
-from control.integrations.model import DeliveryStatus, Hook, StoredDelivery
+from control.integrations.model import DeliveryStatus, Hook, StoredInboundDelivery
 from control.webhooks.platform import PayloadError
 
 MAX_WAITING: Final = 1_000
@@ -50,7 +50,7 @@ class VerifiedDelivery:
     event: str
     body: bytes | None
     apply: Apply = field(repr=False)
-    redelivered: StoredDelivery | None = None
+    redelivered: StoredInboundDelivery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Inbox:
         connection: AsyncConnection,
         one: _Waiting,
         versions: Mapping[str, int],
-        known: Mapping[tuple[str, str], StoredDelivery],
+        known: Mapping[tuple[str, str], StoredInboundDelivery],
         attempts: Mapping[tuple[str, str], tuple[DeliveryAttempt, str]],
         now: datetime,
     ) -> DeliveryAttempt | None:

@@ -40,7 +40,7 @@ def chat_platform() -> Iterator[Chat]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            chat.posted.append((self.path, json.loads(body)))
+            platform.posted.append((self.path, json.loads(body)))
             self.send_response(200)
             self.send_header("Content-Length", "2")
             self.end_headers()
@@ -51,10 +51,10 @@ def chat_platform() -> Iterator[Chat]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    chat = Chat(server.server_address[1])
+    platform = Chat(server.server_address[1])
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield chat
+        yield platform
     finally:
         server.shutdown()
         server.server_close()

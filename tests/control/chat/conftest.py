@@ -3,7 +3,7 @@ import pytest
 from control.settings import ControlSettings
 from tests.control.chat.platforms import SETTINGS, Chat
 from tests.control.conftest import Control
-from tests.control.identity.conftest import cheap, person  # noqa: F401  # fixtures
+from tests.control.identity.conftest import person  # noqa: F401  # a fixture
 from tests.control.receiver import Receiver
 
 
