@@ -142,11 +142,11 @@ async def set_item_state(
     title: str | None,
     state: LinkState | None,
     changed_at: datetime,
-    now: datetime,
+    now: datetime | None,
 ) -> None:
-    """Set what the system of an item says of it; `title` and `state` None: nothing."""
-    said = {"title": title, "state": state}
-    values: dict[str, Any] = {"changed_at": changed_at, "updated_at": now}
+    """Set what the system of an item says of it; `title` and `state` None: nothing. `now` None: the same as before."""
+    said = {"title": title, "state": state, "updated_at": now}
+    values: dict[str, Any] = {"changed_at": changed_at}
     values |= {name: value for name, value in said.items() if value is not None}
     if link_ids:
         await connection.execute(issue_links.update().where(issue_links.c.id.in_(link_ids)).values(values))

@@ -40,10 +40,10 @@ async def change_links(
     of a ticket that was closed, as their project says of merges, and open those of one that was opened again.
     """
     current = [one for one in links if one.changed_at is None or one.changed_at <= ticket.changed_at]
-    await set_item_state(
-        connection, [one.id for one in current], ticket.title, ticket.state, ticket.changed_at, author.now
-    )
     changed = [one for one in current if _has_moved(one, ticket) or one.title != (ticket.title or one.title)]
+    same = [one for one in current if one not in changed]
+    for some, now in ((changed, author.now), (same, None)):
+        await set_item_state(connection, [one.id for one in some], ticket.title, ticket.state, ticket.changed_at, now)
     if not changed:
         return SyncedLinks(0, [], [])
     index = await find_named(

@@ -7,6 +7,9 @@ reverts an earlier fix reopens its issues. A repeated report changes nothing, an
 `issue_changes` finds and changes the issues together, because a report holds the write transaction.
 
 A report of a proposal (`proposal_reports.report_proposal`) counts if it is newer than the last one by the platform's
-clock. A merge resolves the issues of the proposal in the next release, and supersedes the other open proposals of the
-same issues.
+clock. A merge resolves the issues of the proposal in the next release or at once, as their project says, and supersedes
+the other open proposals of the same issues.
+
+Pushes are reported by webhook (`pushes.report_push`). On the default branch a commit resolves what it names as fixed
+and reopens what it reverts, once: neither another push of it nor an earlier release counts twice.
 """

@@ -119,7 +119,7 @@ class Proposals:
         """Report a proposal.
 
         A report that is older than the last one changes nothing. A merge resolves the issues of the proposal in the
-        next release, and supersedes the other open proposals of the same issues.
+        next release, or at once if their project says so, and supersedes the other open proposals of the same issues.
         """
         body = await self.context.read_body(request, NewProposalReport)
         now = to_milliseconds(self.now())

@@ -24,8 +24,8 @@ async def report_push(
 ) -> ReportedPush:
     """Store commits, oldest first. `default_branch_at`: when they reached the default branch, by the platform's clock;
     None: they are on another one. On the default branch they resolve the issues that they name as fixed, as their
-    project says, and reopen those whose fix they revert: each commit once, and not again in a release. Pushes may be
-    reported in another order than they happened in.
+    project says, and reopen those whose fix they revert: each commit once, and not after a release that had it.
+    Pushes may be reported in another order than they happened in.
     """
     upserted = await upsert_commits(connection, author.org_id, commits, author.now)
     ids, newest_first = upserted.ids, list(reversed(commits))

@@ -2,16 +2,17 @@
 
 A request, for example `POST /webhooks/scm/github?hook=int_...`:
 
-    receiver.admit          an address with too many failures is refused                                   -> 429
-    hooks.by_id             the integration and its secrets                                                -> 404
-    receiver.read           the body, as it was sent                                                       -> 413, 503
-    platform.verify         the signature over these bytes; before it holds, nothing of them is parsed     -> 401
-    rate limit              of the integration                                                             -> 429
-    platform.parse          what the event says                                                            -> 400
-    inbox.process           duplicates get the stored result; else effects and result in one transaction
-    200                     the result
+    WebhookReceiver.admit      an address with too many failures is refused                                 -> 429
+    Hooks.by_id                the integration and its secrets                                              -> 404
+    WebhookReceiver.read       the body, as it was sent                                                     -> 413, 503
+    Platform.verify            the signature over these bytes; before it holds, nothing of them is parsed   -> 401
+    IntegrationReceiver        the rate limit of the integration                                            -> 429
+    Platform.parse             what the event says                                                          -> 400
+    Inbox.process              duplicates get the stored result; else effects and result in one transaction
+    200                        the result
 
     signatures              how every platform signs
     scm, trackers           platforms that send to an integration, and what their events do
-    platform_inbox          the same for chats and payments, which serve the whole deployment
+    deliveries              what integrations have delivered; it can be processed again
+    platform_events         events of chats and payments, which serve the whole deployment, are applied once, too
 """

@@ -68,7 +68,6 @@ BY_THEMSELVES: Final = {
     "identity/bootstrap.py",
     "identity/login.py",
     "identity/session_issuer.py",
-    "integrations/housekeeping.py",
     "issues/follower.py",
     "issues/housekeeping.py",
     "scim/guard.py",
@@ -78,6 +77,10 @@ BY_THEMSELVES: Final = {
     "sso/handoff.py",
     "sso/housekeeping.py",
     "sso/start.py",
+    "billing/payments.py",
+    "chat/actor.py",
+    "chat/updater.py",
+    "webhooks/housekeeping.py",
     "webhooks/inbox.py",
 }
 

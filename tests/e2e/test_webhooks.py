@@ -273,4 +273,4 @@ def the_human_decides(sluice: Sluice, chat: Chat) -> None:
     replaced = eventually(lambda: chat.under("/pressed/UBOB"), "the message is replaced")
     assert "sluice_approve" not in json.dumps(replaced)
     assert any(one.get("replace_original") for one in replaced)
-    assert "help" in command(sluice, "UNOBODY", "nonsense", chat)
+    assert "/sluice link CODE" in command(sluice, "UNOBODY", "nonsense", chat)

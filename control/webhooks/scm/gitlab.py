@@ -52,7 +52,7 @@ _HEADERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "merge_request": ("Merge Request Hook",),
         "issue": ("Issue Hook", "Confidential Issue Hook"),
         "work_item": ("Issue Hook", "Confidential Issue Hook", "Work Item Hook"),
-        "release": ("PublishedRelease Hook",),
+        "release": ("Release Hook",),
         "deployment": ("Deployment Hook",),
     }
 )

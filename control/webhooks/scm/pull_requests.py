@@ -47,7 +47,7 @@ class CommitAuthor(msgspec.Struct, frozen=True):
     email: str | None = None
 
 
-class PushedCommit(msgspec.Struct, frozen=True):
+class CommitPayload(msgspec.Struct, frozen=True):
     id: str
     message: str | None = None
     timestamp: Time = None
@@ -62,7 +62,7 @@ class PushedCommit(msgspec.Struct, frozen=True):
 class Push(msgspec.Struct, frozen=True):
     ref: str
     repository: Repository
-    commits: list[PushedCommit] | None
+    commits: list[CommitPayload] | None
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class PullRequestEvent(msgspec.Struct, frozen=True):
     repository: Repository
 
 
-class PublishedRelease(msgspec.Struct, frozen=True):
+class ReleasePayload(msgspec.Struct, frozen=True):
     tag_name: str
     html_url: str | None = None
     draft: bool = False
@@ -105,11 +105,11 @@ class PublishedRelease(msgspec.Struct, frozen=True):
 
 class ReleaseEvent(msgspec.Struct, frozen=True):
     action: str
-    release: PublishedRelease
+    release: ReleasePayload
     repository: Repository
 
 
-class Issue(msgspec.Struct, frozen=True):
+class IssuePayload(msgspec.Struct, frozen=True):
     number: Number
     title: str | None = None
     state: str | None = None
@@ -120,7 +120,7 @@ class Issue(msgspec.Struct, frozen=True):
 
 class IssueEvent(msgspec.Struct, frozen=True):
     action: str
-    issue: Issue
+    issue: IssuePayload
     repository: Repository | None = None
 
 
@@ -225,7 +225,7 @@ def link_items(system: str, name: str, *addresses: str | None) -> tuple[External
     return tuple(dict.fromkeys(found))
 
 
-def _commit(name: str, one: PushedCommit) -> NewCommit:
+def _commit(name: str, one: CommitPayload) -> NewCommit:
     author = one.author or CommitAuthor()
     return fields.commit(
         name,

@@ -73,10 +73,10 @@ async def apply_tracker_event(
 async def _apply_ticket(
     connection: AsyncConnection, integration: Integration, report: TicketReport, now: datetime
 ) -> tuple[int, int]:
-    """How many links and issues have changed. A time ahead of ours does not count: it would outdate later reports."""
+    """How many links and issues have changed."""
     links = await repository.find_by_external_id(connection, integration.org_id, report.item, MAX_LINKS_OF_ITEM)
     author = Author(integration.org_id, integration.org_slug, None, now, integration.id)
-    ticket = TicketState(report.title, report.state, min(report.updated_at, now))
+    ticket = TicketState(report.title, report.state, report.updated_at)
     synced = await change_links(connection, author, links, ticket, sync=integration.config.sync_status)
     return synced.links_changed, len(synced.issues_resolved) + len(synced.issues_reopened)
 

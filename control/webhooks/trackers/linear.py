@@ -1,7 +1,7 @@
 """Linear: `Linear-Signature` over the body, which has the time it was sent.
 
 Format: linear.app/developers/webhooks (data change webhooks). The name of an event is `type` and `action` of the body,
-`Issue.update`. Linear sends a delivery again with another time, so the same change may come in two bodies.
+"Issue.update". Linear sends a delivery again with another time, so the same change may come in two bodies.
 """
 
 from datetime import datetime
