@@ -3,9 +3,12 @@
 A tenant's values that are scrubbed pass through the journal, within its hold period; nothing else of a request does.
 """
 
+import hashlib
+import hmac
 import json
 import secrets
 import time
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,12 +23,17 @@ from tests.e2e.reading import SECOND, settled
 
 KEYS = {"bootstrap.json", "cursor.key", "signing.key", "sealing.keys"}  # which are secrets, for their owner alone
 CARD = "4111 1111 1111 1111"
+CHAT_SECRET, PAYMENTS_SECRET = secrets.token_hex(16), "whsec_" + secrets.token_hex(16)
 
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sluice]:
     directory = tmp_path_factory.mktemp("secrets")
-    sluice = running(directory / "data", directory / "log", SLUICE_LOG_LEVEL="debug")
+    settings = {
+        "SLUICE_CONTROL_CHAT_A_SIGNING_SECRETS": CHAT_SECRET,
+        "SLUICE_CONTROL_PAYMENTS_SECRETS": PAYMENTS_SECRET,
+    }
+    sluice = running(directory / "data", directory / "log", SLUICE_LOG_LEVEL="debug", **settings)
     yield sluice
     sluice.kill()
 
@@ -85,6 +93,35 @@ class Use:
         where = f"/orgs/{self.sluice.org}{channels}"
         self.said += [self.control("POST", f"{where}/{made}/test").body, self.control("GET", where).body]
 
+    def webhooks(self) -> None:
+        """Secrets of integrations, old and new, the operator's, and what chats send that gives access."""
+        self.secrets |= {"chat secret": CHAT_SECRET, "payments secret": PAYMENTS_SECRET}
+        answer = self.control("POST", f"/orgs/{self.sluice.org}/integrations", {"kind": "gitea", "name": "x"}).json()
+        self.secrets["old secret of a webhook"] = answer["secret"]
+        where = f"/orgs/{self.sluice.org}/integrations/{answer['id']}"
+        secret = self.secrets["secret of a webhook"] = self.control("POST", f"{where}/rotate", {}).json()["secret"]
+        hidden = self.secrets["secret in a body"] = secrets.token_hex(16)
+        for body in (json.dumps({"zen": hidden}).encode(), f"[{hidden}".encode()):
+            for key in (secret, hidden):
+                headers = {"X-Gitea-Event": "ping", "X-Gitea-Signature": hexadecimal(key, body)}
+                url = f"{self.sluice.control_url}/webhooks/scm/gitea?hook={answer['id']}"
+                self.said.append(call("POST", url, body, headers).body)
+        self.said += [self.control("GET", path).body for path in (where, f"{where}/deliveries")]
+        code = self.secrets["code of a chat user"] = secrets.token_hex(14)
+        address = self.secrets["address of a reply"] = secrets.token_hex(16)
+        fields = {"command": "/sluice", "text": f"link {code}", "team_id": "T1", "user_id": "U1", "trigger_id": "1.2"}
+        form = urllib.parse.urlencode(fields | {"response_url": f"https://hooks.slack.com/{address}"}).encode()
+        at = str(int(time.time()))
+        for key in (CHAT_SECRET, hidden):
+            signature = hexadecimal(key, f"v0:{at}:".encode() + form)
+            headers = {"X-Slack-Signature": f"v0={signature}", "X-Slack-Request-Timestamp": at}
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+            self.said.append(call("POST", f"{self.sluice.control_url}/webhooks/chat-a/commands", form, headers).body)
+        event = json.dumps({"id": "evt_1", "type": "x", "created": int(at), "data": {"object": {"x": hidden}}}).encode()
+        for key in (PAYMENTS_SECRET, hidden):
+            headers = {"Stripe-Signature": f"t={at},v1={hexadecimal(key, f'{at}.'.encode() + event)}"}
+            self.said.append(call("POST", f"{self.sluice.control_url}/webhooks/payments", event, headers).body)
+
     def telemetry(self) -> None:
         """Values that are scrubbed, of a span and of a log record."""
         now = time.time_ns()
@@ -108,11 +145,16 @@ class Use:
         self.said += [repr(found).encode(), repr(self.sluice.explore("/spans?hours=1")["data"]).encode()]
 
 
+def hexadecimal(key: str, signed: bytes) -> str:
+    return hmac.new(key.encode(), signed, hashlib.sha256).hexdigest()
+
+
 def test_secrets_are_nowhere_in_clear(product: Sluice) -> None:
     use = Use(product)
     use.keys()
     use.people()
     use.channels()
+    use.webhooks()
     use.telemetry()
     searched = {
         "answers": b"\0".join(use.said),

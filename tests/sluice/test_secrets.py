@@ -106,7 +106,7 @@ import control.app
 print(known == {str(each.column) for each in encrypted_columns(metadata)}, len(known))
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "5"]
+    assert done.stdout.split() == ["True", "9"]
 
 
 @pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)
