@@ -47,7 +47,9 @@ def main(name: str) -> None:
 
 
 def _fill(sluice: Sluice) -> None:
-    """Spans, logs and errors with an issue; a user, a second project, what a directory has provisioned; a release."""
+    """Spans, logs and errors with an issue; a user, a second project, what a directory has provisioned; a release; an
+    integration.
+    """
     for signal in ("traces", "logs"):
         answer = sluice.export(signal, realistic_request(signal, 12).SerializeToString())
         assert answer.status == 200, answer.body
@@ -70,6 +72,7 @@ def _fill(sluice: Sluice) -> None:
     eventually(lambda: _answer(sluice, ISSUES)["data"], "the issue")
     issue_id = _answer(sluice, ISSUES)["data"][0]["id"]
     _post(sluice, f"{ISSUES}/{issue_id}/links", {"url": "https://tracker.example.com/1"})
+    _post(sluice, "/orgs/default/integrations", {"kind": "gitea", "name": "Forge"})
     time.sleep(3)  # what follows them: outcomes, errors
 
 
