@@ -1,15 +1,19 @@
 """Deliveries, each another one, and what sends them."""
 
 import asyncio
+import hashlib
 import hmac
 import json
 import time
+import urllib.parse
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
+
+from control.channels.config import secret_bytes
 
 CONNECTIONS: Final = 16
 SECRET: Final = "secret_of_benchmarks_only"  # noqa: S105 (it is none)
@@ -30,8 +34,9 @@ def read(token: str, _number: int) -> Request:
     return "GET", "/orgs/acme", {"Authorization": f"Bearer {token}"}, b""
 
 
-def _hex(text: bytes, secret: str = SECRET) -> str:
-    return hmac.digest(secret.encode(), text, "sha256").hex()
+def _hex(text: bytes, secret: str | bytes = SECRET) -> str:
+    key = secret.encode() if isinstance(secret, str) else secret
+    return hmac.digest(key, text, "sha256").hex()
 
 
 def payment(number: int) -> Request:
@@ -56,7 +61,9 @@ def payment(number: int) -> Request:
 
 def command(number: int) -> Request:
     """A command of a chat."""
-    body, at = f"command=%2Fsluice&text=help&team_id=T1&user_id=U{number}".encode(), str(int(time.time()))
+    fields = {"command": "/sluice", "text": "help", "team_id": "T1", "user_id": f"U{number + 2}", "channel_id": "C1"}
+    fields |= {"trigger_id": f"{number + 2}.1", "response_url": "https://hooks.slack.com/commands/x"}
+    body, at = urllib.parse.urlencode(fields).encode(), str(int(time.time()))
     signature = _hex(b"v0:" + at.encode() + b":" + body)
     headers = {
         "Content-Type": "application/x-www-form-urlencoded",
@@ -68,7 +75,7 @@ def command(number: int) -> Request:
 
 def push(integration_id: str, secret: str, number: int) -> Request:
     """A push of one commit."""
-    sha = f"{number & (2**160 - 1):040x}"
+    sha = hashlib.sha256(str(number).encode()).hexdigest()[:40]
     push = {
         "ref": "refs/heads/main",
         "before": "0" * 40,
@@ -100,12 +107,13 @@ def push(integration_id: str, secret: str, number: int) -> Request:
 
 def change(integration_id: str, secret: str, number: int) -> Request:
     """A change event in generic JSON."""
-    body = json.dumps({"event": "deploy.finished", "title": f"Deployment {number}"}).encode()
+    change = {"title": f"Deployment {number}", "environment": "production", "dedupeKey": str(number)}
+    body = json.dumps({"event": "deploy.finished", "change": change}).encode()
     headers = {
         "Content-Type": "application/json",
         "X-Event": "deploy.finished",
         "X-Delivery-Id": f"delivery-{number}",
-        "X-Signature-256": f"sha256={_hex(body, secret)}",
+        "X-Signature-256": f"sha256={_hex(body, secret_bytes(secret))}",
     }
     return "POST", f"/webhooks/integrations/{integration_id}", headers, body
 
