@@ -10,11 +10,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.id_generation import new_id
 from chassis.changes.repository import SELECT_CHANGES, StoredChange, stored_change
 from chassis.changes.tables import ChangeKind, change_events
+from control.row_limits import RowLimit
 
 MAX_CHANGES: Final = 50_000  # of an organization; beyond it the oldest are deleted
 MAX_AGE: Final = timedelta(days=400)
 MAX_AHEAD: Final = timedelta(days=1)  # a change may be planned, and clocks differ
 _PRUNED_AT_ONCE: Final = 1_000
+
+_limit: Final = RowLimit(change_events)
 
 
 RELEASE_KEYS: Final = "release:"  # how dedupe keys of releases begin; nobody else may use them
@@ -100,7 +103,7 @@ async def _prune(connection: AsyncConnection, org_id: str, now: datetime) -> Non
     oldest_first = sa.select(change_events.c.id).where(of_org).order_by(change_events.c.at, change_events.c.id)
     outdated = oldest_first.where(change_events.c.at < now - MAX_AGE).limit(_PRUNED_AT_ONCE)
     await connection.execute(change_events.delete().where(change_events.c.id.in_(outdated)))
-    count = await connection.scalar(sa.select(sa.func.count()).select_from(change_events).where(of_org)) or 0
-    if count >= MAX_CHANGES:
-        surplus = oldest_first.limit(min(count - MAX_CHANGES + 1, _PRUNED_AT_ONCE))
-        await connection.execute(change_events.delete().where(change_events.c.id.in_(surplus)))
+    surplus = await _limit.find_surplus(connection, org_id, 1, MAX_CHANGES, _PRUNED_AT_ONCE)
+    if surplus:
+        oldest = oldest_first.limit(surplus)
+        await connection.execute(change_events.delete().where(change_events.c.id.in_(oldest)))

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.id_generation import new_id
 from control.issues.references import IssueIndex, References
 from control.releases.tables import MAX_MESSAGE_LENGTH, commit_issues, commits, release_commits
+from control.row_limits import RowLimit
 
 MAX_COMMITS: Final = 200_000  # of an organization; beyond it those reported first are deleted
 MAX_RELEASE_COMMITS: Final = 5_000
@@ -18,6 +19,8 @@ MAX_FILES: Final = 1_000  # of a commit
 _PRUNED_AT_ONCE: Final = 1_000
 _CHUNK: Final = 500  # values in one statement
 _UNION: Final = 100  # look-ups in one statement
+
+_limit: Final = RowLimit(commits)
 
 
 class CommitKey(NamedTuple):
@@ -249,12 +252,10 @@ def _row(one: NewCommit, commit_id: str, org_id: str, now: datetime) -> dict[str
 
 async def _prune(connection: AsyncConnection, org_id: str, room: int) -> None:
     """Delete the commits that were reported first, so that there is room for further ones."""
-    of_org = commits.c.org_id == org_id
-    count = await connection.scalar(sa.select(sa.func.count()).select_from(commits).where(of_org)) or 0
-    surplus = min(count + room - MAX_COMMITS, _PRUNED_AT_ONCE)
-    if surplus <= 0:
+    surplus = await _limit.find_surplus(connection, org_id, room, MAX_COMMITS, _PRUNED_AT_ONCE)
+    if not surplus:
         return
-    oldest = sa.select(commits.c.id).where(of_org).order_by(commits.c.id).limit(surplus)
+    oldest = sa.select(commits.c.id).where(commits.c.org_id == org_id).order_by(commits.c.id).limit(surplus)
     ids = list((await connection.execute(oldest)).scalars())
     for table in (commit_issues, release_commits):
         await connection.execute(table.delete().where(table.c.commit_id.in_(ids)))

@@ -13,11 +13,14 @@ from chassis.auth.tables import projects
 from chassis.issues.tables import IssueStatus, issues
 from control.issues.references import NamedIssue, ShortId
 from control.releases.tables import ProposalState, proposal_issues, proposals
+from control.row_limits import RowLimit
 from control.scm.issue_changes import SELECT_NAMED, named_issue
 
 MAX_PROPOSALS: Final = 20_000  # of an organization; beyond it those reported first are deleted
 MAX_SUPERSEDED: Final = 200  # by one merge
 _PRUNED_AT_ONCE: Final = 100
+
+_limit: Final = RowLimit(proposals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +232,10 @@ async def _load(connection: AsyncConnection, page: sa.Select[Any]) -> list[Store
 
 async def _prune(connection: AsyncConnection, org_id: str) -> None:
     """Delete the proposals that were reported first, so that there is room for one more."""
-    of_org = proposals.c.org_id == org_id
-    count = await connection.scalar(sa.select(sa.func.count()).select_from(proposals).where(of_org)) or 0
-    surplus = min(count + 1 - MAX_PROPOSALS, _PRUNED_AT_ONCE)
-    if surplus <= 0:
+    surplus = await _limit.find_surplus(connection, org_id, 1, MAX_PROPOSALS, _PRUNED_AT_ONCE)
+    if not surplus:
         return
-    oldest = sa.select(proposals.c.id).where(of_org).order_by(proposals.c.id).limit(surplus)
+    oldest = sa.select(proposals.c.id).where(proposals.c.org_id == org_id).order_by(proposals.c.id).limit(surplus)
     ids = list((await connection.execute(oldest)).scalars())
     await connection.execute(proposal_issues.delete().where(proposal_issues.c.proposal_id.in_(ids)))
     await connection.execute(proposals.delete().where(proposals.c.id.in_(ids)))
