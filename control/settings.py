@@ -256,7 +256,9 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         if self.chat_b_public_key and _PUBLIC_KEY.fullmatch(self.chat_b_public_key) is None:
             raise SettingsError(f"{self.prefix}CHAT_B_PUBLIC_KEY must have 64 hexadecimal digits.")
         if not all(_SIGNING_SECRET.fullmatch(secret) for secret in self.chat_a_signing_secrets):
-            raise SettingsError(f"{self.prefix}CHAT_A_SIGNING_SECRETS must be ASCII characters without spaces.")
+            raise SettingsError(
+                f"{self.prefix}CHAT_A_SIGNING_SECRETS: secrets must have 8 to 256 ASCII characters, no spaces."
+            )
 
     @property
     def payment_plans(self) -> Plans:

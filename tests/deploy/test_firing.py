@@ -32,6 +32,7 @@ HEALTHY: Final[Mapping[str, str]] = {
     'sluice_erasures_open{state="failed"}': "0x140",
     "sluice_erasures_oldest_seconds": "0x140",
     "sluice_issues_lag_seconds": "1x140",
+    'sluice_webhook_deliveries_total{source="github",outcome="failed"}': "0x140",
     'sluice_gateway_parts{table="spans"}': "40x140",
     "sluice_gateway_journal_room_bytes": "16000000000x140",
     "sluice_gateway_journal_oldest_seconds": "1x140",
@@ -80,6 +81,7 @@ PROMPT: Final = 'sluice_query_queue_seconds_bucket{le="10.0"}'
 DEAD: Final = 'sluice_delivery_attempts_total{kind="webhook",result="DEAD"}'
 FAULTS: Final = 'sluice_delivery_faults_total{kind="email"}'
 OVERDUE: Final = "sluice_deliveries_overdue_seconds"
+FAILED_WEBHOOKS: Final = 'sluice_webhook_deliveries_total{source="github",outcome="failed"}'
 FAILED_ERASURE: Final = 'sluice_erasures_open{state="failed"}'
 OLDEST_ERASURE: Final = "sluice_erasures_oldest_seconds"
 ISSUES_LAG: Final = "sluice_issues_lag_seconds"
@@ -171,6 +173,8 @@ CASES: Final = (
     Case("an erasure is pending", {FAILED_ERASURE: "0x30", OLDEST_ERASURE: "3600x30"}, "15m"),
     Case("an erasure is a day old", {OLDEST_ERASURE: "90000x30"}, "15m", frozenset({"SluiceErasureLate"})),
     Case("errors have not been counted for minutes", {ISSUES_LAG: "0+60x30"}, "10m", frozenset({"SluiceIssuesBehind"})),
+    Case("webhooks fail", {FAILED_WEBHOOKS: "0+1x140"}, "16m", frozenset({"SluiceWebhooksFail"})),
+    Case("webhooks failed for a moment", {FAILED_WEBHOOKS: "0x4 2x135"}, "10m"),
     Case("errors wait for a second", {ISSUES_LAG: "1x30"}, "15m"),
 )
 

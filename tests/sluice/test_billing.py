@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,21 @@ from tests.chassis.auth.tenants import new_tenant
 from .conftest import ROOT, Start, clean_environment, command
 
 
-def blocks(language: str) -> str:
+def settings_and_lines() -> tuple[str, str]:
+    """The settings, which are the first indented block of the page, and the shell lines of the others."""
     text = (ROOT / "docs/billing.md").read_text(encoding="utf-8")
-    return "\n".join(re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+    first, *others = re.findall(r"(?:^ {4}.*\n)+", text, re.MULTILINE)
+    return textwrap.dedent(first), "".join(textwrap.dedent(one) for one in others)
 
 
 @pytest.mark.long
 def test_the_page_can_be_followed(start: Start, tmp_path: Path) -> None:
     data, settings = tmp_path / "data", tmp_path / "sluice.toml"
-    settings.write_text(blocks("toml"), encoding="utf-8")
+    toml, lines = settings_and_lines()
+    settings.write_text(toml, encoding="utf-8")
     up = start("up", data=data, SLUICE_CONFIG=str(settings))
     ours = f'set -euo pipefail\nsluice() {{ {shlex.join(command())} "$@"; }}\n'
-    script = ours + re.sub(r"http://127\.0\.0\.1:4318", up.url, blocks("sh"))
+    script = ours + re.sub(r"http://127\.0\.0\.1:4318", up.url, lines)
     environment = clean_environment(SLUICE_DATA=str(data))
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
