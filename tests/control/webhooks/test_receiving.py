@@ -133,7 +133,7 @@ async def test_an_integration_has_a_rate_and_a_body_a_size(serve: Serve) -> None
 
 async def test_slow_large_bodies_keep_nobody_out(serve: Serve) -> None:
     """An address has a share of what is read at once; small bodies need none."""
-    async with serve(ControlSettings(payments_secrets=["whsec_x"]), trusted_proxies=["127.0.0.1"]) as scm:
+    async with serve(ControlSettings(payments_secrets=("whsec_x",)), trusted_proxies=["127.0.0.1"]) as scm:
         integration = await scm.integrate(GITHUB)
         slow = [await _begin(scm, "192.0.2.1", 8 * 2**20) for _ in range(5)]
         answers = [asyncio.create_task(reader.readline()) for reader, _ in slow]
