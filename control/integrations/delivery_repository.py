@@ -15,6 +15,7 @@ from control.integrations.tables import MAX_ERROR_LENGTH, inbound_deliveries
 from control.secrets.secret_box import SecretBox
 
 MAX_STORED_BODY: Final = 256 * 1_024  # compressed; a larger body cannot be redelivered
+_PIECE: Final = 64 * 1_024
 _COLUMNS: Final = [
     inbound_deliveries.c[name]
     for name in (
@@ -47,8 +48,8 @@ def new_delivery_id() -> str:
 
 def pack_body(secret_box: SecretBox, org_id: str, delivery_id: str, body: bytes) -> bytes | None:
     """A body to store; None if it is too large."""
-    packed = zlib.compress(body, 1)
-    if len(packed) > MAX_STORED_BODY:
+    packed = _compressed(body)
+    if packed is None:
         return None
     return secret_box.encrypt(packed, table=inbound_deliveries.name, row=delivery_id, org=org_id, column="body")
 
@@ -166,6 +167,18 @@ async def delete_before(connection: AsyncConnection, time: datetime, limit: int)
     """Delete deliveries that were received earlier; returns how many."""
     old = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.received_at < time).limit(limit)
     return (await connection.execute(inbound_deliveries.delete().where(inbound_deliveries.c.id.in_(old)))).rowcount
+
+
+def _compressed(body: bytes) -> bytes | None:
+    """None as soon as it is too large: a body that cannot be compressed costs the most time."""
+    compressor, packed, rest = zlib.compressobj(1), bytearray(), memoryview(body)
+    while rest:
+        packed += compressor.compress(rest[:_PIECE])
+        rest = rest[_PIECE:]
+        if len(packed) > MAX_STORED_BODY:
+            return None
+    packed += compressor.flush()
+    return None if len(packed) > MAX_STORED_BODY else bytes(packed)
 
 
 def _outcome(one: DeliveryAttempt) -> dict[str, Any]:

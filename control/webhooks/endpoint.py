@@ -1,5 +1,6 @@
 """`POST /webhooks/scm/{provider}` and `POST /webhooks/integrations/{integrationId}` (specification 4.5)."""
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,7 +12,7 @@ import msgspec
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import BadRequest, Unauthorized
+from chassis.errors import BadRequest, ServiceUnavailable, Unauthorized
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from control.integrations.delivery_repository import new_delivery_id, pack_body
@@ -20,10 +21,12 @@ from control.secrets.secret_box import SecretBox
 from control.webhooks.hooks import Hooks
 from control.webhooks.inbox import HookChanged, Inbox, ProcessedDelivery, VerifiedDelivery
 from control.webhooks.metrics import DeliveryOutcome
-from control.webhooks.platform import PayloadError, Platform
+from control.webhooks.platform import Headers, PayloadError, Platform
 from control.webhooks.receiver import WebhookReceiver
 
 _ATTEMPTS: Final = 2  # the second with an integration that was changed meanwhile
+MAX_WAITING_BYTES: Final = 64 * 2**20  # of large bodies
+_MAX_PARSED_AT_ONCE: Final = 256 * 1_024  # bytes; parsing more would keep other requests waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class IntegrationReceiver:
         self._hooks = hooks
         self._inbox = inbox
         self._secret_box = secret_box
+        self._parsing = asyncio.Semaphore(1)  # of large bodies: threads share one interpreter
+        self._waiting_bytes = 0  # of those that are parsed, or wait for it
 
     async def receive(
         self,
@@ -84,7 +89,7 @@ class IntegrationReceiver:
     async def _process(self, hook: Hook, source: WebhookSource, request: web.Request, body: bytes) -> ProcessedDelivery:
         metrics, kind = self._receiver.metrics, hook.integration.kind.value
         try:
-            processed = await self._inbox.process(self._delivery(hook, source, request, body))
+            processed = await self._inbox.process(await self._delivery(hook, source, request.headers, body))
         except PayloadError as error:
             metrics.count(kind, DeliveryOutcome.INVALID)
             raise BadRequest(str(error)) from error
@@ -96,12 +101,25 @@ class IntegrationReceiver:
         metrics.count(kind, DeliveryOutcome.DUPLICATE if processed.duplicate else DeliveryOutcome.PROCESSED)
         return processed
 
-    def _delivery(self, hook: Hook, source: WebhookSource, request: web.Request, body: bytes) -> VerifiedDelivery:
+    async def _delivery(self, hook: Hook, source: WebhookSource, headers: Headers, body: bytes) -> VerifiedDelivery:
+        """Raises as `_parsed`, and ServiceUnavailable if too much waits to be parsed."""
+        if len(body) <= _MAX_PARSED_AT_ONCE:
+            return self._parsed(hook, source, headers, body)
+        if self._waiting_bytes + len(body) > MAX_WAITING_BYTES:
+            raise ServiceUnavailable("Too many large webhooks wait to be processed.")
+        self._waiting_bytes += len(body)
+        try:
+            async with self._parsing:
+                return await asyncio.to_thread(self._parsed, hook, source, headers, body)
+        finally:
+            self._waiting_bytes -= len(body)
+
+    def _parsed(self, hook: Hook, source: WebhookSource, headers: Headers, body: bytes) -> VerifiedDelivery:
         """Raises PayloadError for a body without event: there is nothing to store of it."""
         platform, integration = source.platform, hook.integration
-        event = platform.event_name(request.headers, body)
+        event = platform.event_name(headers, body)
         delivery_id = new_delivery_id()
-        key = platform.delivery_id(request.headers) or hashlib.sha256(body).hexdigest()
+        key = platform.delivery_id(headers) or hashlib.sha256(body).hexdigest()
         sealed = pack_body(self._secret_box, integration.org_id, delivery_id, body)
         try:
             parsed = platform.parse(event, body, datetime.now(UTC))

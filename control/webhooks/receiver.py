@@ -1,9 +1,11 @@
 """What all inbound webhooks have in common before their signature is verified: limits, and the body.
 
 Nothing is known of the sender yet: an address with too many failures is refused before its body is read, and the bodies
-that are being read at once are bounded.
+that are being read at once are bounded. Who sends large bodies slowly can use up that bound, but not what others need:
+an address has a share of it, and the first bytes of every body, which is all that most have, do not count.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NoReturn
@@ -16,7 +18,9 @@ from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from control.webhooks.metrics import DeliveryOutcome, WebhookMetrics
 
-MAX_BODIES_BYTES: Final = 64 * 2**20  # of all unverified bodies at once
+MAX_BODIES_BYTES: Final = 64 * 2**20  # of all unverified bodies at once, beyond UNCOUNTED_BYTES of each
+MAX_ADDRESS_BYTES: Final = 32 * 2**20  # of those of one address
+UNCOUNTED_BYTES: Final = 32 * 2**10  # about what a connection buffers anyway
 MIN_RATE: Final = 16 * 1_024  # bytes per second that extend the time to send a body
 
 
@@ -27,31 +31,33 @@ class WebhookReceiver:
         self.metrics = metrics
         self._max_body_bytes = max_body_bytes
         self._body_timeout_s = body_timeout_s
-        self._held = 0
+        self._held: Counter[str] = Counter()  # by address
+        self._all_held = 0
 
     async def admit(self, request: web.Request) -> None:
         """Raises RateLimited for an address with too many failures."""
         await request.app[RATE_LIMITS].check_address(request, LimitClass.FAILED_WEBHOOK)
 
+    async def read(self, request: web.Request) -> bytes:
+        """The body as received. Raises PayloadTooLarge, ServiceUnavailable, BadRequest."""
+        with self._counted(request.app[RATE_LIMITS].address_key(request)) as held:
+            return await read_body(request, self._max_body_bytes, self._body_timeout_s, held.grow, min_rate=MIN_RATE)
+
     @contextmanager
-    def _counted(self) -> Iterator["_HeldBytes"]:
-        held = _HeldBytes()
+    def _counted(self, address: str) -> Iterator["_HeldBytes"]:
+        held = _HeldBytes(self, address)
         try:
             yield held
         finally:
-            self._held -= held.size
+            self.hold(address, -held.size)
 
-    async def read(self, request: web.Request) -> bytes:
-        """The body as received. Raises PayloadTooLarge, ServiceUnavailable, BadRequest."""
-        with self._counted() as held:
-
-            def grow(size: int) -> None:
-                self._held += size - held.size
-                held.size = size
-                if self._held > MAX_BODIES_BYTES:
-                    raise ServiceUnavailable("Too many webhooks are being received at once.")
-
-            return await read_body(request, self._max_body_bytes, self._body_timeout_s, grow, min_rate=MIN_RATE)
+    def hold(self, address: str, size: int) -> bool:
+        """Count so many more bytes, or fewer. False if there are too many now."""
+        self._all_held += size
+        self._held[address] += size
+        if not self._held[address]:
+            del self._held[address]
+        return self._all_held <= MAX_BODIES_BYTES and self._held[address] <= MAX_ADDRESS_BYTES
 
     async def refuse_unsigned(self, request: web.Request, source: str) -> NoReturn:
         """Raises Unauthorized, the same for every reason."""
@@ -67,4 +73,16 @@ class WebhookReceiver:
 
 
 class _HeldBytes:
-    size = 0
+    """What counts of a body that is being read."""
+
+    def __init__(self, receiver: WebhookReceiver, address: str) -> None:
+        self._receiver = receiver
+        self._address = address
+        self.size = 0
+
+    def grow(self, size: int) -> None:
+        """The body has this size now. Raises ServiceUnavailable."""
+        counted = max(0, size - UNCOUNTED_BYTES)
+        more, self.size = counted - self.size, counted
+        if more and not self._receiver.hold(self._address, more):
+            raise ServiceUnavailable("Too many webhooks are being received at once.")

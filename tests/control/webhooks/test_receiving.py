@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import random
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
@@ -18,7 +20,10 @@ from control.integrations.tables import inbound_deliveries
 from control.releases.tables import commits
 from control.scm.pushes import report_push
 from control.settings import ControlSettings
+from control.webhooks import endpoint
 from control.webhooks.scm import apply
+from control.webhooks.scm.events import ScmEvent
+from control.webhooks.scm.github import GitHub
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import serving
 from tests.control.webhooks.scm import payloads
@@ -124,6 +129,71 @@ async def test_an_integration_has_a_rate_and_a_body_a_size(serve: Serve) -> None
         assert {status for status, _, _ in found} == {200, 429}
         assert all("Retry-After" in headers for status, _, headers in found if status == 429)
         assert (await scm.send(other, "ping", {"zen": ""}))[0] == 200
+
+
+async def test_slow_large_bodies_keep_nobody_out(serve: Serve) -> None:
+    """An address has a share of what is read at once; small bodies need none."""
+    async with serve(ControlSettings(payments_secrets=("whsec_x",)), trusted_proxies=["127.0.0.1"]) as scm:
+        integration = await scm.integrate(GITHUB)
+        slow = [await _begin(scm, "192.0.2.1", 8 * 2**20) for _ in range(5)]
+        answers = [asyncio.create_task(reader.readline()) for reader, _ in slow]
+        (refused,), holding = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+        assert refused.result().startswith(b"HTTP/1.1 503")
+        for address, body, status in (
+            ("192.0.2.1", {"zen": "x" * 2**20}, 503),
+            ("192.0.2.1", {"zen": ""}, 200),
+            ("192.0.2.2", {"zen": "x" * 2**20}, 200),
+        ):
+            headers = {"X-Forwarded-For": address, "X-Hub-Signature-256": f"sha256={hex_of(encoded(body))}"}
+            assert (await scm.send(integration, "ping", body, headers=headers))[0] == status
+        assert not any(one.done() for one in holding)
+        for _, writer in slow:
+            writer.close()
+        await asyncio.gather(*holding, return_exceptions=True)
+
+
+async def test_a_large_body_is_parsed_beside_other_requests(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most so many bytes of them wait."""
+    started, released, parse = threading.Event(), threading.Event(), GitHub.parse
+
+    def slow_parse(self: GitHub, event: str, body: bytes, received_at: datetime) -> ScmEvent:
+        if len(body) > 2**20:
+            started.set()
+            released.wait(5)
+        return parse(self, event, body, received_at)
+
+    monkeypatch.setattr(GitHub, "parse", slow_parse)
+    monkeypatch.setattr(endpoint, "MAX_WAITING_BYTES", 2**21)
+    async with serve() as scm:
+        integration = await scm.integrate(GITHUB)
+        large = asyncio.create_task(scm.send(integration, "ping", {"zen": "x" * 2**20}))
+        await asyncio.to_thread(started.wait, 5)
+        assert (await scm.send(integration, "ping", {"zen": "small"}))[0] == 200
+        assert (await scm.send(integration, "ping", {"zen": "y" * 2**20}))[0] == 503
+        assert not large.done()
+        released.set()
+        assert (await large)[0] == 200
+        assert (await scm.send(integration, "ping", {"zen": "y" * 2**20}))[0] == 200
+
+
+async def test_a_body_is_kept_if_it_is_small_compressed(serve: Serve) -> None:
+    async with serve() as scm:
+        integration = await scm.integrate(GITHUB)
+        for zen in ("x" * 2**20, random.Random(1).randbytes(200_000).hex()):
+            await scm.accepted(integration, "ping", {"zen": zen})
+        kept = await scm.rows(sa.select(inbound_deliveries.c.body.is_not(None)).order_by(inbound_deliveries.c.id))
+        assert [row[0] for row in kept] == [True, True]
+        await scm.accepted(integration, "ping", {"zen": random.Random(1).randbytes(600_000).hex()})
+        newest = sa.select(inbound_deliveries.c.body).order_by(inbound_deliveries.c.id.desc()).limit(1)
+        assert (await scm.rows(newest))[0].body is None
+
+
+async def _begin(scm: Scm, address: str, length: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A request that has sent its body but for the last byte."""
+    reader, writer = await asyncio.open_connection(scm.control.client.host, scm.control.client.port)
+    head = f"POST /webhooks/payments HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: {address}\r\nContent-Length: {length}"
+    writer.write(head.encode() + b"\r\n\r\n" + b"x" * (length - 1))
+    return reader, writer
 
 
 @pytest.mark.both_stores
