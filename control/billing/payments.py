@@ -35,7 +35,7 @@ from control.plans import Plans
 from control.webhooks.metrics import DeliveryOutcome
 from control.webhooks.platform import PayloadError, header
 from control.webhooks.platform_events import EventResult, apply_once
-from control.webhooks.receiver import WebhookReceiver
+from control.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
 from control.webhooks.signatures import verify_payments
 from control.webhooks.tables import EventSource
 
@@ -97,7 +97,7 @@ class Payments:
         await self.receiver.admit(request)
         if not self.secrets:
             await self.receiver.refuse_unknown(request, SOURCE)
-        body = await self.receiver.read(request)
+        body = await self.receiver.read(request, MAX_EVENT_BYTES)
         signature = header(request.headers, SIGNATURE_HEADER)
         if not verify_payments(self.secrets, body, signature, self.now().timestamp()):
             await self.receiver.refuse_unsigned(request, SOURCE)
@@ -163,7 +163,8 @@ class Payments:
             changed = _with_outcome(changed, outcome)
         await repository.save(connection, changed, now)
         await _follow(connection, stored, changed, event, request)
-        if history.has_unknown_price(histories[event.subscription_id], self.plans):
+        kept = histories.get(event.subscription_id)  # None: a customer has few subscriptions, and this is the oldest
+        if kept is not None and history.has_unknown_price(kept, self.plans):
             raise NotHandled("unknown_price")
         return stored.org_id
 

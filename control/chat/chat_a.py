@@ -25,7 +25,7 @@ from control.outbound.egress_policy import parse_url
 from control.webhooks.metrics import DeliveryOutcome
 from control.webhooks.platform import PayloadError, header
 from control.webhooks.platform_events import AppliedEvent
-from control.webhooks.receiver import WebhookReceiver
+from control.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
 from control.webhooks.signatures import verify_chat_a
 from control.webhooks.tables import EventSource
 
@@ -144,7 +144,7 @@ class ChatA:
         await self._receiver.admit(request)
         if not self._secrets:
             await self._receiver.refuse_unknown(request, SOURCE)
-        body = await self._receiver.read(request)
+        body = await self._receiver.read(request, MAX_EVENT_BYTES)
         timestamp = header(request.headers, "X-Slack-Request-Timestamp")
         signature = header(request.headers, "X-Slack-Signature")
         if not verify_chat_a(self._secrets, body, timestamp, signature, self._clock()):

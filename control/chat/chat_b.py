@@ -25,7 +25,7 @@ from control.deliveries.platforms.chat_b import embed
 from control.webhooks.metrics import DeliveryOutcome
 from control.webhooks.platform import PayloadError, header
 from control.webhooks.platform_events import AppliedEvent
-from control.webhooks.receiver import WebhookReceiver
+from control.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
 from control.webhooks.signatures import verify_ed25519
 from control.webhooks.tables import EventSource
 
@@ -109,7 +109,7 @@ class ChatB:
         await self._receiver.admit(request)
         if self._public_key is None:
             await self._receiver.refuse_unknown(request, SOURCE)
-        body = await self._receiver.read(request)
+        body = await self._receiver.read(request, MAX_EVENT_BYTES)
         timestamp = header(request.headers, "X-Signature-Timestamp")
         signature = header(request.headers, "X-Signature-Ed25519")
         if not verify_ed25519(self._public_key, body, timestamp, signature, self._clock()):

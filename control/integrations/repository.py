@@ -166,9 +166,11 @@ async def find_hooks_by_header(
 
 
 async def load_versions(connection: AsyncConnection, ids: Collection[str]) -> dict[str, int]:
-    """The versions of those integrations that are enabled."""
-    found = sa.select(integrations.c.id, integrations.c.version).where(
-        integrations.c.id.in_(list(ids)), integrations.c.enabled
+    """The versions of those integrations that are enabled, and whose organization is not deleted."""
+    found = (
+        sa.select(integrations.c.id, integrations.c.version)
+        .join(organizations, organizations.c.id == integrations.c.org_id)
+        .where(integrations.c.id.in_(list(ids)), integrations.c.enabled, organizations.c.deleted_at.is_(None))
     )
     return {row.id: row.version for row in await connection.execute(found)}
 

@@ -7,6 +7,7 @@ first MAX_TEXT characters and MAX_REFERENCES references count.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from proto.identity import MAX_SLUG_LENGTH
@@ -87,17 +88,15 @@ def fixed_by(text: str, org_slug: str) -> References:
     plain = _MARKDOWN_LINK.sub(r"\1", text[:MAX_TEXT])
     names: dict[ShortId, None] = {}
     ids: dict[str, None] = {}
-    for listed in _FIXES.finditer(plain):
-        for match in _EACH.finditer(listed["list"]):
-            if match["org"] is not None and match["org"].lower() != org_slug:
-                continue
-            name = parse_short_id(match["linked"] or match["short"] or "")
-            if name is not None:
-                names[name] = None
-            elif match["id"] is not None:
-                ids[match["id"].lower()] = None
-            if len(names) + len(ids) >= MAX_REFERENCES:
-                return References(tuple(names), tuple(ids))
+    each = (match for listed in _FIXES.finditer(plain) for match in _EACH.finditer(listed["list"]))
+    for match in islice(each, MAX_REFERENCES):  # the same again counts, too: it costs as much
+        if match["org"] is not None and match["org"].lower() != org_slug:
+            continue
+        name = parse_short_id(match["linked"] or match["short"] or "")
+        if name is not None:
+            names[name] = None
+        elif match["id"] is not None:
+            ids[match["id"].lower()] = None
     return References(tuple(names), tuple(ids))
 
 

@@ -3,7 +3,7 @@
 Every function runs in the caller's transaction, in a number of statements that is bounded by the limits below.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -38,6 +38,7 @@ from control.scm.issue_changes import (
 
 MAX_REVERTS: Final = 200  # different hashes that the commits of a report revert, newest first
 MAX_REPORT_REFERENCES: Final = 1_000  # of all commits of a report, newest first
+MAX_REPORT_TEXT: Final = 2**19  # characters of their messages that are searched, newest first: others wait meanwhile
 MAX_CHANGED: Final = 1_000  # issues that a report resolves, and that it reopens
 _MERGES: Final = 20  # proposals with the same merge commit
 _UNION: Final = 100  # look-ups in one statement
@@ -177,7 +178,7 @@ def _references(author: Author, reported: Sequence[NewCommit], ids: Mapping[Comm
     """What the commits name, by id of the commit; in all at most MAX_REPORT_REFERENCES."""
     references: dict[str, References] = {}
     room = MAX_REPORT_REFERENCES
-    for one in reported:
+    for one in _searched(reported):
         named = fixed_by_commit(one.message, author.org_slug)
         short_ids = named.short_ids[:room]
         issue_ids = named.issue_ids[: room - len(short_ids)]
@@ -189,10 +190,20 @@ def _references(author: Author, reported: Sequence[NewCommit], ids: Mapping[Comm
     return references
 
 
+def _searched(reported: Iterable[NewCommit]) -> Iterator[NewCommit]:
+    """The first of the commits, with messages of MAX_REPORT_TEXT in all."""
+    room = MAX_REPORT_TEXT
+    for one in reported:
+        room -= len(one.message)
+        if room < 0:
+            return
+        yield one
+
+
 def _reverts(new: Iterable[NewCommit]) -> dict[CommitKey, CommitKey]:
     """Beginnings of the hashes that commits revert, each with the first commit that reverts it; at most MAX_REVERTS."""
     found: dict[CommitKey, CommitKey] = {}
-    for one in new:
+    for one in _searched(new):
         for start in reverted_commits(one.message):
             found.setdefault(CommitKey(one.repository, start), one.key)
             if len(found) == MAX_REVERTS:

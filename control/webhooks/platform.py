@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from multidict import CIMultiDictProxy
@@ -12,6 +12,8 @@ from control.integrations.model import Hook
 T = TypeVar("T")
 E_co = TypeVar("E_co", covariant=True)
 Headers = CIMultiDictProxy[str]
+_QUOTING: Final = "Invalid "  # enum value, or value of a tag
+_PLACE: Final = " - at `"  # msgspec appends it
 
 
 class PayloadError(Exception):
@@ -66,6 +68,8 @@ def convert(type_: type[T], value: Any, event: str) -> T:
 
 
 def _place(error: Exception) -> str:
-    """What msgspec says of types and places; it quotes no values but those of tags."""
+    """What msgspec says of types and places, without the value that is none of an enumeration."""
     text = str(error)
+    if text.startswith(_QUOTING):
+        text = f"Invalid value{text[text.rindex(_PLACE) :] if _PLACE in text else ''}"
     return text if len(text) <= 200 and text.isprintable() else "a field has another type"

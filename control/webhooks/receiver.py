@@ -21,6 +21,7 @@ from control.webhooks.metrics import DeliveryOutcome, WebhookMetrics
 MAX_BODIES_BYTES: Final = 64 * 2**20  # of all unverified bodies at once, beyond UNCOUNTED_BYTES of each
 MAX_ADDRESS_BYTES: Final = 32 * 2**20  # of those of one address
 UNCOUNTED_BYTES: Final = 32 * 2**10  # about what a connection buffers anyway
+MAX_EVENT_BYTES: Final = 2**20  # of chats and payments, which send small bodies to addresses that everybody knows
 MIN_RATE: Final = 16 * 1_024  # bytes per second that extend the time to send a body
 
 
@@ -38,10 +39,13 @@ class WebhookReceiver:
         """Raises RateLimited for an address with too many failures."""
         await request.app[RATE_LIMITS].check_address(request, LimitClass.FAILED_WEBHOOK)
 
-    async def read(self, request: web.Request) -> bytes:
-        """The body as received. Raises PayloadTooLarge, ServiceUnavailable, BadRequest."""
+    async def read(self, request: web.Request, most: int | None = None) -> bytes:
+        """The body as received, at most `most` bytes, by default what the settings allow. Raises PayloadTooLarge,
+        ServiceUnavailable, BadRequest.
+        """
+        allowed = self._max_body_bytes if most is None else min(most, self._max_body_bytes)
         with self._counted(request.app[RATE_LIMITS].address_key(request)) as held:
-            return await read_body(request, self._max_body_bytes, self._body_timeout_s, held.grow, min_rate=MIN_RATE)
+            return await read_body(request, allowed, self._body_timeout_s, held.grow, min_rate=MIN_RATE)
 
     @contextmanager
     def _counted(self, address: str) -> Iterator["_HeldBytes"]:

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.changes.tables import MAX_TITLE_LENGTH, ChangeKind
 from chassis.db.database import to_milliseconds
+from control.audit.record import Actor, record
 from control.changes.repository import MAX_AGE, MAX_AHEAD, NewChangeEvent, create_change
 from control.http.query_filters import find_project_ids
 from control.integrations import repository
@@ -38,6 +39,7 @@ from control.webhooks.scm.events import (
 from control.webhooks.scm.fields import line
 from control.webhooks.scm.schemas import ScmResult
 
+AUDIT_TRACE_ID: Final = "(webhook)"  # instead of a request id, like `record.COMMAND_REQUEST_ID`
 MAX_LINKS: Final = 100  # to a ticket, that follow it
 
 
@@ -172,6 +174,9 @@ async def _delete_hook(connection: AsyncConnection, integration: Integration, go
     """The integration is disabled, if it is bound to this webhook: others may use its address, too."""
     if integration.hook_id == gone.hook_id:
         await repository.change(connection, integration, now=to_milliseconds(now), enabled=False)
+        data = {"enabled": False, "hookId": gone.hook_id, "reason": "The platform has deleted the webhook."}
+        by = Actor(integration.org_id)
+        await record(connection, by, "integration.change", integration.id, data, AUDIT_TRACE_ID)
 
 
 async def _record(

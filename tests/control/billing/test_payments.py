@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from chassis.auth.tables import organizations
 from control.audit.tables import audit_events
 from control.billing import repository
+from control.billing.history import MAX_SUBSCRIPTIONS
 from control.billing.tables import subscriptions
 from control.identity import organization_repository
 from control.plans import Plans
@@ -94,6 +95,20 @@ async def stored(control: Control) -> Any:
 async def count_events(control: Control) -> int:
     async with control.checks.database.read() as connection:
         return int(await connection.scalar(sa.select(sa.func.count()).select_from(platform_events)) or 0)
+
+
+async def test_a_customer_may_have_very_many_subscriptions(control: Control) -> None:
+    """What is too old to be kept of them changes nothing."""
+    await link(control)
+    for number in range(MAX_SUBSCRIPTIONS):
+        one = subscription() | {"id": f"sub_{number}"}
+        await deliver(control, event(CREATED, one, at=AT + number, name=f"evt_{number}"))
+    kept = dict(await stored(control))
+    late = event(DELETED, subscription(status="canceled") | {"id": "sub_old"}, at=AT - 9, name="evt_old")
+    paid = event("invoice.paid", invoice("sub_new"), at=AT - 9, name="evt_new")
+    for one in (late, paid):
+        assert await deliver(control, one) == receipt(one)
+    assert (dict(await stored(control)), await quota(control)) == (kept, 1_000)
 
 
 @pytest.mark.both_stores

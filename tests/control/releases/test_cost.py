@@ -89,6 +89,15 @@ async def test_a_report_with_very_many_references_takes_few_statements(
     assert (len(seen) < MAX_STATEMENTS, len(answer["issuesReopened"])) == (True, 620)
 
 
+async def test_very_long_messages_are_searched_in_part(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the newest commits; and references that are repeated count each time."""
+    await new_issues(control, 3)
+    monkeypatch.setattr(fixes, "MAX_REPORT_TEXT", 2_000)
+    long = "Fixes WEB-1" + ", WEB-1" * 60 + ", WEB-2"
+    reported = [commit("a", long), commit("b", "x" * 1_000), commit("c", "y" * 1_000), commit("d", "Fixes WEB-3")]
+    assert (await report(control, "1.0.0", *reported))["issuesResolved"] == ["WEB-1"]
+
+
 @pytest.mark.both_stores
 async def test_names_of_very_many_projects_take_few_statements(control: Control) -> None:
     await new_project(control, "api")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from chassis.auth.tables import organizations
 from chassis.db.database import to_milliseconds
 from control.integrations import repository
 from control.integrations.model import IntegrationKind
@@ -278,6 +279,19 @@ async def test_a_changed_integration_counts_at_once(serve: Serve) -> None:
         assert (await scm.send(one, "push", push(7), secret="the third of this test"))[0] == 404
         assert len(await scm.rows(sa.select(commits.c.id))) == 5
         assert await deliveries(scm) == []
+
+
+@pytest.mark.both_stores
+async def test_a_deleted_organization_receives_nothing(serve: Serve) -> None:
+    """Also a moment later, when its secrets are still kept."""
+    async with serve() as scm:
+        one = await scm.integrate(GITHUB)
+        assert (await scm.send(one, "push", push(1)))[0] == 200
+        async with scm.control.checks.database.write() as connection:
+            of_org = organizations.update().where(organizations.c.id == one.org_id)
+            await connection.execute(of_org.values(deleted_at=datetime.now(UTC)))
+        assert (await scm.send(one, "push", push(2)))[0] == 404
+        assert len(await scm.rows(sa.select(commits.c.id))) == 1
 
 
 async def test_many_deliveries_share_transactions(serve: Serve) -> None:

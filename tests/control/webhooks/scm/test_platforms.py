@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from chassis.changes.tables import change_events
 from chassis.issues.tables import issues
+from control.audit.tables import audit_events
 from control.integrations.model import IntegrationKind
 from control.issues.tables import issue_activity, issue_links
 from control.releases.tables import commits, proposals, releases
@@ -199,6 +200,9 @@ async def test_the_integration_of_a_deleted_webhook_is_disabled(scm: Scm) -> Non
     rows = await scm.rows(sa.text("SELECT enabled, version FROM integrations ORDER BY id"))  # type: ignore[arg-type]
     assert [(bool(row.enabled), row.version) for row in rows] == [(False, 2), (False, 1)]
     assert (await scm.send(integration, "ping", {"zen": "", "hook": {}}))[0] == 404
+    change = audit_events.c.action == "integration.change"
+    recorded = await scm.rows(sa.select(audit_events.c.actor_id, audit_events.c.data).where(change))
+    assert [(row.actor_id, msgspec.json.decode(row.data)["enabled"]) for row in recorded] == [(None, False)]
 
 
 async def test_a_story_on_gitlab(scm: Scm) -> None:

@@ -171,3 +171,13 @@ async def test_an_address_with_too_many_failures_is_refused(
         statuses += [(await send(control, tracker, body, headers={}))[0] for _ in range(4)]
         statuses += [(await send(control, tracker, body))[0]]
     assert statuses == [*[200] * 5, *[401] * 3, 429, 429]
+
+
+async def test_a_refusal_quotes_nothing_of_the_body(unlimited: Control) -> None:
+    tracker = await new_integration(unlimited, "generic")
+    body = {"event": "change.made", "change": {"title": "x", "kind": "a secret"}}
+    status, answer = await send(unlimited, tracker, msgspec.json.encode(body))
+    assert (status, answer["error"]["message"]) == (
+        400,
+        "The body is not that of the event change.made: Invalid value - at `$.change.kind`.",
+    )
