@@ -152,6 +152,8 @@ async def test_body_of_a_rate_limited_request_is_not_read(control: Control) -> N
         pass
     status, _, headers = answer
     assert (status, headers["x-ratelimit-limit"]) == (429, str(rate))
-    status, _, _ = await control.call("POST", "/auth/login", headers={"Content-Type": "text/plain"})
-    assert status == 429
+    statuses = set()
+    for _ in range(10):  # a permit may have come back since
+        statuses.add((await control.call("POST", "/auth/login", headers={"Content-Type": "text/plain"}))[0])
+    assert 429 in statuses
     assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200

@@ -134,9 +134,10 @@ async def test_an_integration_has_a_rate_and_a_body_a_size(serve: Serve) -> None
 
 async def test_slow_large_bodies_keep_nobody_out(serve: Serve) -> None:
     """An address has a share of what is read at once; small bodies need none."""
-    async with serve(ControlSettings(payments_secrets=("whsec_x",)), trusted_proxies=["127.0.0.1"]) as scm:
+    async with serve(trusted_proxies=["127.0.0.1"]) as scm:
         integration = await scm.integrate(GITHUB)
-        slow = [await _begin(scm, "192.0.2.1", 8 * 2**20) for _ in range(5)]
+        path = f"/webhooks/scm/github?hook={integration.id}"
+        slow = [await _begin(scm, path, "192.0.2.1", 8 * 2**20) for _ in range(5)]
         answers = [asyncio.create_task(reader.readline()) for reader, _ in slow]
         (refused,), holding = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
         assert refused.result().startswith(b"HTTP/1.1 503")
@@ -189,10 +190,10 @@ async def test_a_body_is_kept_if_it_is_small_compressed(serve: Serve) -> None:
         assert (await scm.rows(newest))[0].body is None
 
 
-async def _begin(scm: Scm, address: str, length: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _begin(scm: Scm, path: str, address: str, length: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A request that has sent its body but for the last byte."""
     reader, writer = await asyncio.open_connection(scm.control.client.host, scm.control.client.port)
-    head = f"POST /webhooks/payments HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: {address}\r\nContent-Length: {length}"
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: {address}\r\nContent-Length: {length}"
     writer.write(head.encode() + b"\r\n\r\n" + b"x" * (length - 1))
     return reader, writer
 
