@@ -80,10 +80,12 @@ class IntegrationReceiver:
         self, hook: Hook, source: WebhookSource, stored: StoredInboundDelivery, body: bytes
     ) -> ProcessedDelivery:
         """Process a stored delivery again. Raises as `receive`, and HookChanged."""
-        parsed = source.platform.parse(stored.event, body, stored.received_at)
-        delivery = VerifiedDelivery(
-            stored.id, hook, stored.delivery_key, stored.event, None, _applying(source, hook, parsed), stored
-        )
+        try:
+            parsed = await asyncio.to_thread(source.platform.parse, stored.event, body, stored.received_at)
+            apply = _applying(source, hook, parsed)
+        except PayloadError as error:
+            apply = _refusing(error)
+        delivery = VerifiedDelivery(stored.id, hook, stored.delivery_key, stored.event, None, apply, stored)
         return await self._inbox.process(delivery)
 
     async def _process(self, hook: Hook, source: WebhookSource, request: web.Request, body: bytes) -> ProcessedDelivery:
