@@ -24,6 +24,7 @@ _COUNTED_SUBJECTS: Final[Mapping[LimitClass, str]] = MappingProxyType(
     {
         LimitClass.FAILED_BEARER: "failed authentications from this address",
         LimitClass.FAILED_KEY: "failed authentications from this address",
+        LimitClass.FAILED_WEBHOOK: "refused deliveries from this address",
         LimitClass.FAILED_LOGIN: "failed logins to this account",
         LimitClass.FAILED_SSO: "failed or unfinished single sign-ons from this address",
         LimitClass.VISITOR: "requests from this address",

@@ -330,8 +330,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_webhook_rate: Annotated[
         int,
         setting(
-            "Rate and burst of webhooks without a valid signature per client address; above it 429, before the body is "
-            "read.",
+            "Rate and burst, per client address, of webhooks without a valid signature for each integration, and of "
+            "those that name none; above it 429, before the body is read.",
             unit="requests/min",
             zero="no limit",
             ge=0,

@@ -94,7 +94,6 @@ class Payments:
         Plan and quota follow the subscription of the customer that the operator has named for an organization. Events
         may arrive more than once and in any order.
         """
-        await self.receiver.admit(request)
         if not self.secrets:
             await self.receiver.refuse_unknown(request, SOURCE)
         body = await self.receiver.read(request, MAX_EVENT_BYTES)

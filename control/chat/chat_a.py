@@ -141,7 +141,6 @@ class ChatA:
         return self._applied(await self._actor.press(request, press, self._surface))
 
     async def _verified_body(self, request: web.Request) -> bytes:
-        await self._receiver.admit(request)
         if not self._secrets:
             await self._receiver.refuse_unknown(request, SOURCE)
         body = await self._receiver.read(request, MAX_EVENT_BYTES)

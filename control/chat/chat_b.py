@@ -106,7 +106,6 @@ class ChatB:
         return json_response(applied.answer)
 
     async def _verified_body(self, request: web.Request) -> bytes:
-        await self._receiver.admit(request)
         if self._public_key is None:
             await self._receiver.refuse_unknown(request, SOURCE)
         body = await self._receiver.read(request, MAX_EVENT_BYTES)

@@ -47,13 +47,13 @@ class ChatAMarkup:
         return escape_mrkdwn(neutralize_markdown(_shortened(text)))
 
     def bold(self, text: str) -> str:
-        return f"*{self.text(text).replace('*', '')}*"
+        return f"*{self.text(text.replace('*', ''))}*"
 
     def code(self, text: str) -> str:
         return f"`{escape_mrkdwn(_shortened(text).replace('`', ''))}`"
 
     def link(self, url: str, text: str) -> str:
-        return f"<{escape_mrkdwn(url)}|{self.text(text).replace('|', '/')}>"
+        return f"<{escape_mrkdwn(url)}|{self.text(text.replace('|', '/'))}>"
 
 
 class ChatBMarkup:

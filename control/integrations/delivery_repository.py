@@ -158,6 +158,35 @@ async def drop_older_bodies(connection: AsyncConnection, integration_id: str, th
     return (await connection.execute(changed)).rowcount
 
 
+async def list_heavy(connection: AsyncConnection, max_bytes: int) -> list[str]:
+    """The organizations whose stored bodies have more bytes."""
+    size = sa.func.sum(sa.func.length(inbound_deliveries.c.body))
+    heavy = sa.select(inbound_deliveries.c.org_id).group_by(inbound_deliveries.c.org_id).having(size > max_bytes)
+    return list((await connection.execute(heavy.order_by(inbound_deliveries.c.org_id))).scalars())
+
+
+async def find_newest_surplus(connection: AsyncConnection, org_id: str, max_bytes: int) -> str | None:
+    """The newest delivery of an organization whose body, with all newer ones, has more bytes; None if none has."""
+    newest_first = inbound_deliveries.c.id.desc()
+    size = sa.func.sum(sa.func.length(inbound_deliveries.c.body)).over(order_by=newest_first)
+    sized = sa.select(inbound_deliveries.c.id, size.label("size")).where(has_body(org_id)).subquery()
+    surplus = sa.select(sized.c.id).where(sized.c.size > max_bytes).order_by(sized.c.id.desc()).limit(1)
+    return await connection.scalar(surplus)
+
+
+async def drop_bodies(connection: AsyncConnection, org_id: str, up_to_id: str, limit: int) -> int:
+    """Delete bodies of an organization up to this delivery; returns of how many."""
+    where = has_body(org_id) & (inbound_deliveries.c.id <= up_to_id)
+    found = sa.select(inbound_deliveries.c.id).where(where).limit(limit)
+    changed = inbound_deliveries.update().where(inbound_deliveries.c.id.in_(found)).values(body=None)
+    return (await connection.execute(changed)).rowcount
+
+
+def has_body(org_id: str) -> sa.ColumnElement[bool]:
+    """The condition that a delivery is one of this organization, and stored with its body."""
+    return (inbound_deliveries.c.org_id == org_id) & inbound_deliveries.c.body.is_not(None)
+
+
 def is_older(integration_id: str, than_id: str) -> sa.ColumnElement[bool]:
     """The condition that a delivery is one of this integration, and older than this one."""
     return (inbound_deliveries.c.integration_id == integration_id) & (inbound_deliveries.c.id < than_id)

@@ -77,12 +77,21 @@ commits: Final = sa.Table(
     sa.Column("files_truncated", sa.Boolean, nullable=False),
     # When it was pushed to the default branch, by the platform's clock; NULL: not known to be on it.
     sa.Column("default_branch_at", UtcTime),
+    # Whether its message says that it reverts a commit.
+    sa.Column("is_revert", sa.Boolean, server_default=sa.false(), nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.UniqueConstraint("org_id", "repository", "sha"),
     sa.Index(None, "org_id", "id"),
     sa.Index(None, "org_id", "sha"),
     sa.Index(None, "org_id", "default_branch_at"),
     sa.Index(None, "org_id", "repository", "authored_at"),
+    sa.Index(
+        "ix_commits_reverts",
+        "org_id",
+        "default_branch_at",
+        sqlite_where=sa.text("is_revert"),
+        postgresql_where=sa.text("is_revert"),
+    ),
 )
 
 release_commits: Final = sa.Table(

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
-from control.issues.references import IssueIndex, References
+from control.issues.references import IssueIndex, References, reverted_commits
 from control.releases.tables import MAX_MESSAGE_LENGTH, commit_issues, commits, release_commits
 from control.row_limits import RowLimit
 
@@ -66,15 +66,40 @@ class UpsertedCommits(NamedTuple):
     changed: int
 
 
+class KnownCommit(NamedTuple):
+    """A commit that is stored."""
+
+    id: str
+    lacks_files: bool
+
+
+async def make_room(connection: AsyncConnection, org_id: str, new: int) -> None:
+    """Delete the commits that were reported first, so that there is room for so many. Before any is looked up."""
+    surplus = await _limit.find_surplus(connection, org_id, new, MAX_COMMITS, _PRUNED_AT_ONCE)
+    if not surplus:
+        return
+    oldest = sa.select(commits.c.id).where(commits.c.org_id == org_id).order_by(commits.c.id).limit(surplus)
+    ids = list((await connection.execute(oldest)).scalars())
+    for table in (commit_issues, release_commits):
+        await connection.execute(table.delete().where(table.c.commit_id.in_(ids)))
+    await connection.execute(commits.delete().where(commits.c.id.in_(ids)))
+
+
 async def upsert_commits(
-    connection: AsyncConnection, org_id: str, reported: Sequence[NewCommit], now: datetime
+    connection: AsyncConnection,
+    org_id: str,
+    reported: Sequence[NewCommit],
+    now: datetime,
+    default_branch_at: datetime | None = None,
 ) -> UpsertedCommits:
-    """Store commits that are new, and the files of those that were reported without. Nothing else changes."""
+    """Store commits that are new, and the files of those that were reported without. Nothing else changes.
+    `default_branch_at`: when those that are new reached the default branch.
+    """
     wanted = {one.key: one for one in reported}
-    await _prune(connection, org_id, len(wanted))
-    known = await _find_known(connection, org_id, wanted)
+    await make_room(connection, org_id, len(wanted))
+    known = await find_known(connection, org_id, wanted)
     new = {key: new_id("cmt") for key in wanted if key not in known}
-    rows = [_row(wanted[key], commit_id, org_id, now) for key, commit_id in new.items()]
+    rows = [_row(wanted[key], commit_id, org_id, default_branch_at, now) for key, commit_id in new.items()]
     if rows:
         await connection.execute(commits.insert(), rows)
     completed = [
@@ -88,6 +113,30 @@ async def upsert_commits(
         await connection.execute(update, completed)
     ids = {key: new.get(key) or known[key].id for key in wanted}
     return UpsertedCommits(ids, frozenset(new), len(rows) + len(completed))
+
+
+async def insert_commits(
+    connection: AsyncConnection, org_id: str, new: Mapping[CommitKey, tuple[NewCommit, datetime | None]], now: datetime
+) -> None:
+    """Store commits that are not stored yet, each with the time when it reached the default branch."""
+    rows = [_row(one, new_id("cmt"), org_id, default_branch_at, now) for one, default_branch_at in new.values()]
+    if rows:
+        await connection.execute(commits.insert(), rows)
+
+
+async def find_known(
+    connection: AsyncConnection, org_id: str, keys: Iterable[CommitKey]
+) -> dict[CommitKey, KnownCommit]:
+    """Those of the commits that are stored."""
+    found: dict[CommitKey, KnownCommit] = {}
+    pair, lacks_files = sa.tuple_(commits.c.repository, commits.c.sha), commits.c.files.is_(sa.null())
+    columns = (commits.c.repository, commits.c.sha, commits.c.id, lacks_files.label("lacks_files"))
+    for chunk in _chunks(sorted(set(keys))):
+        by_sha = commits.c.sha.in_(sorted({key.sha for key in chunk}))  # SQLite finds no pairs by an index
+        where = (commits.c.org_id == org_id) & by_sha & pair.in_([tuple(key) for key in chunk])
+        for row in await connection.execute(sa.select(*columns).where(where)):
+            found[CommitKey(row.repository, row.sha)] = KnownCommit(row.id, bool(row.lacks_files))
+    return found
 
 
 async def find_by_hashes(connection: AsyncConnection, org_id: str, starts: Sequence[CommitKey]) -> dict[CommitKey, str]:
@@ -213,27 +262,9 @@ def stored_commit(row: sa.RowMapping) -> StoredCommit:
     )
 
 
-class _KnownCommit(NamedTuple):
-    id: str
-    lacks_files: bool
-
-
-async def _find_known(
-    connection: AsyncConnection, org_id: str, keys: Iterable[CommitKey]
-) -> dict[CommitKey, _KnownCommit]:
-    """Those of the commits that are stored."""
-    found: dict[CommitKey, _KnownCommit] = {}
-    pair, lacks_files = sa.tuple_(commits.c.repository, commits.c.sha), commits.c.files.is_(sa.null())
-    columns = (commits.c.repository, commits.c.sha, commits.c.id, lacks_files.label("lacks_files"))
-    for chunk in _chunks(sorted(set(keys))):
-        by_sha = commits.c.sha.in_(sorted({key.sha for key in chunk}))  # SQLite finds no pairs by an index
-        where = (commits.c.org_id == org_id) & by_sha & pair.in_([tuple(key) for key in chunk])
-        for row in await connection.execute(sa.select(*columns).where(where)):
-            found[CommitKey(row.repository, row.sha)] = _KnownCommit(row.id, bool(row.lacks_files))
-    return found
-
-
-def _row(one: NewCommit, commit_id: str, org_id: str, now: datetime) -> dict[str, Any]:
+def _row(
+    one: NewCommit, commit_id: str, org_id: str, default_branch_at: datetime | None, now: datetime
+) -> dict[str, Any]:
     return {
         "id": commit_id,
         "org_id": org_id,
@@ -246,20 +277,10 @@ def _row(one: NewCommit, commit_id: str, org_id: str, now: datetime) -> dict[str
         "url": one.url,
         "files": None if one.files is None else list(one.files),
         "files_truncated": one.files_truncated,
+        "default_branch_at": default_branch_at,
+        "is_revert": bool(reverted_commits(one.message[:MAX_MESSAGE_LENGTH])),
         "created_at": now,
     }
-
-
-async def _prune(connection: AsyncConnection, org_id: str, room: int) -> None:
-    """Delete the commits that were reported first, so that there is room for further ones."""
-    surplus = await _limit.find_surplus(connection, org_id, room, MAX_COMMITS, _PRUNED_AT_ONCE)
-    if not surplus:
-        return
-    oldest = sa.select(commits.c.id).where(commits.c.org_id == org_id).order_by(commits.c.id).limit(surplus)
-    ids = list((await connection.execute(oldest)).scalars())
-    for table in (commit_issues, release_commits):
-        await connection.execute(table.delete().where(table.c.commit_id.in_(ids)))
-    await connection.execute(commits.delete().where(commits.c.id.in_(ids)))
 
 
 def _chunks(values: Sequence[Any]) -> list[Sequence[Any]]:

@@ -42,7 +42,6 @@ MAX_REPORT_TEXT: Final = 2**19  # characters of their messages that are searched
 MAX_CHANGED: Final = 1_000  # issues that a report resolves, and that it reopens
 _MERGES: Final = 20  # proposals with the same merge commit
 _UNION: Final = 100  # look-ups in one statement
-_REVERT_LIKE: Final = "%This reverts commit %"
 _SHORTEST_HASH: Final = 7
 
 
@@ -80,11 +79,13 @@ class _Fix(NamedTuple):
 
 async def note_references(
     connection: AsyncConnection, author: Author, reported: Sequence[NewCommit], ids: Mapping[CommitKey, str]
-) -> None:
-    """Store which issues the commits name as fixed, with an activity for each that is new."""
+) -> Collection[str]:
+    """Store which issues the commits name as fixed, with an activity for each that is new. Returns the ids of those
+    that name some.
+    """
     references = _references(author, reported, ids)
     if not references:
-        return
+        return ()
     index = await find_named(connection, author.org_id, references.values())
     keys = {commit_id: key for key, commit_id in ids.items()}
     new = [
@@ -92,6 +93,16 @@ async def note_references(
         for commit_id, issue_id in await link_to_issues(connection, author.org_id, references, index)
     ]
     await note_all(connection, new, ActivityKind.COMMIT, now=author.now, by=author.principal_id)
+    return references
+
+
+def names_nothing(reported: Sequence[NewCommit], org_slug: str) -> bool:
+    """Whether the commits, oldest first, name no issue as fixed, and revert no commit."""
+    for one in _searched(reversed(reported)):
+        fixed = fixed_by_commit(one.message, org_slug)
+        if fixed.short_ids or fixed.issue_ids or reverted_commits(one.message):
+            return False
+    return True
 
 
 async def resolve_fixed(connection: AsyncConnection, author: Author, release: ReleaseScope) -> list[ShortId]:
@@ -167,7 +178,7 @@ async def find_reverted_since(connection: AsyncConnection, org_id: str, at: date
     """
     found = (
         sa.select(commits.c.repository, commits.c.message)
-        .where(commits.c.org_id == org_id, commits.c.default_branch_at >= at, commits.c.message.like(_REVERT_LIKE))
+        .where(commits.c.org_id == org_id, commits.c.default_branch_at >= at, commits.c.is_revert)
         .order_by(commits.c.default_branch_at)
         .limit(MAX_REVERTS)
     )
@@ -248,7 +259,7 @@ async def _reverted_in(connection: AsyncConnection, release_id: str) -> set[Comm
     found = (
         sa.select(commits.c.repository, commits.c.message)
         .join_from(release_commits, commits, commits.c.id == release_commits.c.commit_id)
-        .where(release_commits.c.release_id == release_id, commits.c.message.like(_REVERT_LIKE))
+        .where(release_commits.c.release_id == release_id, commits.c.is_revert)
         .order_by(release_commits.c.position)
         .limit(MAX_REVERTS)
     )

@@ -2,13 +2,24 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.issues.references import ShortId
-from control.scm.commit_repository import NewCommit, find_effective, put_on_default_branch, upsert_commits
-from control.scm.fixes import Author, note_references, reopen_reverted, resolve_pushed
+from control.scm.commit_repository import (
+    CommitKey,
+    NewCommit,
+    find_effective,
+    find_known,
+    insert_commits,
+    make_room,
+    put_on_default_branch,
+    upsert_commits,
+)
+from control.scm.fixes import Author, names_nothing, note_references, reopen_reverted, resolve_pushed
+
+MAX_PLAIN_COMMITS: Final = 500  # of pushes that are recorded together
 
 
 class ReportedPush(NamedTuple):
@@ -19,24 +30,60 @@ class ReportedPush(NamedTuple):
     issues_reopened: list[ShortId]
 
 
-async def report_push(
-    connection: AsyncConnection, author: Author, commits: Sequence[NewCommit], default_branch_at: datetime | None
-) -> ReportedPush:
-    """Store commits, oldest first. `default_branch_at`: when they reached the default branch, by the platform's clock;
-    None: they are on another one. On the default branch they resolve the issues that they name as fixed, as their
-    project says, and reopen those whose fix they revert: each commit once, and not after a release that had it.
-    Pushes may be reported in another order than they happened in.
+class Push(NamedTuple):
+    """Commits, oldest first. `default_branch_at`: when they reached the default branch, by the platform's clock; None:
+    they are on another one.
     """
-    upserted = await upsert_commits(connection, author.org_id, commits, author.now)
-    ids, newest_first = upserted.ids, list(reversed(commits))
-    await note_references(connection, author, newest_first, ids)
-    if default_branch_at is None:
+
+    commits: Sequence[NewCommit]
+    default_branch_at: datetime | None
+
+
+async def report_push(connection: AsyncConnection, author: Author, push: Push) -> ReportedPush:
+    """Store commits. On the default branch they resolve the issues that they name as fixed, as their project says, and
+    reopen those whose fix they revert: each commit once, and not after a release that had it. Pushes may be reported in
+    another order than they happened in.
+    """
+    at = push.default_branch_at
+    upserted = await upsert_commits(connection, author.org_id, push.commits, author.now, at)
+    ids, newest_first = upserted.ids, list(reversed(push.commits))
+    naming = await note_references(connection, author, newest_first, ids)
+    if at is None:
         return ReportedPush(upserted.changed, [], [])
     known = [ids[key] for key in ids if key not in upserted.new]
     effective = await find_effective(connection, known)
-    await put_on_default_branch(connection, list(ids.values()), default_branch_at)
+    await put_on_default_branch(connection, known, at)
     arrived = [one for one in newest_first if ids[one.key] not in effective]
-    arrived_ids = [ids[one.key] for one in arrived]
-    resolved = await resolve_pushed(connection, author, arrived_ids, default_branch_at)
-    reopened = await reopen_reverted(connection, author, arrived, default_branch_at)
+    may_fix = {*known, *naming}
+    fixing = [ids[one.key] for one in arrived if ids[one.key] in may_fix]
+    resolved = await resolve_pushed(connection, author, fixing, at)
+    reopened = await reopen_reverted(connection, author, arrived, at)
     return ReportedPush(upserted.changed, resolved, reopened)
+
+
+async def report_plain_pushes(
+    connection: AsyncConnection, author: Author, pushes: Sequence[Push]
+) -> list[ReportedPush | None]:
+    """Store the commits of pushes that change no issue, with a number of statements that does not grow with theirs.
+    None for each other push, which `report_push` records: one that names issues or reverts commits, one with a commit
+    that is known or in an earlier push, and one too many.
+    """
+    room = MAX_PLAIN_COMMITS
+    plain: dict[int, Push] = {}
+    for number, push in enumerate(pushes):
+        if len(push.commits) <= room and names_nothing(push.commits, author.org_slug):
+            room -= len(push.commits)
+            plain[number] = push
+    keys = {one.key for push in plain.values() for one in push.commits}
+    await make_room(connection, author.org_id, len(keys))
+    taken: set[CommitKey] = set(await find_known(connection, author.org_id, keys))
+    new: dict[CommitKey, tuple[NewCommit, datetime | None]] = {}
+    reported: list[ReportedPush | None] = [None] * len(pushes)
+    for number, push in plain.items():
+        of_push = {one.key: (one, push.default_branch_at) for one in push.commits}
+        if taken.isdisjoint(of_push):
+            taken |= of_push.keys()
+            new |= of_push
+            reported[number] = ReportedPush(len(of_push), [], [])
+    await insert_commits(connection, author.org_id, new, author.now)
+    return reported

@@ -2,8 +2,8 @@
 
 A request, for example `POST /webhooks/scm/github?hook=int_...`:
 
-    WebhookReceiver.admit      an address with too many failures is refused                                 -> 429
     Hooks.by_id                the integration and its secrets                                              -> 404
+    WebhookReceiver.admit      an address with too many failures at the integration is refused              -> 429
     WebhookReceiver.read       the body, as it was sent                                                     -> 413, 503
     Platform.verify            the signature over these bytes; before it holds, nothing of them is parsed   -> 401
     IntegrationReceiver        the rate limit of the integration                                            -> 429

@@ -71,7 +71,8 @@ class InboundDeliveries:
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List what an integration has delivered, newest first, with its outcome.
 
-        Deliveries are kept for 30 days, the last 10 000 of each integration, the last 1 000 with their bodies.
+        Deliveries are kept for 30 days, the last 10 000 of each integration, the last 1 000 with their bodies, up to
+        256 MiB of an organization.
         """
         integration_id, issues = path_id(request, "integrationId"), Issues()
         status = choice_filter(request.query, "status", DeliveryStatus, issues)

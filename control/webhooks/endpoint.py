@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -18,8 +18,9 @@ from chassis.limits.limiter import LimitClass
 from control.integrations.delivery_repository import new_delivery_id, pack_body
 from control.integrations.model import Hook, Integration, IntegrationKind, StoredInboundDelivery
 from control.secrets.secret_box import SecretBox
+from control.webhooks.body_allowance import BodyAllowance
 from control.webhooks.hooks import Hooks
-from control.webhooks.inbox import HookChanged, Inbox, ProcessedDelivery, VerifiedDelivery
+from control.webhooks.inbox import ApplyTogether, HookChanged, Inbox, ProcessedDelivery, VerifiedDelivery
 from control.webhooks.metrics import DeliveryOutcome
 from control.webhooks.platform import Headers, PayloadError, Platform
 from control.webhooks.receiver import WebhookReceiver
@@ -35,6 +36,7 @@ class WebhookSource:
 
     platform: Platform[Any]
     apply: Callable[[AsyncConnection, Integration, Any, datetime], Awaitable[msgspec.Struct]]
+    apply_together: ApplyTogether | None = None
 
 
 class IntegrationReceiver:
@@ -47,6 +49,7 @@ class IntegrationReceiver:
         self._secret_box = secret_box
         self._parsing = asyncio.Semaphore(1)  # of large bodies: threads share one interpreter
         self._waiting_bytes = 0  # of those that are parsed, or wait for it
+        self._body_allowance = BodyAllowance()
 
     async def receive(
         self,
@@ -63,11 +66,13 @@ class IntegrationReceiver:
         for _ in range(_ATTEMPTS):
             if not hooks:
                 await self._receiver.refuse_unknown(request, kind.value)
-            body = await self._receiver.read(request) if body is None else body
+            if body is None:
+                await self._receiver.admit(request, hooks[0].integration.id)
+                body = await self._receiver.read(request)
             signed = (one for one in hooks if source.platform.verify(request.headers, body, one, time.time()))
             hook = next(signed, None)
             if hook is None:
-                await self._receiver.refuse_unsigned(request, kind.value)
+                await self._receiver.refuse_unsigned(request, kind.value, hooks[0].integration.id)
             await request.app[RATE_LIMITS].take(request, LimitClass.WEBHOOK, hook.integration.id)
             try:
                 return await self._process(hook, source, request, body)
@@ -91,7 +96,10 @@ class IntegrationReceiver:
     async def _process(self, hook: Hook, source: WebhookSource, request: web.Request, body: bytes) -> ProcessedDelivery:
         metrics, kind = self._receiver.metrics, hook.integration.kind.value
         try:
-            processed = await self._inbox.process(await self._delivery(hook, source, request.headers, body))
+            delivery = await self._delivery(hook, source, request.headers, body)
+            if delivery.body is not None and not self._body_allowance.take(hook.integration.org_id, len(delivery.body)):
+                delivery = replace(delivery, body=None)
+            processed = await self._inbox.process(delivery)
         except PayloadError as error:
             metrics.count(kind, DeliveryOutcome.INVALID)
             raise BadRequest(str(error)) from error
@@ -127,7 +135,10 @@ class IntegrationReceiver:
             parsed = platform.parse(event, body, datetime.now(UTC))
         except PayloadError as error:
             return VerifiedDelivery(delivery_id, hook, key, event, sealed, _refusing(error))
-        return VerifiedDelivery(delivery_id, hook, key, event, sealed, _applying(source, hook, parsed))
+        apply = _applying(source, hook, parsed)
+        return VerifiedDelivery(
+            delivery_id, hook, key, event, sealed, apply, apply_together=source.apply_together, content=parsed
+        )
 
 
 def _applying(

@@ -23,7 +23,7 @@ from control.webhooks.tables import platform_events as events
 
 INTERVAL_S: Final = 300.0
 BATCH: Final = 500  # rows in one transaction
-MAX_BATCHES: Final = 200  # of one kind in one run
+MAX_BATCHES: Final = 2_000  # of one kind in one run
 KEPT_DELIVERIES: Final = timedelta(days=30)
 KEPT_EVENTS: Final = MappingProxyType(
     {
@@ -33,7 +33,8 @@ KEPT_EVENTS: Final = MappingProxyType(
     }
 )
 MAX_DELIVERIES: Final = 10_000  # of an integration
-MAX_BODIES: Final = 1_000  # of them with the body; at most 256 KiB each
+MAX_BODIES: Final = 1_000  # of them with the body
+MAX_BODY_BYTES: Final = 256 * 2**20  # of all bodies of an organization, as stored
 
 log = structlog.get_logger(__name__)
 
@@ -77,6 +78,10 @@ class WebhookHousekeeping:
         for integration_id in crowded:
             await self._delete_older(integration_id)
             await self._drop_older_bodies(integration_id)
+        async with self._database.read() as connection:
+            heavy = await delivery_repository.list_heavy(connection, MAX_BODY_BYTES)
+        for org_id in heavy:
+            await self._drop_bodies(org_id)
 
     async def _delete_older(self, integration_id: str) -> None:
         async with self._database.read() as connection:
@@ -95,6 +100,12 @@ class WebhookHousekeeping:
             await self._delete_if(
                 older, lambda connection: delivery_repository.drop_older_bodies(connection, integration_id, last, BATCH)
             )
+
+    async def _drop_bodies(self, org_id: str) -> None:
+        async with self._database.read() as connection:
+            last = await delivery_repository.find_newest_surplus(connection, org_id, MAX_BODY_BYTES)
+        if last is not None:
+            await self._repeat(lambda connection: delivery_repository.drop_bodies(connection, org_id, last, BATCH))
 
     async def _delete_if(self, where: sa.ColumnElement[bool], delete: Delete) -> None:
         """Delete in batches, unless nothing is to be deleted: then there is no write transaction."""

@@ -1,8 +1,12 @@
 """What all inbound webhooks have in common before their signature is verified: limits, and the body.
 
-Nothing is known of the sender yet: an address with too many failures is refused before its body is read, and the bodies
-that are being read at once are bounded. Who sends large bodies slowly can use up that bound, but not what others need:
-an address has a share of it, and the first bytes of every body, which is all that most have, do not count.
+Failures are limited by address, but an address is not a sender: all customers of a platform send from its addresses,
+and each of them decides what it sends and where. So failures count for what was named, too: those of an integration
+refuse its deliveries alone, before their bodies are read, and those that name none refuse nothing else. Of a platform
+that serves the whole deployment every request is verified, and only failures are refused.
+
+The bodies that are being read at once are bounded. Who sends large bodies slowly can use up that bound, but not what
+others need: an address has a share of it, and the first bytes of every body, which is all that most have, do not count.
 """
 
 from collections import Counter
@@ -16,6 +20,7 @@ from chassis.errors import NotFound, ServiceUnavailable, Unauthorized
 from chassis.http.body import read_body
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
+from chassis.limits.rate_limits import RateLimits
 from control.webhooks.metrics import DeliveryOutcome, WebhookMetrics
 
 MAX_BODIES_BYTES: Final = 64 * 2**20  # of all unverified bodies at once, beyond UNCOUNTED_BYTES of each
@@ -35,9 +40,10 @@ class WebhookReceiver:
         self._held: Counter[str] = Counter()  # by address
         self._all_held = 0
 
-    async def admit(self, request: web.Request) -> None:
-        """Raises RateLimited for an address with too many failures."""
-        await request.app[RATE_LIMITS].check_address(request, LimitClass.FAILED_WEBHOOK)
+    async def admit(self, request: web.Request, integration_id: str) -> None:
+        """Raises RateLimited if too many deliveries to the integration from this address were not signed."""
+        limits = request.app[RATE_LIMITS]
+        await limits.check_account(request, LimitClass.FAILED_WEBHOOK, _holder(limits, request, integration_id))
 
     async def read(self, request: web.Request, most: int | None = None) -> bytes:
         """The body as received, at most `most` bytes, by default what the settings allow. Raises PayloadTooLarge,
@@ -63,17 +69,28 @@ class WebhookReceiver:
             del self._held[address]
         return self._all_held <= MAX_BODIES_BYTES and self._held[address] <= MAX_ADDRESS_BYTES
 
-    async def refuse_unsigned(self, request: web.Request, source: str) -> NoReturn:
-        """Raises Unauthorized, the same for every reason."""
+    async def refuse_unsigned(self, request: web.Request, source: str, integration_id: str | None = None) -> NoReturn:
+        """Raises Unauthorized, the same for every reason; RateLimited after too many such deliveries from the address
+        to the integration, or of a `source` that serves the whole deployment.
+        """
         self.metrics.count(source, DeliveryOutcome.UNSIGNED)
-        await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_WEBHOOK)
+        limits = request.app[RATE_LIMITS]
+        holder = _holder(limits, request, integration_id or source)
+        await limits.record_account_failure(request, LimitClass.FAILED_WEBHOOK, holder)
         raise Unauthorized("The signature is missing, invalid or expired.")
 
     async def refuse_unknown(self, request: web.Request, source: str = "unknown") -> NoReturn:
-        """Raises NotFound: no such provider or integration. It counts as a failure: ids are not to be guessed."""
+        """Raises NotFound: no such provider or integration; RateLimited after too many of the address: ids are not to
+        be guessed.
+        """
         self.metrics.count(source, DeliveryOutcome.UNKNOWN)
         await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_WEBHOOK)
         raise NotFound
+
+
+def _holder(limits: RateLimits, request: web.Request, name: str) -> str:
+    """The bucket of what an address sends to `name`."""
+    return f"{limits.address_key(request)} {name}"
 
 
 class _HeldBytes:

@@ -25,7 +25,7 @@ from control.issue_links.tickets import TicketState, change_links
 from control.scm.fixes import Author
 from control.scm.proposal_reports import report_proposal
 from control.scm.proposal_repository import StoredProposal
-from control.scm.pushes import report_push
+from control.scm.pushes import Push, report_plain_pushes, report_push
 from control.scm.release_reports import report_release
 from control.webhooks.scm.events import (
     CommitsPushed,
@@ -56,7 +56,7 @@ async def apply_scm_event(
     connection: AsyncConnection, integration: Integration, event: ScmEvent, now: datetime
 ) -> ScmResult:
     """Apply an event; returns what is answered."""
-    author = Author(integration.org_id, integration.org_slug, None, to_milliseconds(now), integration.id)
+    author = _author(integration, now)
     effects = _Effects()
     for content in event.contents:
         match content:
@@ -72,6 +72,33 @@ async def apply_scm_event(
                 await _change_ticket(connection, author, integration, content, effects)
             case HookDeleted():
                 await _delete_hook(connection, integration, content, now)
+    return _result(event, effects)
+
+
+async def apply_plain_pushes(
+    connection: AsyncConnection, sent: Sequence[tuple[Integration, ScmEvent]], now: datetime
+) -> list[ScmResult | None]:
+    """Apply those of the events together that are pushes and change no issue; None for each other."""
+    by_org: dict[str, list[tuple[int, Integration, CommitsPushed]]] = {}
+    for number, (integration, event) in enumerate(sent):
+        match event.contents:
+            case (CommitsPushed() as pushed,):
+                by_org.setdefault(integration.org_id, []).append((number, integration, pushed))
+    results: list[ScmResult | None] = [None] * len(sent)
+    for of_org in by_org.values():
+        author = _author(of_org[0][1], now)
+        pushes = [Push(pushed.commits, pushed.default_branch_at) for _, _, pushed in of_org]
+        for (number, _, _), reported in zip(of_org, await report_plain_pushes(connection, author, pushes), strict=True):
+            if reported is not None:
+                results[number] = _result(sent[number][1], _Effects(reported.commits_upserted))
+    return results
+
+
+def _author(integration: Integration, now: datetime) -> Author:
+    return Author(integration.org_id, integration.org_slug, None, to_milliseconds(now), integration.id)
+
+
+def _result(event: ScmEvent, effects: _Effects) -> ScmResult:
     return ScmResult(
         received=True,
         event=event.name,
@@ -84,7 +111,7 @@ async def apply_scm_event(
 
 
 async def _push(connection: AsyncConnection, author: Author, pushed: CommitsPushed, effects: _Effects) -> None:
-    reported = await report_push(connection, author, pushed.commits, pushed.default_branch_at)
+    reported = await report_push(connection, author, Push(pushed.commits, pushed.default_branch_at))
     effects.commits_upserted += reported.commits_upserted
     effects.issues_reopened += [str(one) for one in reported.issues_reopened]
 

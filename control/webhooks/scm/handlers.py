@@ -62,7 +62,6 @@ class ScmWebhooks:
         holds. Pushes, pull or merge requests, releases, deployments and tickets have an effect; every other event is
         answered with zero counts.
         """
-        await self.receiver.admit(request)
         kind = await self._kind(request)
         source = SCM_SOURCES[kind]
 

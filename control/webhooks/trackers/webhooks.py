@@ -56,7 +56,6 @@ class IntegrationWebhooks:
         A repeated delivery gets the answer that the first one got. 404 for an integration that is disabled, or of
         source control, which sends to `/webhooks/scm/{provider}`.
         """
-        await self.receiver.admit(request)
         integration_id = _integration_id(request)
         hook = await self.hooks.by_id(integration_id)
         source = None if hook is None else TRACKER_SOURCES.get(hook.integration.kind)

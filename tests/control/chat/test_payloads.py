@@ -129,11 +129,12 @@ async def test_what_is_not_signed_is_refused_unread(chat: Chat) -> None:
     assert (await chat.post("chat-a/commands", form, signed_a(form, SECRETS[1])))[0] == 200, "during a rotation"
 
 
-async def test_an_address_that_fails_too_often_is_refused(chat: Chat) -> None:
+async def test_who_fails_too_often_is_told_so_and_what_is_signed_passes(chat: Chat) -> None:
+    """Anyone may point an app of the platform at this address: that keeps out nobody else."""
     answers = [(await chat.post("chat-a/events", b"{}", {}))[0] for _ in range(32)]
     assert answers[0] == 401
     assert answers[-1] == 429
-    assert (await chat.event({"type": "x"}))[0] == 429
+    assert (await chat.event({"type": "x"}))[0] == 200
 
 
 async def test_signed_bodies_that_no_platform_sends_are_400_and_never_500(chat: Chat) -> None:

@@ -63,6 +63,27 @@ async def test_an_integration_keeps_so_many_deliveries(control: Control, monkeyp
             assert sorted((await connection.execute(kept)).scalars()) == ids[7:]
 
 
+async def test_an_organization_keeps_so_many_bytes_of_bodies(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest of all its integrations."""
+    monkeypatch.setattr(housekeeping, "BATCH", 2)
+    monkeypatch.setattr(housekeeping, "MAX_BODY_BYTES", 250)
+    one, other = [await new_integration(control, "generic") for _ in range(2)]
+    acme, globex = control.acme.organization.id, control.globex.organization.id
+    ids = sorted(new_id("ind") for _ in range(10))
+    rows = [
+        delivery(acme, (one, other)[n % 2]["id"], str(n), NOW) | {"id": ids[n], "body": b"x" * 50} for n in range(8)
+    ]
+    rows += [delivery(globex, one["id"], str(n), NOW) | {"id": ids[n], "body": b"x" * 125} for n in (8, 9)]
+    async with control.checks.database.write() as connection:
+        await connection.execute(inbound_deliveries.insert(), rows)
+    for _ in range(2):
+        await WebhookHousekeeping(control.checks.database, now=lambda: NOW).run_once()
+        assert await stored(control, inbound_deliveries.c.id) == ids
+        async with control.checks.database.read() as connection:
+            kept = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.body.is_not(None))
+            assert sorted((await connection.execute(kept)).scalars()) == ids[3:]
+
+
 def delivery(org_id: str, integration_id: str, key: str, received_at: datetime) -> dict[str, Any]:
     return {
         "id": new_id("ind"),

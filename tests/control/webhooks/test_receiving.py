@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from control.integrations import repository
 from control.integrations.model import IntegrationKind
 from control.integrations.tables import inbound_deliveries
 from control.releases.tables import commits
-from control.scm.pushes import report_push
+from control.scm.pushes import Push, report_plain_pushes, report_push
 from control.settings import ControlSettings
 from control.webhooks import endpoint
 from control.webhooks.scm import apply
@@ -100,23 +100,23 @@ async def test_the_path_names_a_platform_and_an_integration(serve: Serve) -> Non
             assert answered_get.status == 405
 
 
-async def test_an_address_with_too_many_failures_is_refused(serve: Serve) -> None:
-    """Whatever it sends then; unknown integrations count as failures, too."""
-    async with serve(failed_webhook_rate=4) as scm:
-        integration = await scm.integrate(GITHUB)
+async def test_too_many_failures_refuse_what_they_named_and_nothing_else(serve: Serve) -> None:
+    """An address is not a sender: all customers of a platform send from its addresses."""
+    async with serve(failed_webhook_rate=3) as scm:
+        attacked, other = await scm.integrate(GITHUB), await scm.integrate(GITHUB)
         refused: list[tuple[int, str]] = []
         headers: Any = None
-        for path in (None, None, "/webhooks/scm/github", "/webhooks/scm/nobody", None):
-            status, answer, headers = await scm.send(integration, "ping", {}, secret="wrong", path=path)
+        for _ in range(4):
+            status, answer, headers = await scm.send(attacked, "ping", {}, secret="wrong")
             refused.append((status, answer["error"]["code"]))
-        assert refused == [
-            *[(401, "unauthorized")] * 2,
-            *[(404, "not_found")] * 2,
-            (429, "rate_limited"),
-        ]
+        assert refused == [*[(401, "unauthorized")] * 3, (429, "rate_limited")]
         assert int(headers["Retry-After"]) > 0
-        assert (await scm.send(integration, "ping", {"zen": ""}))[0] == 429
+        assert (await scm.send(attacked, "ping", {"zen": ""}))[0] == 429
+        paths = ("/webhooks/scm/github", "/webhooks/scm/nobody", "/webhooks/integrations/nobody")
+        statuses = [(await scm.send(other, "ping", {}, path=path))[0] for path in (*paths, *paths)]
+        assert statuses == [*[404] * 3, *[429] * 3]
         assert await deliveries(scm) == []
+        assert (await scm.send(other, "ping", {"zen": ""}))[0] == 200
         assert (await scm.control.call("GET", "/orgs/acme/projects"))[0] == 200
 
 
@@ -215,19 +215,28 @@ async def test_what_fails_leaves_nothing_and_is_applied_when_it_is_sent_again(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And what arrives with it is applied."""
-    original = report_push
 
-    async def poisoned(connection: Any, author: Any, pushed: Any, at: Any) -> Any:
-        reported = await original(connection, author, pushed, at)
-        if pushed[0].message == "poison":
+    async def poison(connection: Any, push: Push) -> None:
+        if push.commits[0].message == "poison":
             raise RuntimeError("a secret detail")
-        if pushed[0].message == "broken statement":
+        if push.commits[0].message == "broken statement":
             await connection.execute(sa.text("SELECT * FROM nowhere"))
+
+    async def poisoned(connection: Any, author: Any, push: Push) -> Any:
+        reported = await report_push(connection, author, push)
+        await poison(connection, push)
+        return reported
+
+    async def poisoned_together(connection: Any, author: Any, pushes: Sequence[Push]) -> Any:
+        reported = await report_plain_pushes(connection, author, pushes)
+        for push in pushes:
+            await poison(connection, push)
         return reported
 
     async with serve() as scm:
         one = await scm.integrate(GITHUB)
         monkeypatch.setattr(apply, "report_push", poisoned)
+        monkeypatch.setattr(apply, "report_plain_pushes", poisoned_together)
         sent = [push(1), push(2, "poison"), push(3), push(4, "broken statement"), push(5), {"ref": 1, "commits": []}]
         with caplog.at_level(logging.CRITICAL):
             answers = await asyncio.gather(*(scm.send(one, "push", body) for body in sent))
@@ -244,7 +253,8 @@ async def test_what_fails_leaves_nothing_and_is_applied_when_it_is_sent_again(
             "The delivery could not be processed.",
             "The body is not that of the event push: Expected `str`, got `int` - at `$.ref`.",
         }
-        monkeypatch.setattr(apply, "report_push", original)
+        monkeypatch.setattr(apply, "report_push", report_push)
+        monkeypatch.setattr(apply, "report_plain_pushes", report_plain_pushes)
         for body in (sent[1], sent[3], sent[1]):
             assert await scm.accepted(one, "push", body) == result("push", commitsUpserted=1)
         assert (await scm.send(one, "push", sent[5]))[0] == 400

@@ -104,7 +104,8 @@ def check_signature(data: bytes) -> None:
 
 def check_text(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
-    for shown in (CHAT_A_MARKUP.text(text), CHAT_A_MARKUP.bold(text)):
+    linked = CHAT_A_MARKUP.link("address", text).removeprefix("<address|").removesuffix(">")
+    for shown in (CHAT_A_MARKUP.text(text), CHAT_A_MARKUP.bold(text), linked):
         assert _MENTION.search(shown) is None
         assert "\n" not in shown
     assert re.search(r"(?<!\\)(?:\\\\)*[<>*_`|\[\]]|@\w", CHAT_B_MARKUP.text(text)) is None
