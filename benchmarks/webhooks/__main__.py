@@ -1,4 +1,4 @@
-"""Prints the machine, and a row for each kind of delivery and each scheme of signatures."""
+"""Prints the machine, a row for each kind of signature and of delivery, and what exporters notice of them."""
 
 import argparse
 import asyncio
@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.codec.__main__ import machine
 from benchmarks.control.service import Served, served
+from benchmarks.webhooks import beside
 from benchmarks.webhooks.sending import SECRET, Maker, Request, change, command, payment, push, read, send
 from chassis.db.database import Database
 from control.billing import repository
@@ -42,6 +43,9 @@ def main() -> None:
     _refusals()
     with tempfile.TemporaryDirectory(prefix="sluice-webhooks-") as directory:
         _deliveries(Path(directory), arguments.seconds)
+        apart = Path(directory) / "apart"
+        apart.mkdir()
+        beside.measure(apart)
 
 
 def _deliveries(directory: Path, seconds: float) -> None:
