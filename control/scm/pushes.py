@@ -30,7 +30,7 @@ class ReportedPush(NamedTuple):
     issues_reopened: list[ShortId]
 
 
-class Push(NamedTuple):
+class PushReport(NamedTuple):
     """Commits, oldest first. `default_branch_at`: when they reached the default branch, by the platform's clock; None:
     they are on another one.
     """
@@ -39,7 +39,7 @@ class Push(NamedTuple):
     default_branch_at: datetime | None
 
 
-async def report_push(connection: AsyncConnection, author: Author, push: Push) -> ReportedPush:
+async def report_push(connection: AsyncConnection, author: Author, push: PushReport) -> ReportedPush:
     """Store commits. On the default branch they resolve the issues that they name as fixed, as their project says, and
     reopen those whose fix they revert: each commit once, and not after a release that had it. Pushes may be reported in
     another order than they happened in.
@@ -62,14 +62,14 @@ async def report_push(connection: AsyncConnection, author: Author, push: Push) -
 
 
 async def report_plain_pushes(
-    connection: AsyncConnection, author: Author, pushes: Sequence[Push]
+    connection: AsyncConnection, author: Author, pushes: Sequence[PushReport]
 ) -> list[ReportedPush | None]:
     """Store the commits of pushes that change no issue, with a number of statements that does not grow with theirs.
     None for each other push, which `report_push` records: one that names issues or reverts commits, one with a commit
     that is known or in an earlier push, and one too many.
     """
     room = MAX_PLAIN_COMMITS
-    plain: dict[int, Push] = {}
+    plain: dict[int, PushReport] = {}
     for number, push in enumerate(pushes):
         if len(push.commits) <= room and names_nothing(push.commits, author.org_slug):
             room -= len(push.commits)

@@ -14,10 +14,10 @@ import pytest
 from chassis.clickhouse.migrations import migrations
 from tests.databases import REVISIONS
 from tests.e2e.product import Service, call, run
+from tests.sluice.upgrades.make import ENVIRONMENT
 
 KEPT = Path(__file__).parent / "upgrades"
 DIRECTORIES = sorted(path.parent.name for path in KEPT.glob("*/data.tar.xz"))
-ENVIRONMENT = {"SLUICE_RETENTION_DAYS": "0"}  # what is kept gets older
 
 
 def test_every_earlier_schema_has_a_directory() -> None:

@@ -25,7 +25,7 @@ from control.issue_links.tickets import TicketState, change_links
 from control.scm.fixes import Author
 from control.scm.proposal_reports import report_proposal
 from control.scm.proposal_repository import StoredProposal
-from control.scm.pushes import Push, report_plain_pushes, report_push
+from control.scm.pushes import PushReport, report_plain_pushes, report_push
 from control.scm.release_reports import report_release
 from control.webhooks.scm.events import (
     CommitsPushed,
@@ -87,7 +87,7 @@ async def apply_plain_pushes(
     results: list[ScmResult | None] = [None] * len(sent)
     for of_org in by_org.values():
         author = _author(of_org[0][1], now)
-        pushes = [Push(pushed.commits, pushed.default_branch_at) for _, _, pushed in of_org]
+        pushes = [PushReport(pushed.commits, pushed.default_branch_at) for _, _, pushed in of_org]
         for (number, _, _), reported in zip(of_org, await report_plain_pushes(connection, author, pushes), strict=True):
             if reported is not None:
                 results[number] = _result(sent[number][1], _Effects(reported.commits_upserted))
@@ -111,7 +111,7 @@ def _result(event: ScmEvent, effects: _Effects) -> ScmResult:
 
 
 async def _push(connection: AsyncConnection, author: Author, pushed: CommitsPushed, effects: _Effects) -> None:
-    reported = await report_push(connection, author, Push(pushed.commits, pushed.default_branch_at))
+    reported = await report_push(connection, author, PushReport(pushed.commits, pushed.default_branch_at))
     effects.commits_upserted += reported.commits_upserted
     effects.issues_reopened += [str(one) for one in reported.issues_reopened]
 

@@ -19,7 +19,7 @@ from control.integrations import repository
 from control.integrations.model import IntegrationKind
 from control.integrations.tables import inbound_deliveries
 from control.releases.tables import commits
-from control.scm.pushes import Push, report_plain_pushes, report_push
+from control.scm.pushes import PushReport, report_plain_pushes, report_push
 from control.settings import ControlSettings
 from control.webhooks import endpoint
 from control.webhooks.scm import apply
@@ -216,18 +216,18 @@ async def test_what_fails_leaves_nothing_and_is_applied_when_it_is_sent_again(
 ) -> None:
     """And what arrives with it is applied."""
 
-    async def poison(connection: Any, push: Push) -> None:
+    async def poison(connection: Any, push: PushReport) -> None:
         if push.commits[0].message == "poison":
             raise RuntimeError("a secret detail")
         if push.commits[0].message == "broken statement":
             await connection.execute(sa.text("SELECT * FROM nowhere"))
 
-    async def poisoned(connection: Any, author: Any, push: Push) -> Any:
+    async def poisoned(connection: Any, author: Any, push: PushReport) -> Any:
         reported = await report_push(connection, author, push)
         await poison(connection, push)
         return reported
 
-    async def poisoned_together(connection: Any, author: Any, pushes: Sequence[Push]) -> Any:
+    async def poisoned_together(connection: Any, author: Any, pushes: Sequence[PushReport]) -> Any:
         reported = await report_plain_pushes(connection, author, pushes)
         for push in pushes:
             await poison(connection, push)

@@ -2,10 +2,11 @@
 
 python -m tests.sluice.upgrades.make clickhouse-2-relational-5
 
-Run once for each migration, by the release that has it as its last; later releases read it. Keys that seal and sign are
-not kept: nothing in the directory needs them.
+Run once for each migration, by the release that has it as its last; later releases read it. Keys that sign are not kept:
+nothing in the directory needs them. What is sealed is sealed with a key that everybody knows.
 """
 
+import base64
 import json
 import sys
 import tarfile
@@ -21,6 +22,10 @@ from tests.proto.otlp.realistic import request as realistic_request
 from tests.proto.otlp.sent import attributes, pair, request, span, string
 
 DAY_S = 86_400
+ENVIRONMENT = {
+    "SLUICE_RETENTION_DAYS": "0",  # what is kept gets older
+    "SLUICE_CONTROL_SEALING_KEYS": "tests:" + base64.b64encode(bytes(range(32))).decode(),
+}
 KEYS = ("signing.key", "sealing.keys", "cursor.key", "bootstrap.json", "lock")
 ISSUES = "/orgs/default/projects/default/issues"
 PASSWORD = "correct horse battery"
@@ -32,7 +37,7 @@ def main(name: str) -> None:
     target.mkdir()
     with tempfile.TemporaryDirectory() as temporary:
         data = Path(temporary) / "data"
-        service = Service("up", data, Path(temporary) / "log", {"SLUICE_RETENTION_DAYS": "0"})
+        service = Service("up", data, Path(temporary) / "log", ENVIRONMENT)
         sluice = started(service, data)
         try:
             _fill(sluice)
