@@ -2,8 +2,8 @@
 
 python -m tests.sluice.upgrades.make clickhouse-2-relational-5
 
-Run once for each migration, by the release that has it as its last; later releases read it. Keys that sign are not kept:
-nothing in the directory needs them. What is sealed is sealed with a key that everybody knows.
+Run once for each migration, by the release that has it as its last; later releases read it. Keys that sign are not
+kept: nothing in the directory needs them. What is sealed is sealed with a key that everybody knows.
 """
 
 import base64
