@@ -35,7 +35,16 @@ def main(name: str, arguments: list[str]) -> None:
         else:
             _set_mutator(hook, mutator)
     atheris.Setup(arguments, module.check, **options)
+    _end_at_once()
     atheris.Fuzz()
+
+
+def _end_at_once() -> None:
+    """End the process when libFuzzer is done and says `exit`: what C++ destroys then, threads of the engine still use. A
+    finding does not come here; libFuzzer ends the process before.
+    """
+    _kept.append(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: os._exit(0)))
+    ctypes.CDLL(None)["__cxa_atexit"](_kept[-1], None, None)  # what `atexit` of C calls
 
 
 def _built_in(atheris: Any) -> str:
@@ -77,7 +86,7 @@ def _set_mutator(hook: str, mutator: _Mutator) -> None:
         return len(changed)
 
     _kept.append(prototype(called))
-    ctypes.CDLL(hook).set_mutator(_kept[0])
+    ctypes.CDLL(hook).set_mutator(_kept[-1])
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def check_body(kind: IntegrationKind, body: bytes) -> None:
         assert len(name) <= MAX_EVENT_LENGTH
         check_event(platform.parse(name, body, NOW), name)
     except PayloadError as refusal:
-        assert len(str(refusal)) <= 300
+        assert len(str(refusal)) <= 400
         assert str(refusal).isprintable()
 
 
