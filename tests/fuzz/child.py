@@ -40,7 +40,7 @@ def main(name: str, arguments: list[str]) -> None:
 
 
 def _end_at_once() -> None:
-    """End the process when libFuzzer is done and says `exit`: what C++ destroys then, threads of the engine still use. A
+    """End the process when libFuzzer is done and calls `exit`: what C++ destroys then, threads of the engine use. A
     finding does not come here; libFuzzer ends the process before.
     """
     _kept.append(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: os._exit(0)))
