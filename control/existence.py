@@ -32,6 +32,7 @@ from control.issues.tables import issue_links
 from control.policies.tables import approval_policies
 from control.releases.tables import releases
 from control.sso.tables import sso_domains, sso_identities
+from control.warehouse.tables import warehouse_sinks
 from proto.identity import Scope
 
 _ID_PARAMETER: Final = re.compile(r"\{(\w+Id)\}")
@@ -77,6 +78,7 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
         "chatLinkId": _Resource("chl", Scope.MEMBERS_READ, chat_links.c.id, chat_links.c.org_id == _ORG_ID),
         "erasureId": _Resource("ers", Scope.AUDIT_READ, erasures.c.id, erasures.c.org_id == _ORG_ID),
         "integrationId": _Resource("int", Scope.INTEGRATIONS_READ, integrations.c.id, integrations.c.org_id == _ORG_ID),
+        "sinkId": _Resource("snk", Scope.SINKS_READ, warehouse_sinks.c.id, warehouse_sinks.c.org_id == _ORG_ID),
         "inboundDeliveryId": _Resource(
             "ind", Scope.INTEGRATIONS_READ, inbound_deliveries.c.id, inbound_deliveries.c.org_id == _ORG_ID
         ),

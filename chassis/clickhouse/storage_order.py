@@ -1,8 +1,8 @@
 """Storage order: everything that was stored after a position, in order, each row once.
 
-The position of a row of `spans`, `logs` or `error_occurrences` is (stored_time, batch_id, row). ClickHouse writes
-`stored_time` when it stores the row (`chassis.clickhouse.stored_time`), so rows that arrive late, are replayed after an
-outage, or come from a clock that is wrong, are after everything that a follower has read.
+The position of a row of `spans`, `logs`, `error_occurrences` or `ingest_outcomes` is (stored_time, batch_id, row).
+ClickHouse writes `stored_time` when it stores the row (`chassis.clickhouse.stored_time`), so rows that arrive late, are
+replayed after an outage, or come from a clock that is wrong, are after everything that a follower has read.
 
     OrderedTable.settled_time   nothing will be stored at or before this time any more: ClickHouse's clock, and the
                                 floors of the inserts that run now, less a distance for drifting clocks
@@ -38,7 +38,12 @@ _FIRST_STEP_US: Final = _US
 _MIN_STEP_US: Final = 1_000
 _MAX_UINT64: Final = 2**64 - 1
 _MAX_UINT32: Final = 2**32 - 1
-_TIME_COLUMNS: Final[Mapping[str, str]] = {"spans": "start_time", "logs": "time", "error_occurrences": "time"}
+_TIME_COLUMNS: Final[Mapping[str, str]] = {
+    "spans": "start_time",
+    "logs": "time",
+    "error_occurrences": "time",
+    "ingest_outcomes": "time",
+}
 _LIMITS: Final = QueryLimits(max_seconds=60, max_memory_bytes=2**30, max_result_rows=0, priority=3)
 _SETTLED_SQL: Final = (
     "SELECT toUnixTimestamp64Micro(now64(6, 'UTC')), groupArray(Settings['log_comment']) FROM system.processes"
@@ -119,12 +124,19 @@ class OrderedTable:
     """
 
     def __init__(
-        self, clickhouse: ClickHouse, table: str, columns: Sequence[str] = (), project_ids: Sequence[int] | None = None
+        self,
+        clickhouse: ClickHouse,
+        table: str,
+        columns: Sequence[str] = (),
+        project_ids: Sequence[int] | None = None,
+        *,
+        page_bytes: int = PAGE_BYTES,
     ) -> None:
         self._clickhouse = clickhouse
         self._table = table
         self._columns = columns
         self._projects = None if project_ids is None else list(project_ids)
+        self._page_bytes = page_bytes
 
     async def settled_time(self) -> int:
         """Microseconds since 1970, at or before which nothing will be stored any more."""
@@ -134,7 +146,7 @@ class OrderedTable:
 
     async def read(self, after: Position, until_us: int, limit: int) -> list[StoredRow]:
         """The first `limit` rows after a position that were stored until a time. Raises QueryTooLarge when they are
-        larger than PAGE_BYTES.
+        larger than `page_bytes`.
         """
         columns = ["toUnixTimestamp64Micro(stored_time)", "batch_id", "row", f"toUInt16({self._day})", *self._columns]
         sql = (
@@ -148,7 +160,7 @@ class OrderedTable:
             "row": after.row,
             "limit": limit,
         }
-        rows = await self._query(sql, parameters, _LIMITS._replace(max_result_bytes=PAGE_BYTES))
+        rows = await self._query(sql, parameters, _LIMITS._replace(max_result_bytes=self._page_bytes))
         return [StoredRow(Position(*row[:3]), row[3], row[4:]) for row in rows]
 
     async def first_time(self, after_us: int, until_us: int) -> int | None:

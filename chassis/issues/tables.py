@@ -23,6 +23,7 @@ _IGNORED_UNTIL: Final = sa.text("ignored_until IS NOT NULL")
 _AFTER_RELEASE: Final = sa.text("resolved_after_release IS NOT NULL")
 _ASSIGNED: Final = sa.text("assignee_id IS NOT NULL")
 _MERGED: Final = sa.text("merged_into IS NOT NULL")
+_UNNUMBERED: Final = sa.text("change_number IS NULL")
 _COUNTING: Final = sa.text("merged_into IS NULL")
 
 
@@ -60,6 +61,9 @@ issues: Final = sa.Table(
     sa.Column("first_release", text(MAX_VERSION_LENGTH)),  # of the first occurrence
     sa.Column("last_release", text(MAX_VERSION_LENGTH)),
     sa.Column("merged_into", text(32)),  # id of an issue; without foreign key, so that rows are deleted in any order
+    # NULL since the last change, however it is made: sinks number changes to export them in order
+    # (`control.warehouse.streams.issue_rollups`).
+    sa.Column("change_number", sa.BigInteger, onupdate=sa.null()),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
     enum_check("status", IssueStatus),
@@ -67,6 +71,8 @@ issues: Final = sa.Table(
     sa.UniqueConstraint("project_id", "fingerprint"),
     sa.UniqueConstraint("project_id", "number"),
     sa.Index(None, "org_id", "id"),
+    sa.Index(None, "org_id", "change_number"),
+    sa.Index("ix_issues_unnumbered", "org_id", sqlite_where=_UNNUMBERED, postgresql_where=_UNNUMBERED),
     sa.Index(None, "project_id", "last_seen", "id"),
     sa.Index(None, "project_id", "first_seen", "id"),
     sa.Index(None, "project_id", "count", "id"),

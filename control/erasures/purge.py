@@ -76,6 +76,12 @@ from control.sso.tables import (
     sso_logins,
     sso_settings,
 )
+from control.warehouse.tables import (
+    issue_change_numbers,
+    warehouse_checkpoints,
+    warehouse_runs,
+    warehouse_sinks,
+)
 from control.webhooks.tables import platform_events
 
 POLL_S: Final = 5.0
@@ -99,6 +105,10 @@ class _TableStep:
 
 # In the order of foreign keys: what refers to others first. Deliveries precede them, the audit log follows.
 _ORGANIZATION_STEPS: Final = (
+    _TableStep(warehouse_runs),
+    _TableStep(warehouse_checkpoints),
+    _TableStep(warehouse_sinks, ("created_by",)),
+    _TableStep(issue_change_numbers),
     _TableStep(inbound_deliveries),
     _TableStep(integrations, ("created_by",)),
     _TableStep(chat_updates),

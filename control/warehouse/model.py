@@ -34,9 +34,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """A sink with its config, which no representation shows. `config_error`: why the config is incomplete, for a person
-    to act on; None: it is complete.
-    """
+    """A sink with its config, which no representation shows."""
 
     id: str
     org_id: str
@@ -45,7 +43,53 @@ class Sink:
     enabled: bool
     streams: tuple[Stream, ...]
     config: SinkConfig
-    config_error: str | None
     created_by: str | None
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A batch that is being exported: written before anything is put, and used as written if it is repeated. `until`:
+    the cursor behind it. `digests`: of the rows, one for each attempt; they differ if rows were erased in between.
+    """
+
+    key: str
+    until: bytes
+    until_at: datetime | None
+    until_id: str
+    rows: int
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far a stream of a sink is exported. `cursor`: as the stream encodes it; None: nothing is exported."""
+
+    sink_id: str
+    org_id: str
+    stream: Stream
+    version: int
+    cursor: bytes | None
+    cursor_at: datetime | None
+    cursor_id: str | None
+    intent: Intent | None
+    rows_exported: int
+    last_run_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What an export of one stream did."""
+
+    id: str
+    sink_id: str
+    org_id: str
+    stream: Stream
+    status: RunStatus
+    started_at: datetime
+    rows: int = 0
+    bytes: int = 0
+    object_keys: tuple[str, ...] = ()
+    error: str | None = None
+    finished_at: datetime | None = None

@@ -173,7 +173,7 @@ TABLES: Final = (SPANS, LOGS, TRACE_INDEX, ATTRIBUTE_KEYS, INGEST_OUTCOMES, ERRO
 
 # The time of storing, which ClickHouse computes: no block has it.
 STORED_TIME: Final = Column("stored_time", "DateTime64(6, 'UTC')")
-TABLES_IN_STORAGE_ORDER: Final = (SPANS, LOGS, ERROR_OCCURRENCES)  # those with the column
+TABLES_IN_STORAGE_ORDER: Final = (SPANS, LOGS, ERROR_OCCURRENCES, INGEST_OUTCOMES)  # those with the column
 
 SIGNAL_SPANS: Final = 1
 SIGNAL_LOGS: Final = 2

@@ -42,7 +42,8 @@ def register_encrypted_columns() -> None:
     import control.channels.tables
     import control.chat.tables
     import control.integrations.tables
-    import control.sso.tables  # noqa: F401
+    import control.sso.tables
+    import control.warehouse.tables  # noqa: F401
 
 
 async def _work(action: str, settings: ChassisSettings, keys: KeySource) -> None:
