@@ -49,17 +49,25 @@ class Sink:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """The rows of a batch when it was read: their digest and number."""
+
+    digest: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Intent:
     """A batch that is being exported: written before anything is put, and used as written if it is repeated. `until`:
-    the cursor behind it. `digests`: of the rows, one for each attempt; they differ if rows were erased in between.
+    the cursor behind it. `attempts`: those that differ, because rows were erased or issues changed in between; one of
+    them is what is exported.
     """
 
     key: str
     until: bytes
     until_at: datetime | None
     until_id: str
-    rows: int
-    digests: tuple[str, ...]
+    attempts: tuple[Attempt, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,15 +40,17 @@ async def store_intent(connection: AsyncConnection, old: Checkpoint, intent: Int
     return await _store(connection, old, replace(old, intent=intent))
 
 
-async def store_exported(connection: AsyncConnection, old: Checkpoint, intent: Intent, now: datetime) -> Checkpoint:
-    """Note that the batch is exported: the cursor is behind it. Raises CheckpointChanged as `store_intent`."""
+async def store_exported(
+    connection: AsyncConnection, old: Checkpoint, intent: Intent, rows: int, now: datetime
+) -> Checkpoint:
+    """Note that a batch of so many rows is exported: the cursor is behind it. Raises CheckpointChanged as `store_intent`."""
     new = replace(
         old,
         cursor=intent.until,
         cursor_at=intent.until_at,
         cursor_id=intent.until_id,
         intent=None,
-        rows_exported=old.rows_exported + intent.rows,
+        rows_exported=old.rows_exported + rows,
         last_run_at=now,
     )
     return await _store(connection, old, new)
