@@ -48,6 +48,7 @@ from control.suspects.suspects import Suspects
 from control.tenants.organizations import Organizations
 from control.tenants.project_keys import Keys
 from control.tenants.projects import Projects
+from control.warehouse.routes import build_warehouse_routes
 from control.webhook_routes import build_webhook_routes
 
 
@@ -99,7 +100,10 @@ def service(
     webhook_routes, webhook_contexts = build_webhook_routes(
         context, settings, secret_box, links, chassis.base_url, metrics
     )
-    routes += [*sso_routes, *build_scim_routes(context, chassis.base_url), *webhook_routes]
+    warehouse_routes, warehouse_contexts = build_warehouse_routes(
+        context, secret_box, settings.egress_policy, settings.warehouse_interval_s, clickhouse, metrics
+    )
+    routes += [*sso_routes, *build_scim_routes(context, chassis.base_url), *webhook_routes, *warehouse_routes]
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*approvals.routes(), *policies.routes()]
@@ -119,6 +123,7 @@ def service(
         ExpiryTask(guards.database, links).running,
         Purger(guards.database).running,
         *webhook_contexts,
+        *warehouse_contexts,
         *_issue_contexts(settings, guards, clickhouse, IssueUrls(chassis.base_url, page_url), metrics),
         ErasureHousekeeping(guards.database, metrics, filter_days=settings.erasure_filter_days).running,
     ]

@@ -143,6 +143,16 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         ),
     ] = ()
 
+    warehouse_interval_s: Annotated[
+        float,
+        setting(
+            "Time between two exports of a warehouse sink.",
+            unit="seconds",
+            zero="sinks export on request only",
+            ge=0,
+            le=86_400,
+        ),
+    ] = 900.0
     webhook_max_body_bytes: Annotated[
         int,
         setting(

@@ -138,6 +138,14 @@ class Egress:
         """The same as `post`, with PATCH."""
         return await self._request("PATCH", url, body, headers, account, _read_limited_body)
 
+    async def put(self, url: str, body: bytes, headers: Mapping[str, str], *, account: str = "") -> HttpReply:
+        """The same as `post`, with PUT."""
+        return await self._request("PUT", url, body, headers, account, _read_limited_body)
+
+    async def head(self, url: str, headers: Mapping[str, str], *, account: str = "") -> HttpReply:
+        """The head of a resource; raises as `get`."""
+        return await self._request("HEAD", url, None, headers, account, _read_limited_body)
+
     async def get(self, url: str, headers: Mapping[str, str], *, account: str = "") -> HttpReply:
         """Fetch a document; returns the response, whatever its status, with its whole body. Raises EgressError, also
         for a body that is incomplete, late or longer than MAX_BODY_BYTES.

@@ -19,7 +19,9 @@ class WarehouseMetrics:
             "sluice_warehouse_rows", "Rows that sinks have exported, by stream.", ["stream"], registry=registry
         )
         self._bytes = Counter(
-            "sluice_warehouse_bytes", "Bytes of the files that sinks have exported, by stream.", ["stream"],
+            "sluice_warehouse_bytes",
+            "Bytes of the files that sinks have exported, by stream.",
+            ["stream"],
             registry=registry,
         )
 

@@ -1,7 +1,7 @@
 """Parquet files of batches. pyarrow is large, and imported with the first export.
 
-    digest      of the rows, whichever release of Parquet's writer makes the file
-    write       the file: zstd, with the schema's version in its metadata
+digest      of the rows, whichever release of Parquet's writer makes the file
+write       the file: zstd, with the schema's version in its metadata
 """
 
 import hashlib
@@ -34,8 +34,8 @@ def digest(rows: Sequence[tuple[Any, ...]]) -> str:
 
 def write(schema: StreamSchema, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """The rows as a Parquet file. Runs for some time: call it in a thread."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]  # noqa: PLC0415
 
     types = {
         ColumnType.STRING: pa.string(),

@@ -43,7 +43,9 @@ async def store_intent(connection: AsyncConnection, old: Checkpoint, intent: Int
 async def store_exported(
     connection: AsyncConnection, old: Checkpoint, intent: Intent, rows: int, now: datetime
 ) -> Checkpoint:
-    """Note that a batch of so many rows is exported: the cursor is behind it. Raises CheckpointChanged as `store_intent`."""
+    """Note that a batch of so many rows is exported: the cursor is behind it. Raises CheckpointChanged as
+    `store_intent`.
+    """
     new = replace(
         old,
         cursor=intent.until,

@@ -21,7 +21,9 @@ DEFAULT_BATCHES: Final = 10
 
 _Streams = Annotated[
     list[Stream],
-    Meta(min_length=1, max_length=4, description="What is exported, each once.", extra_json_schema={"uniqueItems": True}),
+    Meta(
+        min_length=1, max_length=4, description="What is exported, each once.", extra_json_schema={"uniqueItems": True}
+    ),
 ]
 _ScrubTier = Annotated[Literal["stored"], Meta(description="Only what is stored after scrubbing is exported.")]
 

@@ -85,9 +85,7 @@ EXPORT: Final = Operation(
 STATUS: Final = Operation(
     "showWarehouseSinkStatus", TAG, (ResponseSpec("The status.", json_content(SinkStatus)),), (ID,)
 )
-STREAMS: Final = Operation(
-    "listWarehouseStreams", TAG, (ResponseSpec("The schemas.", json_content(PublishedStreams)),)
-)
+STREAMS: Final = Operation("listWarehouseStreams", TAG, (ResponseSpec("The schemas.", json_content(PublishedStreams)),))
 
 
 @dataclass(frozen=True, slots=True)

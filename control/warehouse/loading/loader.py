@@ -7,9 +7,9 @@ from control.warehouse.streams.schema import StreamSchema
 
 
 class LoadError(Exception):
-    """The warehouse did not load the rows; perhaps it did, and the answer was lost. The message is for the tenant: what a
-    person can act on, without an address, a credential, a row, or more of a response than a code. `permanent`: the same
-    attempt fails again until the config or the warehouse is changed.
+    """The warehouse did not load the rows; perhaps it did, and the answer was lost. The message is for the tenant: what
+    a person can act on, without an address, a credential, a row, or more of a response than a code. `permanent`: the
+    same attempt fails again until the config or the warehouse is changed.
     """
 
     def __init__(self, detail: str, *, permanent: bool = False) -> None:

@@ -5,9 +5,9 @@ from typing import Protocol
 
 
 class ObjectStoreError(Exception):
-    """The store did not do what was asked of it; perhaps it did, and the answer was lost. The message is for the tenant:
-    general words, without an address, a credential or a byte of a response. `permanent`: the same attempt fails again
-    until the config or the store is changed.
+    """The store did not do what was asked of it; perhaps it did, and the answer was lost. The message is for the
+    tenant: general words, without an address, a credential or a byte of a response. `permanent`: the same attempt fails
+    again until the config or the store is changed.
     """
 
     def __init__(self, detail: str, *, permanent: bool = False) -> None:

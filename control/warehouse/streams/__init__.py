@@ -1,9 +1,9 @@
 """The four streams: what is exported, in which order, and the schema that is published.
 
-    schema              columns and types, and how a schema may change
-    schemas             the columns of each stream
-    reader              what an exporter needs of a stream: the rows behind a cursor, and the same rows again
-    ordered             ERROR_ESSENCES and INGEST_OUTCOMES: rows of ClickHouse in storage order
-    issue_rollups       ISSUE_ROLLUPS: issues in the order of their changes
-    release_health      RELEASE_HEALTH_ROLLUPS: hours that have changed
+schema              columns and types, and how a schema may change
+schemas             the columns of each stream
+reader              what an exporter needs of a stream: the rows behind a cursor, and the same rows again
+ordered             ERROR_ESSENCES and INGEST_OUTCOMES: rows of ClickHouse in storage order
+issue_rollups       ISSUE_ROLLUPS: issues in the order of their changes
+release_health      RELEASE_HEALTH_ROLLUPS: hours that have changed
 """

@@ -13,8 +13,8 @@ MAX_TEXT: Final = 24 * 2**20  # characters of the texts of a batch, some more wi
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows with the values of the stream's columns, times in microseconds since 1970; the cursor behind them, and how it
-    is shown. Without rows, only the cursor has moved.
+    """Rows with the values of the stream's columns, times in microseconds since 1970; the cursor behind them, and how
+    it is shown. Without rows, only the cursor has moved.
     """
 
     rows: list[tuple[Any, ...]]

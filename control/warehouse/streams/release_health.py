@@ -78,9 +78,7 @@ class ReleaseHealth:
     async def read(self, scope: Scope, cursor: bytes | None) -> Batch | None:
         """As `StreamReader` has it."""
         projects = sorted(scope.projects)
-        tables = [
-            OrderedTable(self._clickhouse, name, project_ids=projects) for name in ("spans", "error_occurrences")
-        ]
+        tables = [OrderedTable(self._clickhouse, name, project_ids=projects) for name in ("spans", "error_occurrences")]
         settled = await tables[0].settled_time()
         after = 0 if cursor is None else int(cursor)
         while after < settled:
@@ -144,9 +142,7 @@ def _group(row: tuple[Any, ...]) -> _Group:
     return _Group(*row[:4])
 
 
-def _row(
-    group: _Group, slug: str, revision: int, requests: tuple[Any, ...] | None, new_issues: int
-) -> tuple[Any, ...]:
+def _row(group: _Group, slug: str, revision: int, requests: tuple[Any, ...] | None, new_issues: int) -> tuple[Any, ...]:
     named = hashlib.sha256(f"{group.release}\0{group.environment}".encode()).hexdigest()[:32]
     count, failed, durations, sessions = requests or (0, 0, (None, None, None), None)
     return (

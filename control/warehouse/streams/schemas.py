@@ -40,7 +40,9 @@ ISSUE_ROLLUPS: Final = StreamSchema(
     1,
     (
         ROW_ID,
-        Column("change_number", _I, "Of all changes of issues of the organization; the greatest of an issue is current."),
+        Column(
+            "change_number", _I, "Of all changes of issues of the organization; the greatest of an issue is current."
+        ),
         *_PROJECT,
         Column("issue_id", _S, "The issue."),
         Column("short_id", _S, "How people name it: `WEB-17`."),
@@ -77,7 +79,9 @@ RELEASE_HEALTH_ROLLUPS: Final = StreamSchema(
         Column("p50_ms", _N, "Of their durations, in milliseconds; null without requests.", nullable=True),
         Column("p95_ms", _N, "As p50_ms.", nullable=True),
         Column("p99_ms", _N, "As p50_ms.", nullable=True),
-        Column("sessions", _I, "Different values of `session.id`; null if no request has the attribute.", nullable=True),
+        Column(
+            "sessions", _I, "Different values of `session.id`; null if no request has the attribute.", nullable=True
+        ),
         Column("new_issues", _I, "Fingerprints of errors whose first stored occurrence is in this hour."),
     ),
 )
@@ -95,7 +99,9 @@ INGEST_OUTCOMES: Final = StreamSchema(
         Column("items", _I, "Spans or log records; 0 for refused requests, which are not read."),
         Column("requests", _I, "Requests."),
         Column("wire_bytes", _I, "Their bytes as sent."),
-        Column("modified", _S, "Of the accepted items, how many were changed on the way, by reason: an object in JSON."),
+        Column(
+            "modified", _S, "Of the accepted items, how many were changed on the way, by reason: an object in JSON."
+        ),
     ),
 )
 SCHEMAS: Final[Mapping[Stream, StreamSchema]] = MappingProxyType(

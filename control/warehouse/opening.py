@@ -1,0 +1,38 @@
+"""The destination of a sink, by its config."""
+
+from msgspec import UnsetType
+
+from control.outbound.egress import Egress
+from control.warehouse.config import BigQueryConfig, BlobstoreConfig, SnowflakeConfig
+from control.warehouse.destination import Destination
+from control.warehouse.loading.bigquery import BigQuery
+from control.warehouse.loading.snowflake import Snowflake
+from control.warehouse.model import Sink
+from control.warehouse.stores.opening import open_store
+from control.warehouse.stores.store import ObjectStoreError
+
+
+class DestinationOpener:
+    """Opens destinations behind the guarded client."""
+
+    def __init__(self, egress: Egress) -> None:
+        self._egress = egress
+
+    def __call__(self, sink: Sink) -> Destination:
+        """The destination of a sink whose config is complete. Raises ObjectStoreError, LoadError."""
+        match sink.config:
+            case BlobstoreConfig() as config:
+                return Destination(_prefix(config), open_store(config, self._egress, sink.org_id), None)
+            case SnowflakeConfig() as config:
+                if isinstance(config.store, UnsetType):
+                    raise ObjectStoreError("The config is not complete.", permanent=True)
+                store, prefix = open_store(config.store, self._egress, sink.org_id), _prefix(config.store)
+                return Destination(prefix, store, Snowflake(config, self._egress, sink.org_id, prefix))
+            case BigQueryConfig() as config:
+                return Destination("", None, BigQuery(config, self._egress, sink.org_id))
+
+
+def _prefix(config: BlobstoreConfig) -> str:
+    """As the beginning of keys: with one slash at its end, without one at its beginning."""
+    prefix = config.prefix.strip("/")
+    return f"{prefix}/" if prefix else ""

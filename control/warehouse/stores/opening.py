@@ -1,0 +1,66 @@
+"""The object store of a config."""
+
+from typing import Final
+
+from msgspec import UnsetType
+from yarl import URL
+
+from control.outbound.egress import Egress
+from control.warehouse.config import BlobProvider, BlobstoreConfig
+from control.warehouse.stores.azure import AzureStore
+from control.warehouse.stores.s3 import Place, S3Store
+from control.warehouse.stores.signing import AWS, GOOGLE, Credentials
+from control.warehouse.stores.store import ObjectStore, ObjectStoreError
+
+_GOOGLE: Final = "https://storage.googleapis.com"
+
+
+def open_store(config: BlobstoreConfig, egress: Egress, account: str) -> ObjectStore:
+    """The store of a complete config. `account`: who sends, for the bounds of the client. Raises ObjectStoreError."""
+    if config.provider is BlobProvider.AZURE:
+        name, container = _given(config.account), _given(config.container)
+        base = _endpoint(config.endpoint, f"https://{name}.blob.core.windows.net")
+        key, token = _optional(config.account_key), _optional(config.sas_token)
+        return AzureStore(
+            egress, f"{str(base).rstrip('/')}/{container}", name, account, account_key=key, sas_token=token
+        )
+    credentials = Credentials(
+        _given(config.access_key_id), _given(config.secret_access_key), _optional(config.session_token)
+    )
+    bucket = _given(config.bucket)
+    if config.provider is BlobProvider.GCS:
+        place = _place(_endpoint(config.endpoint, _GOOGLE), bucket, path_style=True)
+        return S3Store(egress, place, credentials, _optional(config.region) or "auto", account, scheme=GOOGLE)
+    region = _given(config.region)
+    endpoint = _endpoint(config.endpoint, f"https://s3.{region}.amazonaws.com")
+    return S3Store(
+        egress, _place(endpoint, bucket, path_style=config.path_style), credentials, region, account, scheme=AWS
+    )
+
+
+def _place(endpoint: URL, bucket: str, *, path_style: bool) -> Place:
+    host = endpoint.raw_host or ""
+    name = host if path_style else f"{bucket}.{host}"
+    authority = name if endpoint.is_default_port() else f"{name}:{endpoint.port}"
+    path = endpoint.raw_path.rstrip("/") + (f"/{bucket}" if path_style else "")
+    return Place(f"{endpoint.scheme}://{authority}", authority, path)
+
+
+def _endpoint(given: str | UnsetType, default: str) -> URL:
+    try:
+        endpoint = URL(default if isinstance(given, UnsetType) else given)
+    except ValueError:
+        endpoint = URL()
+    if endpoint.scheme not in ("http", "https") or not endpoint.raw_host or endpoint.query_string or endpoint.user:
+        raise ObjectStoreError("config.endpoint is not a URL of a server.", permanent=True)
+    return endpoint
+
+
+def _given(value: str | UnsetType) -> str:
+    if isinstance(value, UnsetType):
+        raise ObjectStoreError("The config is not complete.", permanent=True)
+    return value
+
+
+def _optional(value: str | UnsetType) -> str | None:
+    return None if isinstance(value, UnsetType) else value

@@ -1,0 +1,64 @@
+"""An object store with the interface of S3 for tests."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+BUCKET = "warehouse"
+REGION = "eu-central-1"
+
+
+class ObjectStore:
+    """A bucket on a server on this machine."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._client: Any = boto3.client(
+            "s3",
+            endpoint_url=url,
+            region_name=REGION,
+            aws_access_key_id="tests",
+            aws_secret_access_key="tests",  # noqa: S106 (moto accepts any)
+        )
+        self._client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+
+    def config(self, secret: str = "tests", prefix: str = "") -> dict[str, Any]:  # noqa: S107
+        """The config of a sink that exports to the bucket."""
+        return {
+            "endpoint": self.url,
+            "bucket": BUCKET,
+            "region": REGION,
+            "accessKeyId": "tests",
+            "secretAccessKey": secret,
+            "pathStyle": True,
+            "prefix": prefix,
+        }
+
+    def keys(self) -> list[str]:
+        """The keys of all objects, sorted."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+        return sorted(item["Key"] for page in pages for item in page.get("Contents", []))
+
+    def read(self, key: str) -> bytes:
+        """The bytes of an object."""
+        return bytes(self._client.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+
+    def put(self, key: str, body: bytes) -> None:
+        """An object that somebody else has put."""
+        self._client.put_object(Bucket=BUCKET, Key=key, Body=body)
+
+
+@contextmanager
+def object_store() -> Iterator[ObjectStore]:
+    """An empty bucket."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        store = ObjectStore(f"http://{host}:{port}")
+        yield store
+    finally:
+        server.stop()
