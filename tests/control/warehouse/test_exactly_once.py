@@ -1,0 +1,299 @@
+"""Every row leaves once, whatever ends in the middle: processes that are killed, stores that fail after they have
+written, exporters that are overtaken, rows that are erased.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.db.database import Database
+from control.secrets.secret_box import KeyFile, SecretBox
+from control.warehouse import exporter as exporting
+from control.warehouse import parquet, repository, run_repository
+from control.warehouse.config import BlobstoreConfig
+from control.warehouse.destination import Destination
+from control.warehouse.exporter import Exporter, SinkDisabled
+from control.warehouse.metrics import WarehouseMetrics
+from control.warehouse.model import RunStatus, Sink, SinkKind, Stream
+from control.warehouse.repository import LeaseHeld
+from control.warehouse.stores.store import ObjectStoreError, StoredObject
+from control.warehouse.streams.reader import Batch, Scope, from_micros
+from control.warehouse.tables import warehouse_sinks
+from tests.chassis.auth.tenants import new_tenant
+from tests.selection import scaled
+
+COMPLETE = BlobstoreConfig(bucket="b", region="r", access_key_id="a", secret_access_key="s")  # noqa: S106
+STREAM = Stream.INGEST_OUTCOMES
+
+pytestmark = pytest.mark.both_stores
+
+
+class Killed(BaseException):
+    """The process is gone: nothing of it runs any more."""
+
+
+@dataclass
+class Source:
+    """A stream in memory: rows with numbers from 1, of which some are erased later."""
+
+    rows: dict[int, str] = field(default_factory=dict)
+    batch: int = 3
+
+    async def read(self, scope: Scope, cursor: bytes | None) -> Batch | None:
+        assert scope.projects
+        after = int(cursor or 0)
+        numbers = sorted(number for number in self.rows if number > after)[: self.batch]
+        if not numbers:
+            return None
+        rows = [self._row(number) for number in numbers]
+        last = numbers[-1]
+        return Batch(rows, str(last).encode(), from_micros(last), f"{last:06d}", last == max(self.rows))
+
+    async def read_again(self, _scope: Scope, cursor: bytes | None, until: bytes) -> list[tuple[Any, ...]]:
+        return [self._row(number) for number in sorted(self.rows) if int(cursor or 0) < number <= int(until)]
+
+    def _row(self, number: int) -> tuple[Any, ...]:
+        return str(number), "1", "web", number, number, "traces", "accepted", None, number, 1, 1, self.rows[number]
+
+
+class Process:
+    """What one process has, until it is killed at the given step. `kill_at` None: never."""
+
+    def __init__(self, world: "World", kill_at: int | None) -> None:
+        self.world = world
+        self.steps = 0
+        self.kill_at = kill_at
+        self.is_dead = False
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.is_dead or self.steps == self.kill_at:
+            self.is_dead = True
+            raise Killed
+
+
+class World:
+    """The database, the object store, and the source, which outlive processes."""
+
+    def __init__(self, database: Database, secret_box: SecretBox, chance: random.Random) -> None:
+        self.database = database
+        self.secret_box = secret_box
+        self.chance = chance
+        self.source = Source()
+        self.objects: dict[str, tuple[str, bytes]] = {}
+        self.now = datetime(2026, 11, 20, tzinfo=UTC)
+        self.faults = 0.0
+
+    def exporter(self, kill_at: int | None = None, put: Any = None) -> Exporter:
+        process = Process(self, kill_at)
+        store = _Store(process) if put is None else put
+        return Exporter(
+            _Database(process),  # type: ignore[arg-type]
+            self.secret_box,
+            {STREAM: self.source},
+            lambda _sink: Destination("", store, None),
+            WarehouseMetrics(None),
+            now=lambda: self.now,
+        )
+
+    async def exported(self) -> list[str]:
+        """The row ids in the object store."""
+        return [row_id for _, body in self.objects.values() for row_id in _row_ids(body)]
+
+
+class _Store:
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
+        world = self._process.world
+        self._process.step()
+        if world.chance.random() < world.faults:
+            raise ObjectStoreError("The store is busy.")
+        existing = world.objects.get(key)
+        if existing is None:
+            world.objects[key] = row_digest, body
+        self._process.step()
+        if world.chance.random() < world.faults:
+            raise ObjectStoreError("The store was not reached.")  # after it has written
+        return None if existing is None else StoredObject(existing[0], len(existing[1]))
+
+
+class _Database:
+    """The database of a process: nothing is committed once it is killed, unless it was already."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[Any]:
+        self._process.step()
+        async with self._process.world.database.read() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[Any]:
+        self._process.step()
+        async with self._process.world.database.write() as connection:
+            yield connection
+            self._process.step()
+        self._process.step()
+
+
+def _row_ids(body: bytes) -> list[str]:
+    import io
+
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    return list(pq.read_table(io.BytesIO(body)).column("row_id").to_pylist())
+
+
+@pytest.fixture
+async def world(migrated_url: str, tmp_path: Path) -> AsyncIterator[World]:
+    database = Database(migrated_url)
+    await database.start()
+    ring = KeyFile(tmp_path / "sealing.keys")
+    ring.generate()
+    yield World(database, SecretBox(ring), random.Random(7))
+    await database.close()
+
+
+async def new_sink(world: World, slug: str = "acme") -> Sink:
+    tenant = await new_tenant(world.database, slug)
+    return await sink_of(world, tenant.organization.id, tenant.owner_id)
+
+
+async def sink_of(world: World, org_id: str, owner_id: str) -> Sink:
+    async with world.database.write() as connection:
+        return await repository.create(
+            connection,
+            world.secret_box,
+            org_id=org_id,
+            name="Lake",
+            kind=SinkKind.BLOBSTORE,
+            streams=[STREAM],
+            config=COMPLETE,
+            created_by=owner_id,
+            now=world.now,
+        )
+
+
+@pytest.mark.sized
+async def test_kills_and_faults_between_any_two_steps(world: World) -> None:
+    """Late rows and erasures meanwhile: what was there when it was exported is there once."""
+    chance = world.chance
+    sink = await new_sink(world)
+    erased: set[int] = set()
+    last = 0
+    for _ in range(scaled(30, 300)):
+        for _ in range(chance.randrange(4)):
+            last += 1
+            world.source.rows[last] = chance.choice(["{}", '{"truncated":1}'])
+        if chance.random() < 0.2 and world.source.rows:
+            gone = chance.choice(list(world.source.rows))
+            del world.source.rows[gone]
+            erased.add(gone)
+        world.faults = chance.choice([0.0, 0.3])
+        try:
+            await world.exporter(kill_at=chance.randrange(1, 30)).export(sink.org_id, sink.id, 5)
+        except Killed:
+            world.now += repository.LEASE
+    world.faults = 0.0
+    world.now += repository.LEASE
+    for _ in range(100):
+        _, (ended,) = await world.exporter().export(sink.org_id, sink.id, 100)
+        assert ended.run.status is RunStatus.SUCCEEDED, ended.run.error
+        if ended.is_idle:
+            break
+    exported = await world.exported()
+    assert len(exported) == len(set(exported))
+    missing = {str(number) for number in range(1, last + 1)} - set(exported)
+    assert missing <= {str(number) for number in erased}
+    async with world.database.read() as connection:
+        (checkpoint,) = (await run_repository.list_checkpoints(connection, sink.id)).values()
+        runs = await run_repository.list_runs(connection, sink.id, 1_000)
+    assert checkpoint.rows_exported == len(exported)
+    assert checkpoint.intent is None
+    assert sum(run.rows for run in runs) == len(exported)
+    assert sorted(key for run in runs for key in run.object_keys) == sorted(world.objects)
+    assert all(run.finished_at is not None for run in runs)
+
+
+async def test_an_exporter_that_was_overtaken_changes_nothing(world: World) -> None:
+    """It is paused before its put, for longer than its lease; what it puts then is known by its key."""
+    sink = await new_sink(world)
+    world.source.rows = {1: "{}", 2: "{}"}
+    paused, resumed = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
+            paused.set()
+            await resumed.wait()
+            return await _Store(Process(world, None)).put_new(key, body, row_digest)
+
+    slow = asyncio.create_task(world.exporter(put=Slow()).export(sink.org_id, sink.id, 1))
+    await paused.wait()
+    with pytest.raises(LeaseHeld):
+        await world.exporter().export(sink.org_id, sink.id, 1)
+    world.now += repository.LEASE
+    world.source.rows[3] = "{}"
+    await world.exporter().export(sink.org_id, sink.id, 10)
+    resumed.set()
+    _, (ended,) = await slow
+    assert (ended.run.status, ended.run.error) == (RunStatus.FAILED, exporting.TAKEN_OVER)
+    assert sorted(await world.exported()) == ["1", "2", "3"]
+
+
+async def test_two_sinks_share_a_bucket_and_a_foreign_object_stops_one(world: World) -> None:
+    one = await new_sink(world)
+    async with world.database.read() as connection:
+        owner = await connection.scalar(sa.select(warehouse_sinks.c.created_by))
+    other = await sink_of(world, one.org_id, str(owner))
+    world.source.rows = {1: "{}"}
+    for sink in (one, other):
+        await world.exporter().export(sink.org_id, sink.id, 1)
+    assert sorted(await world.exported()) == ["1", "1"]
+    assert len({key.split("/")[0] for key in world.objects}) == 2
+    world.source.rows[2] = "{}"
+    key = next(key for key in world.objects if key.startswith(one.id))
+    taken = key.replace("start__000001", "000001__000002")
+    world.objects[taken] = "another", parquet.write(exporting.SCHEMAS[STREAM], [])
+    _, (ended,) = await world.exporter().export(one.org_id, one.id, 1)
+    assert ended.run.status is RunStatus.FAILED
+    assert "another object" in str(ended.run.error)
+    del world.objects[taken]
+    _, (ended,) = await world.exporter().export(one.org_id, one.id, 1)
+    assert (ended.run.status, ended.run.rows) == (RunStatus.SUCCEEDED, 1)
+
+
+async def test_a_sink_that_is_deleted_or_disabled_stops(world: World) -> None:
+    sink = await new_sink(world)
+    world.source.rows = {1: "{}"}
+
+    class Deleting:
+        async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
+            async with world.database.write() as connection:
+                await repository.delete(connection, sink.id)
+            return await _Store(Process(world, None)).put_new(key, body, row_digest)
+
+    _, (ended,) = await world.exporter(put=Deleting()).export(sink.org_id, sink.id, 1)
+    assert ended.run.status is RunStatus.FAILED
+    with pytest.raises(LeaseHeld):
+        await world.exporter().export(sink.org_id, sink.id, 1)
+    async with world.database.read() as connection:
+        owner = await connection.scalar(sa.text("SELECT principal_id FROM memberships"))
+    other = await sink_of(world, sink.org_id, str(owner))
+    async with world.database.write() as connection:
+        await repository.change(connection, other, name=None, enabled=False, streams=None, now=world.now)
+    with pytest.raises(SinkDisabled):
+        await world.exporter().export(other.org_id, other.id, 1)
+    async with world.database.read() as connection:
+        assert await repository.find_due(connection, world.now + timedelta(days=1)) is None
