@@ -17,6 +17,7 @@ MODULES: Final[Mapping[str, Sequence[str]]] = {
     "postgresql": ("psycopg",),
     "redis": ("redis",),
     "send": ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"),
+    "warehouse": ("pyarrow",),
 }
 
 

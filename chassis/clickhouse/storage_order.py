@@ -130,7 +130,7 @@ class OrderedTable:
         columns: Sequence[str] = (),
         project_ids: Sequence[int] | None = None,
         *,
-        page_bytes: int = PAGE_BYTES,
+        page_bytes: int | None = None,
     ) -> None:
         self._clickhouse = clickhouse
         self._table = table
@@ -160,7 +160,7 @@ class OrderedTable:
             "row": after.row,
             "limit": limit,
         }
-        rows = await self._query(sql, parameters, _LIMITS._replace(max_result_bytes=self._page_bytes))
+        rows = await self._query(sql, parameters, _LIMITS._replace(max_result_bytes=self._page_bytes or PAGE_BYTES))
         return [StoredRow(Position(*row[:3]), row[3], row[4:]) for row in rows]
 
     async def first_time(self, after_us: int, until_us: int) -> int | None:

@@ -64,6 +64,7 @@ IDS: Final = {
     "linkId": "lnk",
     "chatLinkId": "chl",
     "integrationId": "int",
+    "sinkId": "snk",
     "inboundDeliveryId": "ind",
 }
 NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
@@ -101,6 +102,7 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
         ("scimTokenId", "scim-tokens", {"name": "x"}),
         ("releaseId", "releases", {"version": "1.0.0", "projects": ["web"]}),
         ("linkId", f"issues/{issue_id}/links", {"url": "https://example.org"}),
+        ("sinkId", "warehouse/sinks", {"name": "x", "kind": "BLOBSTORE"}),
         ("changeId", "changes", {"kind": "generic", "title": "x"}),
     ):
         below = f"projects/web/{path}" if name in ("channelId", "erasureId", "linkId") else path

@@ -80,6 +80,8 @@ BY_THEMSELVES: Final = {
     "billing/payments.py",
     "chat/actor.py",
     "chat/updater.py",
+    "warehouse/exporter.py",
+    "warehouse/streams/issue_rollups.py",
     "webhooks/housekeeping.py",
     "webhooks/inbox.py",
 }

@@ -21,11 +21,11 @@ class ObjectStore:
             endpoint_url=url,
             region_name=REGION,
             aws_access_key_id="tests",
-            aws_secret_access_key="tests",  # noqa: S106 (moto accepts any)
+            aws_secret_access_key="tests",
         )
         self._client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
 
-    def config(self, secret: str = "tests", prefix: str = "") -> dict[str, Any]:  # noqa: S107
+    def config(self, secret: str = "tests", prefix: str = "") -> dict[str, Any]:
         """The config of a sink that exports to the bucket."""
         return {
             "endpoint": self.url,

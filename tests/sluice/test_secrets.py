@@ -106,7 +106,7 @@ import control.app
 print(known == {str(each.column) for each in encrypted_columns(metadata)}, len(known))
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "9"]
+    assert done.stdout.split() == ["True", "10"]
 
 
 @pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)

@@ -67,7 +67,8 @@ class AzureStore:
         if self._account_key is None:
             url += f"?{(self._sas_token or '').removeprefix('?')}"
         else:
-            sent["Authorization"] = self._authorization(method, URL(url, encoded=True).raw_path, sent, body, only_new)
+            path = URL(url).raw_path  # as the client sends it, and Azure signs it
+            sent["Authorization"] = self._authorization(method, path, sent, body, only_new)
         try:
             if method == "HEAD":
                 return await self._egress.head(url, sent, account=self._account)

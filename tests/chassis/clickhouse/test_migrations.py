@@ -209,7 +209,11 @@ async def test_tables_of_the_release_before_stop_building_statistics(empty: Clic
     await empty.command(f"INSERT INTO sluice_schema (version, name) VALUES (1, '{first.name}')")
     with pytest.raises(ClickHouseSchemaTooOld, match="sluice migrate"):
         await migrations.check(empty)
-    assert await migrations.migrate(empty, retention_days=30) == ["0002_merges.sql", "0003_storage_order.sql"]
+    assert await migrations.migrate(empty, retention_days=30) == [
+        "0002_merges.sql",
+        "0003_storage_order.sql",
+        "0004_outcomes_in_storage_order.sql",
+    ]
     await migrations.check(empty)
     assert await tables_without_statistics(empty) == sorted([*(table.name for table in TABLES), "sluice_schema"])
     await empty.close()

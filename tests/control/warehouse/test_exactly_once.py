@@ -30,7 +30,7 @@ from control.warehouse.tables import warehouse_sinks
 from tests.chassis.auth.tenants import new_tenant
 from tests.selection import scaled
 
-COMPLETE = BlobstoreConfig(bucket="b", region="r", access_key_id="a", secret_access_key="s")  # noqa: S106
+COMPLETE = BlobstoreConfig(bucket="b", region="r", access_key_id="a", secret_access_key="s")
 STREAM = Stream.INGEST_OUTCOMES
 
 pytestmark = pytest.mark.both_stores

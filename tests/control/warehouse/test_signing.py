@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 from control.warehouse.stores.signing import AWS, GOOGLE, Credentials, encode_path, sign
 
 NOW = datetime(2026, 11, 20, 15, 17, 3, tzinfo=UTC)
-SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"  # noqa: S105 (published)
+SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 KEY = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60).filter(
     lambda key: "//" not in key and not key.startswith("/") and "." not in key.split("/")
 )
 
 
-def oracle(monkeypatch_time: datetime, method: str, url: str, headers: dict[str, str], body: bytes, token: str | None) -> Any:
+def oracle(
+    monkeypatch_time: datetime, method: str, url: str, headers: dict[str, str], body: bytes, token: str | None
+) -> Any:
     """What botocore signs."""
     credentials = botocore.credentials.Credentials("AKIDEXAMPLE", SECRET, token)
     auth = botocore.auth.S3SigV4Auth(credentials, "s3", "eu-central-1")
@@ -48,7 +50,9 @@ def test_as_botocore(key: str, body: bytes, method: str, token: str | None) -> N
 
 def test_google_has_other_names() -> None:
     credentials = Credentials("GOOGEXAMPLE", SECRET)
-    signed = sign(GOOGLE, credentials, "auto", "PUT", "storage.googleapis.com", "/b/k", {"x-goog-meta-a": "b"}, b"", NOW)
+    signed = sign(
+        GOOGLE, credentials, "auto", "PUT", "storage.googleapis.com", "/b/k", {"x-goog-meta-a": "b"}, b"", NOW
+    )
     assert signed["authorization"].startswith(
         "GOOG4-HMAC-SHA256 Credential=GOOGEXAMPLE/20261120/auto/storage/goog4_request, "
         "SignedHeaders=host;x-goog-content-sha256;x-goog-date;x-goog-meta-a, Signature="
@@ -59,7 +63,7 @@ def test_google_has_other_names() -> None:
 def test_the_published_example() -> None:
     """docs.aws.amazon.com, "Signature Calculations for the Authorization Header", PUT Object."""
     headers = {"date": "Fri, 24 May 2013 00:00:00 GMT", "x-amz-storage-class": "REDUCED_REDUNDANCY"}
-    secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"  # noqa: S105 (published)
+    secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
     signed = sign(
         AWS,
         Credentials("AKIAIOSFODNN7EXAMPLE", secret),
