@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import boto3
+import boto3  # type: ignore[import-untyped]
 from moto.server import ThreadedMotoServer
 
 BUCKET = "warehouse"
@@ -37,7 +37,7 @@ class ObjectStore:
             "prefix": prefix,
         }
 
-    def keys(self) -> list[str]:
+    def list_keys(self) -> list[str]:
         """The keys of all objects, sorted."""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
         return sorted(item["Key"] for page in pages for item in page.get("Contents", []))

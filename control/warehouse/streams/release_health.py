@@ -40,12 +40,13 @@ _IN_HOURS: Final = (
 )
 # The ceil(q * n)-th smallest: `quantileExact` counts from 0, so the level is a hair below q.
 _LEVELS: Final = "0.499999999995, 0.949999999995, 0.989999999995"
+# A scrubbed id tells no session from another.
+_HAS_SESSION: Final = "attributes['session.id'] NOT IN ('', '[scrubbed]')"
 _REQUESTS: Final = (
     "SELECT project_id, toString(release), toString(environment),"
     f" {_HOUR.format(column='start_time')} AS hour, toInt64(count()), toInt64(countIf(status_code = 2)),"
     f" quantilesExact({_LEVELS})(duration),"
-    " if(countIf(mapContains(attributes, 'session.id')) = 0, NULL,"
-    " toInt64(uniqExactIf(attributes['session.id'], mapContains(attributes, 'session.id'))))"
+    f" if(countIf({_HAS_SESSION}) = 0, NULL, toInt64(uniqExactIf(attributes['session.id'], {_HAS_SESSION})))"
     f" FROM spans WHERE {_PROJECTS} AND {_UNTIL} AND {_KINDS} AND {_IN_HOURS.format(column='start_time')}"
     " GROUP BY project_id, release, environment, hour"
 )

@@ -80,7 +80,10 @@ RELEASE_HEALTH_ROLLUPS: Final = StreamSchema(
         Column("p95_ms", _N, "As p50_ms.", nullable=True),
         Column("p99_ms", _N, "As p50_ms.", nullable=True),
         Column(
-            "sessions", _I, "Different values of `session.id`; null if no request has the attribute.", nullable=True
+            "sessions",
+            _I,
+            "Different values of `session.id`; null if no request has one, or it is scrubbed.",
+            nullable=True,
         ),
         Column("new_issues", _I, "Fingerprints of errors whose first stored occurrence is in this hour."),
     ),

@@ -3,6 +3,7 @@ written, exporters that are overtaken, rows that are erased.
 """
 
 import asyncio
+import io
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 import sqlalchemy as sa
 
@@ -26,6 +28,7 @@ from control.warehouse.model import RunStatus, Sink, SinkKind, Stream
 from control.warehouse.repository import LeaseHeld
 from control.warehouse.stores.store import ObjectStoreError, StoredObject
 from control.warehouse.streams.reader import Batch, Scope, from_micros
+from control.warehouse.streams.schemas import SCHEMAS
 from control.warehouse.tables import warehouse_sinks
 from tests.chassis.auth.tenants import new_tenant
 from tests.selection import scaled
@@ -149,10 +152,6 @@ class _Database:
 
 
 def _row_ids(body: bytes) -> list[str]:
-    import io
-
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
     return list(pq.read_table(io.BytesIO(body)).column("row_id").to_pylist())
 
 
@@ -265,7 +264,7 @@ async def test_two_sinks_share_a_bucket_and_a_foreign_object_stops_one(world: Wo
     world.source.rows[2] = "{}"
     key = next(key for key in world.objects if key.startswith(one.id))
     taken = key.replace("start__000001", "000001__000002")
-    world.objects[taken] = "another", parquet.write(exporting.SCHEMAS[STREAM], [])
+    world.objects[taken] = "another", parquet.write(SCHEMAS[STREAM], [])
     _, (ended,) = await world.exporter().export(one.org_id, one.id, 1)
     assert ended.run.status is RunStatus.FAILED
     assert "another object" in str(ended.run.error)

@@ -161,6 +161,6 @@ async def test_names_of_hosts() -> None:
         for endpoint in ("ftp://x", "nothing", "https://user@host", "https://host/?a=b", "http://[::1"):
             with pytest.raises(ObjectStoreError, match="endpoint"):
                 open_store(structs.replace(S3, endpoint=endpoint), egress, "org")
+        broken = structs.replace(AZURE, account_key="not base64!", endpoint="http://127.0.0.1:1")
         with pytest.raises(ObjectStoreError, match="base64"):
-            broken = structs.replace(AZURE, account_key="not base64!", endpoint="http://127.0.0.1:1")
             await open_store(broken, egress, "org").put_new("k", b"", "d")
