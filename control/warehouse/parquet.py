@@ -27,8 +27,7 @@ def digest(rows: Sequence[tuple[Any, ...]]) -> str:
     """SHA-256 of the values, in hexadecimal digits."""
     found = hashlib.sha256()
     for start in range(0, len(rows), _DIGESTED_AT_ONCE):
-        for row in rows[start : start + _DIGESTED_AT_ONCE]:
-            found.update(_ENCODER.encode(row))
+        found.update(_ENCODER.encode(rows[start : start + _DIGESTED_AT_ONCE]))
     return found.hexdigest()
 
 

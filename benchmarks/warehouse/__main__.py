@@ -1,0 +1,165 @@
+"""Prints the machine, rows a second, CPU a row and memory above idle of both, and their ratio."""
+
+import argparse
+import asyncio
+import io
+import resource
+import tempfile
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import psutil  # type: ignore[import-untyped]  # it has no types
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from benchmarks.codec.__main__ import machine
+from chassis.clickhouse import ClickHouse
+from chassis.clickhouse.migrations import migrate as migrate_clickhouse
+from chassis.clickhouse.stored_time import StoredTimeFloor
+from chassis.clickhouse.target import open_client, parse_url
+from chassis.db.database import Database, to_milliseconds
+from chassis.db.migrations import migrate
+from control.secrets.secret_box import KeyFile, SecretBox
+from control.warehouse import repository
+from control.warehouse.config import BlobstoreConfig
+from control.warehouse.destination import Destination
+from control.warehouse.exporter import Exporter
+from control.warehouse.metrics import WarehouseMetrics
+from control.warehouse.model import SinkKind, Stream
+from control.warehouse.stores.store import StoredObject
+from control.warehouse.streams.ordered import OrderedStream
+from tests.chassis.auth.tenants import new_tenant
+
+ROWS: Final = 1_000_000
+BLOCK: Final = 20_000  # rows of one insert
+_PACKAGES: Final = ("chdb", "pyarrow", "clickhouse-connect")
+_FILL: Final = (
+    "INSERT INTO error_occurrences (project_id, time, fingerprint, type, message, stacktrace, source, trace_id,"
+    " span_id, service_name, environment, release, batch_id, row) SELECT {project:UInt64},"
+    " now64(9) - toIntervalMillisecond(number), toFixedString(unhex(leftPad(hex(number % 500), 32, '0')), 16),"
+    " concat('Error', toString(number % 50)), concat('card declined for order ', toString(cityHash64(number))),"
+    " repeat('  at shop.cart.pay (cart.py:17)\\n', 20), 'span',"
+    " toFixedString(unhex(leftPad(hex(cityHash64(number)), 32, '0')), 16),"
+    " toFixedString('12345678', 8), concat('service', toString(number % 10)), 'production', '1.0.0',"
+    " {batch:UInt64}, toUInt32(number) FROM numbers({count:UInt64})"
+)
+
+
+class _Memory:
+    """An object store that keeps nothing but sizes."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, int] = {}
+
+    async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
+        """As `ObjectStore` has it."""
+        del row_digest
+        self.sizes[key] = len(body)
+        return None
+
+
+class _Spent:
+    """Time, CPU and memory since it was made."""
+
+    def __init__(self) -> None:
+        self._idle = psutil.Process().memory_info().rss
+        self._begun, self._cpu = time.monotonic(), time.process_time()
+        self._before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def row(self, name: str, rows: int, size: int) -> tuple[str, float]:
+        """A line of the table, and the CPU a row."""
+        seconds, cpu = time.monotonic() - self._begun, time.process_time() - self._cpu
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        above = max(0, peak * 1_024 - self._idle) / 2**20 if peak > self._before else 0.0
+        each = cpu / rows * 1e6
+        return f"| {name} | {rows / seconds:,.0f} | {each:.1f} | {above:.0f} | {size / 2**20:.0f} |", each
+
+
+def main() -> None:
+    """Fill, export, compare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    arguments = parser.parse_args()
+    print(f"{machine()}; {', '.join(f'{name} {version(name)}' for name in _PACKAGES)}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="sluice-warehouse-") as directory:
+        asyncio.run(_measure(Path(directory), arguments.rows))
+
+
+async def _measure(directory: Path, count: int) -> None:
+    url = f"sqlite:///{directory / 'sluice.db'}"
+    migrate(url)
+    database = Database(url)
+    await database.start()
+    clickhouse = ClickHouse(f"chdb://{directory / 'chdb'}", timeout_s=120, stored_time_floor=StoredTimeFloor())
+    await clickhouse.start()
+    await migrate_clickhouse(clickhouse, retention_days=30)
+    tenant = await new_tenant(database, "acme")
+    for first in range(0, count, BLOCK):
+        parameters = {"project": tenant.project.id, "batch": first, "count": min(BLOCK, count - first)}
+        await clickhouse.command(_FILL, parameters, stores_rows=True)
+    await asyncio.sleep(1)
+    print("| export | rows/s | CPU us a row | MiB above idle | MiB written |\n|---|---|---|---|---|", flush=True)
+    by_sink = await _by_sink(directory, database, clickhouse, tenant)
+    by_hand = await _by_hand(f"chdb://{directory / 'chdb'}")
+    print(f"CPU of a sink to that by hand: {by_sink / by_hand:.1f}")
+    await clickhouse.close()
+    await database.close()
+
+
+async def _by_sink(directory: Path, database: Database, clickhouse: ClickHouse, tenant: Any) -> float:
+    ring = KeyFile(directory / "sealing.keys")
+    ring.generate()
+    box, store = SecretBox(ring), _Memory()
+    config = BlobstoreConfig(bucket="b", region="r", access_key_id="a", secret_access_key="s")  # noqa: S106 (none)
+    async with database.write() as connection:
+        sink = await repository.create(
+            connection,
+            box,
+            org_id=tenant.organization.id,
+            name="Lake",
+            kind=SinkKind.BLOBSTORE,
+            streams=[Stream.ERROR_ESSENCES],
+            config=config,
+            created_by=tenant.owner_id,
+            now=to_milliseconds(datetime.now(UTC)),
+        )
+    exporter = Exporter(
+        database,
+        box,
+        {Stream.ERROR_ESSENCES: OrderedStream.errors(clickhouse)},
+        lambda _sink: Destination("", store, None),
+        WarehouseMetrics(None),
+    )
+    spent = _Spent()
+    _, (ended,) = await exporter.export(sink.org_id, sink.id, 10_000)
+    if ended.run.error:
+        raise SystemExit(ended.run.error)
+    line, each = spent.row("a sink", ended.run.rows, sum(store.sizes.values()))
+    print(line, flush=True)
+    return each
+
+
+async def _by_hand(url: str) -> float:
+    columns = (
+        "concat(lower(hex(batch_id)), '-', toString(row)) AS row_id, project_id, time, stored_time,"
+        " lower(hex(fingerprint)) AS fingerprint, type, message, source, lower(hex(trace_id)) AS trace_id,"
+        " lower(hex(span_id)) AS span_id, service_name, environment, release"
+    )
+
+    def export(client: Any) -> tuple[int, int]:
+        table = client.query_arrow(f"SELECT {columns} FROM error_occurrences ORDER BY stored_time, batch_id, row")
+        file = io.BytesIO()
+        pq.write_table(table, file, compression="zstd")
+        return len(table), len(file.getvalue())
+
+    spent = _Spent()
+    rows, size = await asyncio.to_thread(export, open_client(parse_url(url), 120.0, None))
+    line, each = spent.row("by hand, all at once", rows, size)
+    print(line, flush=True)
+    return each
+
+
+if __name__ == "__main__":
+    main()
