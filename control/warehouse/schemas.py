@@ -19,12 +19,7 @@ SCRUB_TIER: Final = "stored"
 MAX_BATCHES: Final = 100
 DEFAULT_BATCHES: Final = 10
 
-_Streams = Annotated[
-    list[Stream],
-    Meta(
-        min_length=1, max_length=4, description="What is exported, each once.", extra_json_schema={"uniqueItems": True}
-    ),
-]
+_Streams = Annotated[list[Stream], Meta(min_length=1, max_length=4, description="What is exported, each once.")]
 _ScrubTier = Annotated[Literal["stored"], Meta(description="Only what is stored after scrubbing is exported.")]
 
 
