@@ -251,6 +251,32 @@ async def test_an_exporter_that_was_overtaken_changes_nothing(world: World) -> N
     assert sorted(await world.exported()) == ["1", "2", "3"]
 
 
+async def test_a_batch_of_which_rows_are_erased_meanwhile_is_one_object(world: World) -> None:
+    """Killed before the put, and again after the put of what was left: the object is known by either digest."""
+    sink = await new_sink(world)
+    world.source.rows = {1: "{}", 2: "{}"}
+
+    class KilledBefore:
+        async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
+            raise Killed
+
+    class KilledAfter:
+        async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
+            await _Store(Process(world, None)).put_new(key, body, row_digest)
+            raise Killed
+
+    for put in (KilledBefore(), KilledAfter()):
+        with pytest.raises(Killed):
+            await world.exporter(put=put).export(sink.org_id, sink.id, 1)
+        world.source.rows.pop(2, None)
+        world.now += repository.LEASE
+    world.source.rows = {3: "{}"}
+    _, (ended,) = await world.exporter().export(sink.org_id, sink.id, 1)
+    assert (ended.run.status, ended.run.rows) == (RunStatus.SUCCEEDED, 1)
+    await world.exporter().export(sink.org_id, sink.id, 1)
+    assert sorted(await world.exported()) == ["1", "3"]
+
+
 async def test_two_sinks_share_a_bucket_and_a_foreign_object_stops_one(world: World) -> None:
     one = await new_sink(world)
     async with world.database.read() as connection:
