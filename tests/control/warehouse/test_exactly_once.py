@@ -257,7 +257,7 @@ async def test_a_batch_of_which_rows_are_erased_meanwhile_is_one_object(world: W
     world.source.rows = {1: "{}", 2: "{}"}
 
     class KilledBefore:
-        async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
+        async def put_new(self, *_: object) -> StoredObject | None:
             raise Killed
 
     class KilledAfter:
