@@ -5,6 +5,7 @@ A tenant's values that are scrubbed pass through the journal, within its hold pe
 
 import hashlib
 import hmac
+import io
 import json
 import secrets
 import time
@@ -12,14 +13,17 @@ import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.e2e.object_store import ObjectStore, object_store
 from tests.e2e.product import Answer, Sluice, call, eventually, running
 from tests.e2e.reading import SECOND, settled
+from tests.e2e.test_issues import the_issue
 
 KEYS = {"bootstrap.json", "cursor.key", "signing.key", "sealing.keys"}  # which are secrets, for their owner alone
 CARD = "4111 1111 1111 1111"
@@ -32,6 +36,9 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sluice]:
     settings = {
         "SLUICE_CONTROL_CHAT_A_SIGNING_SECRETS": CHAT_SECRET,
         "SLUICE_CONTROL_PAYMENTS_SECRETS": PAYMENTS_SECRET,
+        "SLUICE_CONTROL_EGRESS_ALLOW": "127.0.0.0/8",
+        "SLUICE_CONTROL_EGRESS_HTTP": "true",
+        "SLUICE_CONTROL_WAREHOUSE_INTERVAL_S": "0",
     }
     sluice = running(directory / "data", directory / "log", SLUICE_LOG_LEVEL="debug", **settings)
     yield sluice
@@ -122,6 +129,29 @@ class Use:
             headers = {"Stripe-Signature": f"t={at},v1={hexadecimal(key, f'{at}.'.encode() + event)}"}
             self.said.append(call("POST", f"{self.sluice.control_url}/webhooks/payments", event, headers).body)
 
+    def sinks(self, store: ObjectStore) -> None:
+        """Credentials of every kind of sink: of one that exports, and of others that fail."""
+        own = {name: secrets.token_hex(16) for name in ("key", "account", "sas", "snowflake", "google")}
+        self.secrets |= {f"credentials of a sink ({name})": secret for name, secret in own.items()}
+        azure = {"provider": "azure", "account": "a", "container": "c", "endpoint": "https://azure.example.invalid"}
+        warehouse = {"account": "a", "user": "u", "warehouse": "w", "database": "d", "schema": "s", "stage": "t"}
+        for kind, config in (
+            ("BLOBSTORE", store.config(own["key"])),
+            ("BLOBSTORE", azure | {"accountKey": own["account"]}),
+            ("BLOBSTORE", azure | {"sasToken": f"sig={own['sas']}"}),
+            ("SNOWFLAKE", warehouse | {"privateKey": own["snowflake"], "store": store.config(own["key"])}),
+            ("BIGQUERY", {"projectId": "p", "dataset": "d", "credentialsJson": json.dumps({"x": own["google"]})}),
+        ):
+            made = self.made("/warehouse/sinks", {"name": "x", "kind": kind, "config": config}, "id")
+            where = f"/orgs/{self.sluice.org}/warehouse/sinks/{made}"
+            answer = self.control("POST", f"{where}/export", {"maxBatchesPerStream": 1})
+            assert answer.status == 200, answer.body
+            assert [run["status"] for run in answer.json()["runs"]].count("NOT_CONFIGURED") == 0
+            self.said += [answer.body, self.control("GET", f"{where}/status").body]
+        wrong = {"name": "x", "kind": "BLOBSTORE", "config": {"secretAccessKey": [own["key"]], "x": own["key"]}}
+        self.said.append(self.control("POST", f"/orgs/{self.sluice.org}/warehouse/sinks", wrong).body)
+        self.said.append(self.control("GET", f"/orgs/{self.sluice.org}/warehouse/sinks").body)
+
     def telemetry(self) -> None:
         """Values that are scrubbed, of a span and of a log record."""
         now = time.time_ns()
@@ -137,6 +167,9 @@ class Use:
         spans.resource_spans.add().scope_spans.add().spans.append(span)
         record = logs.resource_logs.add().scope_logs.add().log_records.add(time_unix_nano=now, attributes=attributes)
         record.body.string_value = f"pay with {CARD}"
+        error = logs.resource_logs.add().scope_logs.add().log_records.add(time_unix_nano=now, severity_number=17)
+        for key, value in (("exception.type", "CardError"), ("exception.message", f"no money on {CARD}")):
+            error.attributes.append(KeyValue(key=key, value=AnyValue(string_value=value)))
         assert self.sluice.export("traces", spans.SerializeToString()).status == 200
         assert self.sluice.export("logs", logs.SerializeToString()).status == 200
         self.said.append(self.sluice.export("traces", spans.SerializeToString()[:-3]).body)
@@ -149,6 +182,12 @@ def hexadecimal(key: str, signed: bytes) -> str:
     return hmac.new(key.encode(), signed, hashlib.sha256).hexdigest()
 
 
+def exported(store: ObjectStore) -> bytes:
+    """All rows in the bucket, as text."""
+    tables = [pq.read_table(io.BytesIO(store.read(key))) for key in store.list_keys()]
+    return repr([table.to_pylist() for table in tables]).encode()
+
+
 def test_secrets_are_nowhere_in_clear(product: Sluice) -> None:
     use = Use(product)
     use.keys()
@@ -156,7 +195,13 @@ def test_secrets_are_nowhere_in_clear(product: Sluice) -> None:
     use.channels()
     use.webhooks()
     use.telemetry()
+    with object_store() as store:
+        eventually(lambda: the_issue(product, "CardError"), "the issue")
+        use.sinks(store)
+        objects = exported(store)
+    assert b"CardError" in objects
     searched = {
+        "objects": objects,
         "answers": b"\0".join(use.said),
         "metrics": call("GET", f"{product.control_url}/metrics").body,
         "audit": use.control("GET", f"/orgs/{product.org}/audit/export").body,
