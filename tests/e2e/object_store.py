@@ -7,6 +7,8 @@ from typing import Any
 import boto3  # type: ignore[import-untyped]
 from moto.server import ThreadedMotoServer
 
+from tests.e2e.product import call
+
 BUCKET = "warehouse"
 REGION = "eu-central-1"
 
@@ -58,7 +60,8 @@ def object_store() -> Iterator[ObjectStore]:
     server.start()
     host, port = server.get_host_and_port()
     try:
-        store = ObjectStore(f"http://{host}:{port}")
-        yield store
+        url = f"http://{host}:{port}"
+        assert call("POST", f"{url}/moto-api/reset").status == 200  # all servers of a process share what they keep
+        yield ObjectStore(url)
     finally:
         server.stop()
