@@ -232,6 +232,26 @@ class ClickHouse:
 
         FixedString values are returned as bytes. Cancelling the caller cancels the query in the engine.
         """
+
+        def read(client: Client, **options: Any) -> list[tuple[object, ...]]:
+            return [tuple(row) for row in client.query(sql, **options).result_rows]
+
+        return await self._read(sql, parameters, limits, read)
+
+    async def query_arrow(self, sql: str, parameters: Mapping[str, object], limits: QueryLimits) -> Any:
+        """As `query`, with the rows in a `pyarrow.Table`: for results of which Python looks at few values."""
+
+        def read(client: Client, parameters: Any, settings: dict[str, Any]) -> Any:
+            settings = {**settings, "output_format_arrow_string_as_string": 1}
+            if not self.embedded:
+                return client.query_arrow(sql, parameters, settings)
+            # clickhouse-connect runs `SET` for each setting, and cannot unset `readonly`.
+            clause = ", ".join(f"{name} = {value!r}" for name, value in settings.items())
+            return client.query_arrow(f"{sql} SETTINGS {clause}", parameters)
+
+        return await self._read(sql, parameters, limits, read)
+
+    async def _read(self, sql: str, parameters: Mapping[str, object], limits: QueryLimits, read: Callable[..., T]) -> T:
         if not _READ.match(sql):
             raise ValueError("query() accepts only SELECT statements")
         unbound = [name for name in parameters if f"{{{name}:" not in sql]
@@ -239,15 +259,14 @@ class ClickHouse:
             raise ValueError(f"parameters that the statement does not use: {unbound}")
         comment = f"sluice:{secrets.token_hex(12)}"
 
-        def call(client: Client) -> list[tuple[object, ...]]:
+        def call(client: Client) -> T:
             settings = {**_QUERY_SETTINGS, **_limit_settings(self._cap_memory(limits)), "log_comment": comment}
             settings |= _supported_settings(client, QUERY_SETTINGS_IF_KNOWN)
             # A user whose profile is already read-only may not send the setting.
             if client.server_settings["readonly"].value == "0":
                 settings["readonly"] = 1
             _require(client, settings)
-            rows = client.query(sql, parameters=dict(parameters) or None, settings=settings).result_rows
-            return [tuple(row) for row in rows]
+            return read(client, parameters=dict(parameters) or None, settings=settings)
 
         return await self._call(call, errors.from_query, comment)
 

@@ -6,7 +6,7 @@ replayed after an outage, or come from a clock that is wrong, are after everythi
 
     OrderedTable.settled_time   nothing will be stored at or before this time any more: ClickHouse's clock, and the
                                 floors of the inserts that run now, less a distance for drifting clocks
-    OrderedTable.read           the rows after a position up to that time
+    OrderedTable.read           the rows after a position up to that time; `storage_order_arrow` has them as columns
     StorageOrderReader.read     a page of them, without second copies of a block, and the checkpoint behind it
 
 A block that ClickHouse lost and that was inserted again has a new position and the old batch id: `Checkpoint` remembers
@@ -17,7 +17,7 @@ Source: docs/adr/020-storage-order.md.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -102,25 +102,55 @@ class StoredRow(NamedTuple):
     values: tuple[Any, ...]
 
 
-class Page(NamedTuple):
+class StoredRows(Protocol):
+    """Rows in storage order."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def last(self) -> Position: ...
+
+    def without_delivered(self, recent: dict[BlockKey, BlockProgress]) -> Self:
+        """Those rows that were not delivered before; `recent` has them afterwards."""
+
+
+Rows = TypeVar("Rows", bound=StoredRows)
+Rows_co = TypeVar("Rows_co", bound=StoredRows, covariant=True)
+
+
+class StoredRowList(list[StoredRow]):
+    """Rows as tuples."""
+
+    @property
+    def last(self) -> Position:
+        """As `StoredRows` has it."""
+        return self[-1].position
+
+    def without_delivered(self, recent: dict[BlockKey, BlockProgress]) -> Self:
+        """As `StoredRows` has it."""
+        return type(self)(row for row in self if deliver(row.position, row.day, recent))
+
+
+class Page(NamedTuple, Generic[Rows]):
     """Rows in storage order, and the checkpoint behind them. `is_last`: all that is settled has been read."""
 
-    rows: list[StoredRow]
+    rows: Rows
     checkpoint: Checkpoint
     is_last: bool
 
 
-class OrderedRows(Protocol):
+class OrderedRows(Protocol[Rows_co]):
     """The rows of one table, for `StorageOrderReader`. The methods raise StoreError."""
 
     async def settled_time(self) -> int: ...
-    async def read(self, after: Position, until_us: int, limit: int) -> list[StoredRow]: ...
+    async def read(self, after: Position, until_us: int, limit: int) -> Rows_co: ...
     async def first_time(self, after_us: int, until_us: int) -> int | None: ...
+    def no_rows(self) -> Rows_co: ...
 
 
-class OrderedTable:
-    """The rows of a table in ClickHouse: `columns` are expressions of ours, `project_ids` restricts the rows. The user
-    needs SELECT on `system.processes`.
+class StoredTable:
+    """A table in ClickHouse, of which subclasses read the rows: `columns` are expressions of ours, `project_ids`
+    restricts the rows. The user needs SELECT on `system.processes`.
     """
 
     def __init__(
@@ -130,7 +160,7 @@ class OrderedTable:
         columns: Sequence[str] = (),
         project_ids: Sequence[int] | None = None,
         *,
-        page_bytes: int | None = None,
+        page_bytes: int = PAGE_BYTES,
     ) -> None:
         self._clickhouse = clickhouse
         self._table = table
@@ -144,11 +174,19 @@ class OrderedTable:
         floors = [floor for comment in comments if (floor := floor_of(comment)) is not None]
         return int(min([now, *floors])) - DISTANCE_US
 
-    async def read(self, after: Position, until_us: int, limit: int) -> list[StoredRow]:
-        """The first `limit` rows after a position that were stored until a time. Raises QueryTooLarge when they are
-        larger than `page_bytes`.
-        """
-        columns = ["toUnixTimestamp64Micro(stored_time)", "batch_id", "row", f"toUInt16({self._day})", *self._columns]
+    async def first_time(self, after_us: int, until_us: int) -> int | None:
+        """When the first row after a time was stored; None if there is none until `until_us`."""
+        sql = (
+            f"SELECT toUnixTimestamp64Micro(min(stored_time)), count() FROM {self._table} WHERE {self._condition}"
+            f" AND stored_time > {_time('after')}"
+        )
+        ((first, count),) = await self._query(sql, self._parameters(after_us, until_us))
+        return first if count else None
+
+    def _select(
+        self, columns: Sequence[str], after: Position, until_us: int, limit: int
+    ) -> tuple[str, dict[str, object], QueryLimits]:
+        """The statement of a read of these columns, with its parameters and limits."""
         sql = (
             f"SELECT {', '.join(columns)} FROM {self._table} WHERE {self._condition}"
             f" AND (stored_time, batch_id, row) > ({_time('after')}, {{batch_id:UInt64}}, {{row:UInt32}})"
@@ -160,21 +198,13 @@ class OrderedTable:
             "row": after.row,
             "limit": limit,
         }
-        rows = await self._query(sql, parameters, _LIMITS._replace(max_result_bytes=self._page_bytes or PAGE_BYTES))
-        return [StoredRow(Position(*row[:3]), row[3], row[4:]) for row in rows]
-
-    async def first_time(self, after_us: int, until_us: int) -> int | None:
-        """When the first row after a time was stored; None if there is none until `until_us`."""
-        sql = (
-            f"SELECT toUnixTimestamp64Micro(min(stored_time)), count() FROM {self._table} WHERE {self._condition}"
-            f" AND stored_time > {_time('after')}"
-        )
-        ((first, count),) = await self._query(sql, self._parameters(after_us, until_us))
-        return first if count else None
+        return sql, parameters, _LIMITS._replace(max_result_bytes=self._page_bytes)
 
     @property
-    def _day(self) -> str:
-        return f"toDate({_TIME_COLUMNS[self._table]})"
+    def _place(self) -> Sequence[str]:
+        """Expressions for the position of a row, and its day."""
+        day = f"toUInt16(toDate({_TIME_COLUMNS[self._table]}))"
+        return "toUnixTimestamp64Micro(stored_time)", "batch_id", "row", day
 
     @property
     def _condition(self) -> str:
@@ -189,24 +219,41 @@ class OrderedTable:
         return await self._clickhouse.query(sql, parameters, limits=limits)
 
 
-class StorageOrderReader:
-    """Reads one table in storage order. A block that is inserted again within `window_s` of its first copy is delivered
-    once; `window_s` must be longer than gateways hold requests that are stored (SLUICE_GATEWAY_JOURNAL_HOLD_S).
+class OrderedTable(StoredTable):
+    """Reads rows as tuples."""
+
+    async def read(self, after: Position, until_us: int, limit: int) -> StoredRowList:
+        """The first `limit` rows after a position that were stored until a time. Raises QueryTooLarge when they are
+        larger than `page_bytes`.
+        """
+        rows = await self._query(*self._select((*self._place, *self._columns), after, until_us, limit))
+        return StoredRowList(StoredRow(Position(*row[:3]), row[3], row[4:]) for row in rows)
+
+    def no_rows(self) -> StoredRowList:
+        """As `OrderedRows` has it."""
+        return StoredRowList()
+
+
+class StorageOrderReader(Generic[Rows]):
+    """Reads one table in storage order, at most `page_rows` at once. A block that is inserted again within `window_s`
+    of its first copy is delivered once; `window_s` must be longer than gateways hold requests that are stored
+    (SLUICE_GATEWAY_JOURNAL_HOLD_S).
     """
 
-    def __init__(self, rows: OrderedRows, *, window_s: float = WINDOW_S) -> None:
+    def __init__(self, rows: OrderedRows[Rows], *, window_s: float = WINDOW_S, page_rows: int = PAGE_ROWS) -> None:
         self._rows = rows
         self._window_us = int(window_s * _US)
+        self._page_rows = page_rows
         self._step_us = _FIRST_STEP_US  # of storage time, that one statement reads
-        self._limit = PAGE_ROWS
+        self._limit = page_rows
 
-    async def read(self, checkpoint: Checkpoint, *, limit: int = PAGE_ROWS) -> Page:
+    async def read(self, checkpoint: Checkpoint, *, limit: int | None = None) -> Page[Rows]:
         """The next rows after a checkpoint: at least one, unless there is none that is settled. Raises StoreError."""
         settled = await self._rows.settled_time()
         after = checkpoint.position
         while after.stored_us <= settled:
-            found, until, is_full = await self._read_slice(after, settled, limit)
-            rows, checkpoint = _without_second_copies(found, checkpoint, self._window_us)
+            found, until, is_full = await self._read_slice(after, settled, limit or self._page_rows)
+            rows, checkpoint = self._without_second_copies(found, checkpoint)
             is_last = until == settled and not is_full
             if rows or is_last:
                 return Page(rows, checkpoint, is_last)
@@ -217,9 +264,13 @@ class StorageOrderReader:
                 if first is None:
                     break
                 after = Position(first - 1, _MAX_UINT64, _MAX_UINT32)
-        return Page([], checkpoint, is_last=True)
+        return Page(self.no_rows(), checkpoint, is_last=True)
 
-    async def _read_slice(self, after: Position, settled: int, limit: int) -> tuple[list[StoredRow], int, bool]:
+    def no_rows(self) -> Rows:
+        """What a page without rows has."""
+        return self._rows.no_rows()
+
+    async def _read_slice(self, after: Position, settled: int, limit: int) -> tuple[Rows, int, bool]:
         """Rows after a position, the time up to which they were read, and whether there may be more until then. Adapts
         the size of slices to that of a page.
         """
@@ -236,32 +287,33 @@ class StorageOrderReader:
                 else:
                     raise
                 continue
-            self._limit = min(PAGE_ROWS, self._limit * 2)
+            self._limit = min(self._page_rows, self._limit + self._limit // 8 + 1)
             if len(found) == count:
                 self._step_us = max(_MIN_STEP_US, self._step_us // 2)
                 return found, until, True
             self._step_us *= 2 if self._step_us < self._window_us else 1
             return found, until, False
 
-
-def _without_second_copies(
-    found: Sequence[StoredRow], checkpoint: Checkpoint, window_us: int
-) -> tuple[list[StoredRow], Checkpoint]:
-    """Those rows that were not delivered before, and the checkpoint behind all of them."""
-    if not found:
-        return [], checkpoint
-    recent, rows = dict(checkpoint.recent), []
-    for stored in found:
-        key = (stored.position.batch_id, stored.day)
-        delivered = recent.get(key)
-        if delivered is None or _is_behind(stored.position.row, delivered.row):
-            rows.append(stored)
-            recent[key] = BlockProgress(stored.position.stored_us, stored.position.row)
-    position = found[-1].position
-    return rows, Checkpoint(position, _recent(recent, position.stored_us - window_us))
+    def _without_second_copies(self, found: Rows, checkpoint: Checkpoint) -> tuple[Rows, Checkpoint]:
+        """Those rows that were not delivered before, and the checkpoint behind all of them."""
+        if not found:
+            return found, checkpoint
+        recent, position = dict(checkpoint.recent), found.last
+        rows = found.without_delivered(recent)
+        return rows, Checkpoint(position, _recent(recent, position.stored_us - self._window_us))
 
 
-def _is_behind(row: int, delivered: int) -> bool:
+def deliver(position: Position, day: int, recent: dict[BlockKey, BlockProgress]) -> bool:
+    """Whether a row was not delivered before; `recent` has it afterwards."""
+    key = (position.batch_id, day)
+    delivered = recent.get(key)
+    if delivered is not None and not is_behind(position.row, delivered.row):
+        return False
+    recent[key] = BlockProgress(position.stored_us, position.row)
+    return True
+
+
+def is_behind(row: int, delivered: int) -> bool:
     """Whether a row of a block comes after the last one that was delivered. A gateway's block is inserted as a whole:
     where its rows were delivered, those that `sluice repair` rebuilds in place of lost ones were, under other numbers.
     """

@@ -22,7 +22,14 @@ import structlog
 from aiohttp import web
 
 from chassis.clickhouse import ClickHouse
-from chassis.clickhouse.storage_order import DISTANCE_US, OrderedRows, OrderedTable, Page, StorageOrderReader
+from chassis.clickhouse.storage_order import (
+    DISTANCE_US,
+    OrderedRows,
+    OrderedTable,
+    Page,
+    StorageOrderReader,
+    StoredRowList,
+)
 from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
 from control.followers import progress as stored_progress
@@ -57,7 +64,7 @@ class IssueFollower:
         links: IssueUrls,
         metrics: IssueMetrics,
         *,
-        rows: OrderedRows | None = None,
+        rows: OrderedRows[StoredRowList] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._database = database
@@ -137,7 +144,7 @@ class IssueFollower:
             raise LookupError(NAME)
         return self._progress
 
-    async def _count(self, progress: Progress, page: Page) -> Progress:
+    async def _count(self, progress: Progress, page: Page[StoredRowList]) -> Progress:
         """Count a page. Raises ProgressChanged, and then nothing is counted."""
         found = by_issue(page.rows)
         details = await self._read_details(found, page) if found else {}
@@ -156,7 +163,7 @@ class IssueFollower:
         self._metrics.record(counted)
         return changed
 
-    async def _read_details(self, found: Mapping[IssueKey, Seen], page: Page) -> dict[IssueKey, Details]:
+    async def _read_details(self, found: Mapping[IssueKey, Seen], page: Page[StoredRowList]) -> dict[IssueKey, Details]:
         """The details of errors that get an issue: the earliest ones, as far as their projects have room."""
         since, until = page.rows[0].position.stored_us, page.rows[-1].position.stored_us
         async with self._database.read() as connection:

@@ -178,26 +178,25 @@ class Exporter:
             batch = await reader.read(scope, checkpoint.cursor)
             if batch is None:
                 return None
-            rows, is_last = batch.rows, batch.is_last
-            attempt = Attempt(await asyncio.to_thread(parquet.digest, rows), len(rows))
+            table, is_last = batch.table, batch.is_last
+            attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
             intent = _intent(sink, stream, checkpoint, batch, attempt)
         else:
             intent, is_last = checkpoint.intent, False
-            rows = await reader.read_again(scope, checkpoint.cursor, intent.until)
-            attempt = Attempt(await asyncio.to_thread(parquet.digest, rows), len(rows))
+            table = await reader.read_again(scope, checkpoint.cursor, intent.until)
+            attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
             if attempt not in intent.attempts:
                 intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])
-        if checkpoint.intent is None and not rows:
+        if checkpoint.intent is None and not table.num_rows:
             async with self._database.write() as connection:
                 await run_repository.store_exported(connection, checkpoint, intent, 0, run.started_at)
             return run, not is_last
         if intent != checkpoint.intent:
             async with self._database.write() as connection:
                 checkpoint = await run_repository.store_intent(connection, checkpoint, intent)
-        schema = SCHEMAS[stream]
-        body = await asyncio.to_thread(parquet.write, schema, rows)
-        del rows
-        exported, name = await destination.export(intent, attempt, schema, body)
+        body = await asyncio.to_thread(parquet.write, table)
+        del table
+        exported, name = await destination.export(intent, attempt, SCHEMAS[stream], body)
         run = replace(
             run, rows=run.rows + exported.rows, bytes=run.bytes + len(body), object_keys=(*run.object_keys, name)
         )

@@ -8,16 +8,16 @@ from typing import Any, Final, Protocol
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 MAX_ROWS: Final = 50_000  # of a batch
-MAX_TEXT: Final = 24 * 2**20  # characters of the texts of a batch, some more with its last page
+MAX_BYTES: Final = 24 * 2**20  # of a batch as columns of Arrow, some more with its last page
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows with the values of the stream's columns, times in microseconds since 1970; the cursor behind them, and how
-    it is shown. Without rows, only the cursor has moved.
+    """Rows as a `pyarrow.Table` of the stream's schema; the cursor behind them, and how it is shown. Without rows, only
+    the cursor has moved.
     """
 
-    rows: list[tuple[Any, ...]]
+    table: Any
     until: bytes
     until_at: datetime | None
     until_id: str
@@ -38,7 +38,7 @@ class StreamReader(Protocol):
     async def read(self, scope: Scope, cursor: bytes | None) -> Batch | None:
         """The next rows behind a cursor (None: from the beginning); None: there are none yet."""
 
-    async def read_again(self, scope: Scope, cursor: bytes | None, until: bytes) -> list[tuple[Any, ...]]:
+    async def read_again(self, scope: Scope, cursor: bytes | None, until: bytes) -> Any:
         """The rows between two cursors, in the same order: those of `read`, less what was erased or is newer since."""
 
 

@@ -14,6 +14,7 @@ from chassis.clickhouse.storage_order import (
     Position,
     StorageOrderReader,
     StoredRow,
+    StoredRowList,
 )
 from chassis.clickhouse.stored_time import READ_INTERVAL_S, ClockReading, StoredTimeFloor, floor_of
 
@@ -41,7 +42,14 @@ class Insert(NamedTuple):
     stored_us: int
 
 
-class Server:
+class ModelTable:
+    """What every model of a table has."""
+
+    def no_rows(self) -> StoredRowList:
+        return StoredRowList()
+
+
+class Server(ModelTable):
     """ClickHouse: a clock, the blocks that it has, and the inserts that run."""
 
     def __init__(self) -> None:
@@ -86,7 +94,7 @@ class Server:
         floors = [floor for insert in self.running if (floor := floor_of(insert.comment)) is not None]
         return min([self.now_us, *floors]) - DISTANCE_US
 
-    async def read(self, after: Position, until_us: int, limit: int) -> list[StoredRow]:
+    async def read(self, after: Position, until_us: int, limit: int) -> StoredRowList:
         found = [
             StoredRow(position, day, ())
             for (batch_id, day), (stored_us, _, rows) in self.stored.items()
@@ -94,7 +102,7 @@ class Server:
             for row in rows
             if (position := Position(stored_us, batch_id, row)) > after
         ]
-        return sorted(found)[:limit]
+        return StoredRowList(sorted(found)[:limit])
 
     async def first_time(self, after_us: int, until_us: int) -> int | None:
         times = (stored_us for stored_us, _, _ in self.stored.values() if after_us < stored_us <= until_us)

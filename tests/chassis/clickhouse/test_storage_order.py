@@ -15,11 +15,12 @@ from chassis.clickhouse.storage_order import (
     Position,
     StorageOrderReader,
     StoredRow,
+    StoredRowList,
 )
 from chassis.clickhouse.stored_time import INSERT_COMMENT, ClockReading, StoredTimeFloor, floor_of
 from proto.otlp.native import write_block
 from proto.storage.tables import ERROR_OCCURRENCES, FIRST_REBUILT_ROW
-from tests.chassis.clickhouse.storage_world import EPOCH_S, US, run_schedules
+from tests.chassis.clickhouse.storage_world import EPOCH_S, US, ModelTable, run_schedules
 from tests.logs import captured_log
 
 SCHEDULES = 5_000
@@ -136,12 +137,13 @@ async def test_rebuilt_rows_are_skipped_where_the_rows_that_they_replace_were_de
     ]
     stored += [Position(time + 2 * US, 2, rebuilt), Position(time + 2 * US, 2, rebuilt + 7)]
 
-    class Repaired:
+    class Repaired(ModelTable):
         async def settled_time(self) -> int:
             return NOW_US + 100 * US
 
-        async def read(self, after: Position, until_us: int, limit: int) -> list[StoredRow]:
-            return [StoredRow(one, 20_000, ()) for one in stored if after < one and one.stored_us <= until_us][:limit]
+        async def read(self, after: Position, until_us: int, limit: int) -> StoredRowList:
+            found = [StoredRow(one, 20_000, ()) for one in stored if after < one and one.stored_us <= until_us]
+            return StoredRowList(found[:limit])
 
         async def first_time(self, after_us: int, _until_us: int) -> int | None:
             return next((one.stored_us for one in stored if one.stored_us > after_us), None)
@@ -158,14 +160,14 @@ async def test_rebuilt_rows_are_skipped_where_the_rows_that_they_replace_were_de
 
 
 async def test_a_checkpoint_remembers_a_bounded_number_of_blocks() -> None:
-    class Endless:
+    class Endless(ModelTable):
         async def settled_time(self) -> int:
             return NOW_US + 10_000 * US
 
-        async def read(self, after: Position, until_us: int, limit: int) -> list[StoredRow]:
+        async def read(self, after: Position, until_us: int, limit: int) -> StoredRowList:
             first = max(after.stored_us, NOW_US) + US
             times = range(first, min(until_us + 1, first + limit * US), US)
-            return [StoredRow(Position(time, time, 0), 20_000, ()) for time in times]
+            return StoredRowList(StoredRow(Position(time, time, 0), 20_000, ()) for time in times)
 
         async def first_time(self, after_us: int, _until_us: int) -> int | None:
             return max(after_us, NOW_US) + US
@@ -182,7 +184,7 @@ async def test_a_checkpoint_remembers_a_bounded_number_of_blocks() -> None:
 
 
 async def test_a_slice_that_is_too_large_is_halved_and_nothing_in_it_is_skipped() -> None:
-    class Dense:
+    class Dense(ModelTable):
         """One row, late in the first slice; a statement over more than a tenth of a second is too large."""
 
         stored = StoredRow(Position(NOW_US + 900_000, 1, 0), 20_000, ())
@@ -190,10 +192,11 @@ async def test_a_slice_that_is_too_large_is_halved_and_nothing_in_it_is_skipped(
         async def settled_time(self) -> int:
             return NOW_US + 100 * US
 
-        async def read(self, after: Position, until_us: int, limit: int) -> list[StoredRow]:
+        async def read(self, after: Position, until_us: int, limit: int) -> StoredRowList:
             if until_us - max(after.stored_us, NOW_US) > 100_000 and until_us < NOW_US + 2 * US:
                 raise QueryTooLarge("too large")
-            return [self.stored][:limit] if after < self.stored.position and until_us >= NOW_US + 900_000 else []
+            is_found = after < self.stored.position and until_us >= NOW_US + 900_000
+            return StoredRowList([self.stored][:limit] if is_found else [])
 
         async def first_time(self, after_us: int, until_us: int) -> int | None:
             return self.stored.position.stored_us if after_us < self.stored.position.stored_us <= until_us else None
@@ -246,7 +249,7 @@ async def insert(store: ClickHouse, batch_id: int, rows: int, *, project: int = 
 
 
 async def read_all(
-    reader: StorageOrderReader, checkpoint: Checkpoint, limit: int
+    reader: StorageOrderReader[StoredRowList], checkpoint: Checkpoint, limit: int
 ) -> tuple[list[StoredRow], Checkpoint]:
     """Everything that is settled."""
     rows: list[StoredRow] = []
@@ -314,21 +317,17 @@ async def test_a_running_insert_holds_back_what_is_settled(gateways: Sequence[Cl
     assert max(held[1:-1]) < stored_us
 
 
-async def test_a_page_that_is_too_large_is_read_in_pieces(
-    gateways: Sequence[ClickHouse], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_page_that_is_too_large_is_read_in_pieces(gateways: Sequence[ClickHouse]) -> None:
     await insert(gateways[0], 5, 10, message="m" * 10_000)
-    monkeypatch.setattr(storage_order, "PAGE_BYTES", 60_000)
-    table = OrderedTable(gateways[0], "error_occurrences", ["message"])
+    table = OrderedTable(gateways[0], "error_occurrences", ["message"], page_bytes=60_000)
     reader, rows, checkpoint = StorageOrderReader(table), list[StoredRow](), Checkpoint()
     while len(rows) < 30:
         page = await reader.read(checkpoint)
         assert len(page.rows) <= 6
         rows, checkpoint = [*rows, *page.rows], page.checkpoint
     assert [row.position.row for row in rows] == list(range(30))
-    monkeypatch.setattr(storage_order, "PAGE_BYTES", 100)
     with pytest.raises(QueryTooLarge):
-        await reader.read(Checkpoint())
+        await StorageOrderReader(OrderedTable(gateways[0], "error_occurrences", page_bytes=10)).read(Checkpoint())
 
 
 async def test_what_is_settled_is_behind_the_clock(gateways: Sequence[ClickHouse]) -> None:

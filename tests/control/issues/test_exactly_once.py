@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.clickhouse import ClickHouse
-from chassis.clickhouse.storage_order import Position, StoredRow
+from chassis.clickhouse.storage_order import Position, StoredRowList
 from chassis.db.database import Database
 from chassis.issues.tables import issues
 from control.followers import progress
@@ -86,11 +86,14 @@ class ErrorRows:
     async def first_time(self, after_us: int, until_us: int) -> int | None:
         return await self._server.first_time(after_us, until_us)
 
-    async def read(self, after: Position, until_us: int, limit: int) -> Sequence[StoredRow]:
-        return [
+    async def read(self, after: Position, until_us: int, limit: int) -> StoredRowList:
+        return StoredRowList(
             row._replace(values=values_of(self._project_id, (row.position.batch_id, row.day, row.position.row)))
             for row in await self._server.read(after, until_us, limit)
-        ]
+        )
+
+    def no_rows(self) -> StoredRowList:
+        return self._server.no_rows()
 
 
 class Process:
