@@ -15,6 +15,7 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from benchmarks.codec.__main__ import machine
+from benchmarks.warehouse import beside
 from chassis.clickhouse import ClickHouse
 from chassis.clickhouse.migrations import migrate as migrate_clickhouse
 from chassis.clickhouse.stored_time import StoredTimeFloor
@@ -101,44 +102,59 @@ async def _measure(directory: Path, count: int) -> None:
         await clickhouse.command(_FILL, parameters, stores_rows=True)
     await asyncio.sleep(1)
     print("| export | rows/s | CPU us a row | MiB above idle | MiB written |\n|---|---|---|---|---|", flush=True)
-    by_sink = await _by_sink(directory, database, clickhouse, tenant)
+    exporting = _Exporting(directory, database, clickhouse, tenant)
+    by_sink = await exporting.measured()
     by_hand = await _by_hand(f"chdb://{directory / 'chdb'}")
-    print(f"CPU of a sink to that by hand: {by_sink / by_hand:.1f}")
+    print(f"CPU of a sink to that by hand: {by_sink / by_hand:.1f}", flush=True)
+    await beside.fill(clickhouse)
+    await beside.measure(directory / "chdb", exporting.export)
     await clickhouse.close()
     await database.close()
 
 
-async def _by_sink(directory: Path, database: Database, clickhouse: ClickHouse, tenant: Any) -> float:
-    ring = KeyFile(directory / "sealing.keys")
-    ring.generate()
-    box, store = SecretBox(ring), _Memory()
-    config = BlobstoreConfig(bucket="b", region="r", access_key_id="a", secret_access_key="s")  # noqa: S106 (none)
-    async with database.write() as connection:
-        sink = await repository.create(
-            connection,
-            box,
-            org_id=tenant.organization.id,
-            name="Lake",
-            kind=SinkKind.BLOBSTORE,
-            streams=[Stream.ERROR_ESSENCES],
-            config=config,
-            created_by=tenant.owner_id,
-            now=to_milliseconds(datetime.now(UTC)),
+class _Exporting:
+    """A deployment without its services, in which sinks export."""
+
+    def __init__(self, directory: Path, database: Database, clickhouse: ClickHouse, tenant: Any) -> None:
+        ring = KeyFile(directory / "sealing.keys")
+        ring.generate()
+        self._box, self._store = SecretBox(ring), _Memory()
+        self._database, self._tenant = database, tenant
+        self._exporter = Exporter(
+            database,
+            self._box,
+            {Stream.ERROR_ESSENCES: OrderedStream.errors(clickhouse)},
+            lambda _sink: Destination("", self._store, None),
+            WarehouseMetrics(None),
         )
-    exporter = Exporter(
-        database,
-        box,
-        {Stream.ERROR_ESSENCES: OrderedStream.errors(clickhouse)},
-        lambda _sink: Destination("", store, None),
-        WarehouseMetrics(None),
-    )
-    spent = _Spent()
-    _, (ended,) = await exporter.export(sink.org_id, sink.id, 10_000)
-    if ended.run.error:
-        raise SystemExit(ended.run.error)
-    line, each = spent.row("a sink", ended.run.rows, sum(store.sizes.values()))
-    print(line, flush=True)
-    return each
+
+    async def measured(self) -> float:
+        """Prints an export; returns its CPU a row."""
+        spent = _Spent()
+        rows = await self.export()
+        line, each = spent.row("a sink", rows, sum(self._store.sizes.values()))
+        print(line, flush=True)
+        return each
+
+    async def export(self) -> int:
+        """Export everything by a new sink; returns the rows."""
+        config = BlobstoreConfig(bucket="b", region="r", access_key_id="a", secret_access_key="s")  # noqa: S106 (none)
+        async with self._database.write() as connection:
+            sink = await repository.create(
+                connection,
+                self._box,
+                org_id=self._tenant.organization.id,
+                name=f"Lake {time.monotonic_ns()}",
+                kind=SinkKind.BLOBSTORE,
+                streams=[Stream.ERROR_ESSENCES],
+                config=config,
+                created_by=self._tenant.owner_id,
+                now=to_milliseconds(datetime.now(UTC)),
+            )
+        _, (ended,) = await self._exporter.export(sink.org_id, sink.id, 10_000)
+        if ended.run.error:
+            raise SystemExit(ended.run.error)
+        return ended.run.rows
 
 
 async def _by_hand(url: str) -> float:

@@ -247,7 +247,13 @@ class ClickHouse:
                 return client.query_arrow(sql, parameters, settings)
             # clickhouse-connect runs `SET` for each setting, and cannot unset `readonly`.
             clause = ", ".join(f"{name} = {value!r}" for name, value in settings.items())
-            return client.query_arrow(f"{sql} SETTINGS {clause}", parameters)
+            try:
+                return client.query_arrow(f"{sql} SETTINGS {clause}", parameters)
+            except Exception:
+                # After a statement that failed, chDB answers the next one of the session in the format of that one.
+                with suppress(Exception):
+                    client.raw_query("SELECT 1")
+                raise
 
         return await self._read(sql, parameters, limits, read)
 

@@ -44,7 +44,7 @@ _TIME_COLUMNS: Final[Mapping[str, str]] = {
     "error_occurrences": "time",
     "ingest_outcomes": "time",
 }
-_LIMITS: Final = QueryLimits(max_seconds=60, max_memory_bytes=2**30, max_result_rows=0, priority=3)
+_LIMITS: Final = QueryLimits(max_seconds=60, max_memory_bytes=2**30, max_result_rows=0, max_threads=1, priority=3)
 _SETTLED_SQL: Final = (
     "SELECT toUnixTimestamp64Micro(now64(6, 'UTC')), groupArray(Settings['log_comment']) FROM system.processes"
     f" WHERE startsWith(Settings['log_comment'], '{INSERT_COMMENT}')"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
-from chassis.clickhouse import ClickHouse, migrations
+from chassis.clickhouse import ClickHouse, QueryLimits, QueryTooLarge, migrations
 from chassis.clickhouse.storage_order import (
     BlockKey,
     BlockProgress,
@@ -105,4 +105,17 @@ async def test_clickhouse_answers_the_same_in_columns(clickhouse_url: str, new_d
             read = part.checkpoint
         assert found == expected
     await store.command(f"DROP DATABASE {name}")
+    await store.close()
+
+
+@pytest.mark.both_stores
+async def test_what_is_asked_after_a_read_that_failed_is_answered(clickhouse_url: str) -> None:
+    """chDB keeps the format of a statement that failed."""
+    store = ClickHouse(clickhouse_url, handles=1)
+    await store.start()
+    numbers = "SELECT number FROM numbers(10)"
+    with pytest.raises(QueryTooLarge):
+        await store.query_arrow(numbers, {}, QueryLimits(max_result_rows=5))
+    assert await store.query("SELECT 1", {}, limits=QueryLimits()) == [(1,)]
+    assert (await store.query_arrow(numbers, {}, QueryLimits())).num_rows == 10
     await store.close()
