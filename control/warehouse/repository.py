@@ -21,6 +21,7 @@ from control.warehouse.tables import warehouse_checkpoints, warehouse_runs, ware
 
 MAX_SINKS: Final = 50  # of an organization
 LEASE: Final = timedelta(seconds=60)
+MAX_CLOCK_DIFFERENCE: Final = timedelta(minutes=1)  # of two control services
 CONFIGS: Final[Mapping[SinkKind, type[Any]]] = MappingProxyType(
     {
         SinkKind.BLOBSTORE: BlobstoreConfig,
@@ -116,13 +117,14 @@ async def delete(connection: AsyncConnection, sink_id: str) -> None:
     await connection.execute(warehouse_sinks.delete().where(warehouse_sinks.c.id == sink_id))
 
 
-async def find_due(connection: AsyncConnection, now: datetime) -> tuple[str, str] | None:
+async def find_due(connection: AsyncConnection, now: datetime, interval: timedelta) -> tuple[str, str] | None:
     """The sink that is due for the longest time, and its organization; None if none is, or other exporters have all."""
-    is_free = warehouse_sinks.c.lease_until.is_(None) | (warehouse_sinks.c.lease_until <= now)
+    next_run_at = warehouse_sinks.c.next_run_at
+    is_due = (next_run_at <= now) | (next_run_at > now + interval + MAX_CLOCK_DIFFERENCE)
     found = (
         sa.select(warehouse_sinks.c.id, warehouse_sinks.c.org_id)
         .join_from(warehouse_sinks, organizations, organizations.c.id == warehouse_sinks.c.org_id)
-        .where(warehouse_sinks.c.next_run_at <= now, warehouse_sinks.c.enabled, is_free)
+        .where(is_due, warehouse_sinks.c.enabled, _has_no_exporter(now))
         .where(organizations.c.deleted_at.is_(None))
         .order_by(warehouse_sinks.c.next_run_at)
         .limit(1)
@@ -134,7 +136,7 @@ async def find_due(connection: AsyncConnection, now: datetime) -> tuple[str, str
 async def take_lease(connection: AsyncConnection, sink_id: str, owner: str, now: datetime) -> None:
     """Raises LeaseHeld, also for a sink that is gone."""
     columns = warehouse_sinks.c
-    is_free = columns.lease_until.is_(None) | (columns.lease_until <= now) | (columns.lease_owner == owner)
+    is_free = _has_no_exporter(now) | (columns.lease_owner == owner)
     values = {"lease_owner": owner, "lease_until": now + LEASE}
     taken = await connection.execute(warehouse_sinks.update().where(columns.id == sink_id, is_free).values(values))
     if taken.rowcount != 1:
@@ -148,6 +150,14 @@ async def release_lease(connection: AsyncConnection, sink_id: str, owner: str, n
         values["next_run_at"] = next_run_at
     held = (warehouse_sinks.c.id == sink_id) & (warehouse_sinks.c.lease_owner == owner)
     await connection.execute(warehouse_sinks.update().where(held).values(values))
+
+
+def _has_no_exporter(now: datetime) -> sa.ColumnElement[bool]:
+    """Whether no lease holds. One that is too far in the future is from before the clock was set back: it holds up
+    nobody, and checkpoints have versions whatever leases do.
+    """
+    until = warehouse_sinks.c.lease_until
+    return until.is_(None) | (until <= now) | (until > now + LEASE + MAX_CLOCK_DIFFERENCE)
 
 
 def _sealed(secret_box: SecretBox, sink_id: str, org_id: str, config: SinkConfig) -> bytes:

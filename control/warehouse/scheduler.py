@@ -47,7 +47,7 @@ class WarehouseScheduler:
         """Export every sink that is due. Raises DatabaseUnavailable."""
         for _ in range(MAX_SINKS):
             async with self._database.read() as connection:
-                due = await repository.find_due(connection, to_milliseconds(self._now()))
+                due = await repository.find_due(connection, to_milliseconds(self._now()), self._interval)
             if due is None:
                 return
             sink_id, org_id = due

@@ -6,7 +6,7 @@ import asyncio
 import io
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +26,7 @@ from control.warehouse.exporter import Exporter, SinkDisabled
 from control.warehouse.metrics import WarehouseMetrics
 from control.warehouse.model import RunStatus, Sink, SinkKind, Stream
 from control.warehouse.repository import LeaseHeld
+from control.warehouse.scheduler import WarehouseScheduler
 from control.warehouse.stores.store import ObjectStoreError, StoredObject
 from control.warehouse.streams.reader import Batch, Scope, from_micros
 from control.warehouse.streams.schemas import SCHEMAS
@@ -328,4 +329,59 @@ async def test_a_sink_that_is_deleted_or_disabled_stops(world: World) -> None:
     with pytest.raises(SinkDisabled):
         await world.exporter().export(other.org_id, other.id, 1)
     async with world.database.read() as connection:
-        assert await repository.find_due(connection, world.now + timedelta(days=1)) is None
+        assert await repository.find_due(connection, world.now + timedelta(days=1), timedelta(days=2)) is None
+
+
+async def test_a_clock_that_is_set_back_holds_up_nothing_and_doubles_nothing(world: World) -> None:
+    """By an hour: before an export, in the middle of one that is then killed, and while a sink is not due."""
+    sink = await new_sink(world)
+    scheduler = WarehouseScheduler(world.database, world.exporter(), 900, now=lambda: world.now)
+    hour = timedelta(hours=1)
+
+    class SetBack:
+        """The process is killed before or after the put, or not at all."""
+
+        def __init__(self, kill_at: int) -> None:
+            self._store = _Store(Process(world, kill_at))
+
+        async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
+            world.now -= hour
+            return await self._store.put_new(key, body, row_digest)
+
+    world.source.rows = {1: "{}"}
+    await scheduler.run_due()
+    for kill_at in range(1, 30):
+        world.source.rows[kill_at + 1] = "{}"
+
+        with suppress(Killed):
+            await world.exporter(put=SetBack(kill_at % 3)).export(sink.org_id, sink.id, 5)
+        world.now -= hour
+        await scheduler.run_due()
+    assert sorted(await world.exported(), key=int) == [str(number) for number in range(1, 31)]
+
+
+async def test_a_sink_that_is_paused_for_a_day_continues_where_it_was(world: World) -> None:
+    """What was stored meanwhile comes, what was erased meanwhile does not, nothing comes twice."""
+    sink = await new_sink(world)
+    scheduler = WarehouseScheduler(world.database, world.exporter(), 900, now=lambda: world.now)
+
+    async def enable(*, enabled: bool) -> None:
+        async with world.database.write() as connection:
+            found = await repository.find(connection, world.secret_box, sink.org_id, sink.id)
+            assert found is not None
+            await repository.change(connection, found, name=None, enabled=enabled, streams=None, now=world.now)
+
+    world.source.rows = dict.fromkeys(range(1, 8), "{}")
+    await scheduler.run_due()
+    await enable(enabled=False)
+    world.source.rows |= dict.fromkeys(range(8, 40), "{}")
+    for _ in range(24):
+        world.now += timedelta(hours=1)
+        await scheduler.run_due()
+    assert len(await world.exported()) == 7
+    del world.source.rows[3], world.source.rows[20]
+    await enable(enabled=True)
+    world.now += timedelta(hours=1)
+    await scheduler.run_due()
+    expected = [str(number) for number in range(1, 40) if number != 20]
+    assert sorted(await world.exported(), key=int) == expected
