@@ -5,7 +5,7 @@ written, exporters that are overtaken, rows that are erased.
 import asyncio
 import io
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -102,6 +102,7 @@ class World:
         self.objects: dict[str, tuple[str, bytes]] = {}
         self.now = datetime(2026, 11, 20, tzinfo=UTC)
         self.faults = 0.0
+        self.on_put: Callable[[], None] = lambda: None
 
     def exporter(self, kill_at: int | None = None, put: Any = None) -> Exporter:
         process = Process(self, kill_at)
@@ -126,6 +127,7 @@ class _Store:
 
     async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
         world = self._process.world
+        world.on_put()
         self._process.step()
         if world.chance.random() < world.faults:
             raise ObjectStoreError("The store is busy.")
@@ -338,26 +340,25 @@ async def test_a_clock_that_is_set_back_holds_up_nothing_and_doubles_nothing(wor
     scheduler = WarehouseScheduler(world.database, world.exporter(), 900, now=lambda: world.now)
     hour = timedelta(hours=1)
 
-    class SetBack:
-        """The process is killed before or after the put, or not at all."""
+    def set_back() -> None:
+        world.now -= hour
 
-        def __init__(self, kill_at: int) -> None:
-            self._store = _Store(Process(world, kill_at))
-
-        async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
-            world.now -= hour
-            return await self._store.put_new(key, body, row_digest)
-
+    world.on_put = set_back
     world.source.rows = {1: "{}"}
     await scheduler.run_due()
     for kill_at in range(1, 30):
         world.source.rows[kill_at + 1] = "{}"
 
         with suppress(Killed):
-            await world.exporter(put=SetBack(kill_at % 3)).export(sink.org_id, sink.id, 5)
+            await world.exporter(kill_at).export(sink.org_id, sink.id, 5)
         world.now -= hour
         await scheduler.run_due()
-    assert sorted(await world.exported(), key=int) == [str(number) for number in range(1, 31)]
+    world.on_put = lambda: None
+    await world.exporter().export(sink.org_id, sink.id, 5, timedelta(minutes=15))
+    world.source.rows[31] = "{}"
+    world.now -= hour
+    await scheduler.run_due()
+    assert sorted(await world.exported(), key=int) == [str(number) for number in range(1, 32)]
 
 
 async def test_a_sink_that_is_paused_for_a_day_continues_where_it_was(world: World) -> None:
