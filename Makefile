@@ -74,6 +74,12 @@ $(KEYCLOAK)/.made: scripts/keycloak
 	$(SAY) Keycloak, which long tests log in through, in $(KEYCLOAK)
 	@scripts/keycloak $(KEYCLOAK)
 
+# The object stores and warehouses that `test-long` exports to. Another directory: STORES=/path/of/one
+STORES ?= $(VENV)/stores
+$(STORES)/.made: scripts/stores
+	$(SAY) stores, which long tests export to, in $(STORES)
+	@scripts/stores $(STORES)
+
 # Locust changes the sockets and threads of its process, and brings much along: an environment of its own.
 $(VENV)/load/.made: requirements/load.lock $(VENV)/.made
 	$(SAY) what the load of benchmarks/locust needs
@@ -112,8 +118,8 @@ test-optimized: programs $(VENV)/.dev ## what decodes hostile input, under pytho
 # What answers requests, likewise.
 ANSWERS := tests/proto tests/chassis tests/gateway tests/query tests/control tests/sluice/test_up.py
 
-test-long: programs $(VENV)/.dev $(JAVASCRIPT_MADE) $(KEYCLOAK)/.made ## what `test` leaves out: kills in hundreds, outages, second stores; an hour
-	failed=; TEST_LONG=1 KEYCLOAK=$(abspath $(KEYCLOAK)) $(BIN)/python -m pytest $(WORKERS) --timeout 1800 --say-what-ran $(PYTEST_ARGS) || failed=1; \
+test-long: programs $(VENV)/.dev $(JAVASCRIPT_MADE) $(KEYCLOAK)/.made $(STORES)/.made ## what `test` leaves out: kills in hundreds, outages, second stores; an hour
+	failed=; TEST_LONG=1 KEYCLOAK=$(abspath $(KEYCLOAK)) STORES=$(abspath $(STORES)) $(BIN)/python -m pytest $(WORKERS) --timeout 1800 --say-what-ran $(PYTEST_ARGS) || failed=1; \
 	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider --say-what-ran $(ANSWERS) $(PYTEST_ARGS) || failed=1; [ -z "$$failed" ]
 
 .PHONY: mutants

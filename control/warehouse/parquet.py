@@ -1,6 +1,5 @@
-"""Batches as tables of Arrow, and as Parquet files. pyarrow is large, and imported with the first export.
+"""Parquet files of batches. pyarrow is large, and imported with the first export.
 
-new_table   of rows of Python values, in a schema
 digest      of the values of a table, whichever release of Arrow has made it
 write       the file: zstd, with the schema's version in its metadata
 """
@@ -8,11 +7,7 @@ write       the file: zstd, with the schema's version in its metadata
 import hashlib
 import importlib.util
 import io
-from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
-
-from control.warehouse.streams.schema import ColumnType, StreamSchema
 
 _COMPRESSION: Final = "zstd"
 
@@ -22,40 +17,11 @@ def is_available() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-@cache
-def arrow_schema(schema: StreamSchema) -> Any:
-    """The columns as a `pyarrow.Schema`."""
-    import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
-
-    types = {
-        ColumnType.STRING: pa.string(),
-        ColumnType.INTEGER: pa.int64(),
-        ColumnType.NUMBER: pa.float64(),
-        ColumnType.BOOLEAN: pa.bool_(),
-        ColumnType.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-    }
-    fields = [
-        pa.field(column.name, types[column.type], column.nullable, {"description": column.description})
-        for column in schema.columns
-    ]
-    return pa.schema(fields, {"sluice.stream": schema.stream.value, "sluice.schema_version": str(schema.version)})
-
-
-def new_table(schema: StreamSchema, rows: Sequence[tuple[Any, ...]]) -> Any:
-    """A `pyarrow.Table` of rows, whose times are in microseconds since 1970."""
-    import pyarrow as pa  # noqa: PLC0415 (it is large)
-
-    fields = arrow_schema(schema)
-    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
-    arrays = [pa.array(values, field.type) for field, values in zip(fields, columns, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=fields)
-
-
 def digest(table: Any) -> str:
     """SHA-256 of the values, column by column, in hexadecimal digits: of their lengths where they are texts, of their
     bytes in Arrow's layout, which does not change, and of which ones are null.
     """
-    import pyarrow as pa  # noqa: PLC0415 (it is large)
+    import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
     import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
 
     found = hashlib.sha256(table.num_rows.to_bytes(8))

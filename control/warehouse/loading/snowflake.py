@@ -145,11 +145,13 @@ class Snowflake:
 
 
 def _definitions(table: str, schema: StreamSchema) -> list[str]:
-    columns = [f"{one.name.upper()} {_TYPES[one.type]}" for one in schema.columns]
-    return [
-        f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)})",
-        f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {', '.join(columns)}",
-    ]
+    """Create the table, or add what it lacks if an earlier version of the schema has made it: a statement a column, for
+    IF NOT EXISTS is about one.
+    """
+    columns = [(one.since, f"{one.name.upper()} {_TYPES[one.type]}") for one in schema.columns]
+    create = f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(column for _, column in columns)})"
+    added = [f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column}" for since, column in columns if since > 1]
+    return [create, *added]
 
 
 def _refuse(reply: HttpReply) -> NoReturn:

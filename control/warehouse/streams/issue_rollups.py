@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.db.database import Database
 from chassis.issues.tables import issues
 from control.issues.references import ShortId
-from control.warehouse import parquet
+from control.warehouse.streams import arrow
 from control.warehouse.streams.reader import MAX_ROWS, Batch, Scope, from_micros, to_micros
 from control.warehouse.streams.schemas import ISSUE_ROLLUPS
 from control.warehouse.tables import issue_change_numbers
@@ -39,13 +39,13 @@ class IssueRollups:
         if not rows:
             return None
         last, updated_us = rows[-1][1], rows[-1][-1]
-        table = parquet.new_table(ISSUE_ROLLUPS, rows)
+        table = arrow.new_table(ISSUE_ROLLUPS, rows)
         return Batch(table, str(last).encode(), from_micros(updated_us), f"{last:020d}", len(rows) < MAX_ROWS)
 
     async def read_again(self, scope: Scope, cursor: bytes | None, until: bytes) -> Any:
         """As `StreamReader` has it."""
         rows = await self._rows(scope, _number(cursor), _number(until), MAX_ROWS)
-        return parquet.new_table(ISSUE_ROLLUPS, rows)
+        return arrow.new_table(ISSUE_ROLLUPS, rows)
 
     async def _number(self, org_id: str) -> None:
         for _ in range(MAX_NUMBERED // NUMBERED_AT_ONCE):

@@ -11,7 +11,7 @@ from typing import Any, Final
 from chassis.clickhouse import ClickHouse
 from chassis.clickhouse.storage_order import Checkpoint, Position, StorageOrderReader
 from chassis.clickhouse.storage_order_arrow import ArrowRows, OrderedArrowTable
-from control.warehouse import parquet
+from control.warehouse.streams import arrow
 from control.warehouse.streams.reader import MAX_BYTES, MAX_ROWS, Batch, Scope, from_micros
 from control.warehouse.streams.schema import StreamSchema
 from control.warehouse.streams.schemas import ERROR_ESSENCES, INGEST_OUTCOMES
@@ -108,7 +108,7 @@ class OrderedStream:
         import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
         import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
 
-        schema = parquet.arrow_schema(self._schema)
+        schema = arrow.arrow_schema(self._schema)
         values = dict(zip(self._columns, rows.values, strict=True))
         ids = values["project_id"].cast(pa.uint64())
         places = pc.index_in(ids, value_set=pa.array(list(scope.projects), pa.uint64()))

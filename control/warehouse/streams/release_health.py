@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.clickhouse.storage_order import OrderedTable
-from control.warehouse import parquet
+from control.warehouse.streams import arrow
 from control.warehouse.streams.reader import MAX_ROWS, Batch, Scope, from_micros
 from control.warehouse.streams.schemas import RELEASE_HEALTH_ROLLUPS
 
@@ -91,7 +91,7 @@ class ReleaseHealth:
                 return None
             until, changed = await self._changed(projects, after, min(known), settled)
             if changed:
-                table = parquet.new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, changed, until))
+                table = arrow.new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, changed, until))
                 return Batch(table, str(until).encode(), from_micros(until), f"{until:016d}", until == settled)
             after = until
         return None
@@ -100,7 +100,7 @@ class ReleaseHealth:
         """As `StreamReader` has it."""
         after = 0 if cursor is None else int(cursor)
         groups = await self._groups(sorted(scope.projects), after, int(until), MAX_ROWS)
-        return parquet.new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, groups, int(until)))
+        return arrow.new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, groups, int(until)))
 
     async def _changed(self, projects: list[int], after: int, first: int, settled: int) -> tuple[int, list[_Group]]:
         """What has changed after a time, until another one: as far as it fits a batch."""

@@ -23,12 +23,13 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a stream."""
+    """A column of a stream. `since`: the version of the schema that added it."""
 
     name: str
     type: ColumnType
     description: str
     nullable: bool = False
+    since: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from control.warehouse.model import RunStatus, Sink, SinkKind, Stream
 from control.warehouse.repository import LeaseHeld
 from control.warehouse.scheduler import WarehouseScheduler
 from control.warehouse.stores.store import ObjectStoreError, StoredObject
+from control.warehouse.streams import arrow
 from control.warehouse.streams.reader import Batch, Scope, from_micros
 from control.warehouse.streams.schemas import SCHEMAS
 from control.warehouse.tables import warehouse_sinks
@@ -60,7 +61,7 @@ class Source:
         rows = [self._row(number) for number in numbers]
         last = numbers[-1]
         return Batch(
-            parquet.new_table(SCHEMAS[STREAM], rows),
+            arrow.new_table(SCHEMAS[STREAM], rows),
             str(last).encode(),
             from_micros(last),
             f"{last:06d}",
@@ -69,7 +70,7 @@ class Source:
 
     async def read_again(self, _scope: Scope, cursor: bytes | None, until: bytes) -> Any:
         numbers = [number for number in sorted(self.rows) if int(cursor or 0) < number <= int(until)]
-        return parquet.new_table(SCHEMAS[STREAM], [self._row(number) for number in numbers])
+        return arrow.new_table(SCHEMAS[STREAM], [self._row(number) for number in numbers])
 
     def _row(self, number: int) -> tuple[Any, ...]:
         return str(number), "1", "web", number, number, "traces", "accepted", None, number, 1, 1, self.rows[number]
@@ -300,7 +301,7 @@ async def test_two_sinks_share_a_bucket_and_a_foreign_object_stops_one(world: Wo
     world.source.rows[2] = "{}"
     key = next(key for key in world.objects if key.startswith(one.id))
     taken = key.replace("start__000001", "000001__000002")
-    world.objects[taken] = "another", parquet.write(parquet.new_table(SCHEMAS[STREAM], []))
+    world.objects[taken] = "another", parquet.write(arrow.new_table(SCHEMAS[STREAM], []))
     _, (ended,) = await world.exporter().export(one.org_id, one.id, 1)
     assert ended.run.status is RunStatus.FAILED
     assert "another object" in str(ended.run.error)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from control.warehouse.loading import bigquery, snowflake
 from control.warehouse.loading.bigquery import BigQuery
 from control.warehouse.loading.loader import ExportedFile, LoadError
 from control.warehouse.loading.snowflake import Snowflake
+from control.warehouse.streams.schema import Column, ColumnType
 from control.warehouse.streams.schemas import INGEST_OUTCOMES
 from tests.control.outbound.going_out import opened
 
@@ -135,11 +137,27 @@ async def test_snowflake_copies_each_file_once() -> None:
         fake.is_slow = True
         await loader.load(file(3))
     assert fake.loaded == [rf"it\'s/{number}.parquet" for number in (1, 2, 3)]
-    create, alter, copy, *_ = fake.statements
+    create, copy, *_ = fake.statements
     assert create.startswith(f"CREATE TABLE IF NOT EXISTS {TABLE} (ROW_ID VARCHAR, ")
     assert "STORED_AT TIMESTAMP_TZ" in create
-    assert alter.startswith(f"ALTER TABLE {TABLE} ADD COLUMN IF NOT EXISTS ROW_ID VARCHAR, ")
     assert copy.startswith(f"COPY INTO {TABLE} FROM @STAGE FILES = ('it\\'s/1.parquet') FILE_FORMAT = (TYPE = PARQUET")
+
+
+async def test_columns_of_later_versions_are_added_to_tables_of_earlier_ones() -> None:
+    fake = FakeSnowflake()
+    new = (
+        Column("host", ColumnType.STRING, "x", nullable=True, since=2),
+        Column("n", ColumnType.INTEGER, "x", since=3),
+    )
+    schema = replace(INGEST_OUTCOMES, version=3, columns=(*INGEST_OUTCOMES.columns, *new))
+    async with served(fake) as (url, egress):
+        await Snowflake(snowflake_config(url), egress, "org", "acme/").load(replace(file(1), schema=schema))
+    create, *added, _ = fake.statements
+    assert create.endswith(", HOST VARCHAR, N NUMBER(19, 0))")
+    assert added == [
+        f"ALTER TABLE {TABLE} ADD COLUMN IF NOT EXISTS HOST VARCHAR",
+        f"ALTER TABLE {TABLE} ADD COLUMN IF NOT EXISTS N NUMBER(19, 0)",
+    ]
 
 
 async def test_what_snowflake_refuses() -> None:
