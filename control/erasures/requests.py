@@ -18,17 +18,27 @@ from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from control.erasures.deletion import require_user
-from control.erasures.schemas import ERASURE_ID, Erasure, ErasurePage, NewFilterErasure, erasure_body, parse_item_time
+from control.erasures.schemas import (
+    ERASURE_ID,
+    Erasure,
+    ErasureDetails,
+    ErasurePage,
+    NewFilterErasure,
+    erasure_body,
+    erasure_details,
+    parse_item_time,
+)
 from control.erasures.submission import CheckFilters, check_time_range, create_filter_erasure, nanoseconds
 from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.warehouse.run_repository import list_exported
 from proto.identity import Scope
 
 TAG: Final = Tag("erasures", "Deletions of projects and organizations, and of telemetry by filter.")
 READ_SCOPES: Final = (Scope.AUDIT_READ, Scope.PROJECTS_WRITE)
 _ID: Final = Parameter("erasureId", "path", Annotated[str, Meta(min_length=1)], "The erasure.")
 LIST: Final = Operation("listErasures", TAG, (ResponseSpec("A page.", json_content(ErasurePage)),), PAGE_PARAMETERS)
-SHOW: Final = Operation("showErasure", TAG, (ResponseSpec("The erasure.", json_content(Erasure)),), (_ID,))
+SHOW: Final = Operation("showErasure", TAG, (ResponseSpec("The erasure.", json_content(ErasureDetails)),), (_ID,))
 CREATE: Final = Operation(
     "createErasure",
     TAG,
@@ -78,9 +88,11 @@ class Erasures:
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show an erasure."""
+        org_id = authorization_context(request).org_id
         async with self.context.database.read() as connection:
-            found = await _find(connection, authorization_context(request).org_id, request.match_info["erasureId"])
-        return json_response(erasure_body(found))
+            found = await _find(connection, org_id, request.match_info["erasureId"])
+            exports = await list_exported(connection, org_id, found.completed_at)
+        return json_response(erasure_details(found, exports))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Erase the spans and log records of a project that match filters and a time range.

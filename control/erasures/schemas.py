@@ -1,6 +1,7 @@
 """The bodies of erasures in the API."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -13,6 +14,8 @@ from chassis.erasures.tables import ErasureKind, ErasureState
 from chassis.http.validation import Issues
 from control.http.field_types import Slug, Timestamp
 from control.http.paging import NextCursor
+from control.warehouse.model import SinkKind, Stream
+from control.warehouse.run_repository import Exported
 
 ERASURE_ID: Final = re.compile(r"ers_[0-9a-z]{26}")
 MAX_FILTERS: Final = 20  # as explore accepts; its parser checks them
@@ -84,6 +87,27 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     completed_at: Timestamp | None
 
 
+class ErasureExport(msgspec.Struct, rename="camel"):
+    """A stream of a warehouse sink that exported rows before the erasure was complete."""
+
+    sink_id: str
+    sink_name: str
+    sink_kind: SinkKind
+    stream: Stream
+    exported_until: Annotated[
+        Timestamp | None, Meta(description="When the last exported row was stored (of issues: changed).")
+    ]
+
+
+class ErasureDetails(Erasure, frozen=True, rename="camel", kw_only=True):
+    """An erasure, and where rows that it erases may have been exported to."""
+
+    exports: Annotated[
+        list[ErasureExport],
+        Meta(description="What left by export is not erased: delete it there. Deleted sinks are not listed."),
+    ]
+
+
 class ErasurePage(msgspec.Struct, rename="camel"):
     """A page of erasures, newest first."""
 
@@ -110,6 +134,21 @@ def erasure_body(erasure: StoredErasure) -> Erasure:
         requested_at=format_time(erasure.requested_at),
         completed_at=None if erasure.completed_at is None else format_time(erasure.completed_at),
     )
+
+
+def erasure_details(erasure: StoredErasure, exports: Sequence[Exported]) -> ErasureDetails:
+    """The API representation of one erasure."""
+    listed = [
+        ErasureExport(
+            one.sink_id,
+            one.sink_name,
+            one.kind,
+            one.stream,
+            None if one.cursor_at is None else format_time(one.cursor_at),
+        )
+        for one in exports
+    ]
+    return ErasureDetails(**msgspec.structs.asdict(erasure_body(erasure)), exports=listed)
 
 
 def parse_item_time(text: str | None, path: str, issues: Issues) -> int | None:

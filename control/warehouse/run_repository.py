@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.warehouse.model import Checkpoint, Intent, Run, RunStatus, Stream
-from control.warehouse.tables import MAX_ERROR_LENGTH, warehouse_checkpoints, warehouse_runs
+from control.warehouse.model import Checkpoint, Intent, Run, RunStatus, SinkKind, Stream
+from control.warehouse.tables import MAX_ERROR_LENGTH, warehouse_checkpoints, warehouse_runs, warehouse_sinks
 
 KEPT_RUNS: Final = 500  # of a sink
 INTERRUPTED: Final = "The export was interrupted; the next run continues it."
@@ -155,3 +155,28 @@ def _run(row: Mapping[Any, Any]) -> Run:
         row["error"],
         row["finished_at"],
     )
+
+
+class Exported(NamedTuple):
+    """A stream of a sink that has exported rows."""
+
+    sink_id: str
+    sink_name: str
+    kind: SinkKind
+    stream: Stream
+    cursor_at: datetime | None
+
+
+async def list_exported(connection: AsyncConnection, org_id: str, before: datetime | None) -> list[Exported]:
+    """What the sinks of an organization have exported that were created before a time (None: all)."""
+    sinks, checkpoints = warehouse_sinks.c, warehouse_checkpoints.c
+    wanted = (
+        sa.select(sinks.id, sinks.name, sinks.kind, checkpoints.stream, checkpoints.cursor_at)
+        .join_from(warehouse_checkpoints, warehouse_sinks, sinks.id == checkpoints.sink_id)
+        .where(checkpoints.org_id == org_id, checkpoints.rows_exported > 0)
+        .order_by(sinks.id, checkpoints.stream)
+    )
+    if before is not None:
+        wanted = wanted.where(sinks.created_at <= before)
+    rows = await connection.execute(wanted)
+    return [Exported(row.id, row.name, SinkKind(row.kind), Stream(row.stream), row.cursor_at) for row in rows]

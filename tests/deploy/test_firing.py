@@ -82,6 +82,10 @@ DEAD: Final = 'sluice_delivery_attempts_total{kind="webhook",result="DEAD"}'
 FAULTS: Final = 'sluice_delivery_faults_total{kind="email"}'
 OVERDUE: Final = "sluice_deliveries_overdue_seconds"
 FAILED_WEBHOOKS: Final = 'sluice_webhook_deliveries_total{source="github",outcome="failed"}'
+FAILED_RUNS: Final = (
+    'sluice_warehouse_runs_total{instance="control:4320", kind="BLOBSTORE", stream="ISSUE_ROLLUPS", status="FAILED"}'
+)
+GOOD_RUNS: Final = FAILED_RUNS.replace("FAILED", "SUCCEEDED")
 FAILED_ERASURE: Final = 'sluice_erasures_open{state="failed"}'
 OLDEST_ERASURE: Final = "sluice_erasures_oldest_seconds"
 ISSUES_LAG: Final = "sluice_issues_lag_seconds"
@@ -175,6 +179,8 @@ CASES: Final = (
     Case("errors have not been counted for minutes", {ISSUES_LAG: "0+60x30"}, "10m", frozenset({"SluiceIssuesBehind"})),
     Case("webhooks fail", {FAILED_WEBHOOKS: "0+1x140"}, "16m", frozenset({"SluiceWebhooksFail"})),
     Case("webhooks failed for a moment", {FAILED_WEBHOOKS: "0x4 2x135"}, "10m"),
+    Case("every export fails", {FAILED_RUNS: "0+1x140"}, "30m", frozenset({"SluiceSinksFail"})),
+    Case("one sink fails, another exports", {FAILED_RUNS: "0+1x140", GOOD_RUNS: "0+1x140"}, "30m"),
     Case("errors wait for a second", {ISSUES_LAG: "1x30"}, "15m"),
 )
 

@@ -11,6 +11,8 @@ from chassis.erasures import repository
 from chassis.erasures.repository import StoredErasure
 from control.erasures.submission import MAX_OPEN
 from control.settings import ControlSettings
+from control.warehouse import run_repository
+from control.warehouse.model import Intent, Stream
 from proto.identity import PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.approvals.office import new_machine
@@ -54,7 +56,7 @@ async def test_an_erasure_is_stored_and_shown_without_its_values(control: Contro
         "requestedAt": "",
         "completedAt": None,
     }
-    assert (await control.call("GET", headers["Location"]))[:2] == (200, erasure)
+    assert (await control.call("GET", headers["Location"]))[:2] == (200, erasure | {"exports": []})
     found = await stored(control.checks.database, erasure["id"])
     assert found.filters == [
         {"key": "user.email", "op": "eq", "value": "mallory@example.com"},
@@ -191,3 +193,31 @@ async def test_pages_list_every_erasure_once_newest_first(control: Control) -> N
     assert seen == sorted(made, reverse=True)
     path, token = "/orgs/globex/erasures", control.globex.token.secret
     assert (await control.call("GET", path, token=token, params=cursor))[0] == 400
+
+
+async def test_what_left_by_export_is_listed(control: Control) -> None:
+    """Of the sinks that exported something before the erasure was complete."""
+    body = {"name": "Lake", "kind": "BLOBSTORE", "streams": ["ERROR_ESSENCES", "ISSUE_ROLLUPS"]}
+    status, sink, _ = await control.call("POST", "/orgs/acme/warehouse/sinks", body)
+    assert status == 201
+    now = datetime(2026, 11, 20, 15, 17, 3, tzinfo=UTC)
+    database, org_id = control.checks.database, control.acme.organization.id
+    async with database.write() as connection:
+        for stream in (Stream.ERROR_ESSENCES, Stream.ISSUE_ROLLUPS):
+            checkpoint = await run_repository.load_checkpoint(connection, sink["id"], org_id, stream)
+            intent = Intent("key", b"1", now, "1", ())
+            rows = 3 if stream is Stream.ERROR_ESSENCES else 0
+            await run_repository.store_exported(connection, checkpoint, intent, rows, now)
+    _, _, headers = await control.call("POST", WEB, BODY)
+    exports = (await control.call("GET", headers["Location"]))[1]["exports"]
+    assert exports == [
+        {
+            "sinkId": sink["id"],
+            "sinkName": "Lake",
+            "sinkKind": "BLOBSTORE",
+            "stream": "ERROR_ESSENCES",
+            "exportedUntil": "2026-11-20T15:17:03.000Z",
+        }
+    ]
+    async with database.read() as connection:
+        assert await run_repository.list_exported(connection, org_id, now) == []  # the sink is younger
