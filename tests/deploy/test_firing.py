@@ -60,6 +60,7 @@ LATER: Final = {
     "sluice_gateway_insert_failures_total",
     "sluice_gateway_journal_failures_total",
     "sluice_delivery_faults_total",
+    "sluice_warehouse_runs_total",
 }
 
 RECEIVED: Final = 'sluice_gateway_received_items_total{signal="traces"}'
@@ -82,9 +83,7 @@ DEAD: Final = 'sluice_delivery_attempts_total{kind="webhook",result="DEAD"}'
 FAULTS: Final = 'sluice_delivery_faults_total{kind="email"}'
 OVERDUE: Final = "sluice_deliveries_overdue_seconds"
 FAILED_WEBHOOKS: Final = 'sluice_webhook_deliveries_total{source="github",outcome="failed"}'
-FAILED_RUNS: Final = (
-    'sluice_warehouse_runs_total{instance="control:4320", kind="BLOBSTORE", stream="ISSUE_ROLLUPS", status="FAILED"}'
-)
+FAILED_RUNS: Final = 'sluice_warehouse_runs_total{kind="BLOBSTORE",stream="ISSUE_ROLLUPS",status="FAILED"}'
 GOOD_RUNS: Final = FAILED_RUNS.replace("FAILED", "SUCCEEDED")
 FAILED_ERASURE: Final = 'sluice_erasures_open{state="failed"}'
 OLDEST_ERASURE: Final = "sluice_erasures_oldest_seconds"
