@@ -40,7 +40,8 @@ _FILL: Final = (
     "INSERT INTO error_occurrences (project_id, time, fingerprint, type, message, stacktrace, source, trace_id,"
     " span_id, service_name, environment, release, batch_id, row) SELECT {project:UInt64},"
     " now64(9) - toIntervalMillisecond(number), toFixedString(unhex(leftPad(hex(number % 500), 32, '0')), 16),"
-    " concat('Error', toString(number % 50)), concat('card declined for order ', toString(cityHash64(number))),"
+    " concat('Error', toString(number % 50)),"
+    " concat('card declined for order ', toString(cityHash64(number)), randomPrintableASCII({more:UInt64})),"
     " repeat('  at shop.cart.pay (cart.py:17)\\n', 20), 'span',"
     " toFixedString(unhex(leftPad(hex(cityHash64(number)), 32, '0')), 16),"
     " toFixedString('12345678', 8), concat('service', toString(number % 10)), 'production', '1.0.0',"
@@ -82,13 +83,14 @@ def main() -> None:
     """Fill, export, compare."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--longer", type=int, default=0, help="random characters that each message has besides")
     arguments = parser.parse_args()
     print(f"{machine()}; {', '.join(f'{name} {version(name)}' for name in _PACKAGES)}", flush=True)
     with tempfile.TemporaryDirectory(prefix="sluice-warehouse-") as directory:
-        asyncio.run(_measure(Path(directory), arguments.rows))
+        asyncio.run(_measure(Path(directory), arguments.rows, arguments.longer))
 
 
-async def _measure(directory: Path, count: int) -> None:
+async def _measure(directory: Path, count: int, longer: int) -> None:
     url = f"sqlite:///{directory / 'sluice.db'}"
     migrate(url)
     database = Database(url)
@@ -98,7 +100,7 @@ async def _measure(directory: Path, count: int) -> None:
     await migrate_clickhouse(clickhouse, retention_days=30)
     tenant = await new_tenant(database, "acme")
     for first in range(0, count, BLOCK):
-        parameters = {"project": tenant.project.id, "batch": first, "count": min(BLOCK, count - first)}
+        parameters = {"project": tenant.project.id, "batch": first, "count": min(BLOCK, count - first), "more": longer}
         await clickhouse.command(_FILL, parameters, stores_rows=True)
     await asyncio.sleep(1)
     print("| export | rows/s | CPU us a row | MiB above idle | MiB written |\n|---|---|---|---|---|", flush=True)

@@ -175,7 +175,9 @@ class Egress:
         try:
             target = parse_url(url, allow_http=self.policy.allow_http)
         except ValueError as error:
-            raise EgressError("The URL is not valid.", permanent=True) from error
+            is_http = url.startswith("http://") and not self.policy.allow_http
+            detail = "The URL must begin with https://." if is_http else "The URL is not valid."
+            raise EgressError(detail, permanent=True) from error
         try:
             async with self._session.request(
                 method, target, data=body, headers=headers, allow_redirects=False

@@ -14,7 +14,12 @@ Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[ -~]+(?!\n)
 Address = Annotated[str, Meta(min_length=1, max_length=2_048, pattern=r"^[!-~]+(?!\n)$")]
 SecretText = Annotated[str, Meta(min_length=1, max_length=2_048, pattern=r"^[!-~]+(?!\n)$")]
 KeyText = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH)]
-Prefix = Annotated[str, Meta(max_length=512, pattern=r"^[A-Za-z0-9!_.*'()/-]*(?!\n)$")]
+# Of buckets, containers, regions and accounts: they become part of URLs and host names.
+Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(?!\n)$")]
+# Without empty segments, and . and .. as segments: clients and proxies take these out of a path.
+Prefix = Annotated[
+    str, Meta(max_length=512, pattern=r"^(?!(?:.*/)?\.{1,2}(?:/|$))(?!.*//)[A-Za-z0-9!_.*'()/-]*(?!\n)$")
+]
 # Names of databases, schemas, tables and stages become part of statements: nothing but plain identifiers.
 Identifier = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z_][A-Za-z0-9_]*(?!\n)$")]
 
@@ -43,15 +48,15 @@ class BlobstoreConfig(_Config, frozen=True):
 
     provider: BlobProvider = BlobProvider.S3
     endpoint: Address | UnsetType = UNSET  # https://HOST[:PORT] of a compatible store
-    bucket: Name | UnsetType = UNSET
+    bucket: Label | UnsetType = UNSET
     prefix: Prefix = ""  # of all keys, with a slash at its end or without
-    region: Name | UnsetType = UNSET
+    region: Label | UnsetType = UNSET
     access_key_id: SecretText | UnsetType = UNSET
     secret_access_key: SecretText | UnsetType = UNSET
     session_token: SecretText | UnsetType = UNSET
     path_style: bool = False  # the bucket in the path, not in the host name
-    account: Name | UnsetType = UNSET
-    container: Name | UnsetType = UNSET
+    account: Label | UnsetType = UNSET
+    container: Label | UnsetType = UNSET
     account_key: SecretText | UnsetType = UNSET
     sas_token: SecretText | UnsetType = UNSET
 
@@ -61,7 +66,7 @@ class SnowflakeConfig(_Config, frozen=True):
     account, points to.
     """
 
-    account: Name | UnsetType = UNSET  # ORGANIZATION-ACCOUNT
+    account: Label | UnsetType = UNSET  # ORGANIZATION-ACCOUNT
     user: Name | UnsetType = UNSET
     private_key: KeyText | UnsetType = UNSET  # PEM, PKCS #8
     warehouse: Identifier | UnsetType = UNSET

@@ -94,7 +94,7 @@ async def test_the_guard_holds(method: str) -> None:
             assert isinstance(await failure(egress, method, f"http://{host}/"), AddressBlocked)
         assert isinstance(await failure(egress, method, "http://localhost/"), NameNotResolved)
     async with opened(EgressPolicy()) as egress:
-        assert (await failure(egress, method, "http://idp.example.com/")).detail == "The URL is not valid."
+        assert (await failure(egress, method, "http://idp.example.com/")).detail == "The URL must begin with https://."
     with pytest.raises(EgressError, match="shutting down"):
         await request(Egress(HERE), method, "http://127.0.0.1/")
 
