@@ -66,7 +66,7 @@ def split(operations: Sequence[dict[str, Any]]) -> SplitPatch | None:
                 return None
             change.remove({found[1]} if _is_user_id(found[1]) else set())
         elif path is None and isinstance(value, dict) and verb != "remove":  # which needs a path
-            named = [name for name in value if _stripped(name) == _MEMBERS]
+            named = [name for name in value if _stripped(name.strip()) == _MEMBERS]  # names are paths here
             for name in named:
                 if not _apply(change, verb, value[name]):
                     return None

@@ -48,7 +48,7 @@ def _without(operation: Mapping[str, Any], read_only: Sequence[str]) -> dict[str
     value = kept.get("value")
     if not kept.get("path") and isinstance(value, dict):
         kept.pop("path", None)
-        kept["value"] = {name: each for name, each in value.items() if name.lower() not in read_only}
+        kept["value"] = {name: each for name, each in value.items() if name.strip().lower() not in read_only}
     return kept
 
 
