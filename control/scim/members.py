@@ -94,7 +94,7 @@ def require_members(wanted: Iterable[str], known: set[str]) -> None:
 def _apply(change: MemberChange, verb: str, value: Any) -> bool:
     """False for what is not known here."""
     if verb == "remove":
-        if value in (None, []):
+        if value is None:  # an empty list names nobody
             change.replace(set())
         else:
             change.remove(member_ids(value))
