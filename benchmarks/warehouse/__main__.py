@@ -34,7 +34,8 @@ from control.warehouse.streams.ordered import OrderedStream
 from tests.chassis.auth.tenants import new_tenant
 
 ROWS: Final = 1_000_000
-BLOCK: Final = 20_000  # rows of one insert
+BLOCK: Final = 20_000  # rows of one insert, or fewer of BLOCK_BYTES
+BLOCK_BYTES: Final = 32 * 2**20
 _PACKAGES: Final = ("chdb", "pyarrow", "clickhouse-connect")
 _FILL: Final = (
     "INSERT INTO error_occurrences (project_id, time, fingerprint, type, message, stacktrace, source, trace_id,"
@@ -99,8 +100,9 @@ async def _measure(directory: Path, count: int, longer: int) -> None:
     await clickhouse.start()
     await migrate_clickhouse(clickhouse, retention_days=30)
     tenant = await new_tenant(database, "acme")
-    for first in range(0, count, BLOCK):
-        parameters = {"project": tenant.project.id, "batch": first, "count": min(BLOCK, count - first), "more": longer}
+    block = min(BLOCK, BLOCK_BYTES // (1_000 + longer))
+    for first in range(0, count, block):
+        parameters = {"project": tenant.project.id, "batch": first, "count": min(block, count - first), "more": longer}
         await clickhouse.command(_FILL, parameters, stores_rows=True)
     await asyncio.sleep(1)
     print("| export | rows/s | CPU us a row | MiB above idle | MiB written |\n|---|---|---|---|---|", flush=True)

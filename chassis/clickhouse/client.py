@@ -35,6 +35,7 @@ class QueryLimits(NamedTuple):
     max_rows_to_read: int = 0
     max_rows_to_group_by: int = 0  # distinct keys; each thread of the engine counts its own
     max_threads: int = 0  # 0: the engine chooses
+    remerge_sort_bytes: int = 0  # a sort with LIMIT drops what is beyond it whenever it holds as much; 0: at 1 GB
     # A read pauses before each block, for milliseconds, while a call with a lower number runs. Inserts have 1: ingest
     # does not wait for charts.
     priority: int = 2
@@ -466,4 +467,6 @@ def _limit_settings(limits: QueryLimits) -> dict[str, str | int | float]:
     }
     if limits.max_threads:
         settings["max_threads"] = limits.max_threads
+    if limits.remerge_sort_bytes:
+        settings["max_bytes_before_remerge_sort"] = limits.remerge_sort_bytes
     return settings

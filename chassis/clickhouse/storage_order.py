@@ -161,12 +161,15 @@ class StoredTable:
         project_ids: Sequence[int] | None = None,
         *,
         page_bytes: int = PAGE_BYTES,
+        memory_bytes: int = _LIMITS.max_memory_bytes,
     ) -> None:
         self._clickhouse = clickhouse
         self._table = table
         self._columns = columns
         self._projects = None if project_ids is None else list(project_ids)
-        self._page_bytes = page_bytes
+        self._limits = _LIMITS._replace(
+            max_memory_bytes=memory_bytes, max_result_bytes=page_bytes, remerge_sort_bytes=page_bytes
+        )
 
     async def settled_time(self) -> int:
         """Microseconds since 1970, at or before which nothing will be stored any more."""
@@ -198,7 +201,7 @@ class StoredTable:
             "row": after.row,
             "limit": limit,
         }
-        return sql, parameters, _LIMITS._replace(max_result_bytes=self._page_bytes)
+        return sql, parameters, self._limits
 
     @property
     def _place(self) -> Sequence[str]:
@@ -224,7 +227,7 @@ class OrderedTable(StoredTable):
 
     async def read(self, after: Position, until_us: int, limit: int) -> StoredRowList:
         """The first `limit` rows after a position that were stored until a time. Raises QueryTooLarge when they are
-        larger than `page_bytes`.
+        larger than `page_bytes`, or reading them needs more than `memory_bytes`.
         """
         rows = await self._query(*self._select((*self._place, *self._columns), after, until_us, limit))
         return StoredRowList(StoredRow(Position(*row[:3]), row[3], row[4:]) for row in rows)
@@ -240,12 +243,26 @@ class StorageOrderReader(Generic[Rows]):
     (SLUICE_GATEWAY_JOURNAL_HOLD_S).
     """
 
-    def __init__(self, rows: OrderedRows[Rows], *, window_s: float = WINDOW_S, page_rows: int = PAGE_ROWS) -> None:
+    def __init__(
+        self,
+        rows: OrderedRows[Rows],
+        *,
+        window_s: float = WINDOW_S,
+        page_rows: int = PAGE_ROWS,
+        first_rows: int | None = None,
+    ) -> None:
         self._rows = rows
         self._window_us = int(window_s * _US)
         self._page_rows = page_rows
         self._step_us = _FIRST_STEP_US  # of storage time, that one statement reads
-        self._limit = page_rows
+        self._limit = first_rows or page_rows
+
+    @property
+    def next_rows(self) -> int:
+        """At most so many rows has the next page, as the size of the last ones has it: `first_rows` of another reader
+        of the same rows.
+        """
+        return self._limit
 
     async def read(self, checkpoint: Checkpoint, *, limit: int | None = None) -> Page[Rows]:
         """The next rows after a checkpoint: at least one, unless there is none that is settled. Raises StoreError."""

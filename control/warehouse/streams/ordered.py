@@ -17,6 +17,7 @@ from control.warehouse.streams.schema import StreamSchema
 from control.warehouse.streams.schemas import ERROR_ESSENCES, INGEST_OUTCOMES
 
 PAGE_BYTES: Final = 16 * 2**20
+MEMORY_BYTES: Final = 8 * PAGE_BYTES  # of the engine, for a page
 
 # Expressions for the columns of the stream. The project's slug is added here.
 _ROW: Final = {
@@ -56,6 +57,7 @@ class OrderedStream:
         self._table = table
         self._schema = schema
         self._columns = columns
+        self._page_rows = MAX_ROWS  # of the next page: large rows make pages of few
 
     @classmethod
     def errors(cls, clickhouse: ClickHouse) -> "OrderedStream":
@@ -80,6 +82,7 @@ class OrderedStream:
             checkpoint = page.checkpoint
             if page.is_last or rows >= MAX_ROWS or size >= MAX_BYTES:
                 break
+        self._page_rows = reader.next_rows
         if checkpoint.position == begun.position:
             return None
         position = checkpoint.position
@@ -101,8 +104,10 @@ class OrderedStream:
 
     def _reader(self, scope: Scope) -> StorageOrderReader[ArrowRows]:
         columns, projects = list(self._columns.values()), sorted(scope.projects)
-        table = OrderedArrowTable(self._clickhouse, self._table, columns, projects, page_bytes=PAGE_BYTES)
-        return StorageOrderReader(table, page_rows=MAX_ROWS)
+        table = OrderedArrowTable(
+            self._clickhouse, self._table, columns, projects, page_bytes=PAGE_BYTES, memory_bytes=MEMORY_BYTES
+        )
+        return StorageOrderReader(table, page_rows=MAX_ROWS, first_rows=self._page_rows)
 
     def _new_table(self, rows: ArrowRows, scope: Scope) -> Any:
         import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
