@@ -1,0 +1,178 @@
+"""DSSE envelopes (https://github.com/secure-systems-lab/dsse, protocol 1.0.0): parsed, signed, verified.
+
+A payload is read only after one of its signatures was verified, over the bytes as they came. `keyid` is a hint: any key
+may have made any signature.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from msgspec import Meta
+
+from proto.proofs.unique_keys import RepeatedKey, require_unique_keys
+
+BUNDLE_TYPE: Final = "application/vnd.sluice.proof-bundle+json"
+STATEMENT_TYPE: Final = "application/vnd.in-toto+json"
+PAYLOAD_TYPES: Final = frozenset({BUNDLE_TYPE, STATEMENT_TYPE})
+ENVELOPE_TYPE: Final = "application/vnd.dsse.envelope.v1+json"
+MAX_SIGNATURES: Final = 16
+MAX_KEY_ID_LENGTH: Final = 200
+_MAX_SIGNATURE_LENGTH: Final = 1_024
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}|[A-Za-z0-9_-]*={0,2}")
+
+PublicKey = Ed25519PublicKey | ec.EllipticCurvePublicKey
+PrivateKey = Ed25519PrivateKey | ec.EllipticCurvePrivateKey
+
+
+class InvalidEnvelope(ValueError):
+    """The bytes are no envelope, or the envelope is one that nobody should make. The message is for people."""
+
+
+class InvalidKey(ValueError):
+    """Not a key in PEM, or one of a kind that is not supported."""
+
+
+class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`sig` in base64; `keyid` a hint."""
+
+    sig: Annotated[str, Meta(min_length=1, max_length=_MAX_SIGNATURE_LENGTH)]
+    keyid: Annotated[str, Meta(max_length=MAX_KEY_ID_LENGTH)] = ""
+
+
+class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    payload: str
+    payloadType: Annotated[str, Meta(max_length=200)]  # noqa: N815 (as DSSE has it)
+    signatures: Annotated[list[Signature], Meta(min_length=1, max_length=MAX_SIGNATURES)]
+
+
+class Envelope(NamedTuple):
+    """A payload, which is not to be read before it is verified, and who may have signed it."""
+
+    payload: bytes
+    payload_type: str
+    signatures: tuple[Signature, ...]
+
+
+def parse(raw: bytes) -> Envelope:
+    """Raises InvalidEnvelope, also for repeated keys and for unknown payload types."""
+    try:
+        wire = msgspec.json.decode(raw, type=_Wire)
+        require_unique_keys(raw)
+    except RepeatedKey as error:
+        raise InvalidEnvelope(str(error)) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidEnvelope(f"Is not a DSSE envelope: {error}.") from error
+    if wire.payloadType not in PAYLOAD_TYPES:
+        raise InvalidEnvelope(f"The payloadType must be one of {', '.join(sorted(PAYLOAD_TYPES))}.")
+    return Envelope(decode_base64(wire.payload), wire.payloadType, tuple(wire.signatures))
+
+
+def encode(envelope: Envelope) -> bytes:
+    """The envelope as JSON."""
+    payload = base64.b64encode(envelope.payload).decode("ascii")
+    return msgspec.json.encode(_Wire(payload, envelope.payload_type, list(envelope.signatures)))
+
+
+def pae(payload_type: str, payload: bytes) -> bytes:
+    """What is signed: the pre-authentication encoding."""
+    encoded = payload_type.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(encoded), encoded, len(payload), payload)
+
+
+def sign(payload: bytes, payload_type: str, key: PrivateKey, key_id: str) -> Envelope:
+    """An envelope with one signature."""
+    signed = pae(payload_type, payload)
+    made = key.sign(signed) if isinstance(key, Ed25519PrivateKey) else key.sign(signed, ec.ECDSA(hashes.SHA256()))
+    return Envelope(payload, payload_type, (Signature(base64.b64encode(made).decode("ascii"), key_id),))
+
+
+def find_signer(envelope: Envelope, keys: Iterable[tuple[str, PublicKey]]) -> str | None:
+    """The id of the first key that has made one of the signatures; None: none has. Those that a `keyid` names are tried
+    first.
+    """
+    signed = pae(envelope.payload_type, envelope.payload)
+    hinted = {each.keyid for each in envelope.signatures}
+    made = [decoded for each in envelope.signatures if (decoded := _decoded(each.sig)) is not None]
+    for key_id, key in sorted(keys, key=lambda known: known[0] not in hinted):
+        if any(_is_made_by(key, signature, signed) for signature in made):
+            return key_id
+    return None
+
+
+def _is_made_by(key: PublicKey, signature: bytes, signed: bytes) -> bool:
+    try:
+        if isinstance(key, Ed25519PublicKey):
+            key.verify(signature, signed)
+        else:
+            key.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature:
+        return False
+    return True
+
+
+def load_public_key(pem: bytes) -> PublicKey:
+    """An Ed25519 or ECDSA P-256 key. Raises InvalidKey."""
+    try:
+        key = serialization.load_pem_public_key(pem)
+    except Exception as error:  # cryptography documents several
+        raise InvalidKey("Is not a public key in PEM (SubjectPublicKeyInfo).") from error
+    return _supported_public(key)
+
+
+def load_private_key(pem: bytes, password: bytes | None = None) -> PrivateKey:
+    """An Ed25519 or ECDSA P-256 key. Raises InvalidKey."""
+    try:
+        key = serialization.load_pem_private_key(pem, password)
+    except Exception as error:  # cryptography documents several
+        raise InvalidKey("Is not a private key in PEM (PKCS #8), or its password is wrong.") from error
+    if not isinstance(key, Ed25519PrivateKey | ec.EllipticCurvePrivateKey):
+        raise InvalidKey("Must be an Ed25519 or ECDSA P-256 key.")
+    _supported_public(key.public_key())
+    return key
+
+
+def _supported_public(key: object) -> PublicKey:
+    if isinstance(key, Ed25519PublicKey):
+        return key
+    if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
+        return key
+    raise InvalidKey("Must be an Ed25519 or ECDSA P-256 key.")
+
+
+def public_pem(key: PublicKey) -> str:
+    """The key in PEM."""
+    encoding, form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    return key.public_bytes(encoding, form).decode("ascii")
+
+
+def default_key_id(key: PublicKey) -> str:
+    """`sha256:` and the digest of the key in DER."""
+    encoding, form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    return "sha256:" + hashlib.sha256(key.public_bytes(encoding, form)).hexdigest()
+
+
+def decode_base64(text: str) -> bytes:
+    """Either alphabet, padded or not. Raises InvalidEnvelope."""
+    if _BASE64.fullmatch(text) is None:
+        raise InvalidEnvelope("The payload is not base64.")
+    plain = text.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except binascii.Error as error:
+        raise InvalidEnvelope("The payload is not base64.") from error
+
+
+def _decoded(signature: str) -> bytes | None:
+    try:
+        return decode_base64(signature)
+    except InvalidEnvelope:
+        return None

@@ -1,0 +1,306 @@
+"""What the shapes of a bundle cannot say: whether its parts agree. Findings never change what is stored."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, get_args
+
+import msgspec
+
+from proto.proofs import evidence
+from proto.proofs.bundle import Claim, ProofBundle
+from proto.proofs.primitives import ClaimStatus, IsoTimestamp, ProofTier, ProofVerdict, TestObservation
+
+MAX_FINDINGS: Final = 100
+_TOLERANCE: Final = 0.005  # of scores and rates, which are rounded
+_BILLABLE_TIERS: Final = frozenset({ProofTier.A, ProofTier.B, ProofTier.C})
+
+
+class Severity(StrEnum):
+    """ERROR: the bundle contradicts itself. WARNING: a reader should look twice."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Finding(NamedTuple):
+    """`path` as in `claims[0].evidence.killed`; `code`: a word for programs."""
+
+    severity: Severity
+    path: str
+    message: str
+    code: str
+
+
+_Found = Iterator[Finding]
+
+
+def check(bundle: ProofBundle) -> list[Finding]:
+    """At most MAX_FINDINGS, errors first."""
+    found = [*_check_verdict(bundle), *_check_ids(bundle), *_check_times("", bundle)]
+    for at, claim in enumerate(bundle.claims):
+        place = f"claims[{at}]"
+        found += _check_times(place, claim)
+        found += _check_claim(bundle, claim, place)
+    return sorted(found, key=lambda one: one.severity is Severity.WARNING)[:MAX_FINDINGS]
+
+
+def repeated_claim_ids(bundle: ProofBundle) -> list[int]:
+    """Where claims are whose id an earlier one has."""
+    seen: set[str] = set()
+    repeated = []
+    for at, claim in enumerate(bundle.claims):
+        if claim.claim_id in seen:
+            repeated.append(at)
+        seen.add(claim.claim_id)
+    return repeated
+
+
+def _check_ids(bundle: ProofBundle) -> _Found:
+    for at in repeated_claim_ids(bundle):
+        yield _error(f"claims[{at}].claimId", "An earlier claim has this id.", "repeated")
+
+
+def _check_verdict(bundle: ProofBundle) -> _Found:
+    is_void = bundle.tier is ProofTier.VOID
+    if is_void != (bundle.verdict is ProofVerdict.VOID):
+        yield _error("verdict", "The tier VOID and the verdict VOID belong together.", "contradiction")
+    if bundle.billable and (bundle.verdict is not ProofVerdict.PASSED or bundle.tier not in _BILLABLE_TIERS):
+        yield _error("billable", "Only a bundle that PASSED in tier A, B or C is billable.", "contradiction")
+    if bundle.verdict is not ProofVerdict.PASSED:
+        return
+    if not bundle.claims:
+        yield _warning("claims", "A bundle that PASSED has no claims.", "unsupported")
+    for at, claim in enumerate(bundle.claims):
+        if claim.status is ClaimStatus.REFUTED:
+            yield _error(f"claims[{at}].status", "A bundle that PASSED has a claim that is REFUTED.", "contradiction")
+
+
+def _check_times(path: str, shape: Any) -> _Found:
+    """Every time in it is one of the calendar. Claims are left to their own call."""
+    for name, encoded, is_time in _fields_with_times(type(shape)):
+        value, place = getattr(shape, name), f"{path}.{encoded}" if path else encoded
+        if is_time:
+            if value is not None and _time(value) is None:
+                yield _error(place, "Is not a time of the calendar.", "time")
+        elif isinstance(value, list):
+            for at, each in enumerate(value):
+                yield from _check_times(f"{place}[{at}]", each)
+        elif value is not None:
+            yield from _check_times(place, value)
+
+
+@cache
+def _fields_with_times(shape: Any) -> tuple[tuple[str, str, bool], ...]:
+    """The fields that are times (True), or have some in them, by their names here and in JSON."""
+    found = []
+    for field in msgspec.structs.fields(shape):
+        if field.name == "claims":
+            continue
+        is_time = field.type == IsoTimestamp or field.type == IsoTimestamp | None
+        if is_time or any(_fields_with_times(each) for each in _shapes_in(field.type)):
+            found.append((field.name, field.encode_name, is_time))
+    return tuple(found)
+
+
+def _shapes_in(annotation: Any) -> Iterator[Any]:
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _shapes_in(argument)
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _check_claim(bundle: ProofBundle, claim: Claim, place: str) -> _Found:
+    recorded, issued = _time(claim.recorded_at), _time(bundle.issued_at)
+    if recorded is not None and issued is not None and recorded > issued:
+        yield _warning(f"{place}.recordedAt", "Is later than the bundle was issued.", "order")
+    checker = _CHECKERS.get(type(claim.evidence))
+    if checker is not None:
+        yield from checker(bundle, claim, claim.evidence, f"{place}.evidence")
+
+
+def _check_repro_fails(_bundle: ProofBundle, claim: Claim, shown: evidence.ReproFailsOnHead, place: str) -> _Found:
+    if claim.status is ClaimStatus.SUPPORTED and shown.observed not in (
+        TestObservation.FAILED,
+        TestObservation.ERRORED,
+    ):
+        yield _error(f"{place}.observed", "The claim is SUPPORTED, but the test did not fail.", "contradiction")
+    yield from _check_exit_code(shown.observed, shown.exit_code, place)
+
+
+def _check_repro_passes(bundle: ProofBundle, claim: Claim, shown: evidence.ReproPassesPostPatch, place: str) -> _Found:
+    yield from _check_patch(bundle, shown.patch_digest, place)
+    if claim.status is ClaimStatus.SUPPORTED and shown.observed is not TestObservation.PASSED:
+        yield _error(f"{place}.observed", "The claim is SUPPORTED, but the test did not pass.", "contradiction")
+    yield from _check_exit_code(shown.observed, shown.exit_code, place)
+    for other in bundle.claims:
+        if (
+            isinstance(other.evidence, evidence.ReproFailsOnHead)
+            and other.evidence.test_path == shown.test_path
+            and other.evidence.test_digest != shown.test_digest
+        ):
+            yield _error(f"{place}.testDigest", "Is another test than the one that failed before.", "contradiction")
+
+
+def _check_exit_code(observed: TestObservation, code: int | None, place: str) -> _Found:
+    if (observed is TestObservation.PASSED and code not in (0, None)) or (
+        observed is TestObservation.FAILED and code == 0
+    ):
+        yield _warning(f"{place}.exitCode", f"Is unusual for a test that {observed.value}.", "contradiction")
+
+
+def _check_suite(_bundle: ProofBundle, claim: Claim, shown: evidence.SuiteGreen, place: str) -> _Found:
+    if claim.status is ClaimStatus.SUPPORTED and not shown.passed:
+        yield _error(f"{place}.passed", "The claim is SUPPORTED, but the suite did not pass.", "contradiction")
+    if shown.passed and shown.tests_failed:
+        yield _error(f"{place}.testsFailed", "The suite passed, but tests failed.", "contradiction")
+    if shown.tests_run is not None and (shown.tests_failed or 0) > shown.tests_run:
+        yield _error(f"{place}.testsFailed", "More tests failed than ran.", "sum")
+    if shown.passed and shown.scope == "none":
+        yield _warning(f"{place}.scope", "Nothing was run.", "unsupported")
+
+
+def _check_mutation(_bundle: ProofBundle, claim: Claim, shown: evidence.MutationPinScore, place: str) -> _Found:
+    if shown.killed + shown.survived + shown.equivalent + shown.invalid > shown.generated:
+        yield _error(f"{place}.generated", "Is less than the mutants of all outcomes.", "sum")
+    decided = shown.killed + shown.survived
+    if shown.score is not None and (not decided or abs(shown.score - shown.killed / decided) > _TOLERANCE):
+        yield _error(f"{place}.score", "Is not killed / (killed + survived).", "sum")
+    if claim.status is ClaimStatus.SUPPORTED and (shown.score is None or shown.score < shown.threshold):
+        yield _error(f"{place}.score", "The claim is SUPPORTED, but the score is below the threshold.", "contradiction")
+
+
+def _check_flakes(_bundle: ProofBundle, claim: Claim, shown: evidence.FlakeFreedom, place: str) -> _Found:
+    if shown.failures > shown.samples:
+        yield _error(f"{place}.failures", "Is more than the samples.", "sum")
+    elif shown.flake_rate_pct is not None and shown.samples:
+        rate = 100 * shown.failures / shown.samples
+        if abs(shown.flake_rate_pct - rate) > 100 * _TOLERANCE:
+            yield _warning(f"{place}.flakeRatePct", "Is not 100 * failures / samples.", "sum")
+    if claim.status is ClaimStatus.SUPPORTED and shown.verdict == "FLAKY" and not shown.explained:
+        yield _error(f"{place}.verdict", "The claim is SUPPORTED, but the test is FLAKY.", "contradiction")
+    yield from _check_order(place, ("observedFrom", shown.observed_from), ("observedUntil", shown.observed_until))
+
+
+def _check_containment(bundle: ProofBundle, claim: Claim, shown: evidence.BlastRadiusContainment, place: str) -> _Found:
+    if claim.status is ClaimStatus.SUPPORTED and shown.violations:
+        yield _error(f"{place}.violations", "The claim is SUPPORTED, but there are violations.", "contradiction")
+    patch = bundle.subject.patch
+    for name, here, there in (
+        ("addedLines", shown.added_lines, patch.added_lines),
+        ("removedLines", shown.removed_lines, patch.removed_lines),
+    ):
+        if here != there:
+            yield _warning(f"{place}.{name}", f"Is not subject.patch.{name}.", "contradiction")
+
+
+def _check_approver(_bundle: ProofBundle, claim: Claim, shown: evidence.ApproverIdentity, place: str) -> _Found:
+    if shown.human_approval and shown.received_approvals < shown.required_approvals:
+        yield _error(f"{place}.receivedApprovals", "Is less than requiredApprovals.", "contradiction")
+    if claim.status is ClaimStatus.SUPPORTED and shown.human_approval and shown.approver is None:
+        yield _error(f"{place}.approver", "A human approved, but is not named.", "contradiction")
+
+
+def _check_durability(_bundle: ProofBundle, _claim: Claim, shown: evidence.DurabilityWindow, place: str) -> _Found:
+    yield from _check_order(place, ("openedAt", shown.opened_at), ("closesAt", shown.closes_at))
+    yield from _check_order(place, ("openedAt", shown.opened_at), ("closedAt", shown.closed_at))
+    if shown.verdict == "DURABLE" and (shown.reverted or shown.original_fingerprint_recurrences):
+        yield _error(
+            f"{place}.verdict", "Is DURABLE, but the issue came back, or the change was reverted.", "contradiction"
+        )
+    if shown.state == "OPEN" and shown.verdict != "PENDING":
+        yield _warning(f"{place}.verdict", "Is decided while the window is OPEN.", "order")
+
+
+def _check_slice(_bundle: ProofBundle, _claim: Claim, shown: evidence.StateSlice, place: str) -> _Found:
+    if shown.withheld_by_policy > shown.values_withheld:
+        yield _error(f"{place}.withheldByPolicy", "Is more than valuesWithheld.", "sum")
+    if shown.probe is not None and shown.probe.captures_taken > shown.probe.max_captures:
+        yield _error(f"{place}.probe.capturesTaken", "Is more than maxCaptures.", "sum")
+
+
+def _check_diff(bundle: ProofBundle, claim: Claim, shown: evidence.BehavioralDiff, place: str) -> _Found:
+    yield from _check_patch(bundle, shown.patch_digest, place)
+    if shown.intended + shown.unintended + shown.unclassified != shown.diffs_found:
+        yield _error(f"{place}.diffsFound", "Is not intended + unintended + unclassified.", "sum")
+    chosen = shown.selection
+    if not chosen.replayed <= chosen.selected <= chosen.candidate_pool:
+        yield _error(f"{place}.selection", "replayed, selected and candidatePool must not decrease.", "sum")
+    if claim.status is ClaimStatus.SUPPORTED and shown.unintended:
+        yield _error(f"{place}.unintended", "The claim is SUPPORTED, but differences are UNINTENDED.", "contradiction")
+    yield from _check_order(
+        f"{place}.selection", ("recordedFrom", chosen.recorded_from), ("recordedUntil", chosen.recorded_until)
+    )
+
+
+def _check_divergence(
+    _bundle: ProofBundle, _claim: Claim, shown: evidence.DivergenceLocalization, place: str
+) -> _Found:
+    if shown.status == "LOCALIZED" and shown.first_divergence is None:
+        yield _error(f"{place}.firstDivergence", "Is missing although the status is LOCALIZED.", "contradiction")
+    if shown.status == "NO_DIVERGENCE" and (shown.divergence_count or shown.first_divergence is not None):
+        yield _error(f"{place}.divergenceCount", "Must be 0 for the status NO_DIVERGENCE.", "contradiction")
+    if shown.matched_frames > min(shown.reference_frames, shown.candidate_frames):
+        yield _error(f"{place}.matchedFrames", "Is more than a trace has.", "sum")
+
+
+def _check_origin(bundle: ProofBundle, _claim: Claim, shown: evidence.PatchOrigin, place: str) -> _Found:
+    yield from _check_patch(bundle, shown.patch_digest, place)
+    if shown.externally_authored and shown.verifier_independence.patch_authored_by_issuer:
+        yield _error(f"{place}.externallyAuthored", "The issuer says that it is the author.", "contradiction")
+
+
+def _check_mitigation(_bundle: ProofBundle, _claim: Claim, shown: evidence.MitigationApplied, place: str) -> _Found:
+    yield from _check_order(place, ("appliedAt", shown.applied_at), ("expiresAt", shown.expires_at))
+    yield from _check_order(place, ("appliedAt", shown.applied_at), ("withdrawnAt", shown.withdrawn_at))
+    if shown.approval.human_approval and shown.approval.received_approvals < shown.approval.required_approvals:
+        yield _error(f"{place}.approval.receivedApprovals", "Is less than requiredApprovals.", "contradiction")
+
+
+def _check_patch(bundle: ProofBundle, digest: str, place: str) -> _Found:
+    if digest != bundle.subject.patch.diff_digest:
+        yield _error(f"{place}.patchDigest", "Is not subject.patch.diffDigest.", "contradiction")
+
+
+def _check_order(place: str, *named: tuple[str, str | None]) -> _Found:
+    for (_, first), (name, then) in pairwise(named):
+        begin, end = _time(first or ""), _time(then or "")
+        if begin is not None and end is not None and begin > end:
+            yield _error(f"{place}.{name}", f"Is before {named[0][0]}.", "order")
+
+
+def _error(path: str, message: str, code: str) -> Finding:
+    return Finding(Severity.ERROR, path, message, code)
+
+
+def _warning(path: str, message: str, code: str) -> Finding:
+    return Finding(Severity.WARNING, path, message, code)
+
+
+_CHECKERS: Final[MappingProxyType[type[Any], Callable[..., Iterable[Finding]]]] = MappingProxyType(
+    {
+        evidence.ReproFailsOnHead: _check_repro_fails,
+        evidence.ReproPassesPostPatch: _check_repro_passes,
+        evidence.SuiteGreen: _check_suite,
+        evidence.MutationPinScore: _check_mutation,
+        evidence.FlakeFreedom: _check_flakes,
+        evidence.BlastRadiusContainment: _check_containment,
+        evidence.ApproverIdentity: _check_approver,
+        evidence.DurabilityWindow: _check_durability,
+        evidence.StateSlice: _check_slice,
+        evidence.BehavioralDiff: _check_diff,
+        evidence.DivergenceLocalization: _check_divergence,
+        evidence.PatchOrigin: _check_origin,
+        evidence.MitigationApplied: _check_mitigation,
+    }
+)
