@@ -81,7 +81,7 @@ def _check_verdict(bundle: ProofBundle) -> _Found:
 
 def _check_times(path: str, shape: Any) -> _Found:
     """Every time in it is one of the calendar. Claims are left to their own call."""
-    for name, encoded, is_time in _fields_with_times(type(shape)):
+    for name, encoded, is_time in _fields_with_times(shape.__class__):
         value, place = getattr(shape, name), f"{path}.{encoded}" if path else encoded
         if is_time:
             if value is not None and _time(value) is None:

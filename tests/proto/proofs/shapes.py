@@ -22,7 +22,9 @@ class Field:
 
 def text(most: int, least: int = 0) -> Field:
     short = [""] if least else []
-    return Field("x" * max(least, 1), ["x" * least, "x" * most, "\u00e9" * most], [*short, "x" * (most + 1), 1, True, []])
+    return Field(
+        "x" * max(least, 1), ["x" * least, "x" * most, "\u00e9" * most], [*short, "x" * (most + 1), 1, True, []]
+    )
 
 
 def integer(least: int = -SAFE, most: int = SAFE) -> Field:

@@ -1,0 +1,153 @@
+"""Envelopes: held against securesystemslib in both directions, and hostile ones."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from securesystemslib import dsse as oracle
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer._crypto_signer import CryptoSigner
+
+from proto.proofs import dsse
+from proto.proofs.dsse import Envelope, InvalidEnvelope, InvalidKey, PrivateKey
+
+PAYLOAD = b'{ "a" : 1.0, "\xc3\xa9": "\\u00e9" }\n'
+KEYS: list[PrivateKey] = [Ed25519PrivateKey.generate(), ec.generate_private_key(ec.SECP256R1())]
+
+
+def _signed(key: PrivateKey = KEYS[0], payload: bytes = PAYLOAD, key_id: str = "k") -> Envelope:
+    return dsse.sign(payload, dsse.BUNDLE_TYPE, key, key_id)
+
+
+@pytest.mark.parametrize("key", KEYS, ids=["ed25519", "p256"])
+@pytest.mark.parametrize("payload", [PAYLOAD, b"", b"\0" * 70_000])
+def test_as_securesystemslib_has_it(key: PrivateKey, payload: bytes) -> None:
+    signer = CryptoSigner(key)
+    theirs = oracle.Envelope(payload, dsse.STATEMENT_TYPE, {})
+    theirs.sign(signer)
+    assert theirs.pae() == dsse.pae(dsse.STATEMENT_TYPE, payload)
+    read = dsse.parse(json.dumps(theirs.to_dict()).encode())
+    assert (read.payload, read.payload_type) == (payload, dsse.STATEMENT_TYPE)
+    assert dsse.find_signer(read, [("ours", key.public_key())]) == "ours"
+
+    ours = dsse.sign(payload, dsse.BUNDLE_TYPE, key, signer.public_key.keyid)
+    back = oracle.Envelope.from_dict(json.loads(dsse.encode(ours)))
+    assert set(back.verify([signer.public_key], 1)) == {signer.public_key.keyid}
+    other = CryptoSigner(Ed25519PrivateKey.generate())
+    with pytest.raises(VerificationError):
+        back.verify([other.public_key], 1)
+
+
+def test_every_bit_counts() -> None:
+    known = [("k", KEYS[0].public_key())]
+    good = _signed()
+    assert dsse.find_signer(good, known) == "k"
+    signature = dsse.decode_base64(good.signatures[0].sig)
+    for at in range(len(signature) * 8):
+        changed = bytearray(signature)
+        changed[at // 8] ^= 1 << at % 8
+        forged = dsse.Signature(base64.b64encode(changed).decode(), "k")
+        assert dsse.find_signer(good._replace(signatures=(forged,)), known) is None
+    for at in range(len(PAYLOAD)):
+        changed = bytearray(PAYLOAD)
+        changed[at] ^= 1
+        assert dsse.find_signer(good._replace(payload=bytes(changed)), known) is None
+    assert dsse.find_signer(good._replace(payload=json.dumps(json.loads(PAYLOAD)).encode()), known) is None
+
+
+def test_a_payload_of_another_type_is_not_signed() -> None:
+    confused = _signed()._replace(payload_type=dsse.STATEMENT_TYPE)
+    assert dsse.find_signer(confused, [("k", KEYS[0].public_key())]) is None
+
+
+def test_keyid_is_a_hint() -> None:
+    known = [("k", KEYS[0].public_key()), ("other", KEYS[1].public_key())]
+    for hint in ("k", "other", "", "unknown"):
+        assert dsse.find_signer(_signed(key_id=hint), known) == "k"
+    assert dsse.find_signer(_signed(Ed25519PrivateKey.generate(), key_id="k"), known) is None
+
+
+def test_of_two_signatures_one_is_enough() -> None:
+    stranger, ours = _signed(Ed25519PrivateKey.generate()), _signed()
+    both = ours._replace(signatures=(*stranger.signatures, *ours.signatures))
+    assert dsse.find_signer(both, [("k", KEYS[0].public_key())]) == "k"
+    assert dsse.find_signer(both, [("p256", KEYS[1].public_key())]) is None
+
+
+def test_both_alphabets_of_base64() -> None:
+    fields = json.loads(dsse.encode(_signed(payload=b"\xfb\xff\xfe?")))
+    fields["payload"] = base64.urlsafe_b64encode(b"\xfb\xff\xfe?").decode().rstrip("=")
+    fields["signatures"][0]["sig"] = fields["signatures"][0]["sig"].replace("+", "-").replace("/", "_")
+    read = dsse.parse(json.dumps(fields).encode())
+    assert dsse.find_signer(read, [("k", KEYS[0].public_key())]) == "k"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"payload": "%%%%"},
+        {"payload": "a"},
+        {"payload": "+-+-"},
+        {"payload": "AAAA\n"},
+        {"payload": 1},
+        {"payloadType": "text/plain"},
+        {"payloadType": dsse.BUNDLE_TYPE.upper()},
+        {"payloadType": dsse.BUNDLE_TYPE + " "},
+        {"signatures": []},
+        {"signatures": [{"sig": ""}]},
+        {"signatures": [{"keyid": "k"}]},
+        {"signatures": [{"sig": "AAAA", "keyid": "k" * 201}]},
+        {"signatures": [{"sig": "AAAA"}] * 17},
+        {"signatures": [{"sig": "AAAA", "cert": "x"}]},
+        {"signatures": {"sig": "AAAA"}},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_no_envelope(change: dict[str, Any]) -> None:
+    fields = json.loads(dsse.encode(_signed()))
+    with pytest.raises(InvalidEnvelope):
+        dsse.parse(json.dumps(fields | change).encode())
+
+
+def test_repeated_keys_and_what_is_no_json() -> None:
+    text = dsse.encode(_signed()).decode()
+    twice = text.replace('"payload":', '"payload":"AAAA","pay\\u006coad":', 1)
+    for raw in (twice.encode(), b"", b"[]", b"{", b"\xff", b"[" * 100_000, text.encode() + b"{}"):
+        with pytest.raises(InvalidEnvelope):
+            dsse.parse(raw)
+
+
+def test_signatures_that_are_no_base64_are_nobodys() -> None:
+    broken = _signed()._replace(signatures=(dsse.Signature("%%%%"), dsse.Signature("AAAA")))
+    for key in KEYS:
+        assert dsse.find_signer(broken, [("k", key.public_key())]) is None
+
+
+def test_keys() -> None:
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    for key in KEYS:
+        pem = key.private_bytes(*form, serialization.NoEncryption())
+        loaded = dsse.load_private_key(pem)
+        public = dsse.load_public_key(dsse.public_pem(loaded.public_key()).encode())
+        assert dsse.default_key_id(public) == dsse.default_key_id(key.public_key())
+        secret = key.private_bytes(*form, serialization.BestAvailableEncryption(b"pass"))
+        assert dsse.default_key_id(dsse.load_private_key(secret, b"pass").public_key()) == dsse.default_key_id(public)
+        for password in (None, b"other"):
+            with pytest.raises(InvalidKey):
+                dsse.load_private_key(secret, password)
+    for unsupported in (rsa.generate_private_key(65_537, 2_048), ec.generate_private_key(ec.SECP384R1())):
+        with pytest.raises(InvalidKey):
+            dsse.load_private_key(unsupported.private_bytes(*form, serialization.NoEncryption()))
+        public_pem = unsupported.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        with pytest.raises(InvalidKey):
+            dsse.load_public_key(public_pem)
+    for text in (b"", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", b"\xff"):
+        with pytest.raises(InvalidKey):
+            dsse.load_public_key(text)
