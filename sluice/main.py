@@ -44,6 +44,7 @@ _COMMANDS: Final = (
     ("restore", "sluice.cli.restore", "restores a backup into an empty data directory, or verifies one"),
     ("repair", "sluice.cli.repair", "rebuilds trace index, attribute keys and errors of some days from spans and logs"),
     ("release", "sluice.cli.release", "reports a release with its commits, from a git checkout (docs/releases.md)"),
+    ("proof", "sluice.cli.proof", "validates, shows, signs or verifies proof bundles, offline (docs/proofs.md)"),
     ("send", "sluice.cli.send", "exports a small trace and a log record through the OpenTelemetry SDK"),
 )
 
@@ -384,6 +385,42 @@ def _release(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dry-run", action="store_true", help="print what would be reported, and send nothing")
 
 
+def _proof(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    key = actions.add_parser("key", help="create an Ed25519 key: the public key to standard output")
+    key.add_argument("--out", metavar="FILE", required=True, help="file for the private key, mode 0600; a new one")
+    validate = actions.add_parser("validate", help="check shape and meaning; exit code 1 if it is not valid")
+    validate.add_argument("--strict", action="store_true", help="warnings make it invalid")
+    inspect = actions.add_parser("inspect", help="show a bundle; signatures are not checked")
+    sign = actions.add_parser("sign", help="sign a bundle: a DSSE envelope, to standard output or --out")
+    sign.add_argument(
+        "--key",
+        metavar="FILE",
+        required=True,
+        help="private key, Ed25519 or ECDSA P-256, in PEM (PKCS #8); its password: the variable PROOF_KEY_PASSWORD",
+    )
+    sign.add_argument("--key-id", metavar="ID", help="name of the key; default: the digest of its public key")
+    sign.add_argument("--out", metavar="FILE", help="file to write")
+    verify = actions.add_parser("verify", help="verify a signed bundle; exit code 1 if it is not")
+    verify.add_argument("--key", metavar="FILE", action="append", help="public key in PEM; may be repeated")
+    verify.add_argument(
+        "--keys",
+        metavar="FILE",
+        action="append",
+        help="published keys with their validity, as the API lists them; may be repeated",
+    )
+    verify.add_argument("--at", metavar="TIME", help="keys must be valid at this time; default: that of the bundle")
+    for action in (validate, inspect, sign, verify):
+        action.add_argument("file", metavar="FILE", help="bundle, statement or envelope; -: standard input")
+    for action in (validate, inspect):
+        action.add_argument("--json", action="store_true", help="print as JSON")
+    schema = actions.add_parser("schema", help="print the JSON Schema of a shape")
+    shapes = ("bundle", "predicate", "statement", "descriptor")
+    schema.add_argument("shape", nargs="?", choices=shapes, default="bundle", help="default: bundle")
+    for action in (key, validate, inspect, sign, verify, schema):
+        _add_common_options(action, default=argparse.SUPPRESS)
+
+
 def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
@@ -453,5 +490,6 @@ _OPTIONS: Final = {
     "restore": _restore,
     "repair": _repair,
     "release": _release,
+    "proof": _proof,
     "send": _send,
 }

@@ -14,11 +14,14 @@ from typing import Any, Final
 
 import msgspec
 from backports import zstd
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from proto.identity import encode_project_key, encode_token, format_dsn
 from proto.otlp.policy import Signal
+from proto.proofs import dsse
+from proto.proofs.bundle import PREDICATE_TYPE, STATEMENT_TYPE
 from query.fields import LOGS, SPANS
 from query.request.filters import Op
 from tests.control.billing import processor
@@ -35,6 +38,7 @@ from tests.fuzz.targets.kernel import CHOICES
 from tests.proto.otlp import generate, realistic
 from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.json_text import JsonWriter
+from tests.proto.proofs import shapes
 
 REQUESTS: Final = 400
 
@@ -350,7 +354,20 @@ def chat_events() -> Iterator[bytes]:
     return chat_events_target.examples()
 
 
+def proof_bundles() -> Iterator[bytes]:
+    bundle = shapes.example(shapes.LEDGER)
+    for kind in shapes.EVIDENCE:
+        yield json.dumps(bundle | {"claims": [shapes.example(shapes.claim(kind))]}).encode()
+    subject = [{"digest": {"gitCommit": "0123456"}, "annotations": {"a": [1.5, None, "b"]}}]
+    head = {"_type": STATEMENT_TYPE, "subject": subject, "predicateType": PREDICATE_TYPE}
+    statement = json.dumps(head | {"predicate": shapes.example(shapes.PREDICATE)}).encode()
+    yield statement
+    for payload, payload_type in ((statement, dsse.STATEMENT_TYPE), (b"{}", dsse.BUNDLE_TYPE)):
+        yield dsse.encode(dsse.sign(payload, payload_type, Ed25519PrivateKey.from_private_bytes(bytes(31) + b"1"), "k"))
+
+
 SEEDS: Final = (
+    proof_bundles,
     kernel,
     otlp_json,
     json_kernel,

@@ -1,0 +1,324 @@
+"""`sluice proof`: validates, shows, signs and verifies proof bundles, offline; no server, no settings.
+
+A file is a bundle (JSON), an in-toto Statement with one, or a DSSE envelope with either. Exit code 1: the file is not
+valid, or not verified; 2: it cannot be read, or the command line is wrong.
+"""
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from chassis.errors import Issue, StartupError
+from chassis.http.validation import Issues, decode_json
+from proto.proofs import dsse, reading
+from proto.proofs.bundle import AiAuthoredChange, ProofBundle, ResourceDescriptor, Statement
+from proto.proofs.dsse import Envelope, InvalidEnvelope, InvalidKey, PublicKey
+from proto.proofs.primitives import IsoTimestamp
+from proto.proofs.semantics import Finding, Severity, check
+from proto.proofs.unique_keys import RepeatedKey, require_unique_keys
+
+PASSWORD_VARIABLE: Final = "PROOF_KEY_PASSWORD"  # noqa: S105  # a name; none with SLUICE_, which are settings
+MAX_KEY_BYTES: Final = 64 * 2**10
+SHAPES: Final = {
+    "bundle": ProofBundle,
+    "predicate": AiAuthoredChange,
+    "statement": Statement,
+    "descriptor": ResourceDescriptor,
+}
+_SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _IssuerKey(msgspec.Struct, rename="camel"):
+    """What is read of a published key."""
+
+    key_id: Annotated[str, msgspec.Meta(max_length=dsse.MAX_KEY_ID_LENGTH)]
+    public_key: str
+    valid_from: IsoTimestamp | None = None
+    valid_until: IsoTimestamp | None = None
+    revoked_at: IsoTimestamp | None = None
+
+
+class _KeyList(msgspec.Struct):
+    """The answer of `GET /orgs/{orgSlug}/proof-issuers`, or a file like it."""
+
+    data: list[_IssuerKey]
+
+
+class _File(NamedTuple):
+    """`envelope` None: it is not signed. `bundle` None: `issues` say why."""
+
+    payload: bytes
+    payload_type: str
+    envelope: Envelope | None
+    bundle: ProofBundle | None
+    issues: list[Issue]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The exit code. Raises StartupError for what cannot be read."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    action: str = arguments.action
+    return _ACTIONS[action](arguments)
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    file = _read_file(arguments.file)
+    findings = [] if file.bundle is None else check(file.bundle)
+    errors = [one for one in findings if one.severity is Severity.ERROR]
+    is_valid = not file.issues and not errors and not (arguments.strict and findings)
+    if arguments.json:
+        found = [
+            {"severity": "error", "path": one.path, "message": one.message, "code": one.code} for one in file.issues
+        ]
+        _print_json({"valid": is_valid, "findings": [*found, *(_as_json(one) for one in findings)]})
+        return 0 if is_valid else 1
+    for issue in file.issues:
+        print(_line(f"error: {issue.path}: {issue.message}"))
+    for finding in findings:
+        print(_line(f"{finding.severity.value}: {finding.path}: {finding.message}"))
+    print(_line(f"{arguments.file} is {'valid' if is_valid else 'not valid'}."))
+    return 0 if is_valid else 1
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    file = _read_file(arguments.file)
+    if file.bundle is None:
+        return _refuse(arguments.file, file.issues)
+    bundle = file.bundle
+    if arguments.json:
+        _print_json(bundle)
+        return 0
+    subject, patch = bundle.subject, bundle.subject.patch
+    print(
+        _line(f"Bundle    {bundle.bundle_id}, issued {bundle.issued_at} by {bundle.issuer.name} ({bundle.issuer.id})")
+    )
+    print(_line(f"Result    {bundle.verdict.value}, tier {bundle.tier.value}{', billable' if bundle.billable else ''}"))
+    print(_line(f"Issue     {subject.issue_short_id}: {subject.title}"))
+    print(_line(f"Project   {subject.org_slug}/{subject.project_slug}, run {subject.run_id}"))
+    changed = f"{len(patch.files_changed)} files, +{patch.added_lines} -{patch.removed_lines}"
+    print(_line(f"Patch     {patch.diff_digest}: {changed}"))
+    print(_line(f"Signature {_signature(file.envelope)}"))
+    print("Claims")
+    for claim in bundle.claims:
+        kind = type(claim).__struct_config__.tag
+        print(_line(f"  {claim.status.value:<12} {kind:<24} {claim.statement}"))
+    return 0
+
+
+def _sign(arguments: argparse.Namespace) -> int:
+    file = _read_file(arguments.file)
+    if file.bundle is None:
+        return _refuse(arguments.file, file.issues)
+    if file.envelope is not None:
+        raise StartupError(f"{arguments.file} is signed already.", exit_code=2)
+    password = os.environ.get(PASSWORD_VARIABLE)
+    try:
+        pem = _read_bytes(arguments.key, MAX_KEY_BYTES)
+        key = dsse.load_private_key(pem, None if password is None else password.encode())
+    except InvalidKey as error:
+        raise StartupError(f"{arguments.key}: {error}", exit_code=2) from error
+    key_id: str = arguments.key_id or dsse.default_key_id(key.public_key())
+    if len(key_id) > dsse.MAX_KEY_ID_LENGTH:
+        raise StartupError(f"--key-id must have at most {dsse.MAX_KEY_ID_LENGTH} characters.", exit_code=2)
+    if file.bundle.issuer.key_id not in (None, key_id):
+        raise StartupError(f"The bundle names the key {file.bundle.issuer.key_id}; this one is {key_id}.", exit_code=2)
+    envelope = dsse.encode(dsse.sign(file.payload, file.payload_type, key, key_id)) + b"\n"
+    if arguments.out is None:
+        print(end="", flush=True)
+        sys.stdout.write(envelope.decode())
+        return 0
+    try:
+        Path(arguments.out).write_bytes(envelope)
+    except OSError as error:
+        raise StartupError(f"{arguments.out} cannot be written: {error.strerror}.", exit_code=2) from error
+    print(_line(f"Signed {file.bundle.bundle_id} with the key {key_id}: {arguments.out}"))
+    return 0
+
+
+def _create_key(arguments: argparse.Namespace) -> int:
+    key = Ed25519PrivateKey.generate()
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    try:
+        descriptor = os.open(arguments.out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key.private_bytes(encoding, form, serialization.NoEncryption()))
+    except OSError as error:
+        raise StartupError(f"{arguments.out} cannot be written: {error.strerror}.", exit_code=2) from error
+    print(dsse.public_pem(key.public_key()), end="")
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    keys = [*_public_keys(arguments.key or []), *(one for name in arguments.keys or [] for one in _published(name))]
+    if not keys:
+        raise StartupError("Name a public key in --key, or published keys in --keys.", exit_code=2)
+    raw = _read_bytes(arguments.file, reading.MAX_BYTES)
+    try:
+        envelope = dsse.parse(raw)
+    except InvalidEnvelope as error:
+        print(_line(f"{arguments.file} is not verified: {error}"))
+        return 1
+    signer = dsse.find_signer(envelope, [(str(at), key) for at, (_, key) in enumerate(keys)])
+    if signer is None:
+        print(_line(f"{arguments.file} is not verified: no signature is of a key that was named."))
+        return 1
+    known, _ = keys[int(signer)]
+    file = _parse(envelope.payload, envelope.payload_type, envelope)  # only now: what is not verified is not read
+    if file.bundle is None:
+        return _refuse(arguments.file, file.issues)
+    reason = _why_not(known, file.bundle, arguments.at)
+    if reason is not None:
+        print(_line(f"{arguments.file} is not verified: {reason}"))
+        return 1
+    print(_line(f"{arguments.file} is verified: bundle {file.bundle.bundle_id} is signed with the key {known.key_id}."))
+    return 0
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    _print_json({"$schema": _SCHEMA_DIALECT, **msgspec.json.schema(SHAPES[arguments.shape])})
+    return 0
+
+
+_ACTIONS: Final = {
+    "key": _create_key,
+    "validate": _validate,
+    "inspect": _inspect,
+    "sign": _sign,
+    "verify": _verify,
+    "schema": _schema,
+}
+
+
+def _read_file(name: str) -> _File:
+    """A bundle, with what is wrong with it. Raises StartupError for a file that cannot be read."""
+    raw = _read_bytes(name, reading.MAX_BYTES)
+    if not reading.is_envelope(raw):
+        payload_type = dsse.STATEMENT_TYPE if _is_statement(raw) else dsse.BUNDLE_TYPE
+        return _parse(raw, payload_type, None)
+    try:
+        envelope = dsse.parse(raw)
+    except InvalidEnvelope as error:
+        return _File(raw, "", None, None, [Issue("envelope", str(error), "malformed")])
+    return _parse(envelope.payload, envelope.payload_type, envelope)
+
+
+def _parse(payload: bytes, payload_type: str, envelope: Envelope | None) -> _File:
+    issues = Issues()
+    value: Any = decode_json(reading.payload_shape(payload_type), payload, "bundle", issues)
+    if value is None:
+        return _File(payload, payload_type, envelope, None, list(issues))
+    try:
+        require_unique_keys(payload)
+    except RepeatedKey as error:
+        issues.add("bundle", str(error), "repeated")
+        return _File(payload, payload_type, envelope, None, list(issues))
+    return _File(payload, payload_type, envelope, reading.bundle_of(value), [])
+
+
+def _is_statement(raw: bytes) -> bool:
+    try:
+        return "predicateType" in msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def _public_keys(names: Sequence[str]) -> list[tuple[_IssuerKey, PublicKey]]:
+    found = []
+    for name in names:
+        try:
+            key = dsse.load_public_key(_read_bytes(name, MAX_KEY_BYTES))
+        except InvalidKey as error:
+            raise StartupError(f"{name}: {error}", exit_code=2) from error
+        found.append((_IssuerKey(dsse.default_key_id(key), ""), key))
+    return found
+
+
+def _published(name: str) -> list[tuple[_IssuerKey, PublicKey]]:
+    raw = _read_bytes(name, reading.MAX_BYTES)
+    try:
+        known = msgspec.json.decode(raw, type=_KeyList).data
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise StartupError(f"{name} is not a list of published keys: {error}.", exit_code=2) from error
+    found = []
+    for one in known:
+        try:
+            found.append((one, dsse.load_public_key(one.public_key.encode())))
+        except InvalidKey as error:
+            raise StartupError(f"{name}: the key {one.key_id}: {error}", exit_code=2) from error
+    return found
+
+
+def _why_not(key: _IssuerKey, bundle: ProofBundle, at: str | None) -> str | None:
+    """Why a bundle is not believed although the key has signed it. A revoked key may have signed with any date."""
+    if key.revoked_at is not None:
+        return f"the key {key.key_id} was revoked at {key.revoked_at}."
+    moment = _time(at or bundle.issued_at)
+    if moment is None:
+        return f"{at or bundle.issued_at} is not a time of the calendar."
+    begin, end = _time(key.valid_from), _time(key.valid_until)
+    if (begin is not None and moment < begin) or (end is not None and moment >= end):
+        valid = f"from {key.valid_from or 'ever'} until {key.valid_until or 'ever'}"
+        return f"the key {key.key_id} is valid {valid}, not at {at or bundle.issued_at}."
+    return None
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def _read_bytes(name: str, most: int) -> bytes:
+    """A file, or standard input for `-`. Raises StartupError."""
+    try:
+        if name == "-":
+            raw = sys.stdin.buffer.read(most + 1)
+        else:
+            with Path(name).open("rb") as file:
+                raw = file.read(most + 1)
+    except (OSError, ValueError) as error:
+        raise StartupError(
+            f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.", exit_code=2
+        ) from error
+    if len(raw) > most:
+        raise StartupError(f"{name} is larger than {most} bytes.", exit_code=2)
+    return raw
+
+
+def _refuse(name: str, issues: Sequence[Issue]) -> int:
+    for issue in issues:
+        print(_line(f"error: {issue.path}: {issue.message}"), file=sys.stderr)
+    print(_line(f"{name} is not a valid proof bundle."), file=sys.stderr)
+    return 1
+
+
+def _signature(envelope: Envelope | None) -> str:
+    if envelope is None:
+        return "none"
+    names = ", ".join(each.keyid or "(no key id)" for each in envelope.signatures)
+    return f"by {names}; not checked here: sluice proof verify"
+
+
+def _as_json(finding: Finding) -> dict[str, str]:
+    return {**finding._asdict(), "severity": finding.severity.value}
+
+
+def _print_json(value: Any) -> None:
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def _line(text: str) -> str:
+    """Text of a stranger on one line, without what controls a terminal."""
+    return "".join(one if one.isprintable() else "\ufffd" for one in text)
