@@ -78,7 +78,9 @@ CASES: list[tuple[str, dict[str, Any], set[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "shown", "expected"), CASES, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(
+    ("kind", "shown", "expected"), CASES, ids=[f"{kind}-{at}" for at, (kind, *_) in enumerate(CASES)]
+)
 def test_evidence(kind: str, shown: dict[str, Any], expected: set[tuple[str, str]]) -> None:
     found = _found(_bundle((kind, shown)))
     assert found == {(severity, f"claims[0].evidence.{path}") for severity, path in expected}
