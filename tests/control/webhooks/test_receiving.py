@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from control.releases.tables import commits
 from control.scm.pushes import PushReport, report_plain_pushes, report_push
 from control.settings import ControlSettings
 from control.webhooks import endpoint
+from control.webhooks.receiver import UNCOUNTED_BYTES, WebhookReceiver
 from control.webhooks.scm import apply
 from control.webhooks.scm.events import ScmEvent
 from control.webhooks.scm.github import GitHub
@@ -132,8 +134,15 @@ async def test_an_integration_has_a_rate_and_a_body_a_size(serve: Serve) -> None
         assert (await scm.send(other, "ping", {"zen": ""}))[0] == 200
 
 
-async def test_slow_large_bodies_keep_nobody_out(serve: Serve) -> None:
+async def test_slow_large_bodies_keep_nobody_out(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """An address has a share of what is read at once; small bodies need none."""
+    held, hold = Counter[str](), WebhookReceiver.hold
+
+    def watched_hold(self: WebhookReceiver, address: str, size: int) -> bool:
+        held[address] += size
+        return hold(self, address, size)
+
+    monkeypatch.setattr(WebhookReceiver, "hold", watched_hold)
     async with serve(trusted_proxies=["127.0.0.1"]) as scm:
         integration = await scm.integrate(GITHUB)
         path = f"/webhooks/scm/github?hook={integration.id}"
@@ -141,6 +150,9 @@ async def test_slow_large_bodies_keep_nobody_out(serve: Serve) -> None:
         answers = [asyncio.create_task(reader.readline()) for reader, _ in slow]
         (refused,), holding = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
         assert refused.result().startswith(b"HTTP/1.1 503")
+        async with asyncio.timeout(10):
+            while held.total() < 4 * (8 * 2**20 - 1 - UNCOUNTED_BYTES):  # the others are read as far as they are sent
+                await asyncio.sleep(0.01)
         for address, body, status in (
             ("192.0.2.1", {"zen": "x" * 2**20}, 503),
             ("192.0.2.1", {"zen": ""}, 200),
