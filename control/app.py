@@ -35,6 +35,7 @@ from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.outbound.egress import Egress
 from control.policies.policies import Policies
+from control.proofs.routes import build_proof_routes
 from control.scim.roles import apply_roles
 from control.scim.routes import build_scim_routes
 from control.scm.proposals import Proposals
@@ -111,6 +112,7 @@ def service(
     routes += [*Suspects(context, clickhouse).routes()]
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
+    routes += build_proof_routes(context, settings.proof_max_bytes)
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []

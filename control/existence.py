@@ -30,6 +30,7 @@ from control.directory.tables import scim_tokens
 from control.integrations.tables import inbound_deliveries, integrations
 from control.issues.tables import issue_links
 from control.policies.tables import approval_policies
+from control.proofs.tables import proof_issuer_keys
 from control.releases.tables import releases
 from control.sso.tables import sso_domains, sso_identities
 from control.warehouse.tables import warehouse_sinks
@@ -79,6 +80,9 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
         "erasureId": _Resource("ers", Scope.AUDIT_READ, erasures.c.id, erasures.c.org_id == _ORG_ID),
         "integrationId": _Resource("int", Scope.INTEGRATIONS_READ, integrations.c.id, integrations.c.org_id == _ORG_ID),
         "sinkId": _Resource("snk", Scope.SINKS_READ, warehouse_sinks.c.id, warehouse_sinks.c.org_id == _ORG_ID),
+        "issuerKeyId": _Resource(
+            "pik", Scope.PROOFS_READ, proof_issuer_keys.c.id, proof_issuer_keys.c.org_id == _ORG_ID
+        ),
         "inboundDeliveryId": _Resource(
             "ind", Scope.INTEGRATIONS_READ, inbound_deliveries.c.id, inbound_deliveries.c.org_id == _ORG_ID
         ),

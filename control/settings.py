@@ -143,6 +143,12 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         ),
     ] = ()
 
+    proof_max_bytes: Annotated[
+        int,
+        setting(
+            "Size of all proof bundles of an organization; above it 409.", unit="bytes", zero="no limit", ge=0, le=2**50
+        ),
+    ] = 10 * 2**30
     warehouse_interval_s: Annotated[
         float,
         setting(

@@ -57,6 +57,7 @@ from control.identity.user_repository import leave_home
 from control.integrations.tables import inbound_deliveries, integrations
 from control.issues.tables import issue_activity, issue_erasures, issue_links, issue_projects
 from control.policies.tables import approval_policies
+from control.proofs.tables import proof_bundles, proof_issuer_keys, proof_links, proof_usage
 from control.releases.tables import (
     commit_issues,
     commits,
@@ -97,14 +98,24 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _TableStep:
-    """Rows of an organization to delete, and the columns of theirs that name principals."""
+    """Rows of an organization to delete, and the columns of theirs that name principals. `batch`: the most of them in
+    one transaction, where rows are large.
+    """
 
     table: sa.Table
     principals: tuple[str, ...] = ()
+    batch: int = BATCH
 
+
+_LARGE_BATCH: Final = 16  # rows of up to 4 MiB
+_PROOF_BUNDLES: Final = _TableStep(proof_bundles, ("submitted_by",), _LARGE_BATCH)
 
 # In the order of foreign keys: what refers to others first. Deliveries precede them, the audit log follows.
 _ORGANIZATION_STEPS: Final = (
+    _TableStep(proof_links),
+    _PROOF_BUNDLES,
+    _TableStep(proof_usage),
+    _TableStep(proof_issuer_keys, ("created_by",)),
     _TableStep(warehouse_runs),
     _TableStep(warehouse_checkpoints),
     _TableStep(warehouse_sinks, ("created_by",)),
@@ -155,21 +166,26 @@ _ORGANIZATION_STEPS: Final = (
     _TableStep(access_tokens, ("principal_id",)),
     _TableStep(memberships, ("principal_id",)),
 )
-_PROJECT_STEPS: Final = tuple(
-    _TableStep(table)
-    for table in (
-        notification_channels,
-        project_keys,
-        change_events,
-        proposal_issues,
-        commit_issues,
-        release_projects,
-        issue_links,
-        issue_activity,
-        issues,
-        issue_erasures,
-        issue_projects,
-    )
+_PROJECT_STEPS: Final = (
+    _TableStep(proof_links),
+    _TableStep(proof_bundles, batch=_LARGE_BATCH),
+    *(
+        _TableStep(table)
+        for table in (
+            proof_usage,
+            notification_channels,
+            project_keys,
+            change_events,
+            proposal_issues,
+            commit_issues,
+            release_projects,
+            issue_links,
+            issue_activity,
+            issues,
+            issue_erasures,
+            issue_projects,
+        )
+    ),
 )
 
 Batch = Callable[[AsyncConnection], Awaitable[int]]
@@ -311,7 +327,7 @@ class Purger:
         async def delete(connection: AsyncConnection) -> int:
             nonlocal last
             columns = [step.table.c[name] for name in step.principals]
-            page = sa.select(*key, *columns).where(where).order_by(*key).limit(self._batch)
+            page = sa.select(*key, *columns).where(where).order_by(*key).limit(min(self._batch, step.batch))
             if last is not None:
                 page = page.where(whole_key > last)
             rows = (await connection.execute(page)).all()

@@ -7,7 +7,6 @@ may have made any signature.
 import base64
 import binascii
 import hashlib
-import re
 from collections.abc import Iterable
 from typing import Annotated, Final, NamedTuple
 
@@ -16,7 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from proto.proofs.unique_keys import RepeatedKey, require_unique_keys
 
@@ -27,7 +26,8 @@ ENVELOPE_TYPE: Final = "application/vnd.dsse.envelope.v1+json"
 MAX_SIGNATURES: Final = 16
 MAX_KEY_ID_LENGTH: Final = 200
 _MAX_SIGNATURE_LENGTH: Final = 1_024
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}|[A-Za-z0-9_-]*={0,2}")
+_MAX_PADDING: Final = 2
+_URL_SAFE: Final = str.maketrans("-_+/", "+/~~")  # the letters of the other alphabet become one of neither
 
 PublicKey = Ed25519PublicKey | ec.EllipticCurvePublicKey
 PrivateKey = Ed25519PrivateKey | ec.EllipticCurvePrivateKey
@@ -41,14 +41,16 @@ class InvalidKey(ValueError):
     """Not a key in PEM, or one of a kind that is not supported."""
 
 
-class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """`sig` in base64; `keyid` a hint."""
+class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`sig` in base64; `keyid` a hint, which may be missing."""
 
     sig: Annotated[str, Meta(min_length=1, max_length=_MAX_SIGNATURE_LENGTH)]
-    keyid: Annotated[str, Meta(max_length=MAX_KEY_ID_LENGTH)] = ""
+    keyid: Annotated[str, Meta(max_length=MAX_KEY_ID_LENGTH)] | UnsetType = UNSET
 
 
-class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EnvelopeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An envelope as it is sent: `payload` in base64."""
+
     payload: str
     payloadType: Annotated[str, Meta(max_length=200)]  # noqa: N815 (as DSSE has it)
     signatures: Annotated[list[Signature], Meta(min_length=1, max_length=MAX_SIGNATURES)]
@@ -65,8 +67,8 @@ class Envelope(NamedTuple):
 def parse(raw: bytes) -> Envelope:
     """Raises InvalidEnvelope, also for repeated keys and for unknown payload types."""
     try:
-        wire = msgspec.json.decode(raw, type=_Wire)
-        require_unique_keys(raw)
+        wire = msgspec.json.decode(raw, type=EnvelopeBody)
+        require_unique_keys(raw, wire)
     except RepeatedKey as error:
         raise InvalidEnvelope(str(error)) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -79,7 +81,7 @@ def parse(raw: bytes) -> Envelope:
 def encode(envelope: Envelope) -> bytes:
     """The envelope as JSON."""
     payload = base64.b64encode(envelope.payload).decode("ascii")
-    return msgspec.json.encode(_Wire(payload, envelope.payload_type, list(envelope.signatures)))
+    return msgspec.json.encode(EnvelopeBody(payload, envelope.payload_type, list(envelope.signatures)))
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
@@ -100,7 +102,7 @@ def find_signer(envelope: Envelope, keys: Iterable[tuple[str, PublicKey]]) -> st
     first.
     """
     signed = pae(envelope.payload_type, envelope.payload)
-    hinted = {each.keyid for each in envelope.signatures}
+    hinted = {each.keyid for each in envelope.signatures if each.keyid}
     made = [decoded for each in envelope.signatures if (decoded := _decoded(each.sig)) is not None]
     for key_id, key in sorted(keys, key=lambda known: known[0] not in hinted):
         if any(_is_made_by(key, signature, signed) for signature in made):
@@ -162,12 +164,14 @@ def default_key_id(key: PublicKey) -> str:
 
 def decode_base64(text: str) -> bytes:
     """Either alphabet, padded or not. Raises InvalidEnvelope."""
-    if _BASE64.fullmatch(text) is None:
-        raise InvalidEnvelope("The payload is not base64.")
-    plain = text.rstrip("=").replace("-", "+").replace("_", "/")
+    plain = text.rstrip("=")
+    if "-" in plain or "_" in plain:
+        plain = plain.translate(_URL_SAFE)
     try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except binascii.Error as error:
+        if len(text) - len(plain) > _MAX_PADDING:
+            raise ValueError("padding")
+        return binascii.a2b_base64(plain + "=" * (-len(plain) % 4), strict_mode=True)
+    except ValueError as error:  # also binascii.Error, and for letters beyond ASCII
         raise InvalidEnvelope("The payload is not base64.") from error
 
 

@@ -272,7 +272,7 @@ class DurabilityWindow(Shape, frozen=True):
     credit_back: CreditBack | None
 
 
-class Probe(Shape, frozen=True):
+class SliceProbe(Shape, frozen=True):
     """A probe in a running process, and who allowed it."""
 
     probe_id: Text200
@@ -299,7 +299,7 @@ class StateSlice(Shape, frozen=True):
     redaction_shapes: Annotated[list[Text120], Meta(max_length=50)]
     slice_digest: Sha256Digest
     scrub_tiers: Annotated[list[Text40], Meta(max_length=4)]
-    probe: Probe | None
+    probe: SliceProbe | None
 
 
 class NotReplayed(Shape, frozen=True):

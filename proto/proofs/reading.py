@@ -24,7 +24,7 @@ def bundle_of(value: ProofBundle | Statement) -> ProofBundle:
 def read_payload(payload: bytes, payload_type: str) -> ProofBundle:
     """The bundle of a verified payload, or of an unsigned body. Raises msgspec.DecodeError and RepeatedKey."""
     value: ProofBundle | Statement = msgspec.json.decode(payload, type=payload_shape(payload_type))
-    require_unique_keys(payload)
+    require_unique_keys(payload, value)
     return bundle_of(value)
 
 

@@ -1,6 +1,6 @@
 """What the shapes of a bundle cannot say: whether its parts agree. Findings never change what is stored."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 
 from proto.proofs import evidence
-from proto.proofs.bundle import Claim, ProofBundle
+from proto.proofs.bundle import Claim, ProofBundle, ReproFailsOnHeadClaim, ResourceDescriptor, Statement
 from proto.proofs.primitives import ClaimStatus, IsoTimestamp, ProofTier, ProofVerdict, TestObservation
 
 MAX_FINDINGS: Final = 100
@@ -38,14 +38,67 @@ class Finding(NamedTuple):
 _Found = Iterator[Finding]
 
 
+class _Context(NamedTuple):
+    """What the claims of a bundle are held against. `failing_tests`: the digests of the tests that failed without the
+    patch, by their paths.
+    """
+
+    bundle: ProofBundle
+    issued_at: datetime | None
+    failing_tests: Mapping[str, set[str]]
+
+
 def check(bundle: ProofBundle) -> list[Finding]:
     """At most MAX_FINDINGS, errors first."""
     found = [*_check_verdict(bundle), *_check_ids(bundle), *_check_times("", bundle)]
+    context = _Context(bundle, _time(bundle.issued_at), _failing_tests(bundle))
     for at, claim in enumerate(bundle.claims):
         place = f"claims[{at}]"
         found += _check_times(place, claim)
-        found += _check_claim(bundle, claim, place)
+        found += _check_claim(context, claim, place)
+    return most_severe(found)
+
+
+def check_statement(statement: Statement) -> list[Finding]:
+    """What is wrong with the parts of a statement around its bundle; at most MAX_FINDINGS, errors first."""
+    predicate, bundle = statement.predicate, statement.predicate.ledger
+    found = list(_check_times("predicate", predicate, but="ledger"))
+    said, shown = predicate.verification, "predicate.verification"
+    for name, here, there in (
+        ("tier", said.tier, bundle.tier),
+        ("verdict", said.verdict, bundle.verdict),
+        ("billable", said.billable, bundle.billable),
+        ("specUri", said.spec_uri, bundle.spec_uri),
+    ):
+        if here != there:
+            found.append(_error(f"{shown}.{name}", f"Is not {name} of the bundle.", "contradiction"))
+    if not any(_is_subject(one, bundle) for one in statement.subject):
+        found.append(_warning("subject", "No digest is that of the patch or of the commit.", "unsupported"))
+    for at, one in enumerate(statement.subject):
+        if one.uri is msgspec.UNSET and one.digest is msgspec.UNSET:
+            found.append(_warning(f"subject[{at}]", "Has neither a uri nor a digest.", "unsupported"))
+    return most_severe(found)
+
+
+def most_severe(found: Iterable[Finding]) -> list[Finding]:
+    """At most MAX_FINDINGS, errors first."""
     return sorted(found, key=lambda one: one.severity is Severity.WARNING)[:MAX_FINDINGS]
+
+
+def _is_subject(one: ResourceDescriptor, bundle: ProofBundle) -> bool:
+    digests = {} if one.digest is msgspec.UNSET else one.digest
+    patch = bundle.subject.patch.diff_digest.removeprefix("sha256:")
+    return digests.get("sha256") == patch or (
+        bundle.subject.commit is not None and bundle.subject.commit in digests.values()
+    )
+
+
+def _failing_tests(bundle: ProofBundle) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for claim in bundle.claims:
+        if isinstance(claim, ReproFailsOnHeadClaim):
+            found.setdefault(claim.evidence.test_path, set()).add(claim.evidence.test_digest)
+    return found
 
 
 def repeated_claim_ids(bundle: ProofBundle) -> list[int]:
@@ -79,9 +132,11 @@ def _check_verdict(bundle: ProofBundle) -> _Found:
             yield _error(f"claims[{at}].status", "A bundle that PASSED has a claim that is REFUTED.", "contradiction")
 
 
-def _check_times(path: str, shape: Any) -> _Found:
-    """Every time in it is one of the calendar. Claims are left to their own call."""
+def _check_times(path: str, shape: Any, but: str = "") -> _Found:
+    """Every time in it is one of the calendar. Claims, and the field `but`, are left to their own call."""
     for name, encoded, is_time in _fields_with_times(shape.__class__):
+        if name == but:
+            continue
         value, place = getattr(shape, name), f"{path}.{encoded}" if path else encoded
         if is_time:
             if value is not None and _time(value) is None:
@@ -120,16 +175,16 @@ def _time(text: str) -> datetime | None:
         return None
 
 
-def _check_claim(bundle: ProofBundle, claim: Claim, place: str) -> _Found:
-    recorded, issued = _time(claim.recorded_at), _time(bundle.issued_at)
-    if recorded is not None and issued is not None and recorded > issued:
+def _check_claim(context: _Context, claim: Claim, place: str) -> _Found:
+    recorded = _time(claim.recorded_at)
+    if recorded is not None and context.issued_at is not None and recorded > context.issued_at:
         yield _warning(f"{place}.recordedAt", "Is later than the bundle was issued.", "order")
     checker = _CHECKERS.get(type(claim.evidence))
     if checker is not None:
-        yield from checker(bundle, claim, claim.evidence, f"{place}.evidence")
+        yield from checker(context, claim, claim.evidence, f"{place}.evidence")
 
 
-def _check_repro_fails(_bundle: ProofBundle, claim: Claim, shown: evidence.ReproFailsOnHead, place: str) -> _Found:
+def _check_repro_fails(_context: _Context, claim: Claim, shown: evidence.ReproFailsOnHead, place: str) -> _Found:
     if claim.status is ClaimStatus.SUPPORTED and shown.observed not in (
         TestObservation.FAILED,
         TestObservation.ERRORED,
@@ -138,18 +193,14 @@ def _check_repro_fails(_bundle: ProofBundle, claim: Claim, shown: evidence.Repro
     yield from _check_exit_code(shown.observed, shown.exit_code, place)
 
 
-def _check_repro_passes(bundle: ProofBundle, claim: Claim, shown: evidence.ReproPassesPostPatch, place: str) -> _Found:
-    yield from _check_patch(bundle, shown.patch_digest, place)
+def _check_repro_passes(context: _Context, claim: Claim, shown: evidence.ReproPassesPostPatch, place: str) -> _Found:
+    yield from _check_patch(context, shown.patch_digest, place)
     if claim.status is ClaimStatus.SUPPORTED and shown.observed is not TestObservation.PASSED:
         yield _error(f"{place}.observed", "The claim is SUPPORTED, but the test did not pass.", "contradiction")
     yield from _check_exit_code(shown.observed, shown.exit_code, place)
-    for other in bundle.claims:
-        if (
-            isinstance(other.evidence, evidence.ReproFailsOnHead)
-            and other.evidence.test_path == shown.test_path
-            and other.evidence.test_digest != shown.test_digest
-        ):
-            yield _error(f"{place}.testDigest", "Is another test than the one that failed before.", "contradiction")
+    failed = context.failing_tests.get(shown.test_path)
+    if failed is not None and shown.test_digest not in failed:
+        yield _error(f"{place}.testDigest", "Is another test than the one that failed before.", "contradiction")
 
 
 def _check_exit_code(observed: TestObservation, code: int | None, place: str) -> _Found:
@@ -159,7 +210,7 @@ def _check_exit_code(observed: TestObservation, code: int | None, place: str) ->
         yield _warning(f"{place}.exitCode", f"Is unusual for a test that {observed.value}.", "contradiction")
 
 
-def _check_suite(_bundle: ProofBundle, claim: Claim, shown: evidence.SuiteGreen, place: str) -> _Found:
+def _check_suite(_context: _Context, claim: Claim, shown: evidence.SuiteGreen, place: str) -> _Found:
     if claim.status is ClaimStatus.SUPPORTED and not shown.passed:
         yield _error(f"{place}.passed", "The claim is SUPPORTED, but the suite did not pass.", "contradiction")
     if shown.passed and shown.tests_failed:
@@ -170,7 +221,7 @@ def _check_suite(_bundle: ProofBundle, claim: Claim, shown: evidence.SuiteGreen,
         yield _warning(f"{place}.scope", "Nothing was run.", "unsupported")
 
 
-def _check_mutation(_bundle: ProofBundle, claim: Claim, shown: evidence.MutationPinScore, place: str) -> _Found:
+def _check_mutation(_context: _Context, claim: Claim, shown: evidence.MutationPinScore, place: str) -> _Found:
     if shown.killed + shown.survived + shown.equivalent + shown.invalid > shown.generated:
         yield _error(f"{place}.generated", "Is less than the mutants of all outcomes.", "sum")
     decided = shown.killed + shown.survived
@@ -180,7 +231,7 @@ def _check_mutation(_bundle: ProofBundle, claim: Claim, shown: evidence.Mutation
         yield _error(f"{place}.score", "The claim is SUPPORTED, but the score is below the threshold.", "contradiction")
 
 
-def _check_flakes(_bundle: ProofBundle, claim: Claim, shown: evidence.FlakeFreedom, place: str) -> _Found:
+def _check_flakes(_context: _Context, claim: Claim, shown: evidence.FlakeFreedom, place: str) -> _Found:
     if shown.failures > shown.samples:
         yield _error(f"{place}.failures", "Is more than the samples.", "sum")
     elif shown.flake_rate_pct is not None and shown.samples:
@@ -192,10 +243,10 @@ def _check_flakes(_bundle: ProofBundle, claim: Claim, shown: evidence.FlakeFreed
     yield from _check_order(place, ("observedFrom", shown.observed_from), ("observedUntil", shown.observed_until))
 
 
-def _check_containment(bundle: ProofBundle, claim: Claim, shown: evidence.BlastRadiusContainment, place: str) -> _Found:
+def _check_containment(context: _Context, claim: Claim, shown: evidence.BlastRadiusContainment, place: str) -> _Found:
     if claim.status is ClaimStatus.SUPPORTED and shown.violations:
         yield _error(f"{place}.violations", "The claim is SUPPORTED, but there are violations.", "contradiction")
-    patch = bundle.subject.patch
+    patch = context.bundle.subject.patch
     for name, here, there in (
         ("addedLines", shown.added_lines, patch.added_lines),
         ("removedLines", shown.removed_lines, patch.removed_lines),
@@ -204,14 +255,14 @@ def _check_containment(bundle: ProofBundle, claim: Claim, shown: evidence.BlastR
             yield _warning(f"{place}.{name}", f"Is not subject.patch.{name}.", "contradiction")
 
 
-def _check_approver(_bundle: ProofBundle, claim: Claim, shown: evidence.ApproverIdentity, place: str) -> _Found:
+def _check_approver(_context: _Context, claim: Claim, shown: evidence.ApproverIdentity, place: str) -> _Found:
     if shown.human_approval and shown.received_approvals < shown.required_approvals:
         yield _error(f"{place}.receivedApprovals", "Is less than requiredApprovals.", "contradiction")
     if claim.status is ClaimStatus.SUPPORTED and shown.human_approval and shown.approver is None:
         yield _error(f"{place}.approver", "A human approved, but is not named.", "contradiction")
 
 
-def _check_durability(_bundle: ProofBundle, _claim: Claim, shown: evidence.DurabilityWindow, place: str) -> _Found:
+def _check_durability(_context: _Context, _claim: Claim, shown: evidence.DurabilityWindow, place: str) -> _Found:
     yield from _check_order(place, ("openedAt", shown.opened_at), ("closesAt", shown.closes_at))
     yield from _check_order(place, ("openedAt", shown.opened_at), ("closedAt", shown.closed_at))
     if shown.verdict == "DURABLE" and (shown.reverted or shown.original_fingerprint_recurrences):
@@ -222,15 +273,15 @@ def _check_durability(_bundle: ProofBundle, _claim: Claim, shown: evidence.Durab
         yield _warning(f"{place}.verdict", "Is decided while the window is OPEN.", "order")
 
 
-def _check_slice(_bundle: ProofBundle, _claim: Claim, shown: evidence.StateSlice, place: str) -> _Found:
+def _check_slice(_context: _Context, _claim: Claim, shown: evidence.StateSlice, place: str) -> _Found:
     if shown.withheld_by_policy > shown.values_withheld:
         yield _error(f"{place}.withheldByPolicy", "Is more than valuesWithheld.", "sum")
     if shown.probe is not None and shown.probe.captures_taken > shown.probe.max_captures:
         yield _error(f"{place}.probe.capturesTaken", "Is more than maxCaptures.", "sum")
 
 
-def _check_diff(bundle: ProofBundle, claim: Claim, shown: evidence.BehavioralDiff, place: str) -> _Found:
-    yield from _check_patch(bundle, shown.patch_digest, place)
+def _check_diff(context: _Context, claim: Claim, shown: evidence.BehavioralDiff, place: str) -> _Found:
+    yield from _check_patch(context, shown.patch_digest, place)
     if shown.intended + shown.unintended + shown.unclassified != shown.diffs_found:
         yield _error(f"{place}.diffsFound", "Is not intended + unintended + unclassified.", "sum")
     chosen = shown.selection
@@ -243,9 +294,7 @@ def _check_diff(bundle: ProofBundle, claim: Claim, shown: evidence.BehavioralDif
     )
 
 
-def _check_divergence(
-    _bundle: ProofBundle, _claim: Claim, shown: evidence.DivergenceLocalization, place: str
-) -> _Found:
+def _check_divergence(_context: _Context, _claim: Claim, shown: evidence.DivergenceLocalization, place: str) -> _Found:
     if shown.status == "LOCALIZED" and shown.first_divergence is None:
         yield _error(f"{place}.firstDivergence", "Is missing although the status is LOCALIZED.", "contradiction")
     if shown.status == "NO_DIVERGENCE" and (shown.divergence_count or shown.first_divergence is not None):
@@ -254,21 +303,21 @@ def _check_divergence(
         yield _error(f"{place}.matchedFrames", "Is more than a trace has.", "sum")
 
 
-def _check_origin(bundle: ProofBundle, _claim: Claim, shown: evidence.PatchOrigin, place: str) -> _Found:
-    yield from _check_patch(bundle, shown.patch_digest, place)
+def _check_origin(context: _Context, _claim: Claim, shown: evidence.PatchOrigin, place: str) -> _Found:
+    yield from _check_patch(context, shown.patch_digest, place)
     if shown.externally_authored and shown.verifier_independence.patch_authored_by_issuer:
         yield _error(f"{place}.externallyAuthored", "The issuer says that it is the author.", "contradiction")
 
 
-def _check_mitigation(_bundle: ProofBundle, _claim: Claim, shown: evidence.MitigationApplied, place: str) -> _Found:
+def _check_mitigation(_context: _Context, _claim: Claim, shown: evidence.MitigationApplied, place: str) -> _Found:
     yield from _check_order(place, ("appliedAt", shown.applied_at), ("expiresAt", shown.expires_at))
     yield from _check_order(place, ("appliedAt", shown.applied_at), ("withdrawnAt", shown.withdrawn_at))
     if shown.approval.human_approval and shown.approval.received_approvals < shown.approval.required_approvals:
         yield _error(f"{place}.approval.receivedApprovals", "Is less than requiredApprovals.", "contradiction")
 
 
-def _check_patch(bundle: ProofBundle, digest: str, place: str) -> _Found:
-    if digest != bundle.subject.patch.diff_digest:
+def _check_patch(context: _Context, digest: str, place: str) -> _Found:
+    if digest != context.bundle.subject.patch.diff_digest:
         yield _error(f"{place}.patchDigest", "Is not subject.patch.diffDigest.", "contradiction")
 
 

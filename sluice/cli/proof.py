@@ -9,7 +9,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -24,6 +23,7 @@ from proto.proofs.bundle import AiAuthoredChange, ProofBundle, ResourceDescripto
 from proto.proofs.dsse import Envelope, InvalidEnvelope, InvalidKey, PublicKey
 from proto.proofs.primitives import IsoTimestamp
 from proto.proofs.semantics import Finding, Severity, check
+from proto.proofs.trust import KeyValidity, calendar_time, find_distrust
 from proto.proofs.unique_keys import RepeatedKey, require_unique_keys
 
 PASSWORD_VARIABLE: Final = "PROOF_KEY_PASSWORD"  # noqa: S105  # a name; none with SLUICE_, which are settings
@@ -42,9 +42,19 @@ class _IssuerKey(msgspec.Struct, rename="camel"):
 
     key_id: Annotated[str, msgspec.Meta(max_length=dsse.MAX_KEY_ID_LENGTH)]
     public_key: str
+    issuer: Annotated[str, msgspec.Meta(max_length=300)] | None = None
     valid_from: IsoTimestamp | None = None
     valid_until: IsoTimestamp | None = None
     revoked_at: IsoTimestamp | None = None
+
+    def validity(self) -> KeyValidity:
+        """What decides whether the key counts. Raises ValueError for a time that the calendar does not have."""
+        texts = (self.valid_from, self.valid_until, self.revoked_at)
+        times = [None if text is None else calendar_time(text) for text in texts]
+        for text, time in zip(texts, times, strict=True):
+            if text is not None and time is None:
+                raise ValueError(f"{text} is not a time of the calendar.")
+        return KeyValidity(self.key_id, self.issuer, *times)
 
 
 class _KeyList(msgspec.Struct):
@@ -160,6 +170,9 @@ def _create_key(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    at = None if arguments.at is None else calendar_time(arguments.at)
+    if arguments.at is not None and at is None:
+        raise StartupError(f"{arguments.at} is not a time.", exit_code=2)
     keys = [*_public_keys(arguments.key or []), *(one for name in arguments.keys or [] for one in _published(name))]
     if not keys:
         raise StartupError("Name a public key in --key, or published keys in --keys.", exit_code=2)
@@ -177,7 +190,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     file = _parse(envelope.payload, envelope.payload_type, envelope)  # only now: what is not verified is not read
     if file.bundle is None:
         return _refuse(arguments.file, file.issues)
-    reason = _why_not(known, file.bundle, arguments.at)
+    reason = find_distrust(known, file.bundle, at)
     if reason is not None:
         print(_line(f"{arguments.file} is not verified: {reason}"))
         return 1
@@ -219,7 +232,7 @@ def _parse(payload: bytes, payload_type: str, envelope: Envelope | None) -> _Fil
     if value is None:
         return _File(payload, payload_type, envelope, None, list(issues))
     try:
-        require_unique_keys(payload)
+        require_unique_keys(payload, value)
     except RepeatedKey as error:
         issues.add("bundle", str(error), "repeated")
         return _File(payload, payload_type, envelope, None, list(issues))
@@ -233,18 +246,18 @@ def _is_statement(raw: bytes) -> bool:
         return False
 
 
-def _public_keys(names: Sequence[str]) -> list[tuple[_IssuerKey, PublicKey]]:
+def _public_keys(names: Sequence[str]) -> list[tuple[KeyValidity, PublicKey]]:
     found = []
     for name in names:
         try:
             key = dsse.load_public_key(_read_bytes(name, MAX_KEY_BYTES))
         except InvalidKey as error:
             raise StartupError(f"{name}: {error}", exit_code=2) from error
-        found.append((_IssuerKey(dsse.default_key_id(key), ""), key))
+        found.append((KeyValidity(dsse.default_key_id(key)), key))
     return found
 
 
-def _published(name: str) -> list[tuple[_IssuerKey, PublicKey]]:
+def _published(name: str) -> list[tuple[KeyValidity, PublicKey]]:
     raw = _read_bytes(name, reading.MAX_BYTES)
     try:
         known = msgspec.json.decode(raw, type=_KeyList).data
@@ -253,31 +266,10 @@ def _published(name: str) -> list[tuple[_IssuerKey, PublicKey]]:
     found = []
     for one in known:
         try:
-            found.append((one, dsse.load_public_key(one.public_key.encode())))
-        except InvalidKey as error:
+            found.append((one.validity(), dsse.load_public_key(one.public_key.encode())))
+        except ValueError as error:  # also InvalidKey
             raise StartupError(f"{name}: the key {one.key_id}: {error}", exit_code=2) from error
     return found
-
-
-def _why_not(key: _IssuerKey, bundle: ProofBundle, at: str | None) -> str | None:
-    """Why a bundle is not believed although the key has signed it. A revoked key may have signed with any date."""
-    if key.revoked_at is not None:
-        return f"the key {key.key_id} was revoked at {key.revoked_at}."
-    moment = _time(at or bundle.issued_at)
-    if moment is None:
-        return f"{at or bundle.issued_at} is not a time of the calendar."
-    begin, end = _time(key.valid_from), _time(key.valid_until)
-    if (begin is not None and moment < begin) or (end is not None and moment >= end):
-        valid = f"from {key.valid_from or 'ever'} until {key.valid_until or 'ever'}"
-        return f"the key {key.key_id} is valid {valid}, not at {at or bundle.issued_at}."
-    return None
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
-        return None
 
 
 def _read_bytes(name: str, most: int) -> bytes:

@@ -110,7 +110,8 @@ def test_sign_and_verify(bundle: str, signed: Path, capsys: pytest.CaptureFixtur
         ({"validFrom": "2026-11-20T15:17:04Z"}, [], "is valid from 2026-11-20T15:17:04Z until ever"),
         ({"validUntil": "2026-11-20T15:17:03Z"}, [], "is valid from ever until"),
         ({"validUntil": "2026-11-20T15:17:03Z"}, ["--at", "2026-11-19T00:00:00Z"], None),
-        ({}, ["--at", "yesterday"], "yesterday is not a time"),
+        ({"issuer": "x"}, [], None),
+        ({"issuer": "https://ci.example.com"}, [], "is of the issuer https://ci.example.com, not of x."),
         ({"revokedAt": "2027-01-01T00:00:00Z"}, [], "was revoked at 2027-01-01T00:00:00Z"),
     ],
 )
@@ -138,6 +139,9 @@ def test_a_key_with_a_password(
 def test_what_cannot_be_done_is_one_sentence_and_2(
     bundle: str, signed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    public = (signed / "pub").read_text()
+    until = {"keyId": "k", "publicKey": public, "validUntil": "2026-02-30T00:00:00Z"}
+    impossible = write(signed / "impossible", {"data": [until]})
     named = write(signed / "named", BUNDLE | {"issuer": BUNDLE["issuer"] | {"keyId": "other"}})
     for arguments, message in (
         (["validate", str(signed / "missing")], "cannot be read: No such file or directory."),
@@ -149,6 +153,11 @@ def test_what_cannot_be_done_is_one_sentence_and_2(
         (["verify", str(signed / "signed")], "Name a public key in --key, or published keys in --keys."),
         (["verify", str(signed / "signed"), "--key", str(signed / "key")], "Is not a public key in PEM"),
         (["verify", str(signed / "signed"), "--keys", bundle], "is not a list of published keys"),
+        (
+            ["verify", str(signed / "signed"), "--keys", impossible],
+            "2026-02-30T00:00:00Z is not a time of the cal",
+        ),
+        (["verify", str(signed / "signed"), "--at", "yesterday"], "yesterday is not a time."),
     ):
         assert main(["proof", *arguments]) == 2
         shown = capsys.readouterr().err

@@ -1,0 +1,142 @@
+"""`/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles`: list, show, give back as received."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.db.database import to_milliseconds
+from chassis.errors import NotFound
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
+from chassis.http.validation import Issues
+from chassis.http.web import Route, json_response
+from control.http.context import HandlerContext
+from control.http.paging import page_body, parse_page_request
+from control.http.query_filters import boolean_filter, reject_unknown_parameters
+from control.proofs import issuer_repository, listing, repository
+from control.proofs.intake import MEDIA_TYPES, Submission, reparse
+from control.proofs.model import IssuerKey, StoredBundle
+from control.proofs.records import load_record, project_of
+from control.proofs.schemas import ProofBundleDetail, ProofBundlePage, detail_body, summary_body
+from control.proofs.submission import TAG
+from proto.identity import Scope
+from proto.proofs.primitives import IDENTIFIER_PATTERN
+
+_FILE_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
+ID: Final = Parameter(
+    "bundleId", "path", Annotated[str, Meta(min_length=1, max_length=128)], "The bundle, by its own `bundleId`."
+)
+LIST: Final = Operation(
+    "listProofBundles", TAG, (ResponseSpec("A page.", json_content(ProofBundlePage)),), listing.PARAMETERS
+)
+SHOW: Final = Operation(
+    "showProofBundle",
+    TAG,
+    (ResponseSpec("The bundle.", json_content(ProofBundleDetail)),),
+    (ID, listing.VERIFIED),
+)
+RAW: Final = Operation(
+    "showRawProofBundle",
+    TAG,
+    (
+        ResponseSpec(
+            "The bytes as received, in the media type in which they came.",
+            dict.fromkeys(MEDIA_TYPES),
+            headers={"ETag": "The SHA-256 digest of the bytes."},
+        ),
+    ),
+    (ID, listing.VERIFIED),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProofBundles:
+    """Handlers of what is stored, and their dependencies."""
+
+    context: HandlerContext
+    now: Callable[[], datetime] = lambda: to_milliseconds(datetime.now(UTC))
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope."""
+        every = "/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles"
+        one, read = every + "/{bundleId}", bearer(Scope.PROOFS_READ)
+        return [
+            Route("GET", every, self.list, read, operation=LIST),
+            Route("GET", one, self.show, read, operation=SHOW),
+            Route("GET", one + "/raw", self.raw, read, operation=RAW),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List the bundles of a project, newest first."""
+        caller, query = authorization_context(request), listing.parse_query(request)
+        project_id, slug = project_of(caller)
+        binding = repr(("proof bundles", project_id, query)).encode()
+        page, cursors = parse_page_request(request, self.context.cursors, binding), self.context.cursors
+        async with self.context.database.read() as connection:
+            wanted = await listing.to_filter(connection, project_id, slug, query)
+            found = (
+                []
+                if wanted is None
+                else await repository.list_bundles(connection, project_id, wanted, page.after, page.limit + 1)
+            )
+            keys = await _keys_by_id(connection, caller.org_id)
+        now = self.now()
+        return json_response(
+            page_body(
+                found,
+                page,
+                lambda one: summary_body(one, keys.get(one.issuer_key_id or ""), now),
+                lambda one: one.id,
+                cursors,
+                binding,
+            )
+        )
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show a bundle, parsed, with what was found and what it speaks of."""
+        async with self.context.database.read() as connection:
+            stored = await self._load(connection, request)
+            keys = await issuer_repository.list_keys(connection, stored.origin.org_id)
+            body = await repository.read_body(connection, stored)
+            record = await load_record(connection, stored, keys, self.now())
+        read = reparse(Submission(body, stored.origin.media_type))
+        return json_response(detail_body(record, read.bundle, read.statement))
+
+    async def raw(self, request: web.Request) -> web.StreamResponse:
+        """Give a bundle back as it was received, byte for byte: what its signature is verified over."""
+        async with self.context.database.read() as connection:
+            stored = await self._load(connection, request)
+            body = await repository.read_body(connection, stored)
+        name = _FILE_NAME.sub("_", stored.bundle_id)
+        headers = {
+            "Content-Type": stored.origin.media_type,
+            "Content-Disposition": f'attachment; filename="{name}.json"',
+            "ETag": f'"sha256:{stored.origin.digest.hex()}"',
+            "X-Content-Type-Options": "nosniff",
+        }
+        return web.Response(body=body, headers=headers)
+
+    async def _load(self, connection: AsyncConnection, request: web.Request) -> StoredBundle:
+        """The bundle in the path. Raises BadRequest and NotFound."""
+        issues = Issues()
+        reject_unknown_parameters(request.query, (listing.VERIFIED,), issues)
+        is_verified = boolean_filter(request.query, "verified", issues)
+        issues.raise_if_any("The query is not valid.")
+        bundle_id = request.match_info["bundleId"]
+        if re.match(IDENTIFIER_PATTERN, bundle_id) is None:
+            raise NotFound  # a path may hold characters that no column accepts
+        project_id, _ = project_of(authorization_context(request))
+        found = await repository.find(connection, project_id, bundle_id, is_verified=is_verified)
+        if found is None:
+            raise NotFound
+        return found
+
+
+async def _keys_by_id(connection: AsyncConnection, org_id: str) -> dict[str, IssuerKey]:
+    return {key.id: key for key in await issuer_repository.list_keys(connection, org_id)}

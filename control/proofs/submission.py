@@ -1,0 +1,240 @@
+"""Hands bundles in: `POST .../proof-bundles` and `.../proof-bundles/validate`. The path is in `control.proofs`."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from chassis.auth.model import AuthorizationContext
+from chassis.db.database import to_milliseconds
+from chassis.errors import BadRequest, Issue
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import JSON_TYPE, Body, Operation, ResponseSpec, Tag, json_content
+from chassis.http.validation import Issues
+from chassis.http.web import Route, json_response, request_id
+from control.audit.record import record
+from control.http.context import HandlerContext
+from control.http.query_filters import reject_unknown_parameters
+from control.http.request_slots import RequestSlots
+from control.proofs import cross_checks, issue_lookup, issuer_repository, repository
+from control.proofs.intake import INVALID, Intake, ReadBundle, Submission, load_keys
+from control.proofs.model import IssuerKey, Link, Origin, StoredBundle
+from control.proofs.records import load_record, project_of
+from control.proofs.references import find_links
+from control.proofs.schemas import FindingBody, ProofBundleRecord, ValidationResult, finding_bodies, signature_body
+from proto.identity import Scope
+from proto.proofs import dsse
+from proto.proofs.bundle import ProofBundle, Statement
+from proto.proofs.semantics import Finding, Severity, most_severe
+
+TAG: Final = Tag("proof-bundles", "Signed records about code changes, with claims and evidence (specification 2.8).")
+_BODY: Final = Body(
+    {
+        JSON_TYPE: ProofBundle,
+        dsse.BUNDLE_TYPE: ProofBundle,
+        dsse.STATEMENT_TYPE: Statement,
+        dsse.ENVELOPE_TYPE: dsse.EnvelopeBody,
+    },
+    "At most 4 MiB. A bundle, an in-toto Statement with one, or a DSSE envelope with either of them.",
+)
+SUBMIT: Final = Operation(
+    "submitProofBundle",
+    TAG,
+    (
+        ResponseSpec("The bundle was stored.", json_content(ProofBundleRecord), 201),
+        ResponseSpec("The same bytes were stored before.", json_content(ProofBundleRecord)),
+    ),
+    body=_BODY,
+    error_statuses=(409,),
+)
+VALIDATE: Final = Operation(
+    "validateProofBundle",
+    TAG,
+    (ResponseSpec("What handing it in would find.", json_content(ValidationResult)),),
+    body=_BODY,
+)
+
+
+class _Findings(NamedTuple):
+    """What is stored with a bundle besides its bytes."""
+
+    issue_id: str | None
+    links: list[Link]
+    findings: list[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class ProofSubmission:
+    """Handlers of what is handed in. `max_bytes`: of the bundles of an organization; 0: no limit."""
+
+    context: HandlerContext
+    intake: Intake
+    slots: RequestSlots
+    max_bytes: int
+    now: Callable[[], datetime] = lambda: to_milliseconds(datetime.now(UTC))
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope."""
+        path = "/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles"
+        either = bearer(Scope.PROOFS_READ, Scope.PROOFS_WRITE)
+        return [
+            Route("POST", path, self.submit, bearer(Scope.PROOFS_WRITE), operation=SUBMIT),
+            Route("POST", path + "/validate", self.validate, either, operation=VALIDATE),
+        ]
+
+    async def submit(self, request: web.Request) -> web.StreamResponse:
+        """Hand in a bundle.
+
+        A DSSE envelope is verified with the keys at `/orgs/{orgSlug}/proof-issuers` before its payload is parsed; 400
+        if no signature counts. Other bodies are stored as not signed. The slugs of the subject must be those of the
+        path. A bundle that contradicts itself, or what is stored here, is stored with findings. The same bytes again
+        answer 200; the same `bundleId` with other bytes 409. An unsigned bundle never takes the `bundleId` of a
+        verified one; a verified bundle takes that of an unsigned one, which is kept and found with `verified=false`.
+        """
+        reject_unknown_parameters(request.query, ())
+        caller = authorization_context(request)
+        async with self.slots.taken(caller.org_id):
+            submission, now = await self.intake.receive(request), self.now()
+            project_id, slug = project_of(caller)
+            digest = hashlib.sha256(submission.raw).digest()
+            async with self.context.database.read() as connection:
+                keys = await issuer_repository.list_keys(connection, caller.org_id)
+                known = await repository.find_by_digest(connection, project_id, digest)
+                if known is not None:
+                    return json_response(await load_record(connection, known, keys, now))
+            read = await self.intake.read(submission, load_keys(keys), now)
+            _require_subject(read.bundle, caller.org_slug, slug)
+            origin = Origin(
+                caller.org_id, project_id, caller.principal_id, now, submission.media_type, digest, len(submission.raw)
+            )
+            return await self._store(request, read, origin, submission)
+
+    async def validate(self, request: web.Request) -> web.StreamResponse:
+        """Check a bundle as `submitProofBundle` does, and store nothing.
+
+        The answer is 200 for whatever could be read of the body; `valid` says whether it would be stored without
+        errors. The signature of an envelope must count, or nothing else is looked at.
+        """
+        reject_unknown_parameters(request.query, ())
+        caller = authorization_context(request)
+        async with self.slots.taken(caller.org_id):
+            submission, now = await self.intake.receive(request), self.now()
+            project_id, slug = project_of(caller)
+            async with self.context.database.read() as connection:
+                keys = await issuer_repository.list_keys(connection, caller.org_id)
+            try:
+                read = await self.intake.read(submission, load_keys(keys), now)
+                _require_subject(read.bundle, caller.org_slug, slug)
+            except BadRequest as error:
+                return json_response(_refused(error))
+            async with self.context.database.read() as connection:
+                found = await _find(connection, caller.org_id, project_id, slug, read, now)
+        errors = finding_bodies(found.findings, Severity.ERROR)
+        warnings = finding_bodies(found.findings, Severity.WARNING)
+        return json_response(ValidationResult(not errors, signature_body(read.signer, now), errors, warnings))
+
+    async def _store(
+        self, request: web.Request, read: ReadBundle, origin: Origin, submission: Submission
+    ) -> web.StreamResponse:
+        now = origin.received_at
+        async with self.context.write_transaction(request) as (connection, caller):
+            keys = await issuer_repository.list_keys(connection, caller.org_id)
+            _require_signer(read.signer, keys, now)
+            project_id, slug = project_of(caller)
+            found = await _find(connection, caller.org_id, project_id, slug, read, now)
+            stored = _stored(read, origin, found)
+            known = await repository.create(
+                connection, stored, submission.raw, found.findings, found.links, self.max_bytes
+            )
+            if known is not None:
+                return json_response(await load_record(connection, known, keys, now))
+            await _record_audit(connection, request, caller, stored)
+            return json_response(await load_record(connection, stored, keys, now), status=201)
+
+
+async def _find(
+    connection: AsyncConnection, org_id: str, project_id: int, slug: str, read: ReadBundle, now: datetime
+) -> _Findings:
+    issue_id = await issue_lookup.find_subject(connection, project_id, slug, read.bundle.subject)
+    links = find_links(read.bundle)
+    requests = await cross_checks.find_requests(connection, org_id, links, now)
+    disagreements = cross_checks.find_disagreements(read.bundle, links, requests, has_issue=issue_id is not None)
+    return _Findings(issue_id, links, most_severe([*read.find_contradictions(), *disagreements]))
+
+
+def _stored(read: ReadBundle, origin: Origin, found: _Findings) -> StoredBundle:
+    bundle, subject = read.bundle, read.bundle.subject
+    errors = sum(one.severity is Severity.ERROR for one in found.findings)
+    return StoredBundle(
+        id=new_id("prf"),
+        bundle_id=bundle.bundle_id,
+        origin=origin,
+        issuer_key_id=None if read.signer is None else read.signer.id,
+        key_id=None if read.signer is None else read.signer.key_id,
+        issued_at=bundle.issued_at,
+        issuer=_column_text(bundle.issuer.id),
+        tier=bundle.tier.value,
+        verdict=bundle.verdict.value,
+        billable=bundle.billable,
+        claims=len(bundle.claims),
+        issue_id=found.issue_id,
+        issue_short_id=_column_text(subject.issue_short_id),
+        title=_column_text(subject.title),
+        run_id=_column_text(subject.run_id),
+        proposal_id=_column_text(subject.proposal_id),
+        commit=None if subject.commit is None else _column_text(subject.commit),
+        errors=errors,
+        warnings=len(found.findings) - errors,
+    )
+
+
+def _column_text(text: str) -> str:
+    """Without NUL, which PostgreSQL stores in no text."""
+    return text.replace("\x00", "\ufffd")
+
+
+def _require_subject(bundle: ProofBundle, org_slug: str, project_slug: str) -> None:
+    """Raises BadRequest for a bundle about another project."""
+    issues = Issues()
+    for name, said, slug in (
+        ("orgSlug", bundle.subject.org_slug, org_slug),
+        ("projectSlug", bundle.subject.project_slug, project_slug),
+    ):
+        if said != slug:
+            issues.add(f"body.subject.{name}", f"Must be {slug}, as in the path.", "mismatch")
+    issues.raise_if_any(INVALID)
+
+
+def _require_signer(signer: IssuerKey | None, keys: Sequence[IssuerKey], now: datetime) -> None:
+    """Raises BadRequest if the key was revoked, or is gone, since the signature was verified."""
+    if signer is None:
+        return
+    current = next((one for one in keys if one.id == signer.id), None)
+    if current is None or current.status_at(now) is not signer.status_at(now):
+        raise BadRequest(INVALID, [Issue("body.signatures", "The key has just been changed.", "not_verified")])
+
+
+def _refused(error: BadRequest) -> ValidationResult:
+    errors = [FindingBody(one.path, one.message, one.code) for one in error.details or ()]
+    return ValidationResult(False, None, errors, [])
+
+
+async def _record_audit(
+    connection: AsyncConnection, request: web.Request, caller: AuthorizationContext, stored: StoredBundle
+) -> None:
+    data = {
+        "bundleId": stored.bundle_id,
+        "digest": stored.origin.digest.hex(),
+        "keyId": stored.key_id,
+        "tier": stored.tier,
+        "verdict": stored.verdict,
+        "billable": stored.billable,
+        "issueId": stored.issue_id,
+        "errors": stored.errors,
+    }
+    await record(connection, caller, "proof.submit", stored.id, data, request_id(request))

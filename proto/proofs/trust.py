@@ -1,0 +1,52 @@
+"""Whether a bundle is believed whose signature a key has made: the key's issuer, its validity, its revocation."""
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from proto.proofs.bundle import ProofBundle
+
+
+class KeyValidity(NamedTuple):
+    """What is published of a key besides the key itself. `issuer`: the `issuer.id` that bundles of this key have; None:
+    any. `valid_from` is inclusive, `valid_until` exclusive; None: unlimited.
+    """
+
+    key_id: str
+    issuer: str | None = None
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+def find_distrust(key: KeyValidity, bundle: ProofBundle, at: datetime | None = None) -> str | None:
+    """Why the bundle is not believed although the key has signed it; None: it is. `at`: when the key must have been
+    valid; by default when the bundle was issued. A revoked key may have signed with any date, so it never counts.
+    """
+    if key.revoked_at is not None:
+        return f"the key {key.key_id} was revoked at {_text(key.revoked_at)}."
+    if key.issuer is not None and key.issuer != bundle.issuer.id:
+        return f"the key {key.key_id} is of the issuer {key.issuer}, not of {bundle.issuer.id}."
+    if bundle.issuer.key_id not in (None, key.key_id):
+        return f"the bundle names the key {bundle.issuer.key_id}, not {key.key_id}."
+    moment = at or calendar_time(bundle.issued_at)
+    if moment is None:
+        return f"{bundle.issued_at} is not a time of the calendar."
+    is_early = key.valid_from is not None and moment < key.valid_from
+    if is_early or (key.valid_until is not None and moment >= key.valid_until):
+        valid = f"from {_text(key.valid_from)} until {_text(key.valid_until)}"
+        return f"the key {key.key_id} is valid {valid}, not at {_text(moment)}."
+    return None
+
+
+def calendar_time(text: str) -> datetime | None:
+    """The time in UTC; None if the calendar has no such time."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _text(moment: datetime | None) -> str:
+    if moment is None:
+        return "ever"
+    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
