@@ -200,6 +200,8 @@ def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
         fault = error
     before = len(issues)
     shape = _container(type_, value)
+    if shape is None and isinstance(value, dict):
+        _report_tag(_tagged_arms(type_), value, path, issues)
     if shape is not None:
         for part_type, part, part_path in _parts(shape, value, path, issues):
             if issues.is_full:
@@ -216,12 +218,41 @@ def _container(type_: Any, value: Any) -> Any:
         return _container(get_args(type_)[0], value)
     if origin in (Union, UnionType):
         found = [shape for shape in (_container(arm, value) for arm in get_args(type_)) if shape is not None]
-        return found[0] if len(found) == 1 else None
+        return found[0] if len(found) == 1 else _tagged_arm(_tagged_arms(type_), value)
     if isinstance(value, dict) and (_is_struct(type_) or (origin is dict)):
         return type_
     if isinstance(value, list) and origin in (list, tuple, frozenset, set):
         return type_
     return None
+
+
+def _tagged_arms(type_: Any) -> dict[Any, Any]:
+    """The structures of a union by their tags; empty if they have none."""
+    arms = [arm for arm in get_args(type_) if arm is not NoneType]
+    if get_origin(type_) not in (Union, UnionType) or not all(map(_is_struct, arms)):
+        return {}
+    return {arm.__struct_config__.tag: arm for arm in arms if arm.__struct_config__.tag is not None}
+
+
+def _tagged_arm(arms: Mapping[Any, Any], value: Any) -> Any:
+    """The structure that a value names by its tag; None if it names none."""
+    if not arms or not isinstance(value, dict):
+        return None
+    tag = value.get(_tag_field(arms))
+    return arms.get(tag) if isinstance(tag, str) else None
+
+
+def _report_tag(arms: Mapping[Any, Any], value: Mapping[str, Any], path: str, issues: Issues) -> None:
+    """Add an issue for a missing or unknown tag."""
+    if arms:
+        name = _tag_field(arms)
+        code, prefix = ("not_allowed", "") if name in value else ("missing", "Is required. ")
+        issues.add(f"{path}.{name}", prefix + must_be_one_of(map(str, arms)), code)
+
+
+def _tag_field(arms: Mapping[Any, Any]) -> str:
+    name: str = next(iter(arms.values())).__struct_config__.tag_field
+    return name
 
 
 def _parts(shape: Any, value: Any, path: str, issues: Issues) -> Iterator[tuple[Any, Any, str]]:

@@ -20,7 +20,7 @@ from control.http.context import HandlerContext
 from control.http.paging import page_body, parse_page_request
 from control.http.query_filters import boolean_filter, reject_unknown_parameters
 from control.proofs import issuer_repository, listing, repository
-from control.proofs.intake import MEDIA_TYPES, Submission, reparse
+from control.proofs.intake import MEDIA_TYPES, ReceivedBody, reparse
 from control.proofs.model import IssuerKey, StoredBundle
 from control.proofs.records import load_record, project_of
 from control.proofs.schemas import ProofBundleDetail, ProofBundlePage, detail_body, summary_body
@@ -105,7 +105,7 @@ class ProofBundles:
             keys = await issuer_repository.list_keys(connection, stored.origin.org_id)
             body = await repository.read_body(connection, stored)
             record = await load_record(connection, stored, keys, self.now())
-        read = reparse(Submission(body, stored.origin.media_type))
+        read = reparse(ReceivedBody(body, stored.origin.media_type))
         return json_response(detail_body(record, read.bundle, read.statement))
 
     async def raw(self, request: web.Request) -> web.StreamResponse:

@@ -35,7 +35,7 @@ _FEW_ATTEMPTS: Final = 8  # to verify a signature
 _NO_KEY: Final = "No signature is of a key that is registered at /orgs/{orgSlug}/proof-issuers."
 
 
-class Submission(NamedTuple):
+class ReceivedBody(NamedTuple):
     """A body as received. `media_type`: one of MEDIA_TYPES."""
 
     raw: bytes
@@ -69,16 +69,16 @@ class Intake:
         self._body_timeout_s = body_timeout_s
         self._large = asyncio.Semaphore(1)
 
-    async def receive(self, request: web.Request) -> Submission:
+    async def receive(self, request: web.Request) -> ReceivedBody:
         """The body. Raises UnsupportedMediaType, PayloadTooLarge, ServiceUnavailable, BadRequest."""
         if request.content_type not in MEDIA_TYPES:
             raise UnsupportedMediaType(f"The body must be {', '.join(MEDIA_TYPES)}.", close=True)
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise UnsupportedMediaType("The body must not be compressed.", close=True)
         raw = await read_body(request, reading.MAX_BYTES, self._body_timeout_s)
-        return Submission(raw, request.content_type)
+        return ReceivedBody(raw, request.content_type)
 
-    async def read(self, submission: Submission, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
+    async def read(self, submission: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
         """Raises BadRequest, with an issue for each fault."""
         if len(submission.raw) <= _SMALL_BYTES and len(keys) <= _FEW_ATTEMPTS:
             return read_submission(submission, keys, now)
@@ -91,7 +91,7 @@ def load_keys(keys: Sequence[IssuerKey]) -> list[KnownKey]:
     return [KnownKey(one, dsse.load_public_key(one.public_key.encode())) for one in keys]
 
 
-def read_submission(submission: Submission, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
+def read_submission(submission: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
     """The bundle. Raises BadRequest for a signature that does not count, for a wrong shape, for keys of JSON and ids of
     claims that are there twice.
     """
@@ -108,7 +108,7 @@ def read_submission(submission: Submission, keys: Sequence[KnownKey], now: datet
     return read
 
 
-def reparse(submission: Submission) -> ReadBundle:
+def reparse(submission: ReceivedBody) -> ReadBundle:
     """A stored bundle. Its signature, if it has one, was verified when it was handed in."""
     payload, payload_type = submission.raw, MEDIA_TYPES[submission.media_type]
     if payload_type is None:

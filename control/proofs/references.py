@@ -13,6 +13,7 @@ from proto.proofs.bundle import Claim, MitigationAppliedClaim, ProofBundle
 
 APPROVAL_INPUT: Final = "approvalRequestId"
 TRACE_INPUT: Final = "traceId"
+MAX_LINKS_OF_A_CLAIM: Final = 3
 _APPROVAL_ID: Final = re.compile("apr_[0-9a-z]{26}")
 _TRACE_ID: Final = re.compile("[0-9a-fA-F]{32}")
 

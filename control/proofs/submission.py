@@ -22,7 +22,7 @@ from control.http.context import HandlerContext
 from control.http.query_filters import reject_unknown_parameters
 from control.http.request_slots import RequestSlots
 from control.proofs import cross_checks, issue_lookup, issuer_repository, repository
-from control.proofs.intake import INVALID, Intake, ReadBundle, Submission, load_keys
+from control.proofs.intake import INVALID, Intake, ReadBundle, ReceivedBody, load_keys
 from control.proofs.model import IssuerKey, Link, Origin, StoredBundle
 from control.proofs.records import load_record, project_of
 from control.proofs.references import find_links
@@ -115,10 +115,10 @@ class ProofSubmission:
             return await self._store(request, read, origin, submission)
 
     async def validate(self, request: web.Request) -> web.StreamResponse:
-        """Check a bundle as `submitProofBundle` does, and store nothing.
+        """Check a bundle and store nothing.
 
-        The answer is 200 for whatever could be read of the body; `valid` says whether it would be stored without
-        errors. The signature of an envelope must count, or nothing else is looked at.
+        The findings are those of `submitProofBundle`. The answer is 200 for any body; `valid` says whether it would be
+        stored without errors. The signature of an envelope must count, or nothing else is looked at.
         """
         reject_unknown_parameters(request.query, ())
         caller = authorization_context(request)
@@ -139,7 +139,7 @@ class ProofSubmission:
         return json_response(ValidationResult(not errors, signature_body(read.signer, now), errors, warnings))
 
     async def _store(
-        self, request: web.Request, read: ReadBundle, origin: Origin, submission: Submission
+        self, request: web.Request, read: ReadBundle, origin: Origin, submission: ReceivedBody
     ) -> web.StreamResponse:
         now = origin.received_at
         async with self.context.write_transaction(request) as (connection, caller):

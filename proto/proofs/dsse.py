@@ -123,6 +123,8 @@ def _is_made_by(key: PublicKey, signature: bytes, signed: bytes) -> bool:
 
 def load_public_key(pem: bytes) -> PublicKey:
     """An Ed25519 or ECDSA P-256 key. Raises InvalidKey."""
+    if b"PRIVATE KEY" in pem:
+        raise InvalidKey("Is a private key, which only its owner may have. Name the public key, and replace this one.")
     try:
         key = serialization.load_pem_public_key(pem)
     except Exception as error:  # cryptography documents several

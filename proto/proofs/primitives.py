@@ -47,7 +47,7 @@ IsoTimestamp = Annotated[
 ]
 Integer = Annotated[int, Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)]
 Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
-PositiveInteger = Annotated[int, Meta(gt=0, le=MAX_SAFE_INTEGER)]
+PositiveInteger = Annotated[int, Meta(ge=1, le=MAX_SAFE_INTEGER)]
 Amount = Annotated[float, Meta(ge=0)]
 PositiveNumber = Annotated[float, Meta(gt=0)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]

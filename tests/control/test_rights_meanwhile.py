@@ -14,8 +14,10 @@ import control
 from chassis.auth.tables import access_tokens
 from control.identity import organization_repository
 from proto.identity import Role
+from proto.proofs import dsse
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
+from tests.control.proofs.made import KEY, bundle
 
 pytestmark = pytest.mark.both_stores
 
@@ -45,6 +47,12 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
         {"repository": "shop/web", "number": "1", "title": "x", "state": "open"},
     ),
     "integration": ("POST", "/orgs/acme/integrations", {"kind": "generic", "name": "x"}),
+    "proof": ("POST", "/orgs/acme/projects/web/proof-bundles", bundle()),
+    "issuer key": (
+        "POST",
+        "/orgs/acme/proof-issuers",
+        {"issuer": "x", "name": "x", "publicKey": dsse.public_pem(KEY.public_key())},
+    ),
     "question": (
         "POST",
         "/orgs/acme/approval-requests",

@@ -21,7 +21,8 @@ from typing import Any, Final, Literal, NamedTuple
 Direction = Literal["request", "answer"]
 
 ECHOED: Final = frozenset({"#/components/schemas/Fn"})  # of an aggregate's answer: the function that was asked for
-_ANNOTATIONS: Final = frozenset({"title", "description", "default", "example", "examples"})
+# A discriminator names the field by which clients choose among `anyOf`; each of these has the field's value as `enum`.
+_ANNOTATIONS: Final = frozenset({"title", "description", "default", "example", "examples", "discriminator"})
 _KNOWN: Final = frozenset(
     {
         *("$ref", "type", "anyOf", "enum", "properties", "required", "additionalProperties", "propertyNames"),
@@ -35,7 +36,8 @@ _LEAST: Final = {
 _MOST: Final = {
     "string": "maxLength", "number": "maximum", "integer": "maximum", "array": "maxItems", "object": "maxProperties"
 }  # fmt: skip
-_BOUNDS: Final = frozenset({*_LEAST.values(), *_MOST.values()})
+_ABOVE: Final = "exclusiveMinimum"  # of numbers
+_BOUNDS: Final = frozenset({*_LEAST.values(), *_MOST.values(), _ABOVE})
 
 
 class Finding(NamedTuple):
@@ -148,7 +150,8 @@ class Containment:
     def _bounds(self, one: _One, other: _One) -> Iterator[Finding]:
         """Of lengths and numbers, and of the form of texts."""
         inner, outer = one.node, other.node
-        for name, sign in ((_LEAST.get(one.type), 1), (_MOST.get(one.type), -1)):
+        above = _ABOVE if one.type in ("number", "integer") else None
+        for name, sign in ((_LEAST.get(one.type), 1), (_MOST.get(one.type), -1), (above, 1)):
             if name is None or name not in outer.value or (self._answers and sign < 0):
                 continue
             if name not in inner.value or sign * inner.value[name] < sign * outer.value[name]:

@@ -131,6 +131,12 @@ def test_larger_bounds_new_properties_and_other_words_pass(name: str, direction:
         ),
         ({"type": "object", "additionalProperties": False}, {"type": "object"}, "answer", "there may be further"),
         ({"type": "integer"}, {"type": "integer", "minimum": -1}, "request", "minimum was none and is -1"),
+        (
+            {"type": "number", "exclusiveMinimum": 0},
+            {"type": "number", "exclusiveMinimum": 1},
+            "request",
+            "exclusiveMinimum was 0 and is 1",
+        ),
         ({"type": "number"}, {"type": "number", "maximum": 10**9}, "request", "maximum was none and is 1000000000"),
         ({"type": "array"}, {"type": "array", "maxItems": 10}, "request", "maxItems was none and is 10"),
         ({"type": "array"}, {"type": "array", "items": {}}, "request", ""),

@@ -151,7 +151,8 @@ def test_what_cannot_be_done_is_one_sentence_and_2(
         (["sign", named, "--key", str(signed / "key")], "The bundle names the key other; this one is sha256:"),
         (["key", "--out", str(signed / "key")], "cannot be written: File exists."),
         (["verify", str(signed / "signed")], "Name a public key in --key, or published keys in --keys."),
-        (["verify", str(signed / "signed"), "--key", str(signed / "key")], "Is not a public key in PEM"),
+        (["verify", str(signed / "signed"), "--key", str(signed / "key")], "Is a private key, which only its owner"),
+        (["verify", str(signed / "signed"), "--key", bundle], "Is not a public key in PEM"),
         (["verify", str(signed / "signed"), "--keys", bundle], "is not a list of published keys"),
         (
             ["verify", str(signed / "signed"), "--keys", impossible],

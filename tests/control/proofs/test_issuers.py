@@ -1,0 +1,154 @@
+"""Keys of issuers: registered, published, rotated, revoked; by administrators alone."""
+
+import json
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from control.proofs.intake import Intake, ReadBundle
+from control.proofs.issuer_repository import MAX_KEYS
+from proto.identity import Role
+from proto.proofs import dsse
+from tests.chassis.auth.tenants import new_member_token
+from tests.control.conftest import Control
+from tests.control.proofs.made import BUNDLES, ISSUER, ISSUERS, KEY, bundle, get, register, signed, submit
+
+
+def body(key: Any = KEY, **fields: Any) -> dict[str, Any]:
+    pem = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return {"issuer": ISSUER, "name": "CI", "publicKey": pem.decode(), **fields}
+
+
+@pytest.mark.both_stores
+async def test_the_life_of_a_key(control: Control) -> None:
+    status, made, _ = await control.call("POST", ISSUERS, body())
+    assert status == 201
+    assert made == {
+        "id": made["id"],
+        "issuer": ISSUER,
+        "name": "CI",
+        "keyId": dsse.default_key_id(KEY.public_key()),
+        "algorithm": "ED25519",
+        "publicKey": dsse.public_pem(KEY.public_key()),
+        "status": "ACTIVE",
+        "validFrom": made["createdAt"],
+        "validUntil": None,
+        "revokedAt": None,
+        "revocationReason": None,
+        "createdByPrincipalId": control.acme.owner_id,
+        "createdAt": made["createdAt"],
+    }
+    one = f"{ISSUERS}/{made['id']}"
+    assert await get(control, one) == made
+    assert await get(control, ISSUERS) == {"data": [made]}
+    status, ended, _ = await control.call("PATCH", one, {"name": "Old CI", "validUntil": "2100-01-01T00:00:00Z"})
+    assert (status, ended) == (200, made | {"name": "Old CI", "validUntil": "2100-01-01T00:00:00.000Z"})
+    assert (await control.call("PATCH", one, {"validUntil": None}))[1] == made | {"name": "Old CI"}
+    status, revoked, _ = await control.call("POST", f"{one}/revoke", {"reason": "It was in a log."})
+    assert (status, revoked["status"], revoked["revocationReason"]) == (200, "REVOKED", "It was in a log.")
+    assert await get(control, one) == revoked
+    assert (await control.call("POST", f"{one}/revoke", {}))[0] == 409
+    assert (await control.call("DELETE", one))[0] == 204
+    assert (await control.call("GET", one))[0] == 404
+    actions = [one["action"] for one in (await get(control, "/orgs/acme/audit"))["data"]]
+    names = ("delete", "revoke", "change", "change", "create")
+    assert [action for action in actions if action.startswith("proof_issuer.")] == [
+        f"proof_issuer.{name}" for name in names
+    ]
+
+
+async def test_p256_keys_and_their_state(control: Control) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    made = (await control.call("POST", ISSUERS, body(key, keyId="p", validFrom="2100-01-01T00:00:00Z")))[1]
+    assert (made["algorithm"], made["status"]) == ("ECDSA_P256", "NOT_YET_VALID")
+    past = {"validFrom": "2026-01-01T00:00:00Z", "validUntil": "2026-02-01T00:00:00Z"}
+    assert (await control.call("POST", ISSUERS, body(**past)))[1]["status"] == "EXPIRED"
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"publicKey": "x"}, "body.publicKey"),
+        ({"publicKey": ""}, "body.publicKey"),
+        (
+            {"publicKey": body(rsa.generate_private_key(65_537, 2_048))["publicKey"]},
+            "body.publicKey",
+        ),
+        ({"publicKey": body(ec.generate_private_key(ec.SECP384R1()))["publicKey"]}, "body.publicKey"),
+        ({"issuer": ""}, "body.issuer"),
+        ({"issuer": "x" * 301}, "body.issuer"),
+        ({"keyId": "x" * 201}, "body.keyId"),
+        ({"keyId": "a\nb"}, "body.keyId"),
+        ({"name": " x"}, "body.name"),
+        ({"validFrom": "yesterday"}, "body.validFrom"),
+        ({"validUntil": "2020-01-01T00:00:00Z"}, "body.validUntil"),
+        ({"more": 1}, "body.more"),
+    ],
+)
+async def test_what_is_no_key(control: Control, change: dict[str, Any], path: str) -> None:
+    status, answer, _ = await control.call("POST", ISSUERS, body(**change))
+    assert (status, answer["error"]["details"][0]["path"]) == (400, path)
+
+
+async def test_a_private_key_is_refused_and_quoted_nowhere(control: Control) -> None:
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    private = KEY.private_bytes(*form).decode()
+    status, answer, _ = await control.call("POST", ISSUERS, body() | {"publicKey": private})
+    assert status == 400
+    assert private.split("\n")[1] not in json.dumps(answer)
+    assert answer["error"]["details"][0]["message"].startswith("Is a private key")
+
+
+async def test_keys_are_there_once(control: Control) -> None:
+    made = await register(control, keyId="k")
+    other = Ed25519PrivateKey.generate()
+    for again in (body(keyId="other"), body(other, keyId="k")):
+        assert (await control.call("POST", ISSUERS, again))[0] == 409
+    assert (await submit(control, signed(bundle())))[0] == 201
+    status, answer, _ = await control.call("DELETE", f"{ISSUERS}/{made['id']}")
+    assert (status, answer["error"]["message"]) == (409, "Bundles were verified with this key. Revoke it instead.")
+    status, answer, _ = await control.call("PATCH", f"{ISSUERS}/{made['id']}", {"validUntil": "2020-01-01T00:00:00Z"})
+    assert (status, answer["error"]["details"][0]["path"]) == (400, "body.validUntil")
+
+
+async def test_an_organization_has_a_maximum(control: Control) -> None:
+    for _ in range(MAX_KEYS):
+        await register(control, Ed25519PrivateKey.generate())
+    status, answer, _ = await control.call("POST", ISSUERS, body())
+    assert (status, answer["error"]["code"]) == (409, "conflict")
+
+
+async def test_members_read_and_administrators_change(control: Control) -> None:
+    made = await register(control)
+    one = f"{ISSUERS}/{made['id']}"
+    missing = f"{ISSUERS}/pik_{'0' * 26}"
+    for role, changes in ((Role.VIEWER, 403), (Role.MEMBER, 403), (Role.ADMIN, 200)):
+        _, token = await new_member_token(control.checks.database, control.acme, role)
+        assert (await control.call("GET", ISSUERS, token=token))[0] == 200
+        assert (await control.call("PATCH", one, {"name": "x"}, token))[0] == changes
+        assert (await control.call("PATCH", missing, {"name": "x"}, token))[0] == 404
+        if changes == 403:
+            for method, path in (("POST", ISSUERS), ("POST", f"{one}/revoke"), ("DELETE", one)):
+                assert (await control.call(method, path, {}, token))[0] == 403
+    _, token = await new_member_token(control.checks.database, control.acme, Role.BILLING)
+    assert (await control.call("GET", ISSUERS, token=token))[0] == 403
+    assert (await control.call("GET", one, token=control.globex.token.secret))[0] == 404
+
+
+async def test_a_key_that_is_revoked_while_a_bundle_is_read_does_not_count(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, read = await register(control), Intake.read
+
+    async def read_while_it_is_revoked(intake: Intake, *arguments: Any) -> ReadBundle:
+        found = await read(intake, *arguments)
+        assert (await control.call("POST", f"{ISSUERS}/{made['id']}/revoke", {}))[0] == 200
+        return found
+
+    monkeypatch.setattr(Intake, "read", read_while_it_is_revoked)
+    status, answer = await submit(control, signed(bundle()))
+    assert (status, answer["error"]["details"][0]["message"]) == (400, "The key has just been changed.")
+    assert (await get(control, BUNDLES))["data"] == []
