@@ -34,6 +34,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "SLUICE_API_RATE": "0",
 }
 SECRET: Final = "whsec_" + "A" * 44
+JSON: Final = "application/json"
 _REACHED_S: Final = 5.0
 
 
@@ -182,11 +183,15 @@ class Office:
                 raise AssertionError(made)
             self.channels[made["id"]] = path
 
-    def call(self, method: str, path: str, body: object = None, *, as_approver: bool = False) -> tuple[int, Any]:
-        """Status and body of a call below the organization. OSError where there is no answer."""
+    def call(
+        self, method: str, path: str, body: object = None, *, as_approver: bool = False, media_type: str = JSON
+    ) -> tuple[int, Any]:
+        """Status and body of a call below the organization; bytes are sent as they are. OSError where there is no
+        answer.
+        """
         token = self._approver if as_approver else self._asker
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        raw = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": media_type}
+        raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         try:
             answer = call(method, f"{self._service.url}/orgs/acme{path}", raw, headers)
             return answer.status, json.loads(answer.body)

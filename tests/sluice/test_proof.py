@@ -16,7 +16,7 @@ from proto.proofs import dsse
 from sluice.main import main
 from tests.proto.proofs import shapes
 
-from .conftest import ROOT, clean_environment, command
+from .conftest import ROOT, Start, clean_environment, command
 
 BUNDLE: dict[str, Any] = shapes.example(shapes.LEDGER) | {"tier": "A", "verdict": "PASSED"}
 
@@ -40,10 +40,13 @@ def signed(tmp_path: Path, bundle: str, capsys: pytest.CaptureFixture[str]) -> P
     return tmp_path
 
 
-def test_the_page_can_be_followed(tmp_path: Path) -> None:
+def test_the_page_can_be_followed(start: Start, tmp_path: Path) -> None:
+    """From the bundle to the verification with the published key."""
+    up = start("up", data=tmp_path / "data")
     text = (ROOT / "docs/proofs.md").read_text(encoding="utf-8")
     lines = "\n".join(line[4:] for line in text.split("\n") if line.startswith("    ") or not line)
-    script = f'set -euo pipefail\nsluice() {{ {shlex.join(command())} "$@"; }}\n{lines}'
+    ours = f"token={up.credentials()['accessToken']} sluice={up.url}"
+    script = f'set -euo pipefail\nsluice() {{ {shlex.join(command())} "$@"; }}\n{ours}\n{lines}'
     environment = clean_environment()
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -51,7 +54,16 @@ def test_the_page_can_be_followed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "bundle.json is valid." in done.stdout
     assert "SUPPORTED    suite_green" in done.stdout
-    assert "is verified: bundle run-17.1 is signed with the key sha256:" in done.stdout
+    assert done.stdout.count("is verified: bundle run-17.1 is signed with the key sha256:") == 2
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
+    key, validated, stored, page, shown = (one for one in answers if "$schema" not in one)
+    assert key["status"] == "ACTIVE"
+    assert (validated["valid"], validated["errors"]) == (True, [])
+    assert [one["path"] for one in validated["warnings"]] == ["subject.issueId"]
+    assert stored["signature"] == validated["signature"]
+    assert stored["signature"]["verified"] is True
+    assert [one["bundleId"] for one in page["data"]] == ["run-17.1"]
+    assert shown["bundle"] == json.loads((tmp_path / "bundle.json").read_text())
 
 
 def test_validate(tmp_path: Path, bundle: str, capsys: pytest.CaptureFixture[str]) -> None:
