@@ -107,7 +107,7 @@ class QueryScheduler:
         else:
             execution = await self._join_or_start(requester, key, make, task)
         response = await execution.result()
-        return response.to_response(request)
+        return await response.to_response(request)
 
     async def _join_or_start(
         self, requester: Requester, key: QueryKey, make: ResultFactory, task: asyncio.Task[Any]

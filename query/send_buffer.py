@@ -9,13 +9,14 @@ client that reads too slowly.
 import asyncio
 from typing import Final
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
 from chassis.errors import ServiceUnavailable
+from chassis.http.compression import GZIP, MIN_BYTES, accepts_gzip, gzip_body
 from chassis.http.connections.send_progress import unacknowledged_bytes
-from chassis.http.web import JSON_TYPE
+from chassis.http.web import JSON_HEADERS, JSON_TYPE
 from query import metrics
 from query.fair_semaphore import FairSemaphore, QueueFull, Requester, ShareLimits
 from query.metrics import QueryMetrics
@@ -57,7 +58,9 @@ class SendBuffer:
         )
 
     async def reserve(self, requester: Requester, result: JsonResult) -> "BufferedResponse":
-        """Reserve memory for a response, which the caller must release. Raises ServiceUnavailable."""
+        """Reserve memory for a response, which the caller must release. Its compressed form, a fraction of it, is
+        additional. Raises ServiceUnavailable.
+        """
         self._schedule_check()
         try:
             async with asyncio.timeout(self._max_wait_s):
@@ -85,8 +88,7 @@ class SendBuffer:
         self._timer = None
         now = asyncio.get_running_loop().time()
         for response in [each for each in self._responses if self._capacity.blocks_others(each.requester)]:
-            required_bytes = response.size * self._stall_s / self._max_wait_s
-            if response.is_stalled(now, self._stall_s, max(self._min_bytes, required_bytes)):
+            if response.is_stalled(now, self._stall_s, self._min_bytes, self._stall_s / self._max_wait_s):
                 self._metrics.slow_clients_closed.inc(response.abort())
         if self._capacity.waiting:
             self._schedule_check()
@@ -97,24 +99,36 @@ class BufferedResponse:
 
     def __init__(self, buffer: SendBuffer, requester: Requester, result: JsonResult, size: int) -> None:
         self.requester = requester
-        self.size = len(result.body)
         self._buffer = buffer
         self._result = result
         self._reserved_bytes = size
         self._connections: set[_ChunkedPayload] = set()
+        self._compressed: asyncio.Future[bytes] | None = None
 
-    def to_response(self, request: web.Request) -> web.Response:
-        """A 200 response with this body."""
-        payload = _ChunkedPayload(self._result.body, request.transport)
+    async def to_response(self, request: web.Request) -> web.Response:
+        """A 200 response with this body, compressed if it is large and the client accepts it."""
+        body, headers = self._result.body, dict(JSON_HEADERS)
+        if len(body) > MIN_BYTES:
+            headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
+            if accepts_gzip(request):
+                body, headers[hdrs.CONTENT_ENCODING] = await self._compress(), GZIP
+        payload = _ChunkedPayload(body, request.transport)
         self._connections.add(payload)
-        response = web.Response(body=payload)
         if self._result.truncated:
-            response.headers[TRUNCATED_HEADER] = self._result.truncated
-        return response
+            headers[TRUNCATED_HEADER] = self._result.truncated
+        return web.Response(body=payload, headers=headers)
 
-    def is_stalled(self, now: float, seconds: float, min_bytes: float) -> bool:
-        """Whether none of its clients has read `min_bytes` within `seconds`, as far as checks have observed."""
-        stalled = [each.is_stalled(now, seconds, min_bytes) for each in self._connections]
+    async def _compress(self) -> bytes:
+        """The compressed body, made once for all clients."""
+        if self._compressed is None:
+            self._compressed = asyncio.ensure_future(gzip_body(self._result.body))
+        return await asyncio.shield(self._compressed)
+
+    def is_stalled(self, now: float, seconds: float, min_bytes: float, min_share: float) -> bool:
+        """Whether none of its clients has read `min_bytes`, and this share of the body, within `seconds`, as far as
+        checks have observed.
+        """
+        stalled = [each.is_stalled(now, seconds, min_bytes, min_share) for each in self._connections]
         return bool(stalled) and all(stalled)
 
     def abort(self) -> int:
@@ -151,12 +165,13 @@ class _ChunkedPayload(Payload):
             await writer.write(chunk)
             await writer.drain()
 
-    def is_stalled(self, now: float, seconds: float, min_bytes: float) -> bool:
-        """Whether the client has read less than `min_bytes` for `seconds`."""
+    def is_stalled(self, now: float, seconds: float, min_bytes: float, min_share: float) -> bool:
+        """Whether the client has read less than `min_bytes`, or less than this share of the body, for `seconds`."""
         if self._transport is None or self._transport.is_closing():
             return False
         read_bytes = self._written_bytes - unacknowledged_bytes(self._transport)
-        if self._checkpoint_bytes is None or read_bytes - self._checkpoint_bytes >= min_bytes:
+        required = max(min_bytes, len(self._value) * min_share)
+        if self._checkpoint_bytes is None or read_bytes - self._checkpoint_bytes >= required:
             self._checkpoint_bytes, self._checkpoint_at = read_bytes, now
         return now - self._checkpoint_at >= seconds
 

@@ -29,6 +29,8 @@ class Route:
     `cancel_on_disconnect`: cancel the handler when its client disconnects; by default for GET, which changes nothing.
     `operation`: its parameters, body and responses, for `/openapi.json` and `/docs`; without one neither shows it.
     `cors`: which pages of other origins may read its responses; set by `cross_origin`.
+    `compress`: whether large answers are compressed for clients that accept it; by default those to GET, but for paths
+    whose answers may hold secrets (`chassis.http.compression`).
     `pre_parse_filter`: may refuse requests before they are parsed. For a path without variables.
     """
 
@@ -40,6 +42,7 @@ class Route:
     render_error: ErrorRenderer | None = None
     cancel_on_disconnect: bool | None = None
     operation: Operation | None = None
+    compress: bool | None = None
     pre_parse_filter: PreParseFilter | None = None
     cors: Cors | None = None
 

@@ -3,6 +3,7 @@
     _request_id_middleware    request id, rate-limit headers
     cors_middleware           CORS headers, where a route permits other origins
     _access_log_middleware    access log and metrics
+    compression_middleware    gzip of large answers
     _error_middleware         exceptions to responses
     _with_preparse            the decision of the route's pre-parse filter
     with_access_check         the access rule; of a bearer route: address limit 429, 401, principal limit 429, 404, 403
@@ -16,6 +17,7 @@ import hmac
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -55,6 +57,7 @@ from chassis.http.access import (
 )
 from chassis.http.api_docs import ApiDocs, system_routes
 from chassis.http.body import delay_100_continue, reject_malformed
+from chassis.http.compression import compression_middleware, is_compressed
 from chassis.http.connections.context import CANCEL_ON_DISCONNECT
 from chassis.http.cors import Cors, cors_middleware
 from chassis.http.not_found import add_catch_all, resolve_path, route_name
@@ -75,6 +78,7 @@ __all__ = (
     "API_DOCS",
     "AUTHENTICATED_CREDENTIAL",
     "AUTHORIZATION_CONTEXT",
+    "JSON_HEADERS",
     "JSON_TYPE",
     "PROJECT",
     "RATE_LIMITS",
@@ -104,6 +108,10 @@ CLIENT_CLOSED_REQUEST: Final = 499  # in log and metrics only: no client is left
 PROBE_METHODS: Final = ("GET", "HEAD")  # load balancers use either
 KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
+# Of every JSON answer: it may hold what only its reader may see, and is nothing but JSON.
+JSON_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
+    {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+)
 REQUEST_ID: Final = web.RequestKey("request_id", str)
 RATE_LIMITS: Final = web.AppKey("rate_limits", RateLimits)
 API_DOCS: Final = web.AppKey("api_docs", ApiDocs)
@@ -129,7 +137,7 @@ class Service:
 
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """`body` (anything msgspec encodes) as `Content-Type: application/json`; some clients reject a charset."""
-    response = web.Response(body=msgspec.json.encode(body), status=status, headers=headers)
+    response = web.Response(body=msgspec.json.encode(body), status=status, headers={**JSON_HEADERS, **(headers or {})})
     response.headers["Content-Type"] = JSON_TYPE
     return response
 
@@ -163,9 +171,11 @@ def build_app(
     health = Health(service, readiness)
     renderers: dict[web.AbstractResource, ErrorRenderer] = {}
     policies: dict[web.AbstractResource, Cors] = {}
+    compressed: set[tuple[web.AbstractResource | None, str]] = set()
     middlewares = [
         _request_id_middleware,
         _access_log_middleware(telemetry, proxies),
+        compression_middleware(compressed),
         _error_middleware(telemetry, renderers),
     ]
     if any(route.cors for route in routes):
@@ -192,6 +202,8 @@ def build_app(
         renderers.setdefault(resource, route.render_error or render_json_error)
         if route.cors is not None:
             policies[resource] = route.cors
+        if is_compressed(route):
+            compressed.add((resource, route.method))
     add_catch_all(app, list(renderers))
     return app
 
@@ -328,7 +340,7 @@ def _system_routes(
     return [
         *(Route(method, "/livez", livez, public(), operation=system_routes.LIVEZ) for method in PROBE_METHODS),
         *(Route(method, "/readyz", readyz, public(), operation=system_routes.READYZ) for method in PROBE_METHODS),
-        Route("GET", "/metrics", metrics, public(), operation=system_routes.METRICS),
+        Route("GET", "/metrics", metrics, public(), operation=system_routes.METRICS, compress=False),
     ]
 
 

@@ -18,6 +18,7 @@ from chassis.runtime.telemetry import Telemetry
 
 Answer = tuple[int, Mapping[str, str], bytes]  # header names compare without case
 DEADLINE_S = 10.0  # for anything that must happen; never a measure of speed
+PLAIN = ("Accept-Encoding",)  # what aiohttp would add, and get compressed answers
 
 
 @dataclass
@@ -81,7 +82,9 @@ async def serve() -> AsyncIterator[Serve]:
             listener = bind("127.0.0.1", 0)
             port = listener.getsockname()[1]
             await stack.enter_async_context(listening(app, listener, settings, telemetry))
-            client = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
+            client = await stack.enter_async_context(
+                aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=PLAIN)
+            )
             return Served(port, app, telemetry, client)
 
         yield start

@@ -139,7 +139,7 @@ async def serving(
         guards=Guards.over(checks),
         readiness=part.readiness,
     )
-    async with TestClient(TestServer(app), auto_decompress=False) as client:
+    async with TestClient(TestServer(app), auto_decompress=False, skip_auto_headers=("Accept-Encoding",)) as client:
         if tenants is None:
             tenants = await new_tenant(checks.database, "acme"), await new_tenant(checks.database, "globex")
         yield Control(client, checks, *tenants)

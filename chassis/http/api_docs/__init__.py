@@ -56,7 +56,7 @@ class ApiDocs:
     async def openapi(self, _request: web.Request) -> web.StreamResponse:
         """The API of this process as OpenAPI 3.1."""
         document, _ = await self._render_once()
-        return web.Response(body=document, headers={"Content-Type": JSON_TYPE})
+        return web.Response(body=document, headers={"Content-Type": JSON_TYPE, "X-Content-Type-Options": "nosniff"})
 
     async def docs(self, _request: web.Request) -> web.StreamResponse:
         """The API as an HTML page.

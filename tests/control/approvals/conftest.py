@@ -50,7 +50,7 @@ async def office(migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_p
         cleanup_contexts=[checks.running],
         guards=Guards.over(checks),
     )
-    async with TestClient(TestServer(app), auto_decompress=False) as client:
+    async with TestClient(TestServer(app), auto_decompress=False, skip_auto_headers=("Accept-Encoding",)) as client:
         if tenants is None:
             tenants = await new_tenant(checks.database, "acme"), await new_tenant(checks.database, "globex")
         yield Office(client, checks, *tenants, clock, attempts)

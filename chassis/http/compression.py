@@ -1,0 +1,105 @@
+"""Compression of answers for clients that accept gzip (RFC 9110, 8.4.1.3 and 12.5.3).
+
+Answers to GET, and of routes that ask for it (`Route.compress`), are compressed above MIN_BYTES. Never those that may
+hold a secret, which the length of a compressed answer could reveal to who chooses a part of it (BREACH).
+"""
+
+import asyncio
+import zlib
+from collections.abc import Collection
+from typing import Any, Final, TypeGuard
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
+
+from chassis.http.route import Route
+
+MIN_BYTES: Final = 4 * 2**10
+MAX_INLINE_BYTES: Final = 64 * 2**10  # takes some 0.1 ms; larger ones are compressed beside the event loop
+GZIP: Final = "gzip"
+SECRET_PATHS: Final = ("/auth", "/sso", "/scim")
+_LEVEL: Final = 1
+_GZIP_WINDOW: Final = 31  # of zlib: a header and trailer of gzip
+_COMPRESSED_TYPES: Final = ("application/json", "text/")
+
+
+def _fastest_zlib() -> Any:
+    """isal has zlib's interface at three times its speed, but no wheels for some platforms."""
+    try:
+        from isal import isal_zlib  # noqa: PLC0415 (it may be missing)
+    except ImportError:
+        return zlib
+    return isal_zlib
+
+
+_zlib: Final = _fastest_zlib()
+
+
+def accepts_gzip(request: web.Request) -> bool:
+    """Whether the client accepts gzip, by name or by `*`; a weight of 0 forbids it."""
+    weights = dict(_parse(item) for item in request.headers.get(hdrs.ACCEPT_ENCODING, "").lower().split(","))
+    return weights.get(GZIP, weights.get("*", 0.0)) > 0
+
+
+def _parse(item: str) -> tuple[str, float]:
+    """`gzip;q=0.5` as name and weight; the weight of a malformed item is 0."""
+    name, *parameters = (part.strip() for part in item.split(";"))
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip() == "q":
+            try:
+                return name, float(value)
+            except ValueError:
+                return name, 0.0
+    return name, 1.0
+
+
+async def gzip_body(body: bytes) -> bytes:
+    """The body as one member of gzip."""
+    if len(body) <= MAX_INLINE_BYTES:
+        return _gzip(body)
+    return await asyncio.to_thread(_gzip, body)
+
+
+def _gzip(body: bytes) -> bytes:
+    compressed: bytes = _zlib.compress(body, _LEVEL, _GZIP_WINDOW)
+    return compressed
+
+
+def is_compressed(route: Route) -> bool:
+    """Whether large answers of a route are compressed."""
+    if route.compress is not None:
+        return route.compress
+    return route.method == hdrs.METH_GET and not route.path.startswith(SECRET_PATHS)
+
+
+def compression_middleware(compressed: Collection[tuple[web.AbstractResource | None, str]]) -> Middleware:
+    """Compresses large answers of these resources and methods. What streams its answer compresses it itself."""
+
+    @web.middleware
+    async def compress(request: web.Request, handler: Handler) -> web.StreamResponse:
+        response = await handler(request)
+        if (request.match_info.route.resource, request.method) in compressed and _is_compressible(response):
+            await compress_body(request, response)
+        return response
+
+    return compress
+
+
+async def compress_body(request: web.Request, response: web.Response) -> None:
+    """Compress the body of an answer if the client accepts it; caches learn that it depends on that."""
+    vary = response.headers.get(hdrs.VARY)
+    response.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING if vary is None else f"{vary}, {hdrs.ACCEPT_ENCODING}"
+    if accepts_gzip(request):
+        response.body = await gzip_body(response.body)
+        response.headers[hdrs.CONTENT_ENCODING] = GZIP
+
+
+def _is_compressible(response: web.StreamResponse) -> TypeGuard[web.Response]:
+    return (
+        isinstance(response, web.Response)
+        and isinstance(response.body, bytes)
+        and len(response.body) > MIN_BYTES
+        and hdrs.CONTENT_ENCODING not in response.headers
+        and response.headers.get(hdrs.CONTENT_TYPE, "").startswith(_COMPRESSED_TYPES)
+    )
