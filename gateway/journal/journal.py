@@ -45,7 +45,8 @@ NOT_RECORDED: Final = "The journal cannot be written to disk at the moment."
 
 class Journal:
     """Implements `JournalLike`. `directory` is the directory of all journals, where it takes the lowest number that no
-    process has locked; or, with `is_orphan`, one that `find_orphans` returns. A process that forks must do so before it opens a journal.
+    process has locked; or, with `is_orphan`, one that `find_orphans` returns. A process that forks must do so before it
+    opens a journal.
     """
 
     durable = True
