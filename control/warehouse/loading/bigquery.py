@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from joserfc import jwt
@@ -26,7 +27,7 @@ from yarl import URL
 
 from control.outbound.egress import Egress, EgressError, HttpReply
 from control.warehouse.config import BigQueryConfig
-from control.warehouse.loading.loader import ExportedFile, LoadError
+from control.warehouse.loading.loader import ExportedFile, LoadError, server_url
 from control.warehouse.streams.schema import ColumnType, StreamSchema
 
 SCOPE: Final = "https://www.googleapis.com/auth/bigquery"
@@ -93,7 +94,8 @@ class BigQuery:
         self._now = now
         self._credentials, self._key = _read_credentials(_given(config.credentials_json))
         self._token: tuple[float, str] | None = None
-        self._jobs_url = f"{config.endpoint.rstrip('/')}/{{}}bigquery/v2/projects/{_given(config.project_id)}/jobs"
+        self._base_url = server_url(config.endpoint)
+        self._jobs_path = f"bigquery/v2/projects/{_given(config.project_id)}/jobs"
 
     async def load(self, file: ExportedFile) -> str:
         """As `Loader` has it. Returns the id of the job."""
@@ -116,7 +118,7 @@ class BigQuery:
         head = f"--{boundary}\r\nContent-Type: application/json\r\n\r\n".encode()
         middle = f"\r\n--{boundary}\r\nContent-Type: application/vnd.apache.parquet\r\n\r\n".encode()
         body = b"".join((head, job, middle, file.body, f"\r\n--{boundary}--\r\n".encode()))
-        url = self._jobs_url.format("upload/") + "?uploadType=multipart"
+        url = f"{self._base_url}/upload/{self._jobs_path}?uploadType=multipart"
         reply = await self._call(url, body, f"multipart/related; boundary={boundary}")
         is_earlier = reply.status == 409
         if not is_earlier and reply.status != 200:
@@ -127,7 +129,8 @@ class BigQuery:
             if time.monotonic() > deadline:
                 raise LoadError("BigQuery does not finish the load job.")
             location = {} if isinstance(self._config.location, UnsetType) else {"location": self._config.location}
-            found = await self._call(str(URL(f"{self._jobs_url.format('')}/{job_id}").with_query(location)), None, "")
+            job_url = URL(f"{self._base_url}/{self._jobs_path}/{job_id}").with_query(location)
+            found = await self._call(str(job_url), None, "")
             if found.status != 200:
                 raise _refused(found)
             status = _decode(found).status
@@ -227,7 +230,7 @@ def _read_credentials(text: str) -> tuple[_Credentials, RSAPrivateKey]:
         key = load_pem_private_key(credentials.private_key.encode(), None)
         if isinstance(key, RSAPrivateKey):
             return credentials, key
-    except (msgspec.MsgspecError, ValueError, TypeError):
+    except (msgspec.MsgspecError, ValueError, TypeError, UnsupportedAlgorithm):
         pass
     raise LoadError("config.credentialsJson is not the key file of a service account.", permanent=True)
 

@@ -16,7 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+from msgspec import structs
 
+from control.outbound.egress import Egress
+from control.outbound.egress_policy import EgressPolicy
 from control.warehouse.config import BigQueryConfig, BlobstoreConfig, SnowflakeConfig
 from control.warehouse.loading import bigquery, snowflake
 from control.warehouse.loading.bigquery import BigQuery
@@ -260,6 +263,31 @@ async def _fails(loader: Any, words: str, permanent: bool, number: int = 1) -> N
     assert words in failure.value.detail
     assert failure.value.permanent is permanent
     assert "inner" not in failure.value.detail
+
+
+def test_endpoints_are_urls_of_servers_and_nothing_else() -> None:
+    """Nothing in one is a format: of a width it would take as much memory as it says."""
+    for endpoint in ("nothing", "https://[::1", "https://h:99999", "https://u:p@h", "https://h/?a=b", "ftp://h"):
+        with pytest.raises(LoadError, match=r"config\.endpoint is not a URL of a server\."):
+            Snowflake(snowflake_config(endpoint), Egress(EgressPolicy()), "org", "")
+        with pytest.raises(LoadError, match=r"config\.endpoint is not a URL of a server\."):
+            BigQuery(bigquery_config(endpoint), Egress(EgressPolicy()), "org")
+
+
+async def test_an_endpoint_is_no_format() -> None:
+    seen: list[str] = []
+
+    class Fake:
+        async def handle(self, request: web.Request) -> web.StreamResponse:
+            seen.append(request.path)
+            return web.json_response(
+                {"access_token": "t"} if request.path == "/token" else {"status": {"state": "DONE"}}
+            )
+
+    async with served(Fake()) as (url, egress):
+        config = bigquery_config(url)
+        await BigQuery(structs.replace(config, endpoint=f"{url}/{{:>99}}{{0}}"), egress, "org").load(file(1))
+    assert seen == ["/token", "/{:>99}{0}/upload/bigquery/v2/projects/p-1/jobs"]
 
 
 def test_no_representation_shows_a_secret() -> None:
