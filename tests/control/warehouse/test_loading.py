@@ -186,6 +186,7 @@ class FakeBigQuery(Faults):
         self.jobs: dict[str, dict[str, Any]] = {}
         self.failing = 0  # jobs that load nothing
         self.tokens = 0
+        self.requests = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if request.path == "/token":
@@ -194,12 +195,14 @@ class FakeBigQuery(Faults):
             assert (claims["iss"], claims["scope"]) == ("sluice@example.com", bigquery.SCOPE)
             self.tokens += 1
             return web.json_response({"access_token": "an access token", "expires_in": 3_600})
+        self.requests += 1
         assert request.headers["Authorization"] == "Bearer an access token"
         if (fault := self.before()) is not None:
             return fault
         if request.method == "GET":
             assert request.query["location"] == "EU"
-            return web.json_response(self.jobs[request.path.rpartition("/")[2]])
+            job = self.jobs.get(request.path.rpartition("/")[2])
+            return web.json_response({} if job is None else job, status=404 if job is None else 200)
         assert (request.path, request.query["uploadType"]) == ("/upload/bigquery/v2/projects/p-1/jobs", "multipart")
         boundary = request.headers["Content-Type"].partition("boundary=")[2]
         _, head, data, _ = (await request.read()).split(f"--{boundary}".encode())
@@ -219,6 +222,16 @@ class FakeBigQuery(Faults):
         self.jobs[job_id] = {"status": status}
         self.after(request)
         return web.json_response({"status": {"state": "RUNNING"}})
+
+
+class _EveryJob(dict[str, Any]):
+    """Each one exists, and has failed."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+    def get(self, *_: object) -> Any:
+        return {"status": {"state": "DONE", "errorResult": {"reason": "invalid"}}}
 
 
 def bigquery_config(url: str, key: str = PEM) -> BigQueryConfig:
@@ -246,6 +259,21 @@ async def test_bigquery_loads_each_file_once() -> None:
     assert fake.tokens == 1
 
 
+async def test_bigquery_loads_a_file_whose_jobs_have_failed_for_days() -> None:
+    """A table that was wrong is mended at last; not every failure is asked for, or sent its file, again."""
+    fake = FakeBigQuery()
+    async with served(fake) as (url, egress):
+        loader = BigQuery(bigquery_config(url), egress, "org")
+        fake.failing = 300
+        for _ in range(300):
+            await _fails(loader, "(invalid)", permanent=True)
+        requests = fake.requests
+        assert await loader.load(file(1)) == "snk_1_batch_1-301"
+        assert fake.requests - requests < 30
+        assert await loader.load(file(1)) == "snk_1_batch_1-301"
+    assert fake.rows == [b"PAR11"]
+
+
 async def test_what_bigquery_refuses() -> None:
     fake = FakeBigQuery()
     async with served(fake) as (url, egress):
@@ -253,6 +281,8 @@ async def test_what_bigquery_refuses() -> None:
         for status, words, permanent in ((403, "rights", True), (404, "dataset", True), (503, "busy", False)):
             fake.statuses = [status]
             await _fails(loader, words, permanent)
+        fake.jobs = _EveryJob()
+        await _fails(loader, "does not take it again", permanent=True)
         with pytest.raises(LoadError, match="credentialsJson"):
             BigQuery(bigquery_config(url, "no key"), egress, "org")
 
