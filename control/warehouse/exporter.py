@@ -39,7 +39,7 @@ from control.warehouse.streams.reader import Batch, Scope, StreamReader
 from control.warehouse.streams.schemas import SCHEMAS
 
 RENEW_S: Final = 15.0
-MAX_ATTEMPTS: Final = 20  # that an intent remembers
+MAX_ATTEMPTS: Final = 2_000  # that an intent remembers: twenty days of runs, in each of which an issue has changed
 TAKEN_OVER: Final = "Another process has continued this export."
 
 log = structlog.get_logger(__name__)
