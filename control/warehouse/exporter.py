@@ -40,6 +40,7 @@ from control.warehouse.streams.schemas import SCHEMAS
 
 RENEW_S: Final = 15.0
 MAX_ATTEMPTS: Final = 2_000  # that an intent remembers: twenty days of runs, in each of which an issue has changed
+MAX_REMEMBERED: Final = 10_000  # configs
 TAKEN_OVER: Final = "Another process has continued this export."
 
 log = structlog.get_logger(__name__)
@@ -77,6 +78,7 @@ class Exporter:
         self._open_destination = open_destination
         self._metrics = metrics
         self._now = now
+        self._wrong: dict[tuple[str, int], str | None] = {}
 
     async def export(
         self, org_id: str, sink_id: str, max_batches: int, interval: timedelta | None = None
@@ -113,11 +115,27 @@ class Exporter:
         missing = find_missing(sink.config)
         if missing:
             return f"The config lacks {', '.join(missing)}: send the whole config to PUT .../config."
+        wrong = self._find_wrong(sink)
+        if wrong is not None:
+            return wrong
         if not self._readers:
             return "This control service has no ClickHouse URL (SLUICE_CLICKHOUSE_URL): ask the operator."
         if not parquet.is_available():
             return "This control service was installed without the extra `warehouse`: ask the operator."
         return None
+
+    def _find_wrong(self, sink: Sink) -> str | None:
+        """What of a complete config cannot be used. Remembered, because reading a private key takes up to a second."""
+        known = sink.id, hash(sink.config)
+        if known not in self._wrong:
+            if len(self._wrong) >= MAX_REMEMBERED:
+                self._wrong.clear()
+            try:
+                self._open_destination(sink)
+                self._wrong[known] = None
+            except (ObjectStoreError, LoadError) as error:
+                self._wrong[known] = error.detail
+        return self._wrong[known]
 
     async def _run(self, sink: Sink, stream: Stream, max_batches: int) -> EndedRun:
         run = Run(new_id("run"), sink.id, sink.org_id, stream, RunStatus.SUCCEEDED, self._milliseconds())
