@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
+from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 import structlog
@@ -78,6 +79,8 @@ class Exporter:
         self._open_destination = open_destination
         self._metrics = metrics
         self._now = now
+        self._making = asyncio.Semaphore(1)  # files at a time, of which each takes most of the memory of an export
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # of organizations
         self._wrong: dict[tuple[str, int], str | None] = {}
 
     async def export(
@@ -147,7 +150,8 @@ class Exporter:
         try:
             destination = self._open_destination(sink)
             while batches < max_batches:
-                exported = await self._export_batch(sink, stream, run, destination)
+                async with self._turns.setdefault(sink.org_id, asyncio.Semaphore(1)):
+                    exported = await self._export_batch(sink, stream, run, destination)
                 if exported is None:
                     has_more = False
                     break
@@ -192,28 +196,29 @@ class Exporter:
             found = sa.select(projects.c.id, projects.c.slug)
             of_org = found.where(projects.c.org_id == sink.org_id, projects.c.deleted_at.is_(None))
             scope = Scope(sink.org_id, {row.id: row.slug for row in await connection.execute(of_org)})
-        if checkpoint.intent is None:
-            batch = await reader.read(scope, checkpoint.cursor)
-            if batch is None:
-                return None
-            table, is_last = batch.table, batch.is_last
-            attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
-            intent = _intent(sink, stream, checkpoint, batch, attempt)
-        else:
-            intent, is_last = checkpoint.intent, False
-            table = await reader.read_again(scope, checkpoint.cursor, intent.until)
-            attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
-            if attempt not in intent.attempts:
-                intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])
-        if checkpoint.intent is None and not table.num_rows:
-            async with self._database.write() as connection:
-                await run_repository.store_exported(connection, checkpoint, intent, 0, run.started_at)
-            return run, not is_last
-        if intent != checkpoint.intent:
-            async with self._database.write() as connection:
-                checkpoint = await run_repository.store_intent(connection, checkpoint, intent)
-        body = await asyncio.to_thread(parquet.write, table)
-        del table
+        async with self._making:
+            if checkpoint.intent is None:
+                batch = await reader.read(scope, checkpoint.cursor)
+                if batch is None:
+                    return None
+                table, is_last = batch.table, batch.is_last
+                attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
+                intent = _intent(sink, stream, checkpoint, batch, attempt)
+            else:
+                intent, is_last = checkpoint.intent, False
+                table = await reader.read_again(scope, checkpoint.cursor, intent.until)
+                attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
+                if attempt not in intent.attempts:
+                    intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])
+            if checkpoint.intent is None and not table.num_rows:
+                async with self._database.write() as connection:
+                    await run_repository.store_exported(connection, checkpoint, intent, 0, run.started_at)
+                return run, not is_last
+            if intent != checkpoint.intent:
+                async with self._database.write() as connection:
+                    checkpoint = await run_repository.store_intent(connection, checkpoint, intent)
+            body = await asyncio.to_thread(parquet.write, table)
+            del table
         exported, name = await destination.export(intent, attempt, SCHEMAS[stream], body)
         run = replace(
             run, rows=run.rows + exported.rows, bytes=run.bytes + len(body), object_keys=(*run.object_keys, name)
