@@ -24,9 +24,16 @@ from control.http.request_slots import RequestSlots
 from control.proofs import cross_checks, examples, issue_lookup, issuer_repository, repository
 from control.proofs.intake import INVALID, MEDIA_TYPES, Intake, ReadBundle, ReceivedBody, load_keys
 from control.proofs.model import IssuerKey, Link, Origin, StoredBundle
-from control.proofs.records import load_record, project_of
+from control.proofs.records import key_of, load_record, project_of
 from control.proofs.references import find_links
-from control.proofs.schemas import FindingBody, ProofBundleRecord, ValidationResult, finding_bodies, signature_body
+from control.proofs.schemas import (
+    FindingBody,
+    ProofBundleRecord,
+    ValidationResult,
+    finding_bodies,
+    record_body,
+    signature_body,
+)
 from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.bundle import ProofBundle, Statement
@@ -156,7 +163,8 @@ class ProofSubmission:
             if known is not None:
                 return json_response(await load_record(connection, known, keys, now))
             await _record_audit(connection, request, caller, stored)
-            return json_response(await load_record(connection, stored, keys, now), status=201)
+        key = key_of(stored, keys)
+        return json_response(record_body(stored, key, found.findings, sorted(found.links), now), status=201)
 
 
 async def _find(
