@@ -188,8 +188,9 @@ class _Writer:
         if body is None:
             raise TypeError(f"{endpoint.path} has no request body")
         content = self._content(body.content)
-        if body.example is not None:
-            content = {media: each | {"example": body.example} for media, each in content.items()}
+        for media, each in content.items():
+            example = body.examples.get(media, body.example)
+            content[media] = each if example is None else each | {"example": example}
         described = {"description": body.description} if body.description else {}
         return described | {"required": True, "content": content}
 

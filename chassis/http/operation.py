@@ -65,11 +65,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A required request body, by media type."""
+    """A required request body, by media type. `example` is one of every media type, unless `examples` has another."""
 
     content: Content
     description: str = ""
     example: Any = None
+    examples: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
-from chassis.errors import BadRequest, Issue, UnsupportedMediaType
+from chassis.errors import BadRequest, Issue, PayloadTooLarge, UnsupportedMediaType
 from chassis.http.body import read_body
 from chassis.http.operation import JSON_TYPE
 from chassis.http.validation import Issues, decode_json
@@ -30,6 +30,9 @@ MEDIA_TYPES: Final[Mapping[str, str | None]] = MappingProxyType(
         dsse.ENVELOPE_TYPE: None,
     }
 )
+# A bundle of 4 MiB has some 60 000 objects and lists at most; what `annotations` may hold is arbitrary, and a million
+# empty lists take the interpreter a second.
+MAX_CONTAINERS: Final = 200_000
 _SMALL_BYTES: Final = 256 * 1_024  # takes some milliseconds; larger ones are read beside the event loop
 _FEW_ATTEMPTS: Final = 8  # to verify a signature
 _NO_KEY: Final = "No signature is of a key that is registered at /orgs/{orgSlug}/proof-issuers."
@@ -93,7 +96,7 @@ def load_keys(keys: Sequence[IssuerKey]) -> list[KnownKey]:
 
 def read_submission(submission: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
     """The bundle. Raises BadRequest for a signature that does not count, for a wrong shape, for keys of JSON and ids of
-    claims that are there twice.
+    claims that are there twice; PayloadTooLarge for more than MAX_CONTAINERS objects and lists.
     """
     payload_type = MEDIA_TYPES[submission.media_type]
     if payload_type is not None:
@@ -134,6 +137,8 @@ def _require_trust(signer: IssuerKey, bundle: ProofBundle, now: datetime) -> Non
 
 
 def _parse(payload: bytes, payload_type: str, signer: IssuerKey | None, *, is_json: bool = False) -> ReadBundle:
+    if payload.count(b"{") + payload.count(b"[") > MAX_CONTAINERS:
+        raise PayloadTooLarge(f"The proof bundle has more than {MAX_CONTAINERS} objects and lists.")
     issues = Issues()
     value: Any = decode_json(reading.payload_shape(payload_type), payload, "body", issues)
     if value is None and is_json and reading.is_envelope(payload):

@@ -1,6 +1,6 @@
 """The issue that a bundle, or a filter of a list, names: by id, short id or fingerprint."""
 
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -9,6 +9,8 @@ from chassis.issues.tables import FINGERPRINT_BYTES, issues
 from control.issues.model import is_issue_id
 from control.issues.references import parse_short_id
 from proto.proofs.bundle import Subject
+
+MAX_MERGED: Final = 50
 
 
 async def find_subject(connection: AsyncConnection, project_id: int, project_slug: str, subject: Subject) -> str | None:
@@ -34,8 +36,9 @@ async def find_named(connection: AsyncConnection, project_id: int, project_slug:
 
 
 async def with_merged(connection: AsyncConnection, issue_id: str) -> list[str]:
-    """The issue and those that were merged into it."""
-    merged = sa.select(issues.c.id).where(issues.c.merged_into == issue_id)
+    """The issue and the last MAX_MERGED that were merged into it."""
+    merged = sa.select(issues.c.id).where(issues.c.merged_into == issue_id).order_by(issues.c.id.desc())
+    merged = merged.limit(MAX_MERGED)
     return [issue_id, *(await connection.scalars(merged))]
 
 

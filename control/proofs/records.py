@@ -23,7 +23,11 @@ async def load_record(
     connection: AsyncConnection, stored: StoredBundle, keys: Sequence[IssuerKey], now: datetime
 ) -> ProofBundleRecord:
     """The bundle with its findings and links. `keys`: of the organization."""
-    key = next((one for one in keys if one.id == stored.issuer_key_id), None)
     findings = await repository.read_findings(connection, stored)
     links = await repository.list_links(connection, stored)
-    return record_body(stored, key, findings, links, now)
+    return record_body(stored, key_of(stored, keys), findings, links, now)
+
+
+def key_of(stored: StoredBundle, keys: Sequence[IssuerKey]) -> IssuerKey | None:
+    """The key that has signed the bundle."""
+    return next((one for one in keys if one.id == stored.issuer_key_id), None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ from control.proofs.tables import proof_bundles, proof_links, proof_usage
 from proto.proofs.primitives import ProofTier, ProofVerdict
 from proto.proofs.semantics import Finding, Severity
 
+_ALL_KINDS: Final = 2 * len(ProofVerdict) * len(ProofTier)
 _LISTED: Final = tuple(column for column in proof_bundles.c if column.name not in ("body", "findings"))
 
 _KEPT: Final = (  # attributes of a bundle that are columns
@@ -97,36 +99,77 @@ async def list_links(connection: AsyncConnection, bundle: StoredBundle) -> list[
 async def list_bundles(
     connection: AsyncConnection, project_id: int, wanted: BundleFilter, before_id: str | None, limit: int
 ) -> list[StoredBundle]:
-    """At most `limit` bundles, newest first, starting with the first one older than `before_id`."""
-    columns = proof_bundles.c
-    page = sa.select(*_LISTED).where(columns.project_id == project_id, *_conditions(wanted))
-    if wanted.link is not None:
-        named = proof_links.c
-        page = page.join(proof_links, named.proof_id == columns.id).where(
-            named.project_id == project_id, named.kind == wanted.link.kind.value, named.target == wanted.link.target
-        )
-    if before_id is not None:
-        page = page.where(columns.id < before_id)
-    rows = await connection.execute(page.order_by(columns.id.desc()).limit(limit))
-    return [_bundle(row) for row in rows.mappings()]
+    """At most `limit` bundles, newest first, starting with the first one older than `before_id`.
+
+    However rare what is wanted is, a page reads about as many index entries as it has rows: each alternative has an
+    index that ends with the id, and is read for itself. A database would walk through all bundles by id instead.
+    """
+    page = _linked_page(wanted.link, before_id) if wanted.link is not None else _plain_page(before_id)
+    alternatives = [
+        page.where(proof_bundles.c.project_id == project_id, *conditions).limit(limit)
+        for conditions in _alternatives(wanted)
+    ]
+    rows: list[Any] = []
+    for alternative in alternatives:
+        rows += (await connection.execute(alternative)).mappings()
+    return sorted(map(_bundle, rows), key=lambda one: one.id, reverse=True)[:limit]
 
 
-def _conditions(wanted: BundleFilter) -> list[sa.ColumnElement[bool]]:
+def _plain_page(before_id: str | None) -> sa.Select[Any]:
     columns = proof_bundles.c
-    conditions: list[sa.ColumnElement[bool]] = []
+    page = sa.select(*_LISTED).order_by(columns.id.desc())
+    return page if before_id is None else page.where(columns.id < before_id)
+
+
+def _linked_page(link: Link, before_id: str | None) -> sa.Select[Any]:
+    """Ordered by the index of links, which name few of all bundles."""
+    columns = proof_links.c
+    page = (
+        sa.select(*_LISTED)
+        .join(proof_links, columns.proof_id == proof_bundles.c.id)
+        .where(columns.project_id == proof_bundles.c.project_id)
+        .where(columns.kind == link.kind.value, columns.target == link.target)
+        .order_by(columns.proof_id.desc())
+    )
+    return page if before_id is None else page.where(columns.proof_id < before_id)
+
+
+def _alternatives(wanted: BundleFilter) -> list[list[sa.ColumnElement[bool]]]:
+    """The conditions of each statement; together they find what is wanted. Where an issue, a run, a commit or a link
+    narrows the search, the rest is looked up in the rows.
+    """
+    columns = proof_bundles.c
+    narrow = [
+        column == value
+        for column, value in ((columns.run_id, wanted.run_id), (columns.commit, wanted.commit))
+        if value is not None
+    ]
+    kinds = _kinds(wanted)
     if wanted.issue_ids is not None:
-        conditions.append(columns.issue_id.in_(wanted.issue_ids))
-    if wanted.run_id is not None:
-        conditions.append(columns.run_id == wanted.run_id)
-    if wanted.verdict is not None:
-        conditions.append(columns.verdict == wanted.verdict.value)
-    if wanted.tier is not None:
-        conditions.append(columns.tier == wanted.tier.value)
-    if wanted.commit is not None:
-        conditions.append(columns.commit == wanted.commit)
-    if wanted.is_verified is not None:
-        conditions.append(columns.is_verified == sa.literal(wanted.is_verified))
-    return conditions
+        return [[columns.issue_id == issue_id, *narrow, *_any_of(kinds)] for issue_id in wanted.issue_ids]
+    if narrow or wanted.link is not None or len(kinds) == _ALL_KINDS:
+        return [[*narrow, *_any_of(kinds)]]
+    return [
+        [columns.is_verified == sa.literal(is_verified), columns.verdict == verdict, columns.tier == tier]
+        for is_verified, verdict, tier in kinds
+    ]
+
+
+def _kinds(wanted: BundleFilter) -> list[tuple[bool, str, str]]:
+    """Every combination of signature, verdict and tier that is wanted."""
+    verified = (True, False) if wanted.is_verified is None else (wanted.is_verified,)
+    verdicts = tuple(ProofVerdict) if wanted.verdict is None else (wanted.verdict,)
+    tiers = tuple(ProofTier) if wanted.tier is None else (wanted.tier,)
+    return [(one, verdict.value, tier.value) for one, verdict, tier in product(verified, verdicts, tiers)]
+
+
+def _any_of(kinds: Sequence[tuple[bool, str, str]]) -> list[sa.ColumnElement[bool]]:
+    """The same as conditions on a row; none if every combination is wanted."""
+    if len(kinds) == _ALL_KINDS:
+        return []
+    columns = proof_bundles.c
+    verified, verdicts, tiers = ({one[at] for one in kinds} for at in range(3))
+    return [columns.is_verified.in_(verified), columns.verdict.in_(verdicts), columns.tier.in_(tiers)]
 
 
 async def create(

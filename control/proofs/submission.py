@@ -21,27 +21,26 @@ from control.audit.record import record
 from control.http.context import HandlerContext
 from control.http.query_filters import reject_unknown_parameters
 from control.http.request_slots import RequestSlots
-from control.proofs import cross_checks, issue_lookup, issuer_repository, repository
-from control.proofs.intake import INVALID, Intake, ReadBundle, ReceivedBody, load_keys
+from control.proofs import cross_checks, examples, issue_lookup, issuer_repository, repository
+from control.proofs.intake import INVALID, MEDIA_TYPES, Intake, ReadBundle, ReceivedBody, load_keys
 from control.proofs.model import IssuerKey, Link, Origin, StoredBundle
-from control.proofs.records import load_record, project_of
+from control.proofs.records import key_of, load_record, project_of
 from control.proofs.references import find_links
-from control.proofs.schemas import FindingBody, ProofBundleRecord, ValidationResult, finding_bodies, signature_body
+from control.proofs.schemas import (
+    FindingBody,
+    ProofBundleRecord,
+    ValidationResult,
+    finding_bodies,
+    record_body,
+    signature_body,
+)
 from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.bundle import ProofBundle, Statement
 from proto.proofs.semantics import Finding, Severity, most_severe
 
 TAG: Final = Tag("proof-bundles", "Signed records about code changes, with claims and evidence (specification 2.8).")
-_BODY: Final = Body(
-    {
-        JSON_TYPE: ProofBundle,
-        dsse.BUNDLE_TYPE: ProofBundle,
-        dsse.STATEMENT_TYPE: Statement,
-        dsse.ENVELOPE_TYPE: dsse.EnvelopeBody,
-    },
-    "At most 4 MiB. A bundle, an in-toto Statement with one, or a DSSE envelope with either of them.",
-)
+_FORMS: Final = "At most 4 MiB. A bundle, an in-toto Statement with one, or a DSSE envelope with either of them."
 SUBMIT: Final = Operation(
     "submitProofBundle",
     TAG,
@@ -49,14 +48,24 @@ SUBMIT: Final = Operation(
         ResponseSpec("The bundle was stored.", json_content(ProofBundleRecord), 201),
         ResponseSpec("The same bytes were stored before.", json_content(ProofBundleRecord)),
     ),
-    body=_BODY,
+    body=Body(
+        {
+            JSON_TYPE: ProofBundle,
+            dsse.BUNDLE_TYPE: ProofBundle,
+            dsse.STATEMENT_TYPE: Statement,
+            dsse.ENVELOPE_TYPE: dsse.EnvelopeBody,
+        },
+        _FORMS,
+        example=examples.BUNDLE,
+        examples={dsse.STATEMENT_TYPE: examples.STATEMENT, dsse.ENVELOPE_TYPE: examples.ENVELOPE},
+    ),
     error_statuses=(409,),
 )
 VALIDATE: Final = Operation(
     "validateProofBundle",
     TAG,
     (ResponseSpec("What handing it in would find.", json_content(ValidationResult)),),
-    body=_BODY,
+    body=Body(dict.fromkeys(MEDIA_TYPES), f"{_FORMS} Also one whose shape is wrong."),
 )
 
 
@@ -154,7 +163,8 @@ class ProofSubmission:
             if known is not None:
                 return json_response(await load_record(connection, known, keys, now))
             await _record_audit(connection, request, caller, stored)
-            return json_response(await load_record(connection, stored, keys, now), status=201)
+        key = key_of(stored, keys)
+        return json_response(record_body(stored, key, found.findings, sorted(found.links), now), status=201)
 
 
 async def _find(

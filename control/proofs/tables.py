@@ -80,8 +80,7 @@ proof_bundles: Final = sa.Table(
     sa.Index(None, "project_id", "issue_id", "id"),
     sa.Index(None, "project_id", "run_id", "id"),
     sa.Index(None, "project_id", "commit", "id"),
-    sa.Index(None, "project_id", "verdict", "tier", "id"),
-    sa.Index(None, "project_id", "tier", "id"),
+    sa.Index(None, "project_id", "is_verified", "verdict", "tier", "id"),
     sa.Index(None, "issuer_key_id"),
 )
 

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
+from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 import structlog
@@ -39,7 +40,8 @@ from control.warehouse.streams.reader import Batch, Scope, StreamReader
 from control.warehouse.streams.schemas import SCHEMAS
 
 RENEW_S: Final = 15.0
-MAX_ATTEMPTS: Final = 20  # that an intent remembers
+MAX_ATTEMPTS: Final = 2_000  # that an intent remembers: twenty days of runs, in each of which an issue has changed
+MAX_REMEMBERED: Final = 10_000  # configs
 TAKEN_OVER: Final = "Another process has continued this export."
 
 log = structlog.get_logger(__name__)
@@ -77,6 +79,9 @@ class Exporter:
         self._open_destination = open_destination
         self._metrics = metrics
         self._now = now
+        self._making = asyncio.Semaphore(1)  # files at a time, of which each takes most of the memory of an export
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # of organizations
+        self._wrong: dict[tuple[str, int], str | None] = {}
 
     async def export(
         self, org_id: str, sink_id: str, max_batches: int, interval: timedelta | None = None
@@ -113,11 +118,27 @@ class Exporter:
         missing = find_missing(sink.config)
         if missing:
             return f"The config lacks {', '.join(missing)}: send the whole config to PUT .../config."
+        wrong = self._find_wrong(sink)
+        if wrong is not None:
+            return wrong
         if not self._readers:
             return "This control service has no ClickHouse URL (SLUICE_CLICKHOUSE_URL): ask the operator."
         if not parquet.is_available():
             return "This control service was installed without the extra `warehouse`: ask the operator."
         return None
+
+    def _find_wrong(self, sink: Sink) -> str | None:
+        """What of a complete config cannot be used. Remembered, because reading a private key takes up to a second."""
+        known = sink.id, hash(sink.config)
+        if known not in self._wrong:
+            if len(self._wrong) >= MAX_REMEMBERED:
+                self._wrong.clear()
+            try:
+                self._open_destination(sink)
+                self._wrong[known] = None
+            except (ObjectStoreError, LoadError) as error:
+                self._wrong[known] = error.detail
+        return self._wrong[known]
 
     async def _run(self, sink: Sink, stream: Stream, max_batches: int) -> EndedRun:
         run = Run(new_id("run"), sink.id, sink.org_id, stream, RunStatus.SUCCEEDED, self._milliseconds())
@@ -129,7 +150,8 @@ class Exporter:
         try:
             destination = self._open_destination(sink)
             while batches < max_batches:
-                exported = await self._export_batch(sink, stream, run, destination)
+                async with self._turns.setdefault(sink.org_id, asyncio.Semaphore(1)):
+                    exported = await self._export_batch(sink, stream, run, destination)
                 if exported is None:
                     has_more = False
                     break
@@ -174,28 +196,29 @@ class Exporter:
             found = sa.select(projects.c.id, projects.c.slug)
             of_org = found.where(projects.c.org_id == sink.org_id, projects.c.deleted_at.is_(None))
             scope = Scope(sink.org_id, {row.id: row.slug for row in await connection.execute(of_org)})
-        if checkpoint.intent is None:
-            batch = await reader.read(scope, checkpoint.cursor)
-            if batch is None:
-                return None
-            table, is_last = batch.table, batch.is_last
-            attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
-            intent = _intent(sink, stream, checkpoint, batch, attempt)
-        else:
-            intent, is_last = checkpoint.intent, False
-            table = await reader.read_again(scope, checkpoint.cursor, intent.until)
-            attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
-            if attempt not in intent.attempts:
-                intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])
-        if checkpoint.intent is None and not table.num_rows:
-            async with self._database.write() as connection:
-                await run_repository.store_exported(connection, checkpoint, intent, 0, run.started_at)
-            return run, not is_last
-        if intent != checkpoint.intent:
-            async with self._database.write() as connection:
-                checkpoint = await run_repository.store_intent(connection, checkpoint, intent)
-        body = await asyncio.to_thread(parquet.write, table)
-        del table
+        async with self._making:
+            if checkpoint.intent is None:
+                batch = await reader.read(scope, checkpoint.cursor)
+                if batch is None:
+                    return None
+                table, is_last = batch.table, batch.is_last
+                attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
+                intent = _intent(sink, stream, checkpoint, batch, attempt)
+            else:
+                intent, is_last = checkpoint.intent, False
+                table = await reader.read_again(scope, checkpoint.cursor, intent.until)
+                attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
+                if attempt not in intent.attempts:
+                    intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])
+            if checkpoint.intent is None and not table.num_rows:
+                async with self._database.write() as connection:
+                    await run_repository.store_exported(connection, checkpoint, intent, 0, run.started_at)
+                return run, not is_last
+            if intent != checkpoint.intent:
+                async with self._database.write() as connection:
+                    checkpoint = await run_repository.store_intent(connection, checkpoint, intent)
+            body = await asyncio.to_thread(parquet.write, table)
+            del table
         exported, name = await destination.export(intent, attempt, SCHEMAS[stream], body)
         run = replace(
             run, rows=run.rows + exported.rows, bytes=run.bytes + len(body), object_keys=(*run.object_keys, name)

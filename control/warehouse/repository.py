@@ -2,7 +2,7 @@
 caller's transaction.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final
@@ -117,20 +117,30 @@ async def delete(connection: AsyncConnection, sink_id: str) -> None:
     await connection.execute(warehouse_sinks.delete().where(warehouse_sinks.c.id == sink_id))
 
 
-async def find_due(connection: AsyncConnection, now: datetime, interval: timedelta) -> tuple[str, str] | None:
-    """The sink that is due for the longest time, and its organization; None if none is, or other exporters have all."""
+async def find_due(
+    connection: AsyncConnection, now: datetime, interval: timedelta, busy: Collection[str] = ()
+) -> tuple[str, str] | None:
+    """The sink that is due for the longest time, and its organization, which is none of `busy`; None if none is, or
+    other exporters have all.
+    """
     next_run_at = warehouse_sinks.c.next_run_at
     is_due = (next_run_at <= now) | (next_run_at > now + interval + MAX_CLOCK_DIFFERENCE)
     found = (
         sa.select(warehouse_sinks.c.id, warehouse_sinks.c.org_id)
         .join_from(warehouse_sinks, organizations, organizations.c.id == warehouse_sinks.c.org_id)
         .where(is_due, warehouse_sinks.c.enabled, _has_no_exporter(now))
-        .where(organizations.c.deleted_at.is_(None))
+        .where(organizations.c.deleted_at.is_(None), organizations.c.id.not_in(sorted(busy)))
         .order_by(warehouse_sinks.c.next_run_at)
         .limit(1)
     )
     row = (await connection.execute(found)).one_or_none()
     return None if row is None else (row.id, row.org_id)
+
+
+async def postpone(connection: AsyncConnection, sink_id: str, until: datetime) -> None:
+    """Say when a sink is due again."""
+    of_sink = warehouse_sinks.c.id == sink_id
+    await connection.execute(warehouse_sinks.update().where(of_sink).values(next_run_at=until))
 
 
 async def take_lease(connection: AsyncConnection, sink_id: str, owner: str, now: datetime) -> None:

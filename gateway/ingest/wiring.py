@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from weakref import WeakSet
@@ -132,8 +133,9 @@ def build_ingest(
 
     journals: WeakSet[Journal] = WeakSet()
 
-    def journal_at(path: Path) -> Journal:
-        journal = Journal(path, _journal_limits(pipeline.settings), metrics, pipeline.log, clock=pipeline.clock)
+    def journal_at(path: Path, *, is_orphan: bool = False) -> Journal:
+        limits = _journal_limits(pipeline.settings)
+        journal = Journal(path, limits, metrics, pipeline.log, clock=pipeline.clock, is_orphan=is_orphan)
         journals.add(journal)
         return journal
 
@@ -144,7 +146,7 @@ def build_ingest(
         )
         return IngestParts(ingest, snapshots)
 
-    orphan_recovery = OrphanRecovery(directory, journal_at, make_journaled, pipeline.log)
+    orphan_recovery = OrphanRecovery(directory, partial(journal_at, is_orphan=True), make_journaled, pipeline.log)
     if chassis.durability == "store":
         synchronous = SynchronousIngest(context, pipeline.outcomes, pipeline.settings)
         return with_snapshots(WithOrphanRecovery(synchronous, orphan_recovery), None)

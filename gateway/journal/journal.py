@@ -45,7 +45,8 @@ NOT_RECORDED: Final = "The journal cannot be written to disk at the moment."
 
 class Journal:
     """Implements `JournalLike`. `directory` is the directory of all journals, where it takes the lowest number that no
-    process has locked; or one that `find_orphans` returns. A process that forks must do so before it opens a journal.
+    process has locked; or, with `is_orphan`, one that `find_orphans` returns. A process that forks must do so before it
+    opens a journal.
     """
 
     durable = True
@@ -60,8 +61,10 @@ class Journal:
         clock: Callable[[], int] = time.time_ns,
         monotonic: Callable[[], float] = time.monotonic,
         files: Files | None = None,
+        is_orphan: bool = False,
     ) -> None:
         self._directory = directory.absolute()
+        self._is_orphan = is_orphan
         self._context = JournalContext(files or RealFiles(), limits, metrics, log, clock, monotonic)
         self._space_quota = SpaceQuota(limits.max_bytes)
         self._core_if_open: JournalCore | None = None
@@ -70,7 +73,7 @@ class Journal:
 
     def open(self) -> RecoveredState:
         """Open the journal; returns what an earlier process left. Blocks. Raises StartupError, JournalLocked."""
-        lock = directory_lock.lock_journal(self._context.files, self._directory)
+        lock = directory_lock.lock_journal(self._context.files, self._directory, is_orphan=self._is_orphan)
         try:
             self._core_if_open, recovered = open_journal(lock, self._context)
         except BaseException:

@@ -134,18 +134,24 @@ def _check_verdict(bundle: ProofBundle) -> _Found:
 
 def _check_times(path: str, shape: Any, but: str = "") -> _Found:
     """Every time in it is one of the calendar. Claims, and the field `but`, are left to their own call."""
+    for place in _wrong_times(shape, but):
+        yield _error(f"{path}.{place}" if path else place, "Is not a time of the calendar.", "time")
+
+
+def _wrong_times(shape: Any, but: str = "") -> Iterator[str]:
+    """Where they are, from the shape on."""
     for name, encoded, is_time in _fields_with_times(shape.__class__):
-        if name == but:
+        value = getattr(shape, name)
+        if value is None or name == but:
             continue
-        value, place = getattr(shape, name), f"{path}.{encoded}" if path else encoded
         if is_time:
-            if value is not None and _time(value) is None:
-                yield _error(place, "Is not a time of the calendar.", "time")
+            if _time(value) is None:
+                yield encoded
         elif isinstance(value, list):
             for at, each in enumerate(value):
-                yield from _check_times(f"{place}[{at}]", each)
-        elif value is not None:
-            yield from _check_times(place, value)
+                yield from (f"{encoded}[{at}].{place}" for place in _wrong_times(each))
+        else:
+            yield from (f"{encoded}.{place}" for place in _wrong_times(value))
 
 
 @cache

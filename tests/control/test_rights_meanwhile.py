@@ -89,6 +89,7 @@ BY_THEMSELVES: Final = {
     "chat/actor.py",
     "chat/updater.py",
     "warehouse/exporter.py",
+    "warehouse/scheduler.py",
     "warehouse/streams/issue_rollups.py",
     "webhooks/housekeeping.py",
     "webhooks/inbox.py",

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import schemathesis
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -24,6 +25,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events, from_schema
 
+from proto.proofs import dsse
+from tests.control.proofs.made import bundle
 from tests.control.sso import saml_idp
 from tests.e2e.product import Sluice, call, eventually, running
 from tests.e2e.reading import SECOND, settled
@@ -206,6 +209,7 @@ def governed(product: Sluice, ada: Person) -> dict[str, list[str]]:
         "path.requestId": [one["request"]["id"] for one in asked],
         **tracked(product),
         **integrated(product),
+        **proven(product),
         "path.deliveryId": [one["id"] for one in product.get(f"/orgs/{product.org}/deliveries").json()["data"]],
         "body.inviteToken": [one["inviteToken"] for one in invitations[4:]],
         "body.refreshToken": [ada.session()["refreshToken"] for _ in SEVERAL[:4]],
@@ -242,6 +246,16 @@ def integrated(product: Sluice) -> dict[str, list[str]]:
     path = f"/orgs/{product.org}/integrations/{first['id']}/deliveries"
     (delivery,) = product.get(path).json()["data"]
     return {"path.integrationId": [one["id"] for one in every], "path.inboundDeliveryId": [delivery["id"]]}
+
+
+def proven(product: Sluice) -> dict[str, list[str]]:
+    """Keys of issuers, and bundles."""
+    keys = [Ed25519PrivateKey.generate().public_key() for _ in SEVERAL]
+    issuer, subject = {"issuer": "x", "name": "x"}, {"orgSlug": product.org, "projectSlug": product.project}
+    issuers = [made(product, "/proof-issuers", issuer | {"publicKey": dsse.public_pem(key)}) for key in keys]
+    path = f"/projects/{product.project}/proof-bundles"
+    bundles = [made(product, path, bundle(subject=subject))["bundleId"] for _ in SEVERAL]
+    return {"path.issuerKeyId": [one["id"] for one in issuers], "path.bundleId": bundles}
 
 
 def connect(product: Sluice) -> None:

@@ -140,7 +140,9 @@ def _begin(sluice: Sluice, store: ObjectStore, tmp_path: Path) -> tuple[dict[str
     assert (rollup["issue_id"], rollup["short_id"]) == (issue["id"], issue["shortId"])
     assert (rollup["status"], rollup["count"], rollup["fingerprint"]) == ("unresolved", 1, error["fingerprint"])
     health = rows_of(store, "RELEASE_HEALTH_ROLLUPS", tmp_path)
-    assert [(row["release"], row["new_issues"], row["p50_ms"]) for row in health] == [("1.0.0", 1, None)]
+    last = max(health, key=lambda row: row["revision"])  # an hour in which something was stored meanwhile comes again
+    assert {row["release"] for row in health} == {"1.0.0"}
+    assert (last["new_issues"], last["p50_ms"]) == (1, None)
     outcomes = rows_of(store, "INGEST_OUTCOMES", tmp_path)
     assert sum(row["items"] for row in outcomes if row["outcome"] == "accepted") == 1
     return sink, empty
@@ -166,11 +168,11 @@ def _continue(sluice: Sluice, store: ObjectStore, sink: dict[str, Any], tmp_path
         rows = rows_of(store, "RELEASE_HEALTH_ROLLUPS", tmp_path)
         of_hour = [row for row in rows if row["release"] == "1.0.0" and row["hour"].timestamp() == hour]
         newest = max(of_hour, key=lambda row: row["revision"], default=None)
-        return newest if newest is not None and newest["requests"] else None
+        return newest if newest is not None and newest["requests"] == 4 else None  # each is an export of its own
 
     served = eventually(health_of_hour, "the requests are exported")
     assert served is not None
-    assert (served["requests"], served["failed"], served["sessions"]) == (4, 1, None), "session.id is scrubbed"
+    assert (served["failed"], served["sessions"]) == (1, None), "session.id is scrubbed"
     assert [served[f"p{level}_ms"] for level in (50, 95, 99)] == [20.0, 40.0, 40.0]
 
     status = api(sluice, "GET", f"{SINKS}/{sink['id']}/status", None, 200)

@@ -80,7 +80,7 @@ def test_bundles_are_stored_whole_and_once_though_the_process_is_killed(database
             submitter = Submitter(office)
             for envelope in envelopes:
                 places = {"own": office.port, "receiver": office.receiver.port, "database": port_of(database_url)}
-                office.begin([chance.choice(between).rule(chance.randrange(1, 20), **places)])
+                office.begin([chance.choice(between).rule(chance.randrange(1, 8), **places)])
                 status, stored = submitter.submit(envelope)
                 assert status in (200, 201), stored
                 assert submitter.submit(envelope) == (200, stored)

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from joserfc import jwt
@@ -26,13 +27,14 @@ from yarl import URL
 
 from control.outbound.egress import Egress, EgressError, HttpReply
 from control.warehouse.config import BigQueryConfig
-from control.warehouse.loading.loader import ExportedFile, LoadError
+from control.warehouse.loading.loader import ExportedFile, LoadError, server_url
 from control.warehouse.streams.schema import ColumnType, StreamSchema
 
 SCOPE: Final = "https://www.googleapis.com/auth/bigquery"
 GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 JOB_S: Final = 300.0  # of one job
-MAX_JOBS: Final = 20  # of one file, all but the last of which have failed
+MAX_JOBS: Final = 2**20  # of one file
+_TRIES: Final = 5  # of one load: the first job, the last one, and those that another exporter makes meanwhile
 _POLL_S: Final = 1.0
 _TOKEN_TIME: Final = timedelta(minutes=60)
 _RENEWED_S: Final = 300.0  # before a token expires
@@ -93,12 +95,14 @@ class BigQuery:
         self._now = now
         self._credentials, self._key = _read_credentials(_given(config.credentials_json))
         self._token: tuple[float, str] | None = None
-        self._jobs_url = f"{config.endpoint.rstrip('/')}/{{}}bigquery/v2/projects/{_given(config.project_id)}/jobs"
+        self._base_url = server_url(config.endpoint)
+        self._jobs_path = f"bigquery/v2/projects/{_given(config.project_id)}/jobs"
 
     async def load(self, file: ExportedFile) -> str:
         """As `Loader` has it. Returns the id of the job."""
-        for number in range(MAX_JOBS):
-            job_id = file.id if not number else f"{file.id}-{number + 1}"
+        number = 1
+        for _ in range(_TRIES):
+            job_id = _job_id(file, number)
             failure = await self._load(job_id, file)
             if failure is None:
                 return job_id
@@ -108,15 +112,41 @@ class BigQuery:
                     "service account.",
                     permanent=True,
                 )
+            number = max(number + 1, await self._find_last(file) if number == 1 else 0)
         raise LoadError("BigQuery could not load the file, and does not take it again.", permanent=True)
+
+    async def _find_last(self, file: ExportedFile) -> int:
+        """The number of the last job of a file whose first one exists: they are made one after another, so it is
+        found in a few requests, however many have failed.
+        """
+        known, missing = 1, 2
+        while missing < MAX_JOBS and await self._exists(_job_id(file, missing)):
+            known, missing = missing, missing * 2
+        while missing - known > 1:
+            middle = (known + missing) // 2
+            if await self._exists(_job_id(file, middle)):
+                known = middle
+            else:
+                missing = middle
+        return known
+
+    async def _exists(self, job_id: str) -> bool:
+        reply = await self._job(job_id)
+        if reply.status not in (200, 404):
+            raise _refused(reply)
+        return reply.status == 200
+
+    async def _job(self, job_id: str) -> HttpReply:
+        location = {} if isinstance(self._config.location, UnsetType) else {"location": self._config.location}
+        return await self._call(str(URL(f"{self._base_url}/{self._jobs_path}/{job_id}").with_query(location)), None, "")
 
     async def _load(self, job_id: str, file: ExportedFile) -> "_Failure | None":
         boundary = secrets.token_hex(16)
-        job = msgspec.json.encode(self._job(job_id, file.schema))
+        job = msgspec.json.encode(self._definition(job_id, file.schema))
         head = f"--{boundary}\r\nContent-Type: application/json\r\n\r\n".encode()
         middle = f"\r\n--{boundary}\r\nContent-Type: application/vnd.apache.parquet\r\n\r\n".encode()
         body = b"".join((head, job, middle, file.body, f"\r\n--{boundary}--\r\n".encode()))
-        url = self._jobs_url.format("upload/") + "?uploadType=multipart"
+        url = f"{self._base_url}/upload/{self._jobs_path}?uploadType=multipart"
         reply = await self._call(url, body, f"multipart/related; boundary={boundary}")
         is_earlier = reply.status == 409
         if not is_earlier and reply.status != 200:
@@ -126,8 +156,7 @@ class BigQuery:
         while status.state != "DONE":
             if time.monotonic() > deadline:
                 raise LoadError("BigQuery does not finish the load job.")
-            location = {} if isinstance(self._config.location, UnsetType) else {"location": self._config.location}
-            found = await self._call(str(URL(f"{self._jobs_url.format('')}/{job_id}").with_query(location)), None, "")
+            found = await self._job(job_id)
             if found.status != 200:
                 raise _refused(found)
             status = _decode(found).status
@@ -138,7 +167,7 @@ class BigQuery:
         reason = status.error_result.reason
         return _Failure(reason if _REASON.fullmatch(reason) else "unknown", is_earlier)
 
-    def _job(self, job_id: str, schema: StreamSchema) -> dict[str, Any]:
+    def _definition(self, job_id: str, schema: StreamSchema) -> dict[str, Any]:
         project, reference = _given(self._config.project_id), {"jobId": job_id}
         if not isinstance(self._config.location, UnsetType):
             reference["location"] = self._config.location
@@ -200,6 +229,10 @@ class _Failure(msgspec.Struct, frozen=True):
     is_earlier: bool
 
 
+def _job_id(file: ExportedFile, number: int) -> str:
+    return file.id if number == 1 else f"{file.id}-{number}"
+
+
 def _refused(reply: HttpReply) -> LoadError:
     match reply.status:
         case 401 | 403:
@@ -227,7 +260,7 @@ def _read_credentials(text: str) -> tuple[_Credentials, RSAPrivateKey]:
         key = load_pem_private_key(credentials.private_key.encode(), None)
         if isinstance(key, RSAPrivateKey):
             return credentials, key
-    except (msgspec.MsgspecError, ValueError, TypeError):
+    except (msgspec.MsgspecError, ValueError, TypeError, UnsupportedAlgorithm):
         pass
     raise LoadError("config.credentialsJson is not the key file of a service account.", permanent=True)
 

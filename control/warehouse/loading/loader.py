@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from control.outbound.egress_policy import parse_url
 from control.warehouse.streams.schema import StreamSchema
 
 
@@ -37,3 +38,14 @@ class Loader(Protocol):
         """Create the table of the stream if it is missing, add columns that it lacks, and load the file. Loading the
         same file again changes nothing. Returns what names the load for a person. Raises LoadError.
         """
+
+
+def server_url(endpoint: str) -> str:
+    """The URL of an API as other URLs begin, without a slash at its end. Raises LoadError."""
+    try:
+        url = parse_url(endpoint, allow_http=True)  # whether http is allowed is the client's matter
+    except ValueError:
+        url = None
+    if url is None or url.query_string:
+        raise LoadError("config.endpoint is not a URL of a server.", permanent=True)
+    return str(url).rstrip("/")

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 import msgspec
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from joserfc import jwt
@@ -28,7 +29,7 @@ from yarl import URL
 
 from control.outbound.egress import Egress, EgressError, HttpReply
 from control.warehouse.config import SnowflakeConfig
-from control.warehouse.loading.loader import ExportedFile, LoadError
+from control.warehouse.loading.loader import ExportedFile, LoadError, server_url
 from control.warehouse.streams.schema import ColumnType, StreamSchema
 
 TOKEN_TIME: Final = timedelta(minutes=10)
@@ -72,8 +73,8 @@ class Snowflake:
         self._now = now
         self._made: set[str] = set()
         name = _given(config.account)
-        given = config.endpoint
-        self._base_url = f"https://{name}.snowflakecomputing.com" if isinstance(given, UnsetType) else given.rstrip("/")
+        of_account = f"https://{name}.snowflakecomputing.com"
+        self._base_url = of_account if isinstance(config.endpoint, UnsetType) else server_url(config.endpoint)
         self._key = _private_key(_given(config.private_key))
 
     async def load(self, file: ExportedFile) -> str:
@@ -183,7 +184,7 @@ def _decode(reply: HttpReply) -> _Answer:
 def _private_key(text: str) -> RSAPrivateKey:
     try:
         key = load_pem_private_key(text.encode(), None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, RSAPrivateKey):
         raise LoadError("config.privateKey is not an RSA key in PEM (PKCS #8) without a password.", permanent=True)

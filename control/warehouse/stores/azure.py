@@ -24,7 +24,9 @@ CONTENT_TYPE: Final = "application/vnd.apache.parquet"
 
 
 class AzureStore:
-    """One container. `base_url`: of the container, without a slash at its end. One of `account_key` and `sas_token`."""
+    """One container. `base_url`: of the container, without a slash at its end. One of `account_key` and `sas_token`.
+    Raises ObjectStoreError for a key that is not base64.
+    """
 
     def __init__(
         self,
@@ -41,7 +43,7 @@ class AzureStore:
         self._base_url = base_url
         self._storage_account = storage_account
         self._account = account
-        self._account_key = account_key
+        self._account_key = None if account_key is None else _decoded(account_key)
         self._sas_token = sas_token
         self._now = now
 
@@ -78,15 +80,17 @@ class AzureStore:
             raise replies.not_reached(error) from error
 
     def _authorization(self, method: str, path: str, headers: dict[str, str], body: bytes, only_new: str) -> str:
-        """Raises ObjectStoreError for a key that is not base64."""
         length, content_type = (str(len(body)), CONTENT_TYPE) if body else ("", CONTENT_TYPE if method == "PUT" else "")
         own = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers) if name.startswith("x-ms-"))
         # Verb, encoding, language, length, MD5, type, date, and five conditions, of which If-None-Match is the third.
         lines = (method, "", "", length, "", content_type, "", "", "", only_new, "", "")
         to_sign = "\n".join(lines) + f"\n{own}/{self._storage_account}{path}"
-        try:
-            key = base64.b64decode(self._account_key or "", validate=True)
-        except (binascii.Error, ValueError):
-            raise ObjectStoreError("config.accountKey is not base64.", permanent=True) from None
-        signature = base64.b64encode(hmac.digest(key, to_sign.encode(), "sha256")).decode()
+        signature = base64.b64encode(hmac.digest(self._account_key or b"", to_sign.encode(), "sha256")).decode()
         return f"SharedKey {self._storage_account}:{signature}"
+
+
+def _decoded(account_key: str) -> bytes:
+    try:
+        return base64.b64decode(account_key, validate=True)
+    except (binascii.Error, ValueError):
+        raise ObjectStoreError("config.accountKey is not base64.", permanent=True) from None

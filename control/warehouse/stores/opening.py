@@ -6,6 +6,7 @@ from msgspec import UnsetType
 from yarl import URL
 
 from control.outbound.egress import Egress
+from control.outbound.egress_policy import parse_url
 from control.warehouse.config import BlobProvider, BlobstoreConfig
 from control.warehouse.stores.azure import AzureStore
 from control.warehouse.stores.s3 import Place, S3Store
@@ -39,7 +40,7 @@ def open_store(config: BlobstoreConfig, egress: Egress, account: str) -> ObjectS
 
 
 def _place(endpoint: URL, bucket: str, *, path_style: bool) -> Place:
-    host = endpoint.raw_host or ""
+    host = endpoint.host_subcomponent or ""  # an IPv6 address in brackets
     name = host if path_style else f"{bucket}.{host}"
     authority = name if endpoint.is_default_port() else f"{name}:{endpoint.port}"
     path = endpoint.raw_path.rstrip("/") + (f"/{bucket}" if path_style else "")
@@ -47,11 +48,13 @@ def _place(endpoint: URL, bucket: str, *, path_style: bool) -> Place:
 
 
 def _endpoint(given: str | UnsetType, default: str) -> URL:
+    if isinstance(given, UnsetType):
+        return URL(default)
     try:
-        endpoint = URL(default if isinstance(given, UnsetType) else given)
+        endpoint = parse_url(given, allow_http=True)  # whether http is allowed is the client's matter
     except ValueError:
-        endpoint = URL()
-    if endpoint.scheme not in ("http", "https") or not endpoint.raw_host or endpoint.query_string or endpoint.user:
+        endpoint = None
+    if endpoint is None or endpoint.query_string:
         raise ObjectStoreError("config.endpoint is not a URL of a server.", permanent=True)
     return endpoint
 

@@ -27,13 +27,16 @@ class DirectoryLock(NamedTuple):
         return self.directory.parent
 
 
-def lock_journal(files: Files, directory: Path) -> DirectoryLock:
+def lock_journal(files: Files, directory: Path, *, is_orphan: bool = False) -> DirectoryLock:
     """Lock the journal in `directory`; or, if that is the directory of all journals, the lowest number that no process
-    has locked.
+    has locked. `is_orphan`: it is one that `find_orphans` returned, which another process may have removed since.
 
-    Raises JournalLocked if another process has the journal, and StartupError if the directory cannot be used.
+    Raises JournalLocked if another process has the journal, or had it, and StartupError if the directory cannot be
+    used.
     """
     try:
+        if is_orphan:
+            return _lock_orphan(files, directory)
         files.make_directory(directory)
         if LOCK_FILE in files.list_directory(directory):
             return _lock_existing(files, directory)
@@ -61,6 +64,13 @@ def list_journals(files: Files, root: Path) -> list[Path]:
     except FileNotFoundError:
         return []
     return [root / name for name in sorted((name for name in names if name.isdigit()), key=int)]
+
+
+def _lock_orphan(files: Files, directory: Path) -> DirectoryLock:
+    try:
+        return _lock_existing(files, directory)
+    except FileNotFoundError as error:
+        raise JournalLocked(f"The journal {directory} was removed by another process.") from error
 
 
 def _lock_existing(files: Files, directory: Path) -> DirectoryLock:

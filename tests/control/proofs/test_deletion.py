@@ -38,9 +38,9 @@ async def fill(control: Control) -> None:
         for _ in range(20):
             made = signed(bundle(linked, {"projectSlug": project}))
             assert (await submit(control, made, path=path))[0] == 201
-    made = bundle(subject={"orgSlug": "globex"})
+    other = bundle(subject={"orgSlug": "globex"})
     path = BUNDLES.replace("acme", "globex")
-    assert (await submit(control, made, token=control.globex.token.secret, path=path))[0] == 201
+    assert (await submit(control, other, token=control.globex.token.secret, path=path))[0] == 201
 
 
 @pytest.mark.both_stores

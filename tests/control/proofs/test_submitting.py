@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from control.proofs.intake import MAX_CONTAINERS
 from control.proofs.tables import proof_bundles, proof_usage
 from control.settings import ControlSettings
 from proto.identity import Role
@@ -384,6 +385,15 @@ async def test_bodies_have_a_size_a_type_and_no_coding(control: Control) -> None
     assert (await submit(control, b"{}", "application/json", headers={"Content-Encoding": "gzip"}))[0] == 415
     status, answer, _ = await control.call("POST", f"{BUNDLES}?signed=true", bundle())
     assert (status, answer["error"]["details"][0]["path"]) == (400, "query.signed")
+
+
+async def test_objects_and_lists_are_counted_before_memory_is_spent_on_them(control: Control) -> None:
+    def made(number: int) -> dict[str, Any]:
+        return statement(bundle(), subject=[{"uri": "x", "annotations": {"a": [[]] * number}}])
+
+    assert (await submit(control, made(MAX_CONTAINERS - 100), dsse.STATEMENT_TYPE))[0] == 201
+    status, answer = await submit(control, made(MAX_CONTAINERS), dsse.STATEMENT_TYPE)
+    assert (status, answer["error"]["message"]) == (413, "The proof bundle has more than 200000 objects and lists.")
 
 
 @pytest.mark.both_stores

@@ -20,6 +20,7 @@ from chassis.db.database import Database
 from control.secrets.secret_box import KeyFile, SecretBox
 from control.warehouse import exporter as exporting
 from control.warehouse import parquet, repository, run_repository
+from control.warehouse import scheduler as scheduling
 from control.warehouse.config import BlobstoreConfig
 from control.warehouse.destination import Destination
 from control.warehouse.exporter import Exporter, SinkDisabled
@@ -286,6 +287,77 @@ async def test_a_batch_of_which_rows_are_erased_meanwhile_is_one_object(world: W
     assert (ended.run.status, ended.run.rows) == (RunStatus.SUCCEEDED, 1)
     await world.exporter().export(sink.org_id, sink.id, 1)
     assert sorted(await world.exported()) == ["1", "3"]
+
+
+async def test_a_store_that_is_away_for_a_day_after_it_has_written_stops_nothing(world: World) -> None:
+    """Rows change between the runs that fail; the object is known by the digest of the first one."""
+    sink = await new_sink(world)
+
+    class Lost:
+        async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
+            world.objects.setdefault(key, (row_digest, body))
+            raise ObjectStoreError("The store was not reached.")
+
+    for number in range(96):
+        world.source.rows = {1: "{}", 2: f"[{number}]"}
+        _, (ended,) = await world.exporter(put=Lost()).export(sink.org_id, sink.id, 1)
+        assert ended.run.status is RunStatus.FAILED
+    _, (ended,) = await world.exporter().export(sink.org_id, sink.id, 1)
+    assert (ended.run.status, ended.run.rows, ended.run.error) == (RunStatus.SUCCEEDED, 2, None)
+    assert sorted(await world.exported()) == ["1", "2"]
+
+
+async def test_a_store_that_is_slow_delays_its_own_organization(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither on schedule nor on request; exports of one organization take turns."""
+    monkeypatch.setattr(scheduling, "POLL_S", 0.01)
+    slow = await new_sink(world)
+    async with world.database.read() as connection:
+        owner = await connection.scalar(sa.select(warehouse_sinks.c.created_by))
+    others = [await sink_of(world, slow.org_id, str(owner)) for _ in range(3)]
+    quick = await new_sink(world, "globex")
+    world.source.rows = {1: "{}"}
+    paused, resumed, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    putting = 0
+
+    class Store:
+        async def put_new(self, key: str, _body: bytes, _row_digest: str) -> StoredObject | None:
+            nonlocal putting
+            if key.startswith(quick.id):
+                done.set()
+                return None
+            putting += 1
+            assert putting == 1
+            paused.set()
+            await resumed.wait()
+            putting -= 1
+            return None
+
+    exporter = world.exporter(put=Store())
+    on_request = [asyncio.create_task(exporter.export(sink.org_id, sink.id, 1)) for sink in others]
+    await paused.wait()
+    scheduler = WarehouseScheduler(world.database, exporter, 900, now=lambda: world.now)
+    running = scheduler.running()
+    await anext(running)
+    async with asyncio.timeout(10):
+        await done.wait()
+    resumed.set()
+    for _, (ended,) in await asyncio.gather(*on_request):
+        assert (ended.run.status, ended.run.rows) == (RunStatus.SUCCEEDED, 1)
+    await anext(running, None)
+
+
+async def test_a_sink_that_cannot_be_read_delays_no_other(world: World) -> None:
+    broken, well = await new_sink(world), await new_sink(world, "globex")
+    async with world.database.write() as connection:
+        of_sink = warehouse_sinks.c.id == broken.id
+        earlier = world.now - timedelta(minutes=1)
+        await connection.execute(warehouse_sinks.update().where(of_sink).values(config=b"?", next_run_at=earlier))
+    world.source.rows = {1: "{}"}
+    scheduler = WarehouseScheduler(world.database, world.exporter(), 900, now=lambda: world.now)
+    await scheduler.run_due()
+    assert {key.split("/")[0] for key in world.objects} == {well.id}
+    async with world.database.read() as connection:
+        assert await repository.find_due(connection, world.now, timedelta(minutes=15)) is None
 
 
 async def test_two_sinks_share_a_bucket_and_a_foreign_object_stops_one(world: World) -> None:

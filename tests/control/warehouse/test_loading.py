@@ -16,7 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+from msgspec import structs
 
+from control.outbound.egress import Egress
+from control.outbound.egress_policy import EgressPolicy
 from control.warehouse.config import BigQueryConfig, BlobstoreConfig, SnowflakeConfig
 from control.warehouse.loading import bigquery, snowflake
 from control.warehouse.loading.bigquery import BigQuery
@@ -183,6 +186,7 @@ class FakeBigQuery(Faults):
         self.jobs: dict[str, dict[str, Any]] = {}
         self.failing = 0  # jobs that load nothing
         self.tokens = 0
+        self.requests = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if request.path == "/token":
@@ -191,12 +195,14 @@ class FakeBigQuery(Faults):
             assert (claims["iss"], claims["scope"]) == ("sluice@example.com", bigquery.SCOPE)
             self.tokens += 1
             return web.json_response({"access_token": "an access token", "expires_in": 3_600})
+        self.requests += 1
         assert request.headers["Authorization"] == "Bearer an access token"
         if (fault := self.before()) is not None:
             return fault
         if request.method == "GET":
             assert request.query["location"] == "EU"
-            return web.json_response(self.jobs[request.path.rpartition("/")[2]])
+            job = self.jobs.get(request.path.rpartition("/")[2])
+            return web.json_response({} if job is None else job, status=404 if job is None else 200)
         assert (request.path, request.query["uploadType"]) == ("/upload/bigquery/v2/projects/p-1/jobs", "multipart")
         boundary = request.headers["Content-Type"].partition("boundary=")[2]
         _, head, data, _ = (await request.read()).split(f"--{boundary}".encode())
@@ -216,6 +222,16 @@ class FakeBigQuery(Faults):
         self.jobs[job_id] = {"status": status}
         self.after(request)
         return web.json_response({"status": {"state": "RUNNING"}})
+
+
+class _EveryJob(dict[str, Any]):
+    """Each one exists, and has failed."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+    def get(self, *_: object) -> Any:
+        return {"status": {"state": "DONE", "errorResult": {"reason": "invalid"}}}
 
 
 def bigquery_config(url: str, key: str = PEM) -> BigQueryConfig:
@@ -243,6 +259,21 @@ async def test_bigquery_loads_each_file_once() -> None:
     assert fake.tokens == 1
 
 
+async def test_bigquery_loads_a_file_whose_jobs_have_failed_for_days() -> None:
+    """A table that was wrong is mended at last; not every failure is asked for, or sent its file, again."""
+    fake = FakeBigQuery()
+    async with served(fake) as (url, egress):
+        loader = BigQuery(bigquery_config(url), egress, "org")
+        fake.failing = 300
+        for _ in range(300):
+            await _fails(loader, "(invalid)", permanent=True)
+        requests = fake.requests
+        assert await loader.load(file(1)) == "snk_1_batch_1-301"
+        assert fake.requests - requests < 30
+        assert await loader.load(file(1)) == "snk_1_batch_1-301"
+    assert fake.rows == [b"PAR11"]
+
+
 async def test_what_bigquery_refuses() -> None:
     fake = FakeBigQuery()
     async with served(fake) as (url, egress):
@@ -250,6 +281,8 @@ async def test_what_bigquery_refuses() -> None:
         for status, words, permanent in ((403, "rights", True), (404, "dataset", True), (503, "busy", False)):
             fake.statuses = [status]
             await _fails(loader, words, permanent)
+        fake.jobs = _EveryJob()
+        await _fails(loader, "does not take it again", permanent=True)
         with pytest.raises(LoadError, match="credentialsJson"):
             BigQuery(bigquery_config(url, "no key"), egress, "org")
 
@@ -260,6 +293,31 @@ async def _fails(loader: Any, words: str, permanent: bool, number: int = 1) -> N
     assert words in failure.value.detail
     assert failure.value.permanent is permanent
     assert "inner" not in failure.value.detail
+
+
+def test_endpoints_are_urls_of_servers_and_nothing_else() -> None:
+    """Nothing in one is a format: of a width it would take as much memory as it says."""
+    for endpoint in ("nothing", "https://[::1", "https://h:99999", "https://u:p@h", "https://h/?a=b", "ftp://h"):
+        with pytest.raises(LoadError, match=r"config\.endpoint is not a URL of a server\."):
+            Snowflake(snowflake_config(endpoint), Egress(EgressPolicy()), "org", "")
+        with pytest.raises(LoadError, match=r"config\.endpoint is not a URL of a server\."):
+            BigQuery(bigquery_config(endpoint), Egress(EgressPolicy()), "org")
+
+
+async def test_an_endpoint_is_no_format() -> None:
+    seen: list[str] = []
+
+    class Fake:
+        async def handle(self, request: web.Request) -> web.StreamResponse:
+            seen.append(request.path)
+            return web.json_response(
+                {"access_token": "t"} if request.path == "/token" else {"status": {"state": "DONE"}}
+            )
+
+    async with served(Fake()) as (url, egress):
+        config = bigquery_config(url)
+        await BigQuery(structs.replace(config, endpoint=f"{url}/{{:>99}}{{0}}"), egress, "org").load(file(1))
+    assert seen == ["/token", "/{:>99}{0}/upload/bigquery/v2/projects/p-1/jobs"]
 
 
 def test_no_representation_shows_a_secret() -> None:

@@ -158,7 +158,11 @@ async def test_names_of_hosts() -> None:
         named = structs.replace(S3, path_style=False)
         with pytest.raises(ObjectStoreError, match="not reached"):  # no notation of the guard is passed
             await open_store(structs.replace(named, endpoint="https://10.0.0.1"), egress, "org").put_new("k", b"", "d")
-        for endpoint in ("ftp://x", "nothing", "https://user@host", "https://host/?a=b", "http://[::1"):
+        for address in ("[::ffff:10.0.0.1]", "[fe80::1]:9000"):
+            at = structs.replace(S3, endpoint=f"https://{address}")
+            with pytest.raises(ObjectStoreError, match="The address is not allowed"):
+                await open_store(at, egress, "org").put_new("k", b"", "d")
+        for endpoint in ("ftp://x", "https://x:0", "nothing", "https://user@host", "https://host/?a=b", "http://[::1"):
             with pytest.raises(ObjectStoreError, match="endpoint"):
                 open_store(structs.replace(S3, endpoint=endpoint), egress, "org")
         broken = structs.replace(AZURE, account_key="not base64!", endpoint="http://127.0.0.1:1")

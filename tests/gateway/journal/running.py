@@ -32,9 +32,11 @@ def journal_at(
     limits: JournalLimits = LIMITS,
     files: Files | None = None,
     registry: CollectorRegistry | None = None,
+    *,
+    is_orphan: bool = False,
 ) -> Journal:
     metrics = JournalMetrics(registry or CollectorRegistry())
-    return Journal(directory, limits, metrics, structlog.get_logger(), files=files)
+    return Journal(directory, limits, metrics, structlog.get_logger(), files=files, is_orphan=is_orphan)
 
 
 @asynccontextmanager

@@ -184,12 +184,22 @@ async def test_what_is_finished_leaves_the_disk_and_the_journal_is_empty_and_can
         journal.finish(1, {("spans", 1): 2})
         await until(lambda: journal.nbytes < 2**20)  # what is left is being written to
     (orphan,) = find_orphans(tmp_path)
-    adopted = journal_at(orphan)
+    adopted = journal_at(orphan, is_orphan=True)
     async with opened(adopted) as recovered:
         assert recovered == RecoveredState([], recovered.retained, clean=True, last_unbatched=0)
         assert adopted.directory == orphan == tmp_path / "0"
         await until(lambda: adopted.is_empty)
     adopted.remove()
+    assert not orphan.exists()
+
+
+async def test_an_orphan_that_was_removed_meanwhile_is_not_made_again(tmp_path: Path) -> None:
+    async with opened(journal_at(tmp_path)):
+        pass
+    (orphan,) = find_orphans(tmp_path)
+    shutil.rmtree(orphan)
+    with pytest.raises(JournalLocked):
+        journal_at(orphan, is_orphan=True).open()
     assert not orphan.exists()
 
 

@@ -103,8 +103,7 @@ def _bundles() -> None:
         ("project_id", "issue_id", "id"),
         ("project_id", "run_id", "id"),
         ("project_id", "commit", "id"),
-        ("project_id", "verdict", "tier", "id"),
-        ("project_id", "tier", "id"),
+        ("project_id", "is_verified", "verdict", "tier", "id"),
         ("issuer_key_id",),
     ):
         op.create_index(f"ix_proof_bundles_{'_'.join(columns)}", "proof_bundles", list(columns))
