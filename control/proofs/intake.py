@@ -53,16 +53,14 @@ class KnownKey(NamedTuple):
 
 
 class ReadBundle(NamedTuple):
-    """A bundle whose shape is right. `signer` None: it is not signed. `statement`: what is around it, if anything."""
+    """A bundle whose shape is right. `signer` None: it is not signed. `statement`: what is around it, if anything.
+    `contradictions`: where the bundle contradicts itself, or the statement around it.
+    """
 
     bundle: ProofBundle
     statement: Statement | None
     signer: IssuerKey | None
-
-    def find_contradictions(self) -> list[Finding]:
-        """Where the bundle contradicts itself, or the statement around it."""
-        around = [] if self.statement is None else check_statement(self.statement)
-        return most_severe([*around, *check(self.bundle)])
+    contradictions: Sequence[Finding] = ()
 
 
 class Intake:
@@ -95,9 +93,15 @@ def load_keys(keys: Sequence[IssuerKey]) -> list[KnownKey]:
 
 
 def read_submission(submission: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
-    """The bundle. Raises BadRequest for a signature that does not count, for a wrong shape, for keys of JSON and ids of
-    claims that are there twice; PayloadTooLarge for more than MAX_CONTAINERS objects and lists.
+    """The bundle, checked. Raises BadRequest for a signature that does not count, for a wrong shape, for keys of JSON
+    and ids of claims that are there twice; PayloadTooLarge for more than MAX_CONTAINERS objects and lists.
     """
+    read = _verify_and_parse(submission, keys, now)
+    around = [] if read.statement is None else check_statement(read.statement)
+    return read._replace(contradictions=most_severe([*around, *check(read.bundle)]))
+
+
+def _verify_and_parse(submission: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
     payload_type = MEDIA_TYPES[submission.media_type]
     if payload_type is not None:
         return _parse(submission.raw, payload_type, None, is_json=submission.media_type == JSON_TYPE)

@@ -174,7 +174,7 @@ async def _find(
     links = find_links(read.bundle)
     requests = await cross_checks.find_requests(connection, org_id, links, now)
     disagreements = cross_checks.find_disagreements(read.bundle, links, requests, has_issue=issue_id is not None)
-    return _Findings(issue_id, links, most_severe([*read.find_contradictions(), *disagreements]))
+    return _Findings(issue_id, links, most_severe([*read.contradictions, *disagreements]))
 
 
 def _stored(read: ReadBundle, origin: Origin, found: _Findings) -> StoredBundle:
