@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -131,7 +133,11 @@ class Use:
 
     def sinks(self, store: ObjectStore) -> None:
         """Credentials of every kind of sink: of one that exports, and of others that fail."""
-        own = {name: secrets.token_hex(16) for name in ("key", "account", "sas", "snowflake", "google")}
+        own = {name: secrets.token_hex(16) for name in ("key", "account", "sas")}
+        keys = {name: private_key() for name in ("snowflake", "google")}
+        own |= {name: pem.splitlines()[9] for name, pem in keys.items()}
+        google = {"client_email": "x@example.invalid", "token_uri": "https://token.example.invalid"}
+        google["private_key"] = keys["google"]
         self.secrets |= {f"credentials of a sink ({name})": secret for name, secret in own.items()}
         azure = {"provider": "azure", "account": "a", "container": "c", "endpoint": "https://azure.example.invalid"}
         warehouse = {"account": "a", "user": "u", "warehouse": "w", "database": "d", "schema": "s", "stage": "t"}
@@ -139,8 +145,8 @@ class Use:
             ("BLOBSTORE", store.config(own["key"])),
             ("BLOBSTORE", azure | {"accountKey": own["account"]}),
             ("BLOBSTORE", azure | {"sasToken": f"sig={own['sas']}"}),
-            ("SNOWFLAKE", warehouse | {"privateKey": own["snowflake"], "store": store.config(own["key"])}),
-            ("BIGQUERY", {"projectId": "p", "dataset": "d", "credentialsJson": json.dumps({"x": own["google"]})}),
+            ("SNOWFLAKE", warehouse | {"privateKey": keys["snowflake"], "store": store.config(own["key"])}),
+            ("BIGQUERY", {"projectId": "p", "dataset": "d", "credentialsJson": json.dumps(google)}),
         ):
             made = self.made("/warehouse/sinks", {"name": "x", "kind": kind, "config": config}, "id")
             where = f"/orgs/{self.sluice.org}/warehouse/sinks/{made}"
@@ -176,6 +182,12 @@ class Use:
         settled(self.sluice)
         found = eventually(lambda: self.sluice.explore("/logs?hours=1")["data"], "a log record")
         self.said += [repr(found).encode(), repr(self.sluice.explore("/spans?hours=1")["data"]).encode()]
+
+
+def private_key() -> str:
+    """In PEM."""
+    key = rsa.generate_private_key(65_537, 2_048)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def hexadecimal(key: str, signed: bytes) -> str:
