@@ -7,7 +7,7 @@ hold a secret, which the length of a compressed answer could reveal to who choos
 import asyncio
 import zlib
 from collections.abc import Collection
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
@@ -79,27 +79,21 @@ def compression_middleware(compressed: Collection[tuple[web.AbstractResource | N
     @web.middleware
     async def compress(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = await handler(request)
-        if (request.match_info.route.resource, request.method) in compressed and _is_compressible(response):
-            await compress_body(request, response)
+        if (request.match_info.route.resource, request.method) in compressed and isinstance(response, web.Response):
+            await _compress_body(request, response)
         return response
 
     return compress
 
 
-async def compress_body(request: web.Request, response: web.Response) -> None:
-    """Compress the body of an answer if the client accepts it; caches learn that it depends on that."""
-    vary = response.headers.get(hdrs.VARY)
-    response.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING if vary is None else f"{vary}, {hdrs.ACCEPT_ENCODING}"
+async def _compress_body(request: web.Request, response: web.Response) -> None:
+    """Compress a large body if the client accepts it; caches learn that the answer depends on that."""
+    body, headers = response.body, response.headers
+    is_compressible = headers.get(hdrs.CONTENT_TYPE, "").startswith(_COMPRESSED_TYPES)
+    if not isinstance(body, bytes) or len(body) <= MIN_BYTES or hdrs.CONTENT_ENCODING in headers or not is_compressible:
+        return
+    vary = headers.get(hdrs.VARY)
+    headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING if vary is None else f"{vary}, {hdrs.ACCEPT_ENCODING}"
     if accepts_gzip(request):
-        response.body = await gzip_body(response.body)
-        response.headers[hdrs.CONTENT_ENCODING] = GZIP
-
-
-def _is_compressible(response: web.StreamResponse) -> TypeGuard[web.Response]:
-    return (
-        isinstance(response, web.Response)
-        and isinstance(response.body, bytes)
-        and len(response.body) > MIN_BYTES
-        and hdrs.CONTENT_ENCODING not in response.headers
-        and response.headers.get(hdrs.CONTENT_TYPE, "").startswith(_COMPRESSED_TYPES)
-    )
+        response.body = await gzip_body(body)
+        headers[hdrs.CONTENT_ENCODING] = GZIP

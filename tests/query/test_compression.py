@@ -5,7 +5,7 @@ import gzip
 
 import pytest
 
-from query import send_buffer
+from chassis.http.compression import gzip_body
 from tests.query.conftest import ONE_ENGINE, PATH, Explore, Loader, span
 
 
@@ -22,13 +22,13 @@ async def test_clients_that_accept_gzip_get_the_same_bytes_compressed(
     loader: Loader, explore: Explore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await loader.spans(*(span(number) for number in range(1, 201)))
-    compressed, compress = list[int](), send_buffer.gzip_body
+    compressed, compress = list[int](), gzip_body
 
     async def counted(body: bytes) -> bytes:
         compressed.append(len(body))
         return await compress(body)
 
-    monkeypatch.setattr(send_buffer, "gzip_body", counted)
+    monkeypatch.setattr("query.send_buffer.gzip_body", counted)
     plain_headers, plain = await asked(explore, "identity")
     assert "Content-Encoding" not in plain_headers
     answers = await asyncio.gather(*(asked(explore, "gzip") for _ in range(5)))
