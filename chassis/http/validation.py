@@ -21,7 +21,10 @@ MAX_PATH_LENGTH: Final = 200
 MAX_MESSAGE_LENGTH: Final = 500  # holds the longest list of names that a field accepts
 _INTEGER: Final = re.compile(r"-?[0-9]+")
 _MAX_DIGITS: Final = 18  # Python refuses to parse thousands of them
-_LOCATION: Final = re.compile(r" - at `[^`]*`\Z")
+MAX_EXPLAINED_BYTES: Final = (
+    2**20
+)  # of a larger body only the first fault is reported: untyped, it takes far more memory
+_LOCATION: Final = re.compile(r" - at `\$([^`]*)`\Z")
 
 # msgspec has one exception class; only its message distinguishes the faults.
 _CODES: Final = (
@@ -128,8 +131,11 @@ def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues) -> T | No
         try:
             return msgspec.json.decode(raw, type=type_)
         except msgspec.ValidationError as error:
-            # The typed decoder stopped at the fault: the rest may not even be JSON.
-            _explain(type_, msgspec.json.decode(raw), path, error, issues)
+            if len(raw) > MAX_EXPLAINED_BYTES:
+                location = _LOCATION.search(str(error))
+                _report(path + (location[1] if location else ""), error, issues)
+            else:  # the typed decoder stopped at the fault: the rest may not even be JSON
+                _explain(type_, msgspec.json.decode(raw), path, error, issues)
     except (msgspec.DecodeError, UnicodeDecodeError):
         issues.add(path, "Must be valid JSON.", "malformed")
     except RecursionError:

@@ -11,7 +11,7 @@ from aiohttp import web
 from chassis.errors import BadRequest, Issue, PayloadTooLarge, UnsupportedMediaType
 from chassis.http.body import read_body
 from chassis.http.operation import JSON_TYPE
-from chassis.http.validation import Issues, decode_json
+from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
 from control.proofs.model import IssuerKey
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import ProofBundle, Statement
@@ -145,7 +145,7 @@ def _parse(payload: bytes, payload_type: str, signer: IssuerKey | None, *, is_js
         raise PayloadTooLarge(f"The proof bundle has more than {MAX_CONTAINERS} objects and lists.")
     issues = Issues()
     value: Any = decode_json(reading.payload_shape(payload_type), payload, "body", issues)
-    if value is None and is_json and reading.is_envelope(payload):
+    if value is None and is_json and len(payload) <= MAX_EXPLAINED_BYTES and reading.is_envelope(payload):
         raise _refusal("body", f"Is a DSSE envelope: send it as {dsse.ENVELOPE_TYPE}.", "media_type")
     issues.raise_if_any(INVALID)
     try:

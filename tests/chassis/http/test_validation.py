@@ -12,6 +12,7 @@ from multidict import MultiDict
 
 from chassis.errors import BadRequest, Issue
 from chassis.http.validation import (
+    MAX_EXPLAINED_BYTES,
     MAX_ISSUES,
     Issues,
     bounded_int,
@@ -193,6 +194,43 @@ def test_a_million_faults_make_a_short_answer() -> None:
     found = issues_of(GOOD | {"filters": [{}] * 10_000})
     assert found == [(f"body.filters[{n}].key", "missing") for n in range(MAX_ISSUES)]
     assert len(issues_of(GOOD | {f"unknown{n}": 1 for n in range(10_000)})) == MAX_ISSUES
+
+
+def test_of_a_body_that_is_very_large_the_first_fault_is_named() -> None:
+    """The others would be looked for in values that take a hundred megabytes."""
+    window = {"fromTime": "x" * MAX_EXPLAINED_BYTES, "toTime": 1}
+    assert issues_of({"hours": 0, "spike": window}) == [("body.hours", "too_small")]
+    assert issues_of({"hours": 1, "spike": window, "fn": 1}) == [("body.spike.toTime", "type")]
+    assert issues_of({**GOOD, "more": "x" * MAX_EXPLAINED_BYTES}) == [("body", "unknown_field")]
+
+
+class Cat(msgspec.Struct, tag="cat", tag_field="kind", forbid_unknown_fields=True):
+    lives: int
+
+
+class Dog(msgspec.Struct, tag="dog", tag_field="kind", forbid_unknown_fields=True):
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "code", "message"),
+    [
+        ({"kind": "cat", "lives": "9"}, "body[0].lives", "type", "Expected int, got str."),
+        ({"kind": "dog", "lives": 9}, "body[0].name", "missing", "Is required."),
+        ({"kind": "dog", "name": "x", "age": 1}, "body[0].age", "unknown_field", "Is not a known field."),
+        ({"kind": "cow"}, "body[0].kind", "not_allowed", "Must be one of cat, dog."),
+        ({"kind": []}, "body[0].kind", "not_allowed", "Must be one of cat, dog."),
+        ({"lives": 9}, "body[0].kind", "missing", "Is required. Must be one of cat, dog."),
+        (9, "body[0]", "type", "Expected object, got int."),
+    ],
+    ids=str,
+)
+def test_one_of_several_kinds_of_objects_is_explained_by_its_kind(
+    value: object, path: str, code: str, message: str
+) -> None:
+    issues = Issues()
+    assert decode_json(list[Cat | Dog], json.dumps([value]).encode(), "body", issues) is None
+    assert Issue(path, message, code) in list(issues)
 
 
 def test_long_names_and_messages_are_cut() -> None:
