@@ -112,7 +112,7 @@ def service(
     routes += [*Suspects(context, clickhouse).routes()]
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
-    routes += build_proof_routes(context, settings.proof_max_bytes)
+    routes += build_proof_routes(context, settings.proof_max_bytes, chassis.body_min_rate)
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []

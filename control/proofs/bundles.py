@@ -15,17 +15,18 @@ from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import Route, json_response
+from chassis.http.web import JSON_HEADERS, JSON_TYPE, Route, json_response
 from control.http.context import HandlerContext
 from control.http.paging import page_body, parse_page_request
 from control.http.query_filters import boolean_filter, reject_unknown_parameters
 from control.proofs import issuer_repository, listing, repository
-from control.proofs.intake import MEDIA_TYPES, ReceivedBody, reparse
+from control.proofs.intake import MEDIA_TYPES, Intake, ReceivedBody
 from control.proofs.model import IssuerKey, StoredBundle
 from control.proofs.records import load_record, project_of
 from control.proofs.schemas import ProofBundleDetail, ProofBundlePage, detail_body, summary_body
 from control.proofs.submission import TAG
 from proto.identity import Scope
+from proto.proofs import dsse
 from proto.proofs.primitives import IDENTIFIER_PATTERN
 
 _FILE_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -48,7 +49,6 @@ RAW: Final = Operation(
         ResponseSpec(
             "The bytes as received, in the media type in which they came.",
             dict.fromkeys(MEDIA_TYPES),
-            headers={"ETag": "The SHA-256 digest of the bytes."},
         ),
     ),
     (ID, listing.VERIFIED),
@@ -60,6 +60,7 @@ class ProofBundles:
     """Handlers of what is stored, and their dependencies."""
 
     context: HandlerContext
+    intake: Intake
     now: Callable[[], datetime] = lambda: to_milliseconds(datetime.now(UTC))
 
     def routes(self) -> list[Route]:
@@ -105,8 +106,9 @@ class ProofBundles:
             keys = await issuer_repository.list_keys(connection, stored.origin.org_id)
             body = await repository.read_body(connection, stored)
             record = await load_record(connection, stored, keys, self.now())
-        read = reparse(ReceivedBody(body, stored.origin.media_type))
-        return json_response(detail_body(record, read.bundle, read.statement))
+        received = ReceivedBody(body, stored.origin.media_type)
+        raw = await self.intake.render(received, lambda read: detail_body(record, read.bundle, read.statement))
+        return web.Response(body=raw, headers={**JSON_HEADERS, "Content-Type": JSON_TYPE})
 
     async def raw(self, request: web.Request) -> web.StreamResponse:
         """Give a bundle back as it was received, byte for byte: what its signature is verified over."""
@@ -114,11 +116,11 @@ class ProofBundles:
             stored = await self._load(connection, request)
             body = await repository.read_body(connection, stored)
         name = _FILE_NAME.sub("_", stored.bundle_id)
+        suffix = "dsse.json" if stored.origin.media_type == dsse.ENVELOPE_TYPE else "json"
         headers = {
+            **JSON_HEADERS,
             "Content-Type": stored.origin.media_type,
-            "Content-Disposition": f'attachment; filename="{name}.json"',
-            "ETag": f'"sha256:{stored.origin.digest.hex()}"',
-            "X-Content-Type-Options": "nosniff",
+            "Content-Disposition": f'attachment; filename="{name}.{suffix}"',
         }
         return web.Response(body=body, headers=headers)
 

@@ -1,6 +1,6 @@
 """What a bundle says of issues and approval requests, held against those that the organization has."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -9,8 +9,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.approvals.model import Status
 from control.approvals.tables import approval_requests
+from control.issues.references import ShortId
+from control.proofs.issue_lookup import FoundIssue, parse_fingerprint
 from control.proofs.model import Link, LinkKind
-from proto.proofs.bundle import MitigationAppliedClaim, ProofBundle
+from control.proofs.references import links_of
+from proto.proofs.bundle import MitigationAppliedClaim, ProofBundle, Subject
 from proto.proofs.semantics import Finding, Severity
 
 _CHUNK: Final = 500  # of one statement
@@ -32,28 +35,36 @@ async def find_requests(
     return found
 
 
-def find_disagreements(
-    bundle: ProofBundle, links: Sequence[Link], requests: Mapping[str, Status], *, has_issue: bool
-) -> list[Finding]:
-    """Where the bundle says something else than what is stored here."""
+def check_issue(subject: Subject, issue: FoundIssue | None, project_slug: str) -> list[Finding]:
+    """Whether the subject names an issue of the project, and only that one."""
+    if issue is None:
+        message = "Neither issueId, issueShortId nor fingerprint names an issue of the project."
+        return [_warning("subject", message, "unknown")]
+    found, short_id = [], str(ShortId(project_slug, issue.number))
+    if subject.issue_short_id.upper() != short_id:
+        found.append(_warning("subject.issueShortId", f"Is not that of the issue, {short_id}.", "contradiction"))
+    fingerprint = parse_fingerprint(subject.fingerprint)
+    if fingerprint not in (None, issue.fingerprint):
+        found.append(_warning("subject.fingerprint", "Is not that of the issue.", "contradiction"))
+    return found
+
+
+def check_approvals(bundle: ProofBundle, requests: Mapping[str, Status]) -> list[Finding]:
+    """Whether approval requests that claims name are there, and approved where a mitigation says so."""
     found = []
-    if not has_issue:
-        found.append(_warning("subject.issueId", "Names no issue of the project.", "unknown"))
-    for link in links:
-        if link.kind is LinkKind.APPROVAL_REQUEST and link.target not in requests:
-            found.append(_warning("claims", f"{link.target} is no approval request of the organization.", "unknown"))
-    return [*found, *_check_mitigations(bundle, requests)]
-
-
-def _check_mitigations(bundle: ProofBundle, requests: Mapping[str, Status]) -> Iterator[Finding]:
-    """A mitigation that a human approved has an approval request that is approved."""
     for at, claim in enumerate(bundle.claims):
+        for link in links_of(claim):
+            if link.kind is LinkKind.APPROVAL_REQUEST and link.target not in requests:
+                message = f"{link.target} is no approval request of the organization."
+                found.append(_warning(f"claims[{at}]", message, "unknown"))
         if not isinstance(claim, MitigationAppliedClaim) or not claim.evidence.approval.human_approval:
             continue
         status = requests.get(claim.evidence.approval.request_id or "")
-        if status is not None and status is not Status.APPROVED:
+        if status not in (None, Status.APPROVED):
             path = f"claims[{at}].evidence.approval.humanApproval"
-            yield Finding(Severity.ERROR, path, f"The approval request is {status.value}.", "contradiction")
+            message = "The approval request is not approved."
+            found.append(Finding(Severity.ERROR, path, message, "contradiction"))
+    return found
 
 
 def _status(row: Any, now: datetime) -> Status:

@@ -1,24 +1,29 @@
 """A submission as a bundle: its signature is verified before a byte of its payload is parsed."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
+import msgspec
 from aiohttp import web
 
-from chassis.errors import BadRequest, Issue, PayloadTooLarge, UnsupportedMediaType
+from chassis.errors import BadRequest, Issue, PayloadTooLarge, RateLimited, ServiceUnavailable, UnsupportedMediaType
 from chassis.http.body import read_body
 from chassis.http.operation import JSON_TYPE
 from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
-from control.proofs.model import IssuerKey
+from control.proofs.model import IssuerKey, KeyStatus
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import ProofBundle, Statement
-from proto.proofs.dsse import Envelope, InvalidEnvelope, PublicKey
-from proto.proofs.semantics import Finding, check, check_statement, most_severe, repeated_claim_ids
-from proto.proofs.trust import find_distrust
+from proto.proofs.dsse import InvalidEnvelope, PublicKey
+from proto.proofs.semantics import Finding, Severity, check, check_statement, most_severe, repeated_claim_ids
+from proto.proofs.trust import calendar_time, find_distrust
 from proto.proofs.unique_keys import RepeatedKey, require_unique_keys
+
+T = TypeVar("T")
 
 INVALID: Final = "The proof bundle is not valid."
 # By media type of the body: the payload type of what is not signed; None for an envelope.
@@ -26,16 +31,18 @@ MEDIA_TYPES: Final[Mapping[str, str | None]] = MappingProxyType(
     {
         JSON_TYPE: dsse.BUNDLE_TYPE,
         dsse.BUNDLE_TYPE: dsse.BUNDLE_TYPE,
-        dsse.STATEMENT_TYPE: dsse.STATEMENT_TYPE,
+        dsse.STATEMENT_MEDIA_TYPE: dsse.STATEMENT_MEDIA_TYPE,
         dsse.ENVELOPE_TYPE: None,
     }
 )
 # A bundle of 4 MiB has some 60 000 objects and lists at most; what `annotations` may hold is arbitrary, and a million
 # empty lists take the interpreter a second.
-MAX_CONTAINERS: Final = 200_000
+MAX_CONTAINERS: Final = 100_000
+MAX_RECEIVED_OF_PRINCIPAL: Final = 4 * reading.MAX_BYTES  # at once
+MAX_RECEIVED: Final = 32 * reading.MAX_BYTES
 _SMALL_BYTES: Final = 256 * 1_024  # takes some milliseconds; larger ones are read beside the event loop
-_FEW_ATTEMPTS: Final = 8  # to verify a signature
-_NO_KEY: Final = "No signature is of a key that is registered at /orgs/{orgSlug}/proof-issuers."
+_CLOCK_DIFFERENCE: Final = timedelta(minutes=5)
+_NO_KEY: Final = "None of the signatures was made with a key that the organization has registered."
 
 
 class ReceivedBody(NamedTuple):
@@ -59,32 +66,68 @@ class ReadBundle(NamedTuple):
 
     bundle: ProofBundle
     statement: Statement | None
-    signer: IssuerKey | None
+    signer: IssuerKey | None = None
     contradictions: Sequence[Finding] = ()
 
 
 class Intake:
-    """Reads submissions, large ones one at a time: each may take a hundred megabytes for a moment."""
+    """Receives and reads submissions: so many bytes at once, of one principal and of all; large ones are read one at a
+    time, each takes tens of megabytes for a moment.
+    """
 
-    def __init__(self, body_timeout_s: float) -> None:
+    def __init__(self, body_timeout_s: float, body_min_rate: int) -> None:
         self._body_timeout_s = body_timeout_s
+        self._body_min_rate = body_min_rate
+        self._received: Counter[str] = Counter()  # bytes by principal
         self._large = asyncio.Semaphore(1)
 
-    async def receive(self, request: web.Request) -> ReceivedBody:
-        """The body. Raises UnsupportedMediaType, PayloadTooLarge, ServiceUnavailable, BadRequest."""
+    @asynccontextmanager
+    async def receive(self, request: web.Request, principal_id: str) -> AsyncIterator[ReceivedBody]:
+        """The body, for the time of a request. Raises UnsupportedMediaType, PayloadTooLarge, RateLimited,
+        ServiceUnavailable, BadRequest.
+        """
         if request.content_type not in MEDIA_TYPES:
             raise UnsupportedMediaType(f"The body must be {', '.join(MEDIA_TYPES)}.", close=True)
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise UnsupportedMediaType("The body must not be compressed.", close=True)
-        raw = await read_body(request, reading.MAX_BYTES, self._body_timeout_s)
-        return ReceivedBody(raw, request.content_type)
+        held = 0
 
-    async def read(self, submission: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
-        """Raises BadRequest, with an issue for each fault."""
-        if len(submission.raw) <= _SMALL_BYTES and len(keys) <= _FEW_ATTEMPTS:
-            return read_submission(submission, keys, now)
+        def grow(size: int) -> None:
+            nonlocal held
+            self._received[principal_id] += size - held
+            held = size
+            self._check_received(principal_id)
+
+        try:
+            raw = await read_body(
+                request, reading.MAX_BYTES, self._body_timeout_s, on_growth=grow, min_rate=self._body_min_rate
+            )
+            yield ReceivedBody(raw, request.content_type)
+        finally:
+            self._received[principal_id] -= held
+            if not self._received[principal_id]:
+                del self._received[principal_id]
+
+    def _check_received(self, principal_id: str) -> None:
+        if self._received[principal_id] > MAX_RECEIVED_OF_PRINCIPAL:
+            raise RateLimited("Too many large proof bundles are handed in at once.", 1)
+        if self._received.total() > MAX_RECEIVED:
+            raise ServiceUnavailable("Too many large proof bundles are handed in at once; retry later.")
+
+    async def read(self, received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
+        """Raises BadRequest, with an issue for each fault, and PayloadTooLarge."""
+        return await self._beside_the_loop(received, read_submission, received, keys, now)
+
+    async def render(self, received: ReceivedBody, make: Callable[[ReadBundle], object]) -> bytes:
+        """The JSON of what `make` makes of a stored bundle."""
+        return await self._beside_the_loop(received, lambda: msgspec.json.encode(make(reparse(received))))
+
+    async def _beside_the_loop(self, received: ReceivedBody, work: Callable[..., T], *arguments: Any) -> T:
+        """Small ones at once: handing them over would take longer."""
+        if len(received.raw) <= _SMALL_BYTES:
+            return work(*arguments)
         async with self._large:
-            return await asyncio.to_thread(read_submission, submission, keys, now)
+            return await asyncio.to_thread(work, *arguments)
 
 
 def load_keys(keys: Sequence[IssuerKey]) -> list[KnownKey]:
@@ -92,55 +135,64 @@ def load_keys(keys: Sequence[IssuerKey]) -> list[KnownKey]:
     return [KnownKey(one, dsse.load_public_key(one.public_key.encode())) for one in keys]
 
 
-def read_submission(submission: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
+def read_submission(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
     """The bundle, checked. Raises BadRequest for a signature that does not count, for a wrong shape, for keys of JSON
     and ids of claims that are there twice; PayloadTooLarge for more than MAX_CONTAINERS objects and lists.
     """
-    read = _verify_and_parse(submission, keys, now)
+    read = _verify_and_parse(received, keys, now)
     around = [] if read.statement is None else check_statement(read.statement)
-    return read._replace(contradictions=most_severe([*around, *check(read.bundle)]))
+    return read._replace(contradictions=most_severe([*around, *check(read.bundle), *_check_receipt(read, now)]))
 
 
-def _verify_and_parse(submission: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
-    payload_type = MEDIA_TYPES[submission.media_type]
+def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
+    """Of several keys that have signed, one that counts is enough."""
+    payload_type = MEDIA_TYPES[received.media_type]
     if payload_type is not None:
-        return _parse(submission.raw, payload_type, None, is_json=submission.media_type == JSON_TYPE)
+        return _parse(received.raw, payload_type, is_json=received.media_type == JSON_TYPE)
     try:
-        envelope = dsse.parse(submission.raw)
+        envelope = dsse.parse(received.raw)
     except InvalidEnvelope as error:
         raise _refusal("body", str(error), "malformed") from error
-    signer = _find_signer(envelope, keys)
-    read = _parse(envelope.payload, envelope.payload_type, signer)
-    _require_trust(signer, read.bundle, now)
-    return read
+    issues, read = Issues(), None
+    usable_first = sorted(keys, key=lambda known: known.issuer_key.status_at(now) is not KeyStatus.ACTIVE)
+    for at in dsse.find_signers(envelope, [(known.issuer_key.key_id, known.public_key) for known in usable_first]):
+        signer = usable_first[at].issuer_key
+        read = read or _parse(envelope.payload, envelope.payload_type)
+        reason = find_distrust_at(signer, read.bundle, now)
+        if reason is None:
+            return read._replace(signer=signer)
+        issues.add("body.signatures", f"Not verified: {reason}", "not_verified")
+    issues.raise_if_any(INVALID)
+    raise _refusal("body.signatures", _NO_KEY, "not_verified")
 
 
-def reparse(submission: ReceivedBody) -> ReadBundle:
+def find_distrust_at(signer: IssuerKey, bundle: ProofBundle, now: datetime) -> str | None:
+    """Why the key does not count for the bundle: it must be valid when the bundle was issued, which is all that is
+    known offline, and now.
+    """
+    return find_distrust(signer.validity, bundle) or find_distrust(signer.validity, bundle, now)
+
+
+def _check_receipt(read: ReadBundle, now: datetime) -> Iterator[Finding]:
+    """What only the receiver can see."""
+    issued = calendar_time(read.bundle.issued_at)
+    if issued is not None and issued > now + _CLOCK_DIFFERENCE:
+        yield Finding(Severity.WARNING, "issuedAt", "Is later than the bundle was received.", "order")
+    if read.signer is None and read.bundle.issuer.key_id is not None:
+        yield Finding(Severity.WARNING, "issuer.keyId", "Names a key, but the bundle is not signed.", "unsupported")
+
+
+def reparse(received: ReceivedBody) -> ReadBundle:
     """A stored bundle. Its signature, if it has one, was verified when it was handed in."""
-    payload, payload_type = submission.raw, MEDIA_TYPES[submission.media_type]
+    payload, payload_type = received.raw, MEDIA_TYPES[received.media_type]
     if payload_type is None:
         envelope = dsse.parse(payload)
         payload, payload_type = envelope.payload, envelope.payload_type
-    return _parse(payload, payload_type, None)
+    value = msgspec.json.decode(payload, type=reading.payload_shape(payload_type))
+    return ReadBundle(reading.bundle_of(value), value if isinstance(value, Statement) else None)
 
 
-def _find_signer(envelope: Envelope, keys: Sequence[KnownKey]) -> IssuerKey:
-    by_id = {known.issuer_key.key_id: known.issuer_key for known in keys}
-    found = dsse.find_signer(envelope, [(known.issuer_key.key_id, known.public_key) for known in keys])
-    if found is None:
-        raise _refusal("body.signatures", _NO_KEY, "not_verified")
-    return by_id[found]
-
-
-def _require_trust(signer: IssuerKey, bundle: ProofBundle, now: datetime) -> None:
-    """The key counts now, and did when the bundle was issued: offline, only that time is known."""
-    for at in (None, now):
-        reason = find_distrust(signer.validity, bundle, at)
-        if reason is not None:
-            raise _refusal("body.signatures", f"Not verified: {reason}", "not_verified")
-
-
-def _parse(payload: bytes, payload_type: str, signer: IssuerKey | None, *, is_json: bool = False) -> ReadBundle:
+def _parse(payload: bytes, payload_type: str, *, is_json: bool = False) -> ReadBundle:
     if payload.count(b"{") + payload.count(b"[") > MAX_CONTAINERS:
         raise PayloadTooLarge(f"The proof bundle has more than {MAX_CONTAINERS} objects and lists.")
     issues = Issues()
@@ -156,7 +208,7 @@ def _parse(payload: bytes, payload_type: str, signer: IssuerKey | None, *, is_js
     for at in repeated_claim_ids(bundle):
         issues.add(f"body.claims[{at}].claimId", "An earlier claim has this id.", "repeated")
     issues.raise_if_any(INVALID)
-    return ReadBundle(bundle, value if isinstance(value, Statement) else None, signer)
+    return ReadBundle(bundle, value if isinstance(value, Statement) else None)
 
 
 def _refusal(path: str, message: str, code: str) -> BadRequest:

@@ -8,15 +8,21 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict
-from control.proofs.model import IssuerKey, KeyAlgorithm
+from control.proofs.model import IssuerKey, KeyAlgorithm, KeyStatus
 from control.proofs.tables import proof_bundles, proof_issuer_keys
 
-MAX_KEYS: Final = 50  # of an organization
+MAX_ACTIVE_KEYS: Final = 50  # of an organization, neither revoked nor expired
+MAX_KEYS: Final = 1_000
+_ENDED: Final = frozenset({KeyStatus.EXPIRED, KeyStatus.REVOKED})
 
 
-async def create(connection: AsyncConnection, key: IssuerKey) -> None:
-    """Raises Conflict when the organization has MAX_KEYS, or one with this key id."""
+async def create(connection: AsyncConnection, key: IssuerKey, now: datetime) -> None:
+    """Raises Conflict when the organization has MAX_ACTIVE_KEYS or MAX_KEYS, or one with this key id."""
     known = await list_keys(connection, key.org_id)
+    if sum(one.status_at(now) not in _ENDED for one in known) >= MAX_ACTIVE_KEYS:
+        raise Conflict(
+            f"The organization has {MAX_ACTIVE_KEYS} issuer keys that are valid, the maximum. End one first."
+        )
     if len(known) >= MAX_KEYS:
         raise Conflict(f"The organization has {MAX_KEYS} issuer keys, the maximum. Delete one that is not used.")
     if any(one.key_id == key.key_id for one in known):
@@ -42,7 +48,9 @@ async def find(connection: AsyncConnection, org_id: str, key_id: str) -> IssuerK
 
 
 async def change(connection: AsyncConnection, key: IssuerKey, *, name: str, valid_until: datetime | None) -> None:
-    """Replace the name and the end of the validity."""
+    """Replace the name and the end of the validity. Raises Conflict if it is revoked."""
+    if key.revoked_at is not None:
+        raise Conflict("The issuer key is revoked.")
     values = {"name": name, "valid_until": valid_until}
     await connection.execute(proof_issuer_keys.update().where(proof_issuer_keys.c.id == key.id).values(values))
 

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time, to_milliseconds
-from chassis.errors import Forbidden, NotFound
+from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
@@ -33,18 +33,17 @@ from control.proofs.schemas import (
     NewIssuerKey,
     issuer_key_body,
 )
-from proto.identity import Role, Scope
+from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.dsse import InvalidKey, PublicKey
 
-_ADMINISTRATORS: Final = frozenset({Role.ADMIN, Role.OWNER})
 _EXAMPLE: Final = {
     "issuer": "https://ci.example.com",
     "name": "Shop CI",
     "publicKey": "-----BEGIN PUBLIC KEY-----\n"
     "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
 }
-TAG: Final = Tag("proof-issuers", "Public keys of those who sign proof bundles.")
+TAG: Final = Tag("proof-issuers", "Issuers of proof bundles: the public keys that their signatures are verified with.")
 ID: Final = Parameter("issuerKeyId", "path", Annotated[str, Meta(min_length=1)], "The key, by its `id`.")
 _ONE: Final = ResponseSpec("The key.", json_content(IssuerKeyBody))
 LIST: Final = Operation("listProofIssuers", TAG, (ResponseSpec("The keys.", json_content(IssuerKeyList)),))
@@ -79,8 +78,9 @@ DELETE: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class ProofIssuers:
-    """Handlers of issuer keys, and their dependencies. Everyone who reads proofs may read the keys; administrators
-    change them.
+    """Handlers of issuer keys, and their dependencies. Who reads proofs may read the keys. Changing them needs the
+    scope of keys, which administrators have: a token of a CI job that hands in bundles must not decide whose bundles
+    count.
     """
 
     context: HandlerContext
@@ -89,7 +89,7 @@ class ProofIssuers:
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
         every, one = "/orgs/{orgSlug}/proof-issuers", "/orgs/{orgSlug}/proof-issuers/{issuerKeyId}"
-        read, write = bearer(Scope.PROOFS_READ), bearer(Scope.PROOFS_WRITE)
+        read, write = bearer(Scope.PROOFS_READ), bearer(Scope.KEYS_WRITE)
         return [
             Route("GET", every, self.list, read, operation=LIST),
             Route("POST", every, self.create, write, operation=CREATE),
@@ -110,15 +110,13 @@ class ProofIssuers:
         """Register a public key.
 
         Bundles that it has signed are verified with it if their `issuer.id` is `issuer`, while the key is valid. To
-        rotate keys, register the next one before the validity of the last one ends. Requires the role ADMIN. 409 for a
+        rotate keys, register the next one before the validity of the last one ends. 409 for a
         key that is there, and at the maximum number of keys.
         """
-        require_administrator(authorization_context(request))
         body, now = await self.context.read_body(request, NewIssuerKey), self.now()
         key = _new_key(body, authorization_context(request), now)
         async with self.context.write_transaction(request) as (connection, caller):
-            require_administrator(caller)
-            await issuer_repository.create(connection, key)
+            await issuer_repository.create(connection, key, now)
             await _record_audit(connection, request, caller, "proof_issuer.create", key)
         return json_response(issuer_key_body(key, now), status=201)
 
@@ -131,14 +129,13 @@ class ProofIssuers:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change the name of a key, or when its validity ends.
 
-        Bundles that were verified with it stay verified. Requires the role ADMIN. 409 for a revoked key.
+        Bundles that were verified with it stay verified. 409 for a revoked key.
         """
         await self._require_visible(request)
         body, issues = await self.context.read_body(request, IssuerKeyChange), Issues()
         until = None if body.valid_until is UNSET else parse_time(body.valid_until, "body.validUntil", issues)
         issues.raise_if_any("The request body is not valid.")
         async with self.context.write_transaction(request) as (connection, caller):
-            require_administrator(caller)
             known = await _load(connection, request)
             until = known.valid_until if body.valid_until is UNSET else until
             _require_order(known.valid_from, until)
@@ -152,38 +149,29 @@ class ProofIssuers:
         """Revoke a key, for ever.
 
         No further bundle is verified with it. Those that were keep their signature, which says that its key is revoked:
-        whoever has stolen it could have signed them. Requires the role ADMIN. 409 for a revoked key.
+        whoever has stolen it could have signed them. 409 for a revoked key.
         """
         await self._require_visible(request)
         body, now = await self.context.read_body(request, IssuerKeyRevocation), self.now()
         async with self.context.write_transaction(request) as (connection, caller):
-            require_administrator(caller)
             await issuer_repository.revoke(connection, await _load(connection, request), body.reason, now)
             revoked = await _load(connection, request)
             await _record_audit(connection, request, caller, "proof_issuer.revoke", revoked)
         return json_response(issuer_key_body(revoked, now))
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
-        """Delete a key that no bundle was verified with. Requires the role ADMIN. 409 for one that was used."""
+        """Delete a key that no bundle was verified with. 409 for one that was used."""
         await self._require_visible(request)
         async with self.context.write_transaction(request) as (connection, caller):
-            require_administrator(caller)
             known = await _load(connection, request)
             await issuer_repository.delete(connection, known)
             await _record_audit(connection, request, caller, "proof_issuer.delete", known)
         return web.Response(status=204)
 
     async def _require_visible(self, request: web.Request) -> None:
-        """404 comes before 403 and 415."""
+        """404 comes before 415."""
         async with self.context.database.read() as connection:
             await _load(connection, request)
-        require_administrator(authorization_context(request))
-
-
-def require_administrator(caller: AuthorizationContext) -> None:
-    """Raises Forbidden: who registers a key decides whose bundles are believed."""
-    if caller.role not in _ADMINISTRATORS:
-        raise Forbidden("Keys of issuers require the role ADMIN or OWNER.")
 
 
 def _new_key(body: NewIssuerKey, caller: AuthorizationContext, now: datetime) -> IssuerKey:

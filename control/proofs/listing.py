@@ -90,10 +90,10 @@ async def to_filter(
     """What to look for; None if an issue, approval request or trace is named that no bundle can speak of."""
     issue_ids, link = None, None
     if query.issue is not None:
-        issue_id = await issue_lookup.find_named(connection, project_id, project_slug, query.issue)
-        if issue_id is None:
+        issue = await issue_lookup.find_named(connection, project_id, project_slug, query.issue)
+        if issue is None:
             return None
-        issue_ids = await issue_lookup.with_merged(connection, issue_id)
+        issue_ids = await issue_lookup.with_merged(connection, issue.id)
     if query.approval_request_id is not None:
         if not is_approval_id(query.approval_request_id):
             return None

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from proto.proofs.trust import KeyValidity
 
-BUNDLE_ID_PATTERN: Final = "^prf_[0-9a-z]{26}$"
-KEY_ID_PATTERN: Final = "^pik_[0-9a-z]{26}$"
+PROOF_ID_PATTERN: Final = "^prf_[0-9a-z]{26}$"
+ISSUER_KEY_ID_PATTERN: Final = "^pik_[0-9a-z]{26}$"
 
 
 class KeyAlgorithm(StrEnum):

@@ -20,7 +20,7 @@ _TRACE_ID: Final = re.compile("[0-9a-fA-F]{32}")
 
 def find_links(bundle: ProofBundle) -> list[Link]:
     """Each once, in the order of the claims. What has not the form of an id is none."""
-    return list(dict.fromkeys(link for claim in bundle.claims for link in _links(claim)))
+    return list(dict.fromkeys(link for claim in bundle.claims for link in links_of(claim)))
 
 
 def parse_trace_id(text: str) -> str | None:
@@ -33,7 +33,8 @@ def is_approval_id(text: str) -> bool:
     return _APPROVAL_ID.fullmatch(text) is not None
 
 
-def _links(claim: Claim) -> Iterator[Link]:
+def links_of(claim: Claim) -> Iterator[Link]:
+    """What one claim names."""
     inputs = {} if claim.recheck is None else claim.recheck.inputs
     named = [inputs.get(APPROVAL_INPUT)]
     if isinstance(claim, MitigationAppliedClaim):

@@ -15,6 +15,7 @@ from control.proofs.tables import proof_bundles, proof_links, proof_usage
 from proto.proofs.primitives import ProofTier, ProofVerdict
 from proto.proofs.semantics import Finding, Severity
 
+_MAX_STATEMENTS: Final = 60  # of a page
 _ALL_KINDS: Final = 2 * len(ProofVerdict) * len(ProofTier)
 _LISTED: Final = tuple(column for column in proof_bundles.c if column.name not in ("body", "findings"))
 
@@ -53,10 +54,13 @@ class BundleFilter:
     link: Link | None = None
 
 
-async def find_by_digest(connection: AsyncConnection, project_id: int, digest: bytes) -> StoredBundle | None:
+async def find_by_digest(
+    connection: AsyncConnection, project_id: int, digest: bytes, media_type: str
+) -> StoredBundle | None:
     """The bundle that was received as these bytes."""
     columns = proof_bundles.c
-    found = sa.select(*_LISTED).where(columns.project_id == project_id, columns.digest == digest).limit(1)
+    found = sa.select(*_LISTED).where(columns.project_id == project_id, columns.digest == digest)
+    found = found.where(columns.media_type == media_type).limit(1)
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _bundle(row)
 
@@ -101,8 +105,9 @@ async def list_bundles(
 ) -> list[StoredBundle]:
     """At most `limit` bundles, newest first, starting with the first one older than `before_id`.
 
-    However rare what is wanted is, a page reads about as many index entries as it has rows: each alternative has an
-    index that ends with the id, and is read for itself. A database would walk through all bundles by id instead.
+    However rare a signature, verdict or tier is, a page reads about as many index entries as it has rows: each of
+    their combinations is read for itself. A database would walk through all bundles by id instead. An issue, a run, a
+    commit and a link together are looked up in the rows that one of them has.
     """
     page = _linked_page(wanted.link, before_id) if wanted.link is not None else _plain_page(before_id)
     alternatives = [
@@ -135,24 +140,32 @@ def _linked_page(link: Link, before_id: str | None) -> sa.Select[Any]:
 
 
 def _alternatives(wanted: BundleFilter) -> list[list[sa.ColumnElement[bool]]]:
-    """The conditions of each statement; together they find what is wanted. Where an issue, a run, a commit or a link
-    narrows the search, the rest is looked up in the rows.
-    """
-    columns = proof_bundles.c
-    narrow = [
-        column == value
-        for column, value in ((columns.run_id, wanted.run_id), (columns.commit, wanted.commit))
-        if value is not None
-    ]
-    kinds = _kinds(wanted)
+    """The conditions of each statement; together they find what is wanted. Each has an index that ends with the id."""
+    columns, kinds = proof_bundles.c, _kinds(wanted)
+    if wanted.link is not None:
+        of_run_and_commit = _all_of((columns.run_id, wanted.run_id), (columns.commit, wanted.commit))
+        of_issue = [] if wanted.issue_ids is None else [columns.issue_id.in_(wanted.issue_ids)]
+        return [[*of_run_and_commit, *of_issue, *_any_of(kinds)]]
+    first: list[list[sa.ColumnElement[bool]]] = [[]]
+    if wanted.run_id is not None:
+        first = [_all_of((columns.run_id, wanted.run_id), (columns.commit, wanted.commit))]
+    elif wanted.commit is not None:
+        first = [[columns.commit == wanted.commit]]
     if wanted.issue_ids is not None:
-        return [[columns.issue_id == issue_id, *narrow, *_any_of(kinds)] for issue_id in wanted.issue_ids]
-    if narrow or wanted.link is not None or len(kinds) == _ALL_KINDS:
-        return [[*narrow, *_any_of(kinds)]]
+        first = [[columns.issue_id == issue_id, *first[0]] for issue_id in wanted.issue_ids]
+    if len(kinds) == _ALL_KINDS:
+        return first
+    if len(first) * len(kinds) > _MAX_STATEMENTS:
+        return [[*one, *_any_of(kinds)] for one in first]
     return [
-        [columns.is_verified == sa.literal(is_verified), columns.verdict == verdict, columns.tier == tier]
+        [*one, columns.is_verified == sa.literal(is_verified), columns.verdict == verdict, columns.tier == tier]
+        for one in first
         for is_verified, verdict, tier in kinds
     ]
+
+
+def _all_of(*wanted: tuple[sa.Column[Any], Any]) -> list[sa.ColumnElement[bool]]:
+    return [column == value for column, value in wanted if value is not None]
 
 
 def _kinds(wanted: BundleFilter) -> list[tuple[bool, str, str]]:
@@ -187,11 +200,13 @@ async def create(
     """
     known = await find(connection, bundle.origin.project_id, bundle.bundle_id)
     if known is not None and (known.is_verified or not bundle.is_verified):
-        if known.origin.digest == bundle.origin.digest:
-            return known
+        origin = bundle.origin
+        same = await find_by_digest(connection, origin.project_id, origin.digest, origin.media_type)
+        if same is not None:
+            return same
         kind = "A verified bundle" if known.is_verified else "A bundle"
-        raise Conflict(f"{kind} with this bundleId and other content is stored.")
-    await _count(connection, bundle.origin, max_bytes)
+        raise Conflict(f"{kind} with this bundleId and other bytes is stored.")
+    await _count(connection, bundle, max_bytes)
     await connection.execute(proof_bundles.insert().values(_row(bundle, body, findings)))
     if links:
         owner = {"proof_id": bundle.id, "org_id": bundle.origin.org_id, "project_id": bundle.origin.project_id}
@@ -200,20 +215,26 @@ async def create(
     return None
 
 
-async def _count(connection: AsyncConnection, origin: Origin, max_bytes: int) -> None:
-    """Raises Conflict when the organization would have more than `max_bytes`; 0: no limit."""
-    columns = proof_usage.c
-    of_org = sa.select(sa.func.sum(columns.bytes)).where(columns.org_id == origin.org_id)
-    if max_bytes and int(await connection.scalar(of_org) or 0) + origin.size > max_bytes:
-        raise Conflict(f"The proof bundles of the organization have {max_bytes} bytes, the maximum.")
-    counted = await connection.execute(
-        proof_usage.update()
-        .where(columns.project_id == origin.project_id)
-        .values(bundles=columns.bundles + 1, bytes=columns.bytes + origin.size)
-    )
-    if counted.rowcount == 0:
-        new = {"project_id": origin.project_id, "org_id": origin.org_id, "bundles": 1, "bytes": origin.size}
-        await connection.execute(proof_usage.insert().values(new))
+async def _count(connection: AsyncConnection, bundle: StoredBundle, max_bytes: int) -> None:
+    """Raises Conflict when the organization would have more than `max_bytes`, or more than half of it in bundles that
+    are not signed: whoever may hand in could keep out those that are. 0: no limit.
+    """
+    columns, size = proof_usage.c, bundle.origin.size
+    unsigned = 0 if bundle.is_verified else size
+    sums = sa.select(sa.func.sum(columns.bytes), sa.func.sum(columns.unsigned_bytes))
+    used = (await connection.execute(sums.where(columns.org_id == bundle.origin.org_id))).one()
+    if max_bytes and int(used[0] or 0) + size > max_bytes:
+        raise Conflict(
+            f"The bundle would exceed the {max_bytes} bytes that the organization may have in proof bundles."
+        )
+    if max_bytes and unsigned and int(used[1] or 0) + unsigned > max_bytes // 2:
+        raise Conflict(f"The bundle would exceed the {max_bytes // 2} bytes that unsigned bundles may have.")
+    changes = {"bundles": columns.bundles + 1, "bytes": columns.bytes + size}
+    changes |= {"unsigned_bytes": columns.unsigned_bytes + unsigned}
+    of_project = columns.project_id == bundle.origin.project_id
+    if (await connection.execute(proof_usage.update().where(of_project).values(changes))).rowcount == 0:
+        new = {"project_id": bundle.origin.project_id, "org_id": bundle.origin.org_id, "bundles": 1}
+        await connection.execute(proof_usage.insert().values({**new, "bytes": size, "unsigned_bytes": unsigned}))
 
 
 def _bundle(row: Any) -> StoredBundle:

@@ -10,10 +10,13 @@ from control.proofs.intake import Intake
 from control.proofs.issuers import ProofIssuers
 from control.proofs.submission import ProofSubmission
 
-_REFUSAL: Final = "Too many proof bundles of the organization are handed in at once."
+_REFUSAL: Final = "Too many proof bundles are handed in at once."
 
 
-def build_proof_routes(context: HandlerContext, max_bytes: int) -> list[Route]:
-    """Routes. `max_bytes`: of the bundles of an organization; 0: no limit."""
-    submission = ProofSubmission(context, Intake(context.body_timeout_s), RequestSlots(_REFUSAL), max_bytes)
-    return [*ProofBundles(context).routes(), *submission.routes(), *ProofIssuers(context).routes()]
+def build_proof_routes(context: HandlerContext, max_bytes: int, body_min_rate: int) -> list[Route]:
+    """Routes. `max_bytes`: of the bundles of an organization; 0: no limit. `body_min_rate`: of bodies that take longer
+    than others, bytes per second.
+    """
+    intake = Intake(context.body_timeout_s, body_min_rate)
+    submission = ProofSubmission(context, intake, RequestSlots(_REFUSAL), max_bytes)
+    return [*ProofBundles(context, intake).routes(), *submission.routes(), *ProofIssuers(context).routes()]

@@ -13,8 +13,8 @@ from control.http.paging import NextCursor
 from control.http.text_types import line
 from control.http.time_input import TimeInput
 from control.proofs.model import (
-    BUNDLE_ID_PATTERN,
-    KEY_ID_PATTERN,
+    ISSUER_KEY_ID_PATTERN,
+    PROOF_ID_PATTERN,
     IssuerKey,
     KeyAlgorithm,
     KeyStatus,
@@ -74,7 +74,7 @@ class IssuerKeyRevocation(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 class IssuerKeyBody(msgspec.Struct, frozen=True, rename="camel"):
     """A public key of an issuer. `status`: whether its signatures count now."""
 
-    id: Annotated[str, Meta(pattern=KEY_ID_PATTERN)]
+    id: Annotated[str, Meta(pattern=ISSUER_KEY_ID_PATTERN)]
     issuer: _Issuer
     name: str
     key_id: str
@@ -96,8 +96,8 @@ class IssuerKeyList(msgspec.Struct, frozen=True):
 
 
 class SignatureCheck(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether a key of the organization has signed the bundle. `keyStatus`: what the key is worth now; a bundle stays
-    verified when its key expires or is revoked later, but a reader should know.
+    """Whether a key of the organization has signed the bundle; `verified` false: it is not signed. `keyStatus`: what
+    the key is worth now; a bundle stays verified when its key expires or is revoked later, but a reader should know.
     """
 
     verified: bool
@@ -109,7 +109,7 @@ class SignatureCheck(msgspec.Struct, frozen=True, rename="camel"):
 class ProofBundleSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A bundle in a list. Bundles that are not signed say so in `signature`."""
 
-    id: Annotated[str, Meta(pattern=BUNDLE_ID_PATTERN)]
+    id: Annotated[str, Meta(pattern=PROOF_ID_PATTERN)]
     bundle_id: Identifier
     received_at: Timestamp
     submitted_by_principal_id: str | None
@@ -150,7 +150,7 @@ class FindingBody(msgspec.Struct, frozen=True):
 
 
 class BundleLinks(msgspec.Struct, frozen=True, rename="camel"):
-    """What the bundle speaks of: its issue, approval requests of the organization, traces of the project."""
+    """What the bundle is about: its issue, and the approval requests and traces that it names, which may not exist."""
 
     issue_id: str | None
     approval_request_ids: list[str]
@@ -185,7 +185,8 @@ class ProofBundleDetail(ProofBundleRecord, frozen=True, kw_only=True, rename="ca
 
 
 class ValidationResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What handing the bundle in would find. `valid`: it would be stored, and has no error. `signature` null: it was
+    """What handing the bundle in would find. `valid`: its shape and its signature count, and it has no error.
+    `signature` null: it was
     not looked at, because the body is no envelope or no signature counts.
     """
 

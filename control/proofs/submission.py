@@ -1,7 +1,8 @@
 """Hands bundles in: `POST .../proof-bundles` and `.../proof-bundles/validate`. The path is in `control.proofs`."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -22,7 +23,15 @@ from control.http.context import HandlerContext
 from control.http.query_filters import reject_unknown_parameters
 from control.http.request_slots import RequestSlots
 from control.proofs import cross_checks, examples, issue_lookup, issuer_repository, repository
-from control.proofs.intake import INVALID, MEDIA_TYPES, Intake, ReadBundle, ReceivedBody, load_keys
+from control.proofs.intake import (
+    INVALID,
+    MEDIA_TYPES,
+    Intake,
+    ReadBundle,
+    ReceivedBody,
+    find_distrust_at,
+    load_keys,
+)
 from control.proofs.model import IssuerKey, Link, Origin, StoredBundle
 from control.proofs.records import key_of, load_record, project_of
 from control.proofs.references import find_links
@@ -52,12 +61,12 @@ SUBMIT: Final = Operation(
         {
             JSON_TYPE: ProofBundle,
             dsse.BUNDLE_TYPE: ProofBundle,
-            dsse.STATEMENT_TYPE: Statement,
+            dsse.STATEMENT_MEDIA_TYPE: Statement,
             dsse.ENVELOPE_TYPE: dsse.EnvelopeBody,
         },
         _FORMS,
         example=examples.BUNDLE,
-        examples={dsse.STATEMENT_TYPE: examples.STATEMENT, dsse.ENVELOPE_TYPE: examples.ENVELOPE},
+        examples={dsse.STATEMENT_MEDIA_TYPE: examples.STATEMENT, dsse.ENVELOPE_TYPE: examples.ENVELOPE},
     ),
     error_statuses=(409,),
 )
@@ -106,60 +115,61 @@ class ProofSubmission:
         verified one; a verified bundle takes that of an unsigned one, which is kept and found with `verified=false`.
         """
         reject_unknown_parameters(request.query, ())
-        caller = authorization_context(request)
-        async with self.slots.taken(caller.org_id):
-            submission, now = await self.intake.receive(request), self.now()
-            project_id, slug = project_of(caller)
-            digest = hashlib.sha256(submission.raw).digest()
+        caller, now = authorization_context(request), self.now()
+        project_id, slug = project_of(caller)
+        async with self._received(request, caller) as received:
+            digest = hashlib.sha256(received.raw).digest()
             async with self.context.database.read() as connection:
                 keys = await issuer_repository.list_keys(connection, caller.org_id)
-                known = await repository.find_by_digest(connection, project_id, digest)
+                known = await repository.find_by_digest(connection, project_id, digest, received.media_type)
                 if known is not None:
                     return json_response(await load_record(connection, known, keys, now))
-            read = await self.intake.read(submission, load_keys(keys), now)
+            read = await self.intake.read(received, load_keys(keys), now)
             _require_subject(read.bundle, caller.org_slug, slug)
             origin = Origin(
-                caller.org_id, project_id, caller.principal_id, now, submission.media_type, digest, len(submission.raw)
+                caller.org_id, project_id, caller.principal_id, now, received.media_type, digest, len(received.raw)
             )
-            return await self._store(request, read, origin, submission)
+            return await self._store(request, read, origin, received.raw)
 
     async def validate(self, request: web.Request) -> web.StreamResponse:
         """Check a bundle and store nothing.
 
-        The findings are those of `submitProofBundle`. The answer is 200 for any body; `valid` says whether it would be
-        stored without errors. The signature of an envelope must count, or nothing else is looked at.
+        The findings are those of `submitProofBundle`. Whatever is wrong with the bundle, the answer is 200 and `valid`
+        false. The signature of an envelope must count, or nothing else is looked at. Whether the `bundleId` is free is
+        not looked at.
         """
         reject_unknown_parameters(request.query, ())
-        caller = authorization_context(request)
-        async with self.slots.taken(caller.org_id):
-            submission, now = await self.intake.receive(request), self.now()
-            project_id, slug = project_of(caller)
+        caller, now = authorization_context(request), self.now()
+        _, slug = project_of(caller)
+        async with self._received(request, caller) as received:
             async with self.context.database.read() as connection:
                 keys = await issuer_repository.list_keys(connection, caller.org_id)
             try:
-                read = await self.intake.read(submission, load_keys(keys), now)
+                read = await self.intake.read(received, load_keys(keys), now)
                 _require_subject(read.bundle, caller.org_slug, slug)
             except BadRequest as error:
                 return json_response(_refused(error))
             async with self.context.database.read() as connection:
-                found = await _find(connection, caller.org_id, project_id, slug, read, now)
+                found = await _find(connection, caller, read, now)
         errors = finding_bodies(found.findings, Severity.ERROR)
         warnings = finding_bodies(found.findings, Severity.WARNING)
         return json_response(ValidationResult(not errors, signature_body(read.signer, now), errors, warnings))
 
-    async def _store(
-        self, request: web.Request, read: ReadBundle, origin: Origin, submission: ReceivedBody
-    ) -> web.StreamResponse:
+    @asynccontextmanager
+    async def _received(self, request: web.Request, caller: AuthorizationContext) -> AsyncIterator[ReceivedBody]:
+        """The body, and then one of the slots of the caller: who sends slowly has none."""
+        whose = caller.org_id, caller.principal_id
+        async with self.intake.receive(request, caller.principal_id) as received, self.slots.taken(whose):
+            yield received
+
+    async def _store(self, request: web.Request, read: ReadBundle, origin: Origin, raw: bytes) -> web.StreamResponse:
         now = origin.received_at
         async with self.context.write_transaction(request) as (connection, caller):
             keys = await issuer_repository.list_keys(connection, caller.org_id)
-            _require_signer(read.signer, keys, now)
-            project_id, slug = project_of(caller)
-            found = await _find(connection, caller.org_id, project_id, slug, read, now)
+            _require_signer(read, keys, now)
+            found = await _find(connection, caller, read, now)
             stored = _stored(read, origin, found)
-            known = await repository.create(
-                connection, stored, submission.raw, found.findings, found.links, self.max_bytes
-            )
+            known = await repository.create(connection, stored, raw, found.findings, found.links, self.max_bytes)
             if known is not None:
                 return json_response(await load_record(connection, known, keys, now))
             await _record_audit(connection, request, caller, stored)
@@ -168,13 +178,16 @@ class ProofSubmission:
 
 
 async def _find(
-    connection: AsyncConnection, org_id: str, project_id: int, slug: str, read: ReadBundle, now: datetime
+    connection: AsyncConnection, caller: AuthorizationContext, read: ReadBundle, now: datetime
 ) -> _Findings:
-    issue_id = await issue_lookup.find_subject(connection, project_id, slug, read.bundle.subject)
-    links = find_links(read.bundle)
-    requests = await cross_checks.find_requests(connection, org_id, links, now)
-    disagreements = cross_checks.find_disagreements(read.bundle, links, requests, has_issue=issue_id is not None)
-    return _Findings(issue_id, links, most_severe([*read.contradictions, *disagreements]))
+    project_id, slug = project_of(caller)
+    subject, links = read.bundle.subject, find_links(read.bundle)
+    issue = await issue_lookup.find_subject(connection, project_id, slug, subject)
+    disagreements = cross_checks.check_issue(subject, issue, slug)
+    if Scope.APPROVALS_READ in caller.scopes:  # others learn nothing of approval requests
+        requests = await cross_checks.find_requests(connection, caller.org_id, links, now)
+        disagreements += cross_checks.check_approvals(read.bundle, requests)
+    return _Findings(None if issue is None else issue.id, links, most_severe([*read.contradictions, *disagreements]))
 
 
 def _stored(read: ReadBundle, origin: Origin, found: _Findings) -> StoredBundle:
@@ -220,13 +233,14 @@ def _require_subject(bundle: ProofBundle, org_slug: str, project_slug: str) -> N
     issues.raise_if_any(INVALID)
 
 
-def _require_signer(signer: IssuerKey | None, keys: Sequence[IssuerKey], now: datetime) -> None:
-    """Raises BadRequest if the key was revoked, or is gone, since the signature was verified."""
-    if signer is None:
+def _require_signer(read: ReadBundle, keys: Sequence[IssuerKey], now: datetime) -> None:
+    """Raises BadRequest if the key that has signed does not count any more, since its signature was verified."""
+    if read.signer is None:
         return
-    current = next((one for one in keys if one.id == signer.id), None)
-    if current is None or current.status_at(now) is not signer.status_at(now):
-        raise BadRequest(INVALID, [Issue("body.signatures", "The key has just been changed.", "not_verified")])
+    current = next((one for one in keys if one.id == read.signer.id), None)
+    if current is None or find_distrust_at(current, read.bundle, now) is not None:
+        message = "The key was revoked or changed while the bundle was handed in. Send it again."
+        raise BadRequest(INVALID, [Issue("body.signatures", message, "not_verified")])
 
 
 def _refused(error: BadRequest) -> ValidationResult:

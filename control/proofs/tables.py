@@ -38,6 +38,12 @@ proof_issuer_keys: Final = sa.Table(
     sa.UniqueConstraint("org_id", "key_id"),
 )
 
+
+def _kinds_index(column: str) -> sa.Index:
+    """Each combination of signature, verdict and tier that an issue, a run or a commit has, by id."""
+    return sa.Index(f"ix_proof_bundles_kinds_{column}", "project_id", column, "is_verified", "verdict", "tier", "id")
+
+
 proof_bundles: Final = sa.Table(
     "proof_bundles",
     metadata,
@@ -78,8 +84,11 @@ proof_bundles: Final = sa.Table(
     sa.Index(None, "project_id", "id"),
     sa.Index(None, "project_id", "digest"),
     sa.Index(None, "project_id", "issue_id", "id"),
+    _kinds_index("issue_id"),
     sa.Index(None, "project_id", "run_id", "id"),
+    _kinds_index("run_id"),
     sa.Index(None, "project_id", "commit", "id"),
+    _kinds_index("commit"),
     sa.Index(None, "project_id", "is_verified", "verdict", "tier", "id"),
     sa.Index(None, "issuer_key_id"),
 )
@@ -105,5 +114,6 @@ proof_usage: Final = sa.Table(
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("bundles", sa.BigInteger, nullable=False),
     sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("unsigned_bytes", sa.BigInteger, nullable=False),
     sa.Index(None, "org_id"),
 )

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from proto.proofs import evidence
 from proto.proofs.primitives import (
     AuthorKind,
+    ClaimStatement,
     ClaimStatus,
     Count,
     Identifier,
@@ -16,7 +17,6 @@ from proto.proofs.primitives import (
     ProofVerdict,
     Sha256Digest,
     Shape,
-    Statement400,
     Text80,
     Text120,
     Text200,
@@ -47,7 +47,7 @@ class ClaimEnvelope(Shape, tag_field="kind", frozen=True):
     """What every claim has besides its evidence."""
 
     claim_id: Identifier
-    statement: Statement400
+    statement: ClaimStatement
     status: ClaimStatus
     recorded_at: IsoTimestamp
     disclosures: Annotated[list[Text600], Meta(max_length=20)]
@@ -55,91 +55,91 @@ class ClaimEnvelope(Shape, tag_field="kind", frozen=True):
 
 
 class ReproFailsOnHeadClaim(ClaimEnvelope, tag="repro_fails_on_head", frozen=True):
-    """A claim of this kind."""
+    """A claim: the test that reproduces the issue fails without the patch."""
 
     evidence: evidence.ReproFailsOnHead
 
 
 class ReproPassesPostPatchClaim(ClaimEnvelope, tag="repro_passes_post_patch", frozen=True):
-    """A claim of this kind."""
+    """A claim: this test passes with the patch."""
 
     evidence: evidence.ReproPassesPostPatch
 
 
 class SuiteGreenClaim(ClaimEnvelope, tag="suite_green", frozen=True):
-    """A claim of this kind."""
+    """A claim: the test suite passes."""
 
     evidence: evidence.SuiteGreen
 
 
 class MutationPinScoreClaim(ClaimEnvelope, tag="mutation_pin_score", frozen=True):
-    """A claim of this kind."""
+    """A claim: the tests notice changes of the patched lines."""
 
     evidence: evidence.MutationPinScore
 
 
 class FlakeFreedomClaim(ClaimEnvelope, tag="flake_freedom", frozen=True):
-    """A claim of this kind."""
+    """A claim: the deciding test is not flaky."""
 
     evidence: evidence.FlakeFreedom
 
 
 class BlastRadiusContainmentClaim(ClaimEnvelope, tag="blast_radius_containment", frozen=True):
-    """A claim of this kind."""
+    """A claim: the patch touches nothing but what it may."""
 
     evidence: evidence.BlastRadiusContainment
 
 
 class ResourceEnvelopeClaim(ClaimEnvelope, tag="resource_envelope", frozen=True):
-    """A claim of this kind."""
+    """A claim: what the run was allowed and what it took."""
 
     evidence: evidence.ResourceEnvelope
 
 
 class ModelAttributionClaim(ClaimEnvelope, tag="model_attribution", frozen=True):
-    """A claim of this kind."""
+    """A claim: who or what wrote the patch."""
 
     evidence: evidence.ModelAttribution
 
 
 class ApproverIdentityClaim(ClaimEnvelope, tag="approver_identity", frozen=True):
-    """A claim of this kind."""
+    """A claim: who approved the patch."""
 
     evidence: evidence.ApproverIdentity
 
 
 class DurabilityWindowClaim(ClaimEnvelope, tag="durability_window", frozen=True):
-    """A claim of this kind."""
+    """A claim: the issue stayed away after the patch."""
 
     evidence: evidence.DurabilityWindow
 
 
 class StateSliceClaim(ClaimEnvelope, tag="state_slice", frozen=True):
-    """A claim of this kind."""
+    """A claim: which state of the program was captured."""
 
     evidence: evidence.StateSlice
 
 
 class BehavioralDiffClaim(ClaimEnvelope, tag="behavioral_diff", frozen=True):
-    """A claim of this kind."""
+    """A claim: recorded requests behave the same with the patch."""
 
     evidence: evidence.BehavioralDiff
 
 
 class DivergenceLocalizationClaim(ClaimEnvelope, tag="divergence_localization", frozen=True):
-    """A claim of this kind."""
+    """A claim: where two runs diverge."""
 
     evidence: evidence.DivergenceLocalization
 
 
 class PatchOriginClaim(ClaimEnvelope, tag="patch_origin", frozen=True):
-    """A claim of this kind."""
+    """A claim: where the patch comes from."""
 
     evidence: evidence.PatchOrigin
 
 
 class MitigationAppliedClaim(ClaimEnvelope, tag="mitigation_applied", frozen=True):
-    """A claim of this kind."""
+    """A claim: a mitigation was applied meanwhile."""
 
     evidence: evidence.MitigationApplied
 

@@ -7,7 +7,7 @@ may have made any signature.
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -15,16 +15,23 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 from msgspec import UNSET, Meta, UnsetType
 
 from proto.proofs.unique_keys import RepeatedKey, require_unique_keys
 
 BUNDLE_TYPE: Final = "application/vnd.sluice.proof-bundle+json"
-STATEMENT_TYPE: Final = "application/vnd.in-toto+json"
-PAYLOAD_TYPES: Final = frozenset({BUNDLE_TYPE, STATEMENT_TYPE})
+STATEMENT_MEDIA_TYPE: Final = "application/vnd.in-toto+json"
+PAYLOAD_TYPES: Final = frozenset({BUNDLE_TYPE, STATEMENT_MEDIA_TYPE})
 ENVELOPE_TYPE: Final = "application/vnd.dsse.envelope.v1+json"
 MAX_SIGNATURES: Final = 16
 MAX_KEY_ID_LENGTH: Final = 200
+MAX_ATTEMPTS: Final = 64  # to verify a signature with a key
+MIN_ATTEMPTS: Final = 4
+MAX_HASHED_BYTES: Final = 64 * 2**20  # in all attempts: Ed25519 hashes the payload each time
+_ED25519_BYTES: Final = 64
+_MAX_P256_BYTES: Final = 72
+_DER_SEQUENCE: Final = b"\x30"
 _MAX_SIGNATURE_LENGTH: Final = 1_024
 _MAX_PADDING: Final = 2
 _URL_SAFE: Final = str.maketrans("-_+/", "+/~~")  # the letters of the other alphabet become one of neither
@@ -97,25 +104,40 @@ def sign(payload: bytes, payload_type: str, key: PrivateKey, key_id: str) -> Env
     return Envelope(payload, payload_type, (Signature(base64.b64encode(made).decode("ascii"), key_id),))
 
 
-def find_signer(envelope: Envelope, keys: Iterable[tuple[str, PublicKey]]) -> str | None:
-    """The id of the first key that has made one of the signatures; None: none has. Those that a `keyid` names are tried
-    first.
+def find_signers(envelope: Envelope, keys: Sequence[tuple[str, PublicKey]]) -> Iterator[int]:
+    """The positions of the keys that have made one of the signatures. Those that a `keyid` names are tried first, then
+    the others in their order, until MAX_ATTEMPTS pairs of a key and a signature were tried, or fewer of a large
+    payload.
     """
     signed = pae(envelope.payload_type, envelope.payload)
+    digest = hashlib.sha256(signed).digest()
     hinted = {each.keyid for each in envelope.signatures if each.keyid}
-    made = [decoded for each in envelope.signatures if (decoded := _decoded(each.sig)) is not None]
-    for key_id, key in sorted(keys, key=lambda known: known[0] not in hinted):
-        if any(_is_made_by(key, signature, signed) for signature in made):
-            return key_id
-    return None
+    made = dict.fromkeys(decoded for each in envelope.signatures if (decoded := _decoded(each.sig)) is not None)
+    left = min(MAX_ATTEMPTS, max(MIN_ATTEMPTS, MAX_HASHED_BYTES // len(signed)))
+    for at in sorted(range(len(keys)), key=lambda at: keys[at][0] not in hinted):
+        key = keys[at][1]
+        for signature in (one for one in made if _may_be_of(key, one)):
+            if not left:
+                return
+            left -= 1
+            if _is_made_by(key, signature, signed, digest):
+                yield at
+                break
 
 
-def _is_made_by(key: PublicKey, signature: bytes, signed: bytes) -> bool:
+def _may_be_of(key: PublicKey, signature: bytes) -> bool:
+    """Whether the signature has the form of the key's kind."""
+    if isinstance(key, Ed25519PublicKey):
+        return len(signature) == _ED25519_BYTES
+    return signature.startswith(_DER_SEQUENCE) and len(signature) <= _MAX_P256_BYTES
+
+
+def _is_made_by(key: PublicKey, signature: bytes, signed: bytes, digest: bytes) -> bool:
     try:
         if isinstance(key, Ed25519PublicKey):
             key.verify(signature, signed)
         else:
-            key.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
+            key.verify(signature, digest, ec.ECDSA(Prehashed(hashes.SHA256())))
     except InvalidSignature:
         return False
     return True

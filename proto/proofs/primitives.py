@@ -24,7 +24,7 @@ Text600 = Annotated[str, Meta(max_length=600)]
 Text1000 = Annotated[str, Meta(max_length=1_000)]
 Text1024 = Annotated[str, Meta(max_length=1_024)]
 Text2000 = Annotated[str, Meta(max_length=2_000)]
-Statement400 = Annotated[str, Meta(min_length=1, max_length=400)]
+ClaimStatement = Annotated[str, Meta(min_length=1, max_length=400)]
 Detail600 = Annotated[str, Meta(min_length=1, max_length=600)]
 
 Identifier = Annotated[

@@ -213,7 +213,9 @@ def _check_exit_code(observed: TestObservation, code: int | None, place: str) ->
     if (observed is TestObservation.PASSED and code not in (0, None)) or (
         observed is TestObservation.FAILED and code == 0
     ):
-        yield _warning(f"{place}.exitCode", f"Is unusual for a test that {observed.value}.", "contradiction")
+        yield _warning(
+            f"{place}.exitCode", f"Exit code {code} is unusual for a test that {observed.value}.", "contradiction"
+        )
 
 
 def _check_suite(_context: _Context, claim: Claim, shown: evidence.SuiteGreen, place: str) -> _Found:
@@ -318,6 +320,8 @@ def _check_origin(context: _Context, _claim: Claim, shown: evidence.PatchOrigin,
 def _check_mitigation(_context: _Context, _claim: Claim, shown: evidence.MitigationApplied, place: str) -> _Found:
     yield from _check_order(place, ("appliedAt", shown.applied_at), ("expiresAt", shown.expires_at))
     yield from _check_order(place, ("appliedAt", shown.applied_at), ("withdrawnAt", shown.withdrawn_at))
+    if shown.approval.human_approval and shown.approval.request_id is None:
+        yield _warning(f"{place}.approval.requestId", "A human approved, but no request is named.", "unsupported")
     if shown.approval.human_approval and shown.approval.received_approvals < shown.approval.required_approvals:
         yield _error(f"{place}.approval.receivedApprovals", "Is less than requiredApprovals.", "contradiction")
 

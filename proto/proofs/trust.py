@@ -8,7 +8,8 @@ from proto.proofs.bundle import ProofBundle
 
 class KeyValidity(NamedTuple):
     """What is published of a key besides the key itself. `issuer`: the `issuer.id` that bundles of this key have; None:
-    any. `valid_from` is inclusive, `valid_until` exclusive; None: unlimited.
+    any. `valid_from` is inclusive, `valid_until` exclusive; None: unlimited. `is_named`: whether bundles name the key
+    by this id, which nobody knows of a key alone.
     """
 
     key_id: str
@@ -16,6 +17,7 @@ class KeyValidity(NamedTuple):
     valid_from: datetime | None = None
     valid_until: datetime | None = None
     revoked_at: datetime | None = None
+    is_named: bool = True
 
 
 def find_distrust(key: KeyValidity, bundle: ProofBundle, at: datetime | None = None) -> str | None:
@@ -26,15 +28,16 @@ def find_distrust(key: KeyValidity, bundle: ProofBundle, at: datetime | None = N
         return f"the key {key.key_id} was revoked at {_text(key.revoked_at)}."
     if key.issuer is not None and key.issuer != bundle.issuer.id:
         return f"the key {key.key_id} is of the issuer {key.issuer}, not of {bundle.issuer.id}."
-    if bundle.issuer.key_id not in (None, key.key_id):
+    if key.is_named and bundle.issuer.key_id not in (None, key.key_id):
         return f"the bundle names the key {bundle.issuer.key_id}, not {key.key_id}."
     moment = at or calendar_time(bundle.issued_at)
     if moment is None:
         return f"{bundle.issued_at} is not a time of the calendar."
     is_early = key.valid_from is not None and moment < key.valid_from
     if is_early or (key.valid_until is not None and moment >= key.valid_until):
-        valid = f"from {_text(key.valid_from)} until {_text(key.valid_until)}"
-        return f"the key {key.key_id} is valid {valid}, not at {_text(moment)}."
+        begin = "" if key.valid_from is None else f" from {_text(key.valid_from)}"
+        end = "" if key.valid_until is None else f" until {_text(key.valid_until)}"
+        return f"the key {key.key_id} is valid{begin}{end}, not at {_text(moment)}."
     return None
 
 
@@ -46,7 +49,5 @@ def calendar_time(text: str) -> datetime | None:
         return None
 
 
-def _text(moment: datetime | None) -> str:
-    if moment is None:
-        return "ever"
+def _text(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")

@@ -20,7 +20,7 @@ def require_unique_keys(raw: bytes, value: Any) -> None:
     if _count_strings(raw) != _count_strings(msgspec.json.encode(value)):
         with suppress(RecursionError):  # nested more deeply than this decoder goes: the key stays unnamed
             json.loads(raw, object_pairs_hook=_unique)
-        raise RepeatedKey("A key is there twice.")
+        raise RepeatedKey("A key of a JSON object is repeated.")
 
 
 def _count_strings(raw: bytes) -> int:
@@ -35,5 +35,5 @@ def _unique(pairs: list[tuple[str, Any]]) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise RepeatedKey(f"The key {key[:100]!r} is there twice.")
+                raise RepeatedKey(f"The JSON key {key[:100]!r} is repeated.")
             seen.add(key)

@@ -22,7 +22,7 @@ from proto.proofs import dsse, reading
 from proto.proofs.bundle import AiAuthoredChange, ProofBundle, ResourceDescriptor, Statement
 from proto.proofs.dsse import Envelope, InvalidEnvelope, InvalidKey, PublicKey
 from proto.proofs.primitives import IsoTimestamp
-from proto.proofs.semantics import Finding, Severity, check
+from proto.proofs.semantics import Finding, Severity, check, check_statement, most_severe, repeated_claim_ids
 from proto.proofs.trust import KeyValidity, calendar_time, find_distrust
 from proto.proofs.unique_keys import RepeatedKey, require_unique_keys
 
@@ -54,7 +54,8 @@ class _IssuerKey(msgspec.Struct, rename="camel"):
         for text, time in zip(texts, times, strict=True):
             if text is not None and time is None:
                 raise ValueError(f"{text} is not a time of the calendar.")
-        return KeyValidity(self.key_id, self.issuer, *times)
+        valid_from, valid_until, revoked_at = times
+        return KeyValidity(self.key_id, self.issuer, valid_from, valid_until, revoked_at)
 
 
 class _KeyList(msgspec.Struct):
@@ -71,6 +72,7 @@ class _File(NamedTuple):
     envelope: Envelope | None
     bundle: ProofBundle | None
     issues: list[Issue]
+    findings: Sequence[Finding] = ()
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -84,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _validate(arguments: argparse.Namespace) -> int:
     file = _read_file(arguments.file)
-    findings = [] if file.bundle is None else check(file.bundle)
+    findings = file.findings
     errors = [one for one in findings if one.severity is Severity.ERROR]
     is_valid = not file.issues and not errors and not (arguments.strict and findings)
     if arguments.json:
@@ -182,20 +184,21 @@ def _verify(arguments: argparse.Namespace) -> int:
     except InvalidEnvelope as error:
         print(_line(f"{arguments.file} is not verified: {error}"))
         return 1
-    signer = dsse.find_signer(envelope, [(str(at), key) for at, (_, key) in enumerate(keys)])
-    if signer is None:
-        print(_line(f"{arguments.file} is not verified: no signature is of a key that was named."))
-        return 1
-    known, _ = keys[int(signer)]
-    file = _parse(envelope.payload, envelope.payload_type, envelope)  # only now: what is not verified is not read
-    if file.bundle is None:
-        return _refuse(arguments.file, file.issues)
-    reason = find_distrust(known, file.bundle, at)
-    if reason is not None:
+    reasons = []
+    for signer in dsse.find_signers(envelope, [(known.key_id, key) for known, key in keys]):
+        known = keys[signer][0]
+        file = _parse(envelope.payload, envelope.payload_type, envelope)  # only now: what is not verified is not read
+        if file.bundle is None:
+            return _refuse(arguments.file, file.issues)
+        reason = find_distrust(known, file.bundle, at)
+        if reason is None:
+            name = file.bundle.bundle_id
+            print(_line(f"{arguments.file} is verified: bundle {name} is signed with the key {known.key_id}."))
+            return 0
+        reasons.append(reason)
+    for reason in reasons or ["no signature is of a key that was named."]:
         print(_line(f"{arguments.file} is not verified: {reason}"))
-        return 1
-    print(_line(f"{arguments.file} is verified: bundle {file.bundle.bundle_id} is signed with the key {known.key_id}."))
-    return 0
+    return 1
 
 
 def _schema(arguments: argparse.Namespace) -> int:
@@ -217,7 +220,7 @@ def _read_file(name: str) -> _File:
     """A bundle, with what is wrong with it. Raises StartupError for a file that cannot be read."""
     raw = _read_bytes(name, reading.MAX_BYTES)
     if not reading.is_envelope(raw):
-        payload_type = dsse.STATEMENT_TYPE if _is_statement(raw) else dsse.BUNDLE_TYPE
+        payload_type = dsse.STATEMENT_MEDIA_TYPE if _is_statement(raw) else dsse.BUNDLE_TYPE
         return _parse(raw, payload_type, None)
     try:
         envelope = dsse.parse(raw)
@@ -235,8 +238,13 @@ def _parse(payload: bytes, payload_type: str, envelope: Envelope | None) -> _Fil
         require_unique_keys(payload, value)
     except RepeatedKey as error:
         issues.add("bundle", str(error), "repeated")
+    bundle = reading.bundle_of(value)
+    for at in repeated_claim_ids(bundle):
+        issues.add(f"bundle.claims[{at}].claimId", "An earlier claim has this id.", "repeated")
+    if len(issues):
         return _File(payload, payload_type, envelope, None, list(issues))
-    return _File(payload, payload_type, envelope, reading.bundle_of(value), [])
+    around = check_statement(value) if isinstance(value, Statement) else []
+    return _File(payload, payload_type, envelope, bundle, [], most_severe([*around, *check(bundle)]))
 
 
 def _is_statement(raw: bytes) -> bool:
@@ -253,7 +261,7 @@ def _public_keys(names: Sequence[str]) -> list[tuple[KeyValidity, PublicKey]]:
             key = dsse.load_public_key(_read_bytes(name, MAX_KEY_BYTES))
         except InvalidKey as error:
             raise StartupError(f"{name}: {error}", exit_code=2) from error
-        found.append((KeyValidity(dsse.default_key_id(key)), key))
+        found.append((KeyValidity(dsse.default_key_id(key), is_named=False), key))
     return found
 
 

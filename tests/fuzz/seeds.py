@@ -362,7 +362,7 @@ def proof_bundles() -> Iterator[bytes]:
     head = {"_type": STATEMENT_TYPE, "subject": subject, "predicateType": PREDICATE_TYPE}
     statement = json.dumps(head | {"predicate": shapes.example(shapes.PREDICATE)}).encode()
     yield statement
-    for payload, payload_type in ((statement, dsse.STATEMENT_TYPE), (b"{}", dsse.BUNDLE_TYPE)):
+    for payload, payload_type in ((statement, dsse.STATEMENT_MEDIA_TYPE), (b"{}", dsse.BUNDLE_TYPE)):
         yield dsse.encode(dsse.sign(payload, payload_type, Ed25519PrivateKey.from_private_bytes(bytes(31) + b"1"), "k"))
 
 

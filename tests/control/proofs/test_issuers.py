@@ -9,12 +9,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from control.proofs.intake import Intake, ReadBundle
-from control.proofs.issuer_repository import MAX_KEYS
-from proto.identity import Role
+from control.proofs.issuer_repository import MAX_ACTIVE_KEYS
+from proto.identity import Role, Scope
 from proto.proofs import dsse
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.proofs.made import BUNDLES, ISSUER, ISSUERS, KEY, bundle, get, register, signed, submit
+
+CHANGED = "The key was revoked or changed while the bundle was handed in. Send it again."
 
 
 def body(key: Any = KEY, **fields: Any) -> dict[str, Any]:
@@ -51,6 +53,7 @@ async def test_the_life_of_a_key(control: Control) -> None:
     assert (status, revoked["status"], revoked["revocationReason"]) == (200, "REVOKED", "It was in a log.")
     assert await get(control, one) == revoked
     assert (await control.call("POST", f"{one}/revoke", {}))[0] == 409
+    assert (await control.call("PATCH", one, {"name": "x"}))[0] == 409
     assert (await control.call("DELETE", one))[0] == 204
     assert (await control.call("GET", one))[0] == 404
     actions = [one["action"] for one in (await get(control, "/orgs/acme/audit"))["data"]]
@@ -115,10 +118,11 @@ async def test_keys_are_there_once(control: Control) -> None:
 
 
 async def test_an_organization_has_a_maximum(control: Control) -> None:
-    for _ in range(MAX_KEYS):
-        await register(control, Ed25519PrivateKey.generate())
+    made = [await register(control, Ed25519PrivateKey.generate()) for _ in range(MAX_ACTIVE_KEYS)]
     status, answer, _ = await control.call("POST", ISSUERS, body())
     assert (status, answer["error"]["code"]) == (409, "conflict")
+    assert (await control.call("POST", f"{ISSUERS}/{made[0]['id']}/revoke", {}))[0] == 200
+    assert (await control.call("POST", ISSUERS, body()))[0] == 201, "keys that have ended make room"
 
 
 async def test_members_read_and_administrators_change(control: Control) -> None:
@@ -133,6 +137,9 @@ async def test_members_read_and_administrators_change(control: Control) -> None:
         if changes == 403:
             for method, path in (("POST", ISSUERS), ("POST", f"{one}/revoke"), ("DELETE", one)):
                 assert (await control.call(method, path, {}, token))[0] == 403
+    narrow = frozenset({Scope.PROOFS_READ, Scope.PROOFS_WRITE})
+    _, token = await new_member_token(control.checks.database, control.acme, Role.ADMIN, narrow)
+    assert (await control.call("POST", ISSUERS, body(Ed25519PrivateKey.generate()), token))[0] == 403, "as a CI job has"
     _, token = await new_member_token(control.checks.database, control.acme, Role.BILLING)
     assert (await control.call("GET", ISSUERS, token=token))[0] == 403
     assert (await control.call("GET", one, token=control.globex.token.secret))[0] == 404
@@ -150,5 +157,8 @@ async def test_a_key_that_is_revoked_while_a_bundle_is_read_does_not_count(
 
     monkeypatch.setattr(Intake, "read", read_while_it_is_revoked)
     status, answer = await submit(control, signed(bundle()))
-    assert (status, answer["error"]["details"][0]["message"]) == (400, "The key has just been changed.")
+    assert (status, answer["error"]["details"][0]["message"]) == (
+        400,
+        "The key was revoked or changed while the bundle was handed in. Send it again.",
+    )
     assert (await get(control, BUNDLES))["data"] == []

@@ -9,6 +9,8 @@ import sqlalchemy as sa
 from chassis.auth.id_generation import new_id
 from chassis.issues.tables import issues
 from control.proofs.references import MAX_LINKS_OF_A_CLAIM
+from proto.identity import Role, Scope
+from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.proofs.made import BUNDLES, bundle, claim, get, register, signed, submit
 from tests.control.releases.stored import new_issue
@@ -127,15 +129,18 @@ async def test_a_bundle_is_found_with_its_issue(control: Control) -> None:
     target, merged = await new_issue(control, 1, control.acme), await new_issue(control, 2, control.acme)
     async with control.checks.database.read() as connection:
         fingerprint = await connection.scalar(sa.select(issues.c.fingerprint).where(issues.c.id == merged))
-    by_id = await stored(control, bundle(subject={"issueId": merged}))
+    by_id = await stored(control, bundle(subject={"issueId": merged, "issueShortId": "web-2"}))
     by_name = await stored(control, bundle(subject={"issueId": "JIRA-7", "issueShortId": "WEB-2"}))
     by_print = await stored(
         control, bundle(subject={"issueId": "x", "issueShortId": "x", "fingerprint": bytes(fingerprint or b"").hex()})
     )
-    of_other = await stored(control, bundle(subject={"issueId": target}))
-    for one in (by_id, by_name, by_print):
-        assert (one["issueId"], one["warnings"]) == (merged, [])
+    of_other = await stored(
+        control, bundle(subject={"issueId": target, "issueShortId": "WEB-2", "fingerprint": "0" * 32})
+    )
+    for one, warned in ((by_id, []), (by_name, []), (by_print, ["subject.issueShortId"])):
+        assert (one["issueId"], [each["path"] for each in one["warnings"]]) == (merged, warned)
         assert one["links"]["issueId"] == merged
+    assert [one["path"] for one in of_other["warnings"]] == ["subject.issueShortId", "subject.fingerprint"]
     of_merged = [one["bundleId"] for one in (by_print, by_name, by_id)]
     assert await listed(control, issue="WEB-2") == await listed(control, issue=merged) == of_merged
     assert await listed(control, issue="web-1") == [of_other["bundleId"]]
@@ -146,7 +151,7 @@ async def test_a_bundle_is_found_with_its_issue(control: Control) -> None:
     assert await listed(control, issue="WEB-1") == [of_other["bundleId"], *of_merged]
     foreign = await new_issue(control, 1, control.globex)
     unknown = await stored(control, bundle(subject={"issueId": foreign, "issueShortId": "OTHER-1"}))
-    assert (unknown["issueId"], unknown["warnings"][0]["path"]) == (None, "subject.issueId")
+    assert (unknown["issueId"], unknown["warnings"][0]["path"]) == (None, "subject")
 
 
 async def ask(control: Control, target: str) -> str:
@@ -191,11 +196,30 @@ async def test_what_a_bundle_says_of_an_approval_is_held_against_the_request(con
     asked = await ask(control, "a")
     found = await stored(control, bundle([mitigation(asked, requiredApprovals=1, receivedApprovals=1)]))
     assert [(one["path"], one["message"]) for one in found["errors"]] == [
-        ("claims[0].evidence.approval.humanApproval", "The approval request is PENDING.")
+        ("claims[0].evidence.approval.humanApproval", "The approval request is not approved.")
     ]
     await control.call("POST", f"/orgs/acme/approval-requests/{asked}/reject", {"reason": "No."})
     found = await stored(control, bundle([mitigation(asked, requiredApprovals=1, receivedApprovals=1)]))
-    assert [one["message"] for one in found["errors"]] == ["The approval request is REJECTED."]
+    assert [one["message"] for one in found["errors"]] == ["The approval request is not approved."]
+
+
+async def test_who_may_not_read_approvals_learns_nothing_of_them(control: Control) -> None:
+    asked, scopes = await ask(control, "a"), frozenset({Scope.PROOFS_READ, Scope.PROOFS_WRITE})
+    _, token = await new_member_token(control.checks.database, control.acme, Role.MEMBER, scopes)
+    for request_id in (asked, new_id("apr")):
+        made = bundle([mitigation(request_id, requiredApprovals=1, receivedApprovals=1)])
+        _, found = await submit(control, made, token=token, path=f"{BUNDLES}/validate")
+        assert (found["errors"], [one["path"] for one in found["warnings"]]) == ([], ["subject"])
+
+
+async def test_what_only_the_receiver_sees(control: Control) -> None:
+    late = bundle(issuedAt="2999-01-01T00:00:00Z")
+    late["issuer"] = late["issuer"] | {"keyId": "k"}
+    found = await stored(control, late)
+    assert {one["path"] for one in found["warnings"]} == {"issuedAt", "issuer.keyId", "subject"}
+    unnamed = bundle([mitigation(None, requiredApprovals=1, receivedApprovals=1)])
+    path = "claims[0].evidence.approval.requestId"
+    assert path in {one["path"] for one in (await stored(control, unnamed))["warnings"]}
 
 
 async def test_links_are_bounded(control: Control) -> None:

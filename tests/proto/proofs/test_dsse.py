@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer._crypto_signer import CryptoSigner
 
 from proto.proofs import dsse
-from proto.proofs.dsse import Envelope, InvalidEnvelope, InvalidKey, PrivateKey
+from proto.proofs.dsse import Envelope, InvalidEnvelope, InvalidKey, PrivateKey, PublicKey
 
 PAYLOAD = b'{ "a" : 1.0, "\xc3\xa9": "\\u00e9" }\n'
 KEYS: list[PrivateKey] = [Ed25519PrivateKey.generate(), ec.generate_private_key(ec.SECP256R1())]
@@ -23,16 +24,21 @@ def _signed(key: PrivateKey = KEYS[0], payload: bytes = PAYLOAD, key_id: str = "
     return dsse.sign(payload, dsse.BUNDLE_TYPE, key, key_id)
 
 
+def find_signer(envelope: Envelope, keys: Sequence[tuple[str, PublicKey]]) -> str | None:
+    """The id of the first key that has made one of the signatures."""
+    return next((keys[at][0] for at in dsse.find_signers(envelope, keys)), None)
+
+
 @pytest.mark.parametrize("key", KEYS, ids=["ed25519", "p256"])
 @pytest.mark.parametrize("payload", [PAYLOAD, b"", b"\0" * 70_000])
 def test_as_securesystemslib_has_it(key: PrivateKey, payload: bytes) -> None:
     signer = CryptoSigner(key)
-    theirs = oracle.Envelope(payload, dsse.STATEMENT_TYPE, {})
+    theirs = oracle.Envelope(payload, dsse.STATEMENT_MEDIA_TYPE, {})
     theirs.sign(signer)
-    assert theirs.pae() == dsse.pae(dsse.STATEMENT_TYPE, payload)
+    assert theirs.pae() == dsse.pae(dsse.STATEMENT_MEDIA_TYPE, payload)
     read = dsse.parse(json.dumps(theirs.to_dict()).encode())
-    assert (read.payload, read.payload_type) == (payload, dsse.STATEMENT_TYPE)
-    assert dsse.find_signer(read, [("ours", key.public_key())]) == "ours"
+    assert (read.payload, read.payload_type) == (payload, dsse.STATEMENT_MEDIA_TYPE)
+    assert find_signer(read, [("ours", key.public_key())]) == "ours"
 
     ours = dsse.sign(payload, dsse.BUNDLE_TYPE, key, signer.public_key.keyid)
     back = oracle.Envelope.from_dict(json.loads(dsse.encode(ours)))
@@ -45,37 +51,55 @@ def test_as_securesystemslib_has_it(key: PrivateKey, payload: bytes) -> None:
 def test_every_bit_counts() -> None:
     known = [("k", KEYS[0].public_key())]
     good = _signed()
-    assert dsse.find_signer(good, known) == "k"
+    assert find_signer(good, known) == "k"
     signature = dsse.decode_base64(good.signatures[0].sig)
     for at in range(len(signature) * 8):
         changed = bytearray(signature)
         changed[at // 8] ^= 1 << at % 8
         forged = dsse.Signature(base64.b64encode(changed).decode(), "k")
-        assert dsse.find_signer(good._replace(signatures=(forged,)), known) is None
+        assert find_signer(good._replace(signatures=(forged,)), known) is None
     for at in range(len(PAYLOAD)):
         changed = bytearray(PAYLOAD)
         changed[at] ^= 1
-        assert dsse.find_signer(good._replace(payload=bytes(changed)), known) is None
-    assert dsse.find_signer(good._replace(payload=json.dumps(json.loads(PAYLOAD)).encode()), known) is None
+        assert find_signer(good._replace(payload=bytes(changed)), known) is None
+    assert find_signer(good._replace(payload=json.dumps(json.loads(PAYLOAD)).encode()), known) is None
 
 
 def test_a_payload_of_another_type_is_not_signed() -> None:
-    confused = _signed()._replace(payload_type=dsse.STATEMENT_TYPE)
-    assert dsse.find_signer(confused, [("k", KEYS[0].public_key())]) is None
+    confused = _signed()._replace(payload_type=dsse.STATEMENT_MEDIA_TYPE)
+    assert find_signer(confused, [("k", KEYS[0].public_key())]) is None
 
 
 def test_keyid_is_a_hint() -> None:
     known = [("k", KEYS[0].public_key()), ("other", KEYS[1].public_key())]
     for hint in ("k", "other", "", "unknown"):
-        assert dsse.find_signer(_signed(key_id=hint), known) == "k"
-    assert dsse.find_signer(_signed(Ed25519PrivateKey.generate(), key_id="k"), known) is None
+        assert find_signer(_signed(key_id=hint), known) == "k"
+    assert find_signer(_signed(Ed25519PrivateKey.generate(), key_id="k"), known) is None
 
 
 def test_of_two_signatures_one_is_enough() -> None:
     stranger, ours = _signed(Ed25519PrivateKey.generate()), _signed()
     both = ours._replace(signatures=(*stranger.signatures, *ours.signatures))
-    assert dsse.find_signer(both, [("k", KEYS[0].public_key())]) == "k"
-    assert dsse.find_signer(both, [("p256", KEYS[1].public_key())]) is None
+    assert find_signer(both, [("k", KEYS[0].public_key())]) == "k"
+    assert find_signer(both, [("p256", KEYS[1].public_key())]) is None
+
+
+def test_every_signer_is_found_and_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = _signed()
+    both = ours._replace(signatures=(*_signed(KEYS[1]).signatures, *ours.signatures))
+    keys = [("a", KEYS[0].public_key()), ("b", Ed25519PrivateKey.generate().public_key()), ("c", KEYS[1].public_key())]
+    assert list(dsse.find_signers(both, keys)) == [0, 2]
+    tried: list[bytes] = []
+    monkeypatch.setattr(dsse, "_is_made_by", lambda _key, signature, *_: tried.append(signature))
+    strangers = [("x", Ed25519PrivateKey.generate().public_key())] * 100
+    worthless = tuple(dsse.Signature(base64.b64encode(bytes([at]) * 64).decode()) for at in range(16))
+    for payload, attempts in ((PAYLOAD, 64), (bytes(3 * 2**20), 21), (bytes(30 * 2**20), 4)):
+        tried.clear()
+        assert not list(dsse.find_signers(Envelope(payload, dsse.BUNDLE_TYPE, worthless), strangers))
+        assert len(tried) == attempts
+    tried.clear()
+    assert not list(dsse.find_signers(Envelope(PAYLOAD, dsse.BUNDLE_TYPE, worthless[:1] * 16), strangers[:3]))
+    assert len(tried) == 3, "equal signatures are tried once"
 
 
 def test_both_alphabets_of_base64() -> None:
@@ -83,7 +107,7 @@ def test_both_alphabets_of_base64() -> None:
     fields["payload"] = base64.urlsafe_b64encode(b"\xfb\xff\xfe?").decode().rstrip("=")
     fields["signatures"][0]["sig"] = fields["signatures"][0]["sig"].replace("+", "-").replace("/", "_")
     read = dsse.parse(json.dumps(fields).encode())
-    assert dsse.find_signer(read, [("k", KEYS[0].public_key())]) == "k"
+    assert find_signer(read, [("k", KEYS[0].public_key())]) == "k"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +149,7 @@ def test_repeated_keys_and_what_is_no_json() -> None:
 def test_signatures_that_are_no_base64_are_nobodys() -> None:
     broken = _signed()._replace(signatures=(dsse.Signature("%%%%"), dsse.Signature("AAAA")))
     for key in KEYS:
-        assert dsse.find_signer(broken, [("k", key.public_key())]) is None
+        assert find_signer(broken, [("k", key.public_key())]) is None
 
 
 def test_keys() -> None:

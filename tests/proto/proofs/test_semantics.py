@@ -128,14 +128,14 @@ def test_payloads() -> None:
         "predicate": predicate,
     }
     as_ledger, as_statement = json.dumps(ledger).encode(), json.dumps(statement).encode()
-    assert read_payload(as_ledger, dsse.BUNDLE_TYPE) == read_payload(as_statement, dsse.STATEMENT_TYPE)
-    for payload, payload_type in ((as_ledger, dsse.STATEMENT_TYPE), (as_statement, dsse.BUNDLE_TYPE)):
+    assert read_payload(as_ledger, dsse.BUNDLE_TYPE) == read_payload(as_statement, dsse.STATEMENT_MEDIA_TYPE)
+    for payload, payload_type in ((as_ledger, dsse.STATEMENT_MEDIA_TYPE), (as_statement, dsse.BUNDLE_TYPE)):
         with pytest.raises(msgspec.ValidationError):
             read_payload(payload, payload_type)
     change: dict[str, Any]
     for change in ({"_type": "x"}, {"predicateType": "x"}, {"subject": []}, {"more": 1}):
         with pytest.raises(msgspec.ValidationError):
-            read_payload(json.dumps(statement | change).encode(), dsse.STATEMENT_TYPE)
+            read_payload(json.dumps(statement | change).encode(), dsse.STATEMENT_MEDIA_TYPE)
 
 
 @pytest.mark.parametrize("again", ['"tier":"A"', '"ti\\u0065r": "A"'])

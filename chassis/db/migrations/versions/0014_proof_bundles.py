@@ -21,6 +21,7 @@ def upgrade() -> None:
         sa.Column("org_id", text(32), nullable=False),
         sa.Column("bundles", sa.BigInteger, nullable=False),
         sa.Column("bytes", sa.BigInteger, nullable=False),
+        sa.Column("unsigned_bytes", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("project_id", name="pk_proof_usage"),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_proof_usage_project_id"),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_proof_usage_org_id"),
@@ -107,6 +108,9 @@ def _bundles() -> None:
         ("issuer_key_id",),
     ):
         op.create_index(f"ix_proof_bundles_{'_'.join(columns)}", "proof_bundles", list(columns))
+    for column in ("issue_id", "run_id", "commit"):
+        kinds = ["project_id", column, "is_verified", "verdict", "tier", "id"]
+        op.create_index(f"ix_proof_bundles_kinds_{column}", "proof_bundles", kinds)
 
 
 def _links() -> None:
