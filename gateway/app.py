@@ -33,8 +33,9 @@ from gateway.erasure.journals import JournalErasure
 from gateway.erasure.retention import ProjectRetention
 from gateway.erasure.telemetry import TelemetryErasure
 from gateway.erasure.worker import CompileFilters, ErasureWorker
+from gateway.export.decoding import Decoder
+from gateway.export.steps import ExportSteps
 from gateway.http import openapi
-from gateway.http.decoding import Decoder
 from gateway.http.handlers import ExportHandlers, reject_metrics
 from gateway.http.responses import OtlpResponses
 from gateway.ingest.snapshots import IngestSnapshots
@@ -92,11 +93,7 @@ def service(
     quota_service = QuotaService.build(
         database, clickhouse, redis, telemetry.registry, sync_s=settings.quota_sync_s, clock=clock, log=log
     )
-    handlers = ExportHandlers(
-        settings,
-        body_timeout_s=chassis.body_timeout_s,
-        body_min_rate=chassis.body_min_rate,
-        responses=responses,
+    steps = ExportSteps(
         outcomes=outcomes,
         quota=quota_service.quota,
         budget=MemoryBudget(settings.max_inflight_bytes, settings.max_inflight_items, metrics),
@@ -104,6 +101,13 @@ def service(
         ingest=ingest,
         large_resources=LargeResourceBudget(settings.large_origins_bytes),
         clock=clock,
+    )
+    handlers = ExportHandlers(
+        settings,
+        body_timeout_s=chassis.body_timeout_s,
+        body_min_rate=chassis.body_min_rate,
+        responses=responses,
+        steps=steps,
     )
 
     erasing: list[ErasureWorker | ProjectRetention] = []
