@@ -12,11 +12,11 @@ from aiohttp import web
 
 from chassis.clickhouse import ClickHouse
 from chassis.db.database import Database
-from chassis.http.access import project_key, public
+from chassis.http.access import ProjectKeyCheck, project_key, public
 from chassis.http.cors import RATE_HEADERS, Cors
 from chassis.http.preparse import PreParseFilter
 from chassis.http.route import Route, cross_origin
-from chassis.http.web import Service
+from chassis.http.web import CleanupContext, Service
 from chassis.redis import Redis
 from chassis.runtime.memory_limit import available_bytes
 from chassis.runtime.memory_trim import trim_task
@@ -64,6 +64,7 @@ def service(
     telemetry: Telemetry,
     *,
     database: Database,
+    project_keys: ProjectKeyCheck | None = None,
     redis: Redis | None = None,
     erasure_clickhouse: ClickHouse | None = None,
     compile_filters: CompileFilters | None = None,
@@ -73,7 +74,8 @@ def service(
     a `redis`; the caller starts and closes them. Erasures are executed over `erasure_clickhouse`, if given; without
     `compile_filters` those by filter fail. `clock` gives nanoseconds since 1970.
 
-    Its routes need the project-key guard.
+    Its routes need the project-key guard. So does OTLP/gRPC, which is served if `project_keys` is given and the
+    settings have a port for it.
     """
     settings = settings.within(available_bytes())
     log: structlog.stdlib.BoundLogger = structlog.get_logger("gateway")
@@ -140,7 +142,14 @@ def service(
         threads.shutdown(wait=True)
 
     routes = cross_origin(_routes(handlers, responses, refusal_cache), cors)
-    resources = (run, trim_task) if concurrency_limiter is None else (run, trim_task, concurrency_limiter.task)
+    resources: list[CleanupContext] = [run, trim_task]
+    if concurrency_limiter is not None:
+        resources.append(concurrency_limiter.task)
+    if chassis.grpc_port is not None and project_keys is not None:
+        from gateway.grpc.wiring import SharedParts, serve_grpc  # noqa: PLC0415 (grpcio may be missing, and costs memory)
+
+        shared = SharedParts(steps=steps, outcomes=outcomes, refusal_cache=refusal_cache, project_keys=project_keys)
+        resources.append(serve_grpc(chassis.grpc_port, chassis, settings, telemetry, shared))
     return GatewayService(
         name="gateway",
         routes=routes,
