@@ -156,7 +156,7 @@ gate: $(VENV)/.dev ## whether this tree is worse than BASE (a revision; where th
 
 LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	--allow-unsafe --no-header --no-annotate
-RUN_EXTRAS := --extra control --extra embedded --extra gateway --extra postgresql --extra redis --extra send --extra uvloop --extra warehouse
+RUN_EXTRAS := --extra control --extra embedded --extra gateway --extra grpc --extra postgresql --extra redis --extra send --extra uvloop --extra warehouse
 
 lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(PIP) install --quiet 'pip-tools>=7.5'

@@ -7,9 +7,9 @@ from gateway.settings import GatewaySettings
 
 MAX_STREAMS: Final = 100  # concurrent calls of a connection, which RFC 9113 (6.5.2) recommends as the smallest
 MAX_METADATA_BYTES: Final = 16 * 2**10  # of a call
-# Of a message, before the handler reads it: what a call without a valid key can make the process hold. A larger window
-# saves a round trip; the core's default grows to megabytes.
-WINDOW_BYTES: Final = 16 * 2**10
+# Of a message, before the handler reads it: what a call without a valid key can make the process hold, at most. A
+# compressed request of 512 items fits, and arrives without a round trip; the core's default grows to megabytes.
+WINDOW_BYTES: Final = 32 * 2**10
 MAX_PENDING_CALLS: Final = 4_096  # while the event loop is busy; the core cancels more
 KEEPALIVE_S: Final = 60  # between pings of the server, which find dead peers
 KEEPALIVE_TIMEOUT_S: Final = 20

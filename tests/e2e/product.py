@@ -228,8 +228,11 @@ def eventually(probe: Callable[[], T], what: str, seconds: float = VISIBLE_SECON
 
 
 def clean_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment with nothing that names Sluice but `settings`."""
-    return {**{name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}, **settings}
+    """This process's environment with nothing that names Sluice but `settings`. Without them OTLP/gRPC is off: many
+    gateways run at once, and its port is none that each chooses for itself.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    return {**inherited, "SLUICE_GRPC_PORT": "", **settings}
 
 
 def is_ready(base_url: str) -> bool:
