@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from grpc import aio
+
 from chassis.errors import BadRequest, ServiceUnavailable
 from chassis.http.preparse import Slot
 from gateway.admission.memory_budget import Lease
@@ -19,6 +21,7 @@ from gateway.grpc.status import Context
 
 GRACE_S: Final = 0.25
 TOO_SLOW: Final = "The message was not received in time."
+ENDED: Final = "The call has ended."  # the server has stopped, or the client is gone: nobody reads this
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
@@ -47,6 +50,8 @@ class MessageReceiver:
                     raise BadRequest("The request has more than one message.")
         except TimeoutError as error:
             raise ServiceUnavailable(TOO_SLOW) from error
+        except aio.BaseError as error:
+            raise ServiceUnavailable(ENDED) from error
         lease.set(len(message))
         slot.on_body_received()
         return message_encoding(message), message

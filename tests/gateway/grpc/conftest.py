@@ -75,7 +75,7 @@ class Client:
     ) -> Ended:
         """A unary call; by default with the key of the first project."""
         given = self.key() if metadata is None else metadata
-        method = self.channel.unary_unary(path)
+        method: aio.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(path)
         try:
             response = await method(message, metadata=tuple(given), compression=compression, timeout=deadline_s)
         except aio.AioRpcError as error:
@@ -84,7 +84,7 @@ class Client:
 
     async def stream(self, path: str, messages: AsyncIterator[bytes], deadline_s: float = DEADLINE_S) -> Ended:
         """The same for a client that sends any number of messages."""
-        method = self.channel.stream_unary(path)
+        method: aio.StreamUnaryMultiCallable[bytes, bytes] = self.channel.stream_unary(path)
         try:
             return Ended(grpc.StatusCode.OK, response=await method(messages, metadata=self.key(), timeout=deadline_s))
         except aio.AioRpcError as error:
