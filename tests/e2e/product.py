@@ -145,6 +145,11 @@ class Sluice:
         return self._of("gateway").url
 
     @property
+    def grpc_url(self) -> str:
+        """Where exporters send over gRPC, if the settings have a port for it."""
+        return f"http://127.0.0.1:{self.writer.environment['SLUICE_GRPC_PORT']}"
+
+    @property
     def query_url(self) -> str:
         return self._of("query").url
 
