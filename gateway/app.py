@@ -34,6 +34,7 @@ from gateway.erasure.retention import ProjectRetention
 from gateway.erasure.telemetry import TelemetryErasure
 from gateway.erasure.worker import CompileFilters, ErasureWorker
 from gateway.export.decoding import Decoder
+from gateway.export.parts import ExportParts
 from gateway.export.steps import ExportSteps
 from gateway.http import openapi
 from gateway.http.handlers import ExportHandlers, reject_metrics
@@ -146,10 +147,8 @@ def service(
     if concurrency_limiter is not None:
         resources.append(concurrency_limiter.task)
     if chassis.grpc_port is not None and project_keys is not None:
-        from gateway.grpc.wiring import SharedParts, serve_grpc  # noqa: PLC0415 (grpcio may be missing, and costs memory)
-
-        shared = SharedParts(steps=steps, outcomes=outcomes, refusal_cache=refusal_cache, project_keys=project_keys)
-        resources.append(serve_grpc(chassis.grpc_port, chassis, settings, telemetry, shared))
+        parts = ExportParts(steps=steps, outcomes=outcomes, refusal_cache=refusal_cache, project_keys=project_keys)
+        resources.append(_serve_grpc(chassis.grpc_port, chassis, settings, telemetry, parts))
     return GatewayService(
         name="gateway",
         routes=routes,
@@ -157,6 +156,17 @@ def service(
         readiness=tuple(ingest.dependencies()),
         snapshots=snapshots,
     )
+
+
+def _serve_grpc(
+    port: int, chassis: ChassisSettings, settings: GatewaySettings, telemetry: Telemetry, parts: ExportParts
+) -> CleanupContext:
+    """Imports grpcio, which may be missing where there is no port for it, and takes memory."""
+    # Read on import: else the core writes lines to standard error that are not JSON, whenever a client makes it.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from gateway.grpc.wiring import serve_grpc  # noqa: PLC0415 (see above)
+
+    return serve_grpc(port, chassis, settings, telemetry, parts)
 
 
 def _concurrency_limiter(

@@ -11,18 +11,16 @@ import grpc
 
 from chassis.auth.project_credential import QueryCredential
 from chassis.errors import ApiError, BadRequest, InternalError
-from chassis.http.access import ProjectKeyCheck, check_project_key
+from chassis.http.access import check_project_key
 from chassis.http.preparse import Slot
 from chassis.limits.rate_limits import RateLimits
 from chassis.runtime.telemetry import Telemetry
-from gateway.admission.refusal_cache import RefusalCache
+from gateway.export.parts import ExportParts
 from gateway.export.refusals import METRICS_HINT, count_refused, drop_traceback
-from gateway.export.steps import ExportSteps
 from gateway.grpc.call import GrpcCall
 from gateway.grpc.metrics import GrpcMetrics
 from gateway.grpc.receiving import MessageReceiver
 from gateway.grpc.status import Context, abort_with, status_code
-from gateway.outcomes import OutcomeCounters
 from gateway.request_context import WIRE_BYTES
 from proto.otlp.policy import Signal
 from proto.otlp.responses import export_response
@@ -41,12 +39,9 @@ _OK_STATUS: Final = 200  # of HTTP, for the access log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportDependencies:
-    """What the export methods stand on; all of it is shared with HTTP except for the last two."""
+    """What the export methods stand on; `parts`, limits and telemetry are shared with HTTP."""
 
-    steps: ExportSteps
-    outcomes: OutcomeCounters
-    refusal_cache: RefusalCache
-    project_keys: ProjectKeyCheck
+    parts: ExportParts
     rate_limits: RateLimits
     telemetry: Telemetry
     receiver: MessageReceiver
@@ -57,7 +52,7 @@ class ExportService:
     """`TraceService/Export` and `LogsService/Export`."""
 
     def __init__(self, dependencies: ExportDependencies) -> None:
-        self._shared = dependencies
+        self._shared, self._parts = dependencies, dependencies.parts
         self._tasks: set[asyncio.Task[bytes | ApiError]] = set()
         dependencies.metrics.in_flight.set_function(lambda: len(self._tasks))
 
@@ -77,7 +72,7 @@ class ExportService:
     def _handler(self, signal: Signal, path: str) -> Handler:
         async def handle(_messages: AsyncIterator[bytes], context: Context) -> bytes:
             call = GrpcCall(context.peer(), context.invocation_metadata() or ())
-            refusal = self._shared.refusal_cache.cached_error(call.client_key, signal)
+            refusal = self._parts.refusal_cache.cached_error(call.client_key, signal)
             result = refusal or await self._run(self._observed(signal, path, call, context))
             return result if isinstance(result, bytes) else await abort_with(context, result, call)
 
@@ -116,23 +111,23 @@ class ExportService:
 
     async def _export(self, signal: Signal, call: GrpcCall, context: Context, started: float) -> bytes:
         """Handle one call. The docstring of the package lists these steps in order."""
-        shared = self._shared
+        shared, parts = self._shared, self._parts
         with self._slot(call) as slot:
-            await check_project_key(call, _NO_QUERY, shared.project_keys, shared.rate_limits)
-            await shared.steps.admit(call)
-            with shared.steps.lease(call) as lease:
-                decoded = await shared.steps.ingest(
+            await check_project_key(call, _NO_QUERY, parts.project_keys, shared.rate_limits)
+            await parts.steps.admit(call)
+            with parts.steps.lease(call) as lease:
+                decoded = await parts.steps.ingest(
                     call, signal, "protobuf", *await shared.receiver.receive(context, lease, slot), lease
                 )
-                shared.outcomes.observe_latency(signal, time.perf_counter() - started)
+                parts.outcomes.observe_latency(signal, time.perf_counter() - started)
                 return export_response(signal, "protobuf", decoded.rejected, decoded.first_fault)
 
     @contextmanager
     def _slot(self, call: GrpcCall) -> Iterator[Slot]:
         """The slot of the call while the block runs. Raises ServiceUnavailable when there is none."""
-        slot = self._shared.refusal_cache.try_acquire(call.client_key)
+        slot = self._parts.refusal_cache.try_acquire(call.client_key)
         if slot is None:
-            raise self._shared.refusal_cache.overload_error()
+            raise self._parts.refusal_cache.overload_error()
         succeeded = False
         try:
             yield slot
@@ -142,8 +137,8 @@ class ExportService:
 
     def _count_refused(self, signal: Signal, call: GrpcCall, error: ApiError) -> None:
         drop_traceback(error)
-        count_refused(self._shared.outcomes, call, signal, error, call.get(WIRE_BYTES) or 0)
-        self._shared.refusal_cache.add_for(call.client_key, call, error)
+        count_refused(self._parts.outcomes, call, signal, error, call.get(WIRE_BYTES) or 0)
+        self._parts.refusal_cache.add_for(call.client_key, call, error)
 
     async def _reject_metrics(self, _messages: AsyncIterator[bytes], context: Context) -> NoReturn:
         """UNIMPLEMENTED with a hint: exporters send metrics here unless they are configured otherwise."""

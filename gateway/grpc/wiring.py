@@ -1,44 +1,30 @@
 """Runs the gRPC server beside HTTP: built once the application has its rate limits and health."""
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 
 import structlog
 from aiohttp import web
 
-from chassis.http.access import ProjectKeyCheck
 from chassis.http.web import RATE_LIMITS
 from chassis.runtime import fd_limits
 from chassis.runtime.health import HEALTH
 from chassis.runtime.other_servers import OTHER_SERVERS
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
-from gateway.admission.refusal_cache import RefusalCache
-from gateway.export.steps import ExportSteps
+from gateway.export.parts import ExportParts
 from gateway.grpc.health import HealthService
 from gateway.grpc.metrics import GrpcMetrics
 from gateway.grpc.options import server_options
 from gateway.grpc.receiving import MessageReceiver
 from gateway.grpc.server import GrpcServer
 from gateway.grpc.service import ExportDependencies, ExportService
-from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedParts:
-    """What the gateway has built already, and serves over HTTP."""
-
-    steps: ExportSteps
-    outcomes: OutcomeCounters
-    refusal_cache: RefusalCache
-    project_keys: ProjectKeyCheck
-
-
 def serve_grpc(
-    port: int, chassis: ChassisSettings, settings: GatewaySettings, telemetry: Telemetry, shared: SharedParts
+    port: int, chassis: ChassisSettings, settings: GatewaySettings, telemetry: Telemetry, parts: ExportParts
 ) -> Callable[[web.Application], AsyncIterator[None]]:
     """The cleanup context that serves on `port`. It must close before what exports are stored with."""
     metrics = GrpcMetrics(telemetry.registry)
@@ -46,10 +32,7 @@ def serve_grpc(
     async def run(app: web.Application) -> AsyncIterator[None]:
         exports = ExportService(
             ExportDependencies(
-                steps=shared.steps,
-                outcomes=shared.outcomes,
-                refusal_cache=shared.refusal_cache,
-                project_keys=shared.project_keys,
+                parts=parts,
                 rate_limits=app[RATE_LIMITS],
                 telemetry=telemetry,
                 receiver=MessageReceiver(settings.max_wire_bytes, chassis.body_timeout_s),

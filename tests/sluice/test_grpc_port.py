@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from benchmarks.gateway.grpc_load import header_block
 from tests.engine.process import Engine
 from tests.forks import FORKED_WORKERS
 from tests.ports import free_port
@@ -21,6 +22,22 @@ from .conftest import DEADLINE_S, Start, Up, clean_environment, command, refusal
 
 HEALTH = "/grpc.health.v1.Health/Check"
 SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+BLOCK = header_block(HEALTH, [("grpc-encoding", "unheard")])
+UNKNOWN_ENCODING = PREFACE + len(BLOCK).to_bytes(3, "big") + b"\1\5\0\0\0\1" + BLOCK
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that comes until the stream has ended."""
+    connection.settimeout(DEADLINE_S)
+    data = b""
+    while b"grpc-message" not in data:
+        piece = connection.recv(4_096)
+        assert piece
+        data += piece
+    return data
 
 
 def export(port: int, key: str) -> SpanExportResult:
@@ -159,8 +176,8 @@ def test_a_gateway_starts_with_grpc_on_from_its_command_line(start: Start, migra
     assert up.stop() == 0
 
 
-def test_as_a_process_of_its_own_it_listens_too(migrated: Path, tmp_path: Path) -> None:
-    """Not a fork of one that has imported gRPC already, as the others here are."""
+def test_what_clients_send_makes_the_core_write_nothing(migrated: Path, tmp_path: Path) -> None:
+    """In a process of its own, not a fork of one that has imported gRPC already, as the others here are."""
     port, http_port = free_port(), free_port()
     arguments = ("up", "--data", tmp_path / "data", "--port", str(http_port), "--grpc-port", str(port))
     with subprocess.Popen(
@@ -168,6 +185,9 @@ def test_as_a_process_of_its_own_it_listens_too(migrated: Path, tmp_path: Path) 
     ) as process:
         try:
             assert state(port) == SERVING
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(UNKNOWN_ENCODING)
+                assert b"Error parsing 'grpc-encoding' metadata" in received(connection)
         finally:
             process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=DEADLINE_S)
