@@ -80,6 +80,12 @@ $(STORES)/.made: scripts/stores
 	$(SAY) stores, which long tests export to, in $(STORES)
 	@scripts/stores $(STORES)
 
+# The Collector that `test-long` sends through. Another directory: COLLECTOR=/path/of/one
+COLLECTOR ?= $(VENV)/collector
+$(COLLECTOR)/.made: scripts/collector tests/e2e/collector/main.go tests/e2e/collector/go.mod tests/e2e/collector/go.sum
+	$(SAY) an OpenTelemetry Collector, which long tests send through, in $(COLLECTOR)
+	@scripts/collector $(COLLECTOR)
+
 # Locust changes the sockets and threads of its process, and brings much along: an environment of its own.
 $(VENV)/load/.made: requirements/load.lock $(VENV)/.made
 	$(SAY) what the load of benchmarks/locust needs
@@ -118,8 +124,9 @@ test-optimized: programs $(VENV)/.dev ## what decodes hostile input, under pytho
 # What answers requests, likewise.
 ANSWERS := tests/proto tests/chassis tests/gateway tests/query tests/control tests/sluice/test_up.py
 
-test-long: programs $(VENV)/.dev $(JAVASCRIPT_MADE) $(KEYCLOAK)/.made $(STORES)/.made ## what `test` leaves out: kills in hundreds, outages, second stores; an hour
-	failed=; TEST_LONG=1 KEYCLOAK=$(abspath $(KEYCLOAK)) STORES=$(abspath $(STORES)) $(BIN)/python -m pytest $(WORKERS) --timeout 1800 --say-what-ran $(PYTEST_ARGS) || failed=1; \
+test-long: programs $(VENV)/.dev $(JAVASCRIPT_MADE) $(KEYCLOAK)/.made $(STORES)/.made $(COLLECTOR)/.made ## what `test` leaves out: kills in hundreds, outages, second stores; an hour
+	failed=; TEST_LONG=1 KEYCLOAK=$(abspath $(KEYCLOAK)) STORES=$(abspath $(STORES)) COLLECTOR=$(abspath $(COLLECTOR)) \
+	$(BIN)/python -m pytest $(WORKERS) --timeout 1800 --say-what-ran $(PYTEST_ARGS) || failed=1; \
 	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider --say-what-ran $(ANSWERS) $(PYTEST_ARGS) || failed=1; [ -z "$$failed" ]
 
 .PHONY: mutants
@@ -156,7 +163,7 @@ gate: $(VENV)/.dev ## whether this tree is worse than BASE (a revision; where th
 
 LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	--allow-unsafe --no-header --no-annotate
-RUN_EXTRAS := --extra control --extra embedded --extra gateway --extra postgresql --extra redis --extra send --extra uvloop --extra warehouse
+RUN_EXTRAS := --extra control --extra embedded --extra gateway --extra grpc --extra postgresql --extra redis --extra send --extra uvloop --extra warehouse
 
 lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(PIP) install --quiet 'pip-tools>=7.5'

@@ -11,6 +11,7 @@ The path of one export request (`http.handlers.ExportHandlers._export`), with th
     request_media                application/x-protobuf or application/json                        -> 415
     content_encoding             identity, gzip, deflate, zstd                                     -> 415
     read_body                    at most the wire cap, within a timeout                            -> 413, 400, 503
+    ExportSteps.ingest           from here on the same for every protocol (`gateway.export`)
     Decoder.decompress           at most the body cap, whatever size the bytes claim               -> 413, 400
     Decoder.decode               columns, and accepted or rejected for every item                  -> 413, 400, 503
     Quota.reserve                do the accepted items still fit into the month                    -> 429

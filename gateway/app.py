@@ -12,11 +12,11 @@ from aiohttp import web
 
 from chassis.clickhouse import ClickHouse
 from chassis.db.database import Database
-from chassis.http.access import project_key, public
+from chassis.http.access import ProjectKeyCheck, project_key, public
 from chassis.http.cors import RATE_HEADERS, Cors
 from chassis.http.preparse import PreParseFilter
 from chassis.http.route import Route, cross_origin
-from chassis.http.web import Service
+from chassis.http.web import CleanupContext, Service
 from chassis.redis import Redis
 from chassis.runtime.memory_limit import available_bytes
 from chassis.runtime.memory_trim import trim_task
@@ -33,8 +33,10 @@ from gateway.erasure.journals import JournalErasure
 from gateway.erasure.retention import ProjectRetention
 from gateway.erasure.telemetry import TelemetryErasure
 from gateway.erasure.worker import CompileFilters, ErasureWorker
+from gateway.export.decoding import Decoder
+from gateway.export.parts import ExportParts
+from gateway.export.steps import ExportSteps
 from gateway.http import openapi
-from gateway.http.decoding import Decoder
 from gateway.http.handlers import ExportHandlers, reject_metrics
 from gateway.http.responses import OtlpResponses
 from gateway.ingest.snapshots import IngestSnapshots
@@ -63,6 +65,7 @@ def service(
     telemetry: Telemetry,
     *,
     database: Database,
+    project_keys: ProjectKeyCheck | None = None,
     redis: Redis | None = None,
     erasure_clickhouse: ClickHouse | None = None,
     compile_filters: CompileFilters | None = None,
@@ -72,7 +75,8 @@ def service(
     a `redis`; the caller starts and closes them. Erasures are executed over `erasure_clickhouse`, if given; without
     `compile_filters` those by filter fail. `clock` gives nanoseconds since 1970.
 
-    Its routes need the project-key guard.
+    Its routes need the project-key guard. So does OTLP/gRPC, which is served if `project_keys` is given and the
+    settings have a port for it.
     """
     settings = settings.within(available_bytes())
     log: structlog.stdlib.BoundLogger = structlog.get_logger("gateway")
@@ -92,11 +96,7 @@ def service(
     quota_service = QuotaService.build(
         database, clickhouse, redis, telemetry.registry, sync_s=settings.quota_sync_s, clock=clock, log=log
     )
-    handlers = ExportHandlers(
-        settings,
-        body_timeout_s=chassis.body_timeout_s,
-        body_min_rate=chassis.body_min_rate,
-        responses=responses,
+    steps = ExportSteps(
         outcomes=outcomes,
         quota=quota_service.quota,
         budget=MemoryBudget(settings.max_inflight_bytes, settings.max_inflight_items, metrics),
@@ -104,6 +104,13 @@ def service(
         ingest=ingest,
         large_resources=LargeResourceBudget(settings.large_origins_bytes),
         clock=clock,
+    )
+    handlers = ExportHandlers(
+        settings,
+        body_timeout_s=chassis.body_timeout_s,
+        body_min_rate=chassis.body_min_rate,
+        responses=responses,
+        steps=steps,
     )
 
     erasing: list[ErasureWorker | ProjectRetention] = []
@@ -136,7 +143,12 @@ def service(
         threads.shutdown(wait=True)
 
     routes = cross_origin(_routes(handlers, responses, refusal_cache), cors)
-    resources = (run, trim_task) if concurrency_limiter is None else (run, trim_task, concurrency_limiter.task)
+    resources: list[CleanupContext] = [run, trim_task]
+    if concurrency_limiter is not None:
+        resources.append(concurrency_limiter.task)
+    if chassis.grpc_port is not None and project_keys is not None:
+        parts = ExportParts(steps=steps, outcomes=outcomes, refusal_cache=refusal_cache, project_keys=project_keys)
+        resources.append(_serve_grpc(chassis.grpc_port, chassis, settings, telemetry, parts))
     return GatewayService(
         name="gateway",
         routes=routes,
@@ -144,6 +156,17 @@ def service(
         readiness=tuple(ingest.dependencies()),
         snapshots=snapshots,
     )
+
+
+def _serve_grpc(
+    port: int, chassis: ChassisSettings, settings: GatewaySettings, telemetry: Telemetry, parts: ExportParts
+) -> CleanupContext:
+    """Imports grpcio, which may be missing where there is no port for it, and takes memory."""
+    # Read on import: else the core writes lines to standard error that are not JSON, whenever a client makes it.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from gateway.grpc.wiring import serve_grpc  # noqa: PLC0415 (see above)
+
+    return serve_grpc(port, chassis, settings, telemetry, parts)
 
 
 def _concurrency_limiter(

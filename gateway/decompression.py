@@ -2,7 +2,8 @@
 
 A body of several gzip members (or zstd frames) is their concatenation, as the RFCs specify; their number is capped,
 because each costs a set-up. Trailing bytes that begin no further member are an error. `deflate` means zlib (RFC 9110);
-the raw deflate that some clients send under that name is recognized by its first two bytes and accepted as well.
+the raw deflate that some clients send under that name is recognized by its first two bytes and accepted as well. `zlib`
+is what the Collector calls it.
 """
 
 import sys
@@ -20,7 +21,7 @@ else:
 IDENTITY: Final = "identity"
 ENCODINGS: Final = ("gzip", "deflate", "zstd")
 
-_ALIASES: Final[Mapping[str, str]] = {"": IDENTITY, "x-gzip": "gzip"}
+_ALIASES: Final[Mapping[str, str]] = {"": IDENTITY, "x-gzip": "gzip", "zlib": "deflate"}
 _INPUT_STEP_BYTES: Final = 64 * 2**10  # input step of a member after the first: its unused rest is copied each time
 _ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
 

@@ -195,6 +195,7 @@ def _add_gateway(builder: _AppBuilder) -> None:
         clickhouse,
         builder.telemetry,
         database=builder.guards.database,
+        project_keys=builder.guards.project_keys,
         redis=builder.redis,
         erasure_clickhouse=clickhouse,
         compile_filters=_filter_compiler(),

@@ -12,6 +12,7 @@ from chassis.runtime.settings import ChassisSettings
 # The modules that are imported of each extra; two extras install parts of `opentelemetry`.
 MODULES: Final[Mapping[str, Sequence[str]]] = {
     "gateway": ("crc32c", "google.protobuf", "isal", "opentelemetry.proto"),
+    "grpc": ("grpc",),
     "control": ("aiosmtplib", "argon2", "dns", "lxml", "pydantic", "scim2_models", "signxml"),
     "embedded": ("chdb",),
     "postgresql": ("psycopg",),
@@ -33,8 +34,9 @@ class MissingExtras(StartupError):
 
 
 def of_services(names: Sequence[str], settings: ChassisSettings) -> list[str]:
-    """The extras that these services and the stores of the settings need."""
-    return [*(name for name in names if name in MODULES), *of_stores(settings)]
+    """The extras that these services, their ports and the stores of the settings need."""
+    grpc = ["grpc"] if "gateway" in names and settings.grpc_port is not None else []
+    return [*(name for name in names if name in MODULES), *grpc, *of_stores(settings)]
 
 
 def of_stores(settings: ChassisSettings) -> list[str]:

@@ -129,6 +129,12 @@ def _serving(command: argparse.ArgumentParser) -> None:
         "--port", metavar="P", type=_port, help="port to listen on; default: SLUICE_PORT, else 4318; 0: any free port"
     )
     command.add_argument(
+        "--grpc-port",
+        metavar="P",
+        type=_grpc_port,
+        help="port to listen on for OTLP/gRPC (up, gateway); default: SLUICE_GRPC_PORT, else 4317; empty: none",
+    )
+    command.add_argument(
         "--health-port",
         metavar="P",
         type=_port,
@@ -426,6 +432,10 @@ def _day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError("must be a day such as 2026-11-20") from None
+
+
+def _grpc_port(text: str) -> int | str:
+    return _port(text) if text else ""
 
 
 def _port(text: str) -> int:

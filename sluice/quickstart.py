@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from chassis.runtime.settings import ChassisSettings
+
 _QUICKSTART: Final = string.Template("""\
 Send a trace and open it; paste this into another terminal (it reads the secrets from $file):
 
@@ -29,13 +31,22 @@ Any OpenTelemetry SDK:
     export OTEL_EXPORTER_OTLP_ENDPOINT=$url OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
     export OTEL_EXPORTER_OTLP_HEADERS="x-legacy-auth=Legacy%20legacy_key%3D$$(secret legacyKey)"
 """)
+_OVER_GRPC: Final = string.Template("""\
+
+The same over gRPC:
+
+    export OTEL_EXPORTER_OTLP_ENDPOINT=$url OTEL_EXPORTER_OTLP_PROTOCOL=grpc
+""")
 
 
-def quickstart_text(url: str, data: Path, file: Path) -> str:
-    """Commands to paste, for the server at `url` with the credentials in `file`. They contain no secret."""
-    return _QUICKSTART.substitute(
+def quickstart_text(settings: ChassisSettings, file: Path) -> str:
+    """Commands to paste, for the server of the settings with the credentials in `file`. They contain no secret."""
+    text = _QUICKSTART.substitute(
         command=shlex.quote(sys.argv[0]) if Path(sys.argv[0]).name == "sluice" else "sluice",
-        url=shlex.quote(url),
-        data=shlex.quote(str(data)),
+        url=shlex.quote(settings.base_url),
+        data=shlex.quote(str(settings.data_dir)),
         file=shlex.quote(str(file)),
     )
+    if settings.grpc_address is None:
+        return text
+    return text + _OVER_GRPC.substitute(url=shlex.quote(f"http://{settings.grpc_address}"))

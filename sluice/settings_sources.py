@@ -8,7 +8,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.settings_loader import CONFIG_VARIABLE, PREFIX, Settings, environment
 
-_CHASSIS_OPTIONS: Final = ("data", "host", "port", "health_port")
+_CHASSIS_OPTIONS: Final = ("data", "host", "port", "grpc_port", "health_port")
+
+_NO_GRPC: Final = ("grpc_port", "")  # the one option that may be empty
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
@@ -26,7 +28,9 @@ class SettingsSources(NamedTuple):
         environ = environment()
         config_file = arguments.config or environ.get(CONFIG_VARIABLE)
         options = {name: getattr(arguments, name, None) for name in _CHASSIS_OPTIONS}
-        overrides = {name: value for name, value in options.items() if value not in (None, "")}
+        overrides = {
+            name: value for name, value in options.items() if value not in (None, "") or (name, value) == _NO_GRPC
+        }
         return cls(environ, Path(config_file) if config_file else None, overrides)
 
     def load(self, cls: type[AnySettings]) -> AnySettings:

@@ -146,13 +146,14 @@ def run(sluice: Path, *arguments: str, **settings: str) -> subprocess.CompletedP
 
 SERVER = {"SLUICE_CLICKHOUSE_URL": "http://127.0.0.1:1/telemetry"}
 NEEDS = {
-    "up": (["up"], {}, ["gateway", "control", "embedded"]),
+    "up": (["up"], {}, ["gateway", "control", "grpc", "embedded"]),
     "up over servers": (
         ["up"],
         SERVER | {"SLUICE_DATABASE_URL": "postgresql://127.0.0.1:1/x", "SLUICE_REDIS_URL": "redis://127.0.0.1:1"},
-        ["gateway", "control", "postgresql", "redis"],
+        ["gateway", "control", "grpc", "postgresql", "redis"],
     ),
-    "gateway": (["gateway"], SERVER, ["gateway"]),
+    "gateway": (["gateway"], SERVER, ["gateway", "grpc"]),
+    "gateway without gRPC": (["gateway"], SERVER | {"SLUICE_GRPC_PORT": ""}, ["gateway"]),
     "query": (["query"], SERVER | {"SLUICE_REDIS_URL": "redis://127.0.0.1:1"}, ["redis"]),
     "control": (["control"], SERVER, ["control"]),
     "migrate": (["migrate"], {}, ["embedded"]),

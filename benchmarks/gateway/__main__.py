@@ -27,7 +27,7 @@ from chassis.runtime.settings import ChassisSettings
 
 _WARM_UP_S: Final = 1.0
 _MIB: Final = 2**20
-_PACKAGES: Final = ("aiohttp", "uvloop", "isal", "clickhouse-connect", "rotel")
+_PACKAGES: Final = ("aiohttp", "grpcio", "uvloop", "isal", "clickhouse-connect", "rotel")
 
 Rounds = dict[tuple[Kind, str], list[Round]]
 
@@ -49,8 +49,10 @@ def main() -> None:
         rivals(Path(directory), sink, arguments.modes, arguments.settings) as running,
     ):
         sizes = {kind: senders.submit(prepare, kind).result() for kind in kinds}
-        rounds: Rounds = {key: [] for key in product(kinds, (rival.name for rival in running))}
+        rounds: Rounds = {(kind, rival.name): [] for kind, rival in product(kinds, running) if rival.takes(kind)}
         for number, kind, rival in product(range(-1, arguments.rounds), kinds, running):
+            if not rival.takes(kind):
+                continue
             seconds = _WARM_UP_S if number < 0 else arguments.seconds
             taken = measure(rival, kind, sink, senders, arguments.connections, seconds)
             if number >= 0:
@@ -63,7 +65,7 @@ def _print_costs(kinds: Sequence[Kind], running: Sequence[Rival], rounds: Rounds
     print("\n| request | | CPU us an item (least to most) | of Rotel's | items/s | ack p50 ms | ack p99 ms |")
     print("|---|---|---|---|---|---|---|")
     for kind in kinds:
-        summaries = {rival.name: summary(rounds[kind, rival.name]) for rival in running}
+        summaries = {rival.name: summary(rounds[kind, rival.name]) for rival in running if rival.takes(kind)}
         for name, one in summaries.items():
             print(_row(kind, name, one, one.cpu_us / summaries[ROTEL].cpu_us, sizes[kind]), flush=True)
 
@@ -84,6 +86,8 @@ def _row(kind: Kind, name: str, one: Summary, ratio: float, size: int) -> str:
 def _print_memory(running: Sequence[Rival]) -> None:
     print("\n| memory | most, MiB | at the end, MiB |\n|---|---|---|")
     for rival in running:
+        if rival.target.grpc:
+            continue  # the process of the one before
         most, now = rival.resident()
         print(f"| {rival.name} | {most / _MIB:.0f} | {now / _MIB:.0f} |")
 

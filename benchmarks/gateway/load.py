@@ -3,21 +3,23 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
 import uvloop
 
 from benchmarks.gateway.bodies import Kind, bodies
+from benchmarks.gateway.grpc_load import GrpcSender, grpc_messages
 
 _ANSWER_S: Final = 60.0
 
 
 class Target(NamedTuple):
-    """Where to send; `headers` end with a line end each."""
+    """Where to send, over HTTP or over gRPC; `headers` end with a line end each."""
 
     port: int
     headers: str
+    grpc: bool = False
 
 
 class Sent(NamedTuple):
@@ -45,17 +47,9 @@ def prepare(kind: Kind) -> int:
 
 
 async def _send(target: Target, kind: Kind, connections: int, seconds: float) -> Sent:
-    messages = itertools.cycle(
-        [
-            f"POST /v1/{kind.signal} HTTP/1.1\r\nHost: localhost\r\n{kind.headers}{target.headers}"
-            f"Content-Length: {len(body)}\r\n\r\n".encode()
-            + body
-            for body in bodies(kind)
-        ]
-    )
     loop = asyncio.get_running_loop()
     begin = time.perf_counter()
-    senders = [_Sender(messages, begin + seconds, loop.create_future()) for _ in range(connections)]
+    senders = _senders(target, kind, connections, begin + seconds)
     for sender in senders:
         await loop.create_connection(lambda sender=sender: sender, "127.0.0.1", target.port)  # type: ignore[misc]
     async with asyncio.timeout(seconds + _ANSWER_S):
@@ -65,6 +59,22 @@ async def _send(target: Target, kind: Kind, connections: int, seconds: float) ->
         refused[status] = refused.get(status, 0) + 1
     latencies = [seconds for sender in senders for seconds in sender.latencies]
     return Sent(len(latencies) * kind.items, refused, latencies, time.perf_counter() - begin)
+
+
+def _senders(target: Target, kind: Kind, connections: int, end: float) -> Sequence["_Sender | GrpcSender"]:
+    loop = asyncio.get_running_loop()
+    if target.grpc:
+        framed = itertools.cycle(grpc_messages(kind, target.headers, bodies(kind)))
+        return [GrpcSender(framed, end, loop.create_future()) for _ in range(connections)]
+    messages = itertools.cycle(
+        [
+            f"POST /v1/{kind.signal} HTTP/1.1\r\nHost: localhost\r\n{kind.headers}{target.headers}"
+            f"Content-Length: {len(body)}\r\n\r\n".encode()
+            + body
+            for body in bodies(kind)
+        ]
+    )
+    return [_Sender(messages, end, loop.create_future()) for _ in range(connections)]
 
 
 class _Sender(asyncio.Protocol):

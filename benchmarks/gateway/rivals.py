@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import psutil  # type: ignore[import-untyped]  # it has no types
 
+from benchmarks.gateway.bodies import Kind
 from benchmarks.gateway.load import Target
 from proto.otlp.policy import Signal
 from tests.e2e.agents import client_environment, rotel_executable
@@ -29,6 +30,14 @@ class Rival(NamedTuple):
     target: Target
     process: psutil.Process
     tables: Mapping[Signal, str]
+
+    def over_grpc(self, port: int) -> "Rival":
+        """The same process by its other port."""
+        return self._replace(name=f"{self.name}, gRPC", target=self.target._replace(port=port, grpc=True))
+
+    def takes(self, kind: Kind) -> bool:
+        """JSON comes over HTTP only."""
+        return not self.target.grpc or kind.encoding != "JSON"
 
     def cpu_s(self) -> float:
         """CPU of the process and of its workers so far."""
@@ -80,20 +89,27 @@ def rivals(directory: Path, sink: Endpoint, modes: Sequence[str], settings: Mapp
     """
     with ExitStack() as stack:
         yield [
-            *(stack.enter_context(_sluice(directory / mode, sink, mode, settings)) for mode in modes),
-            stack.enter_context(_rotel(directory, sink, ROTEL, "lz4")),
-            stack.enter_context(_rotel(directory, sink, _ROTEL_PLAIN, "none")),
+            *(
+                rival
+                for mode in modes
+                for rival in stack.enter_context(_sluice(directory / mode, sink, mode, settings))
+            ),
+            *stack.enter_context(_rotel(directory, sink, ROTEL, "lz4")),
+            *stack.enter_context(_rotel(directory, sink, _ROTEL_PLAIN, "none")),
         ]
 
 
 @contextmanager
-def _sluice(directory: Path, sink: Endpoint, mode: str, settings: Mapping[str, str]) -> Iterator[Rival]:
+def _sluice(directory: Path, sink: Endpoint, mode: str, settings: Mapping[str, str]) -> Iterator[list[Rival]]:
+    """The gateway in one mode, over HTTP and over gRPC."""
     directory.mkdir()
+    grpc_port = free_port()
     sluice = set_up_apart(
         directory,
         f"http://127.0.0.1:{sink.port}/{mode}",
         f"sqlite:///{directory / 'shared.db'}",
         SLUICE_DURABILITY=mode,
+        SLUICE_GRPC_PORT=str(grpc_port),
         **settings,
     )
     gateway: Service = sluice.services["gateway"]
@@ -101,24 +117,25 @@ def _sluice(directory: Path, sink: Endpoint, mode: str, settings: Mapping[str, s
     assert gateway.process is not None
     target = Target(gateway.port, f"X-Legacy-Auth: Legacy legacy_key={sluice.key}\r\n")
     try:
-        yield Rival(
+        rival = Rival(
             f"Sluice {mode}",
             target,
             psutil.Process(gateway.process.pid),
             {"traces": f"{mode}.spans", "logs": f"{mode}.logs"},
         )
+        yield [rival, rival.over_grpc(grpc_port)]
         gateway.stop()
     finally:
         gateway.kill()
 
 
 @contextmanager
-def _rotel(directory: Path, sink: Endpoint, name: str, compression: str) -> Iterator[Rival]:
+def _rotel(directory: Path, sink: Endpoint, name: str, compression: str) -> Iterator[list[Rival]]:
     """Rotel with its exporter to ClickHouse, batches of 8 192 items or a fifth of a second; by default it sends LZ4."""
-    port = free_port()
+    port, grpc_port = free_port(), free_port()
     options = {
         "otlp-http-endpoint": f"127.0.0.1:{port}",
-        "otlp-grpc-endpoint": f"127.0.0.1:{free_port()}",
+        "otlp-grpc-endpoint": f"127.0.0.1:{grpc_port}",
         "exporter": "clickhouse",
         "clickhouse-exporter-endpoint": f"http://127.0.0.1:{sink.port}",
         "clickhouse-exporter-compression": compression,
@@ -133,7 +150,8 @@ def _rotel(directory: Path, sink: Endpoint, name: str, compression: str) -> Iter
         eventually(lambda: process.poll() is not None or _listens(process.pid, port), "Rotel listening")
         assert process.poll() is None, log.read_text()
         tables: Mapping[Signal, str] = {"traces": "otel.otel_traces", "logs": "otel.otel_logs"}
-        yield Rival(name, Target(port, ""), psutil.Process(process.pid), tables)
+        rival = Rival(name, Target(port, ""), psutil.Process(process.pid), tables)
+        yield [rival, rival.over_grpc(grpc_port)]
         assert process.poll() is None, log.read_text()
     finally:
         stop(process)

@@ -17,8 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.grants import reload_authorization, reload_session_credential
 from chassis.auth.guards import AuthGuards
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext, DirectoryIdentity, ProjectIdentity
-from chassis.auth.project_credential import parse_query, single_value
+from chassis.auth.project_credential import QueryCredential, parse_query, single_value
 from chassis.errors import ApiError, CredentialExpired, Forbidden, MfaRequired, Unauthorized
+from chassis.limits.client_request import ClientRequest
 from chassis.limits.limiter import COUNTED_AS_API, LimitClass
 from chassis.limits.rate_limits import RateLimits
 
@@ -333,7 +334,20 @@ def _with_project_key_check(guard: ProjectKeyCheck, handler: Handler, rate_limit
 
 
 async def _check_project_key(request: web.Request, guard: ProjectKeyCheck, rate_limits: RateLimits) -> None:
-    """Failures count for the client address and limit only the lookup of unknown keys: a key in memory passes. A valid
+    try:
+        named = parse_query(request.raw_path.partition("?")[2])
+    except Unauthorized:
+        await rate_limits.record_address_failure(request, LimitClass.FAILED_KEY)
+        raise
+    await check_project_key(request, named, guard, rate_limits)
+
+
+async def check_project_key(
+    request: ClientRequest, named: QueryCredential, guard: ProjectKeyCheck, rate_limits: RateLimits
+) -> None:
+    """Find the project of the key in the headers or in the query (`named`), and store it on the request.
+
+    Failures count for the client address and limit only the lookup of unknown keys: a key in memory passes. A valid
     key is rate-limited before it is compared with the project that the request names.
     """
 
@@ -342,7 +356,6 @@ async def _check_project_key(request: web.Request, guard: ProjectKeyCheck, rate_
         await rate_limits.take(request, LimitClass.OTLP, found.key_id, found.rate)
 
     try:
-        named = parse_query(request.raw_path.partition("?")[2])
         await guard.check(
             legacy_auth=single_value(request.headers.getall("X-Legacy-Auth", [])),
             authorization=single_value(request.headers.getall("Authorization", [])),

@@ -2,7 +2,8 @@
 
     start    bind -> start the cleanup contexts -> accept
     SIGTERM  /readyz turns 503, each response is the last of its connection
-             -> after the drain delay, accept what the kernel has queued and stop accepting
+             -> after the drain delay, accept what the kernel has queued and stop accepting; servers of other
+                protocols do the same (OTHER_SERVERS)
              -> wait up to DRAIN_GRACE_S for the connections to end (`_drain_connections`)
              -> finish requests in flight, close the cleanup contexts
 
@@ -27,6 +28,7 @@ from chassis.http.connections.registry import ConnectionRegistry
 from chassis.http.preparse import PRE_PARSE_FILTERS
 from chassis.runtime import fd_limits, memory
 from chassis.runtime.health import HEALTH
+from chassis.runtime.other_servers import OTHER_SERVERS
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 
@@ -77,7 +79,7 @@ async def listening(
     listeners = (listener, *extra_listeners)
     try:
         await runner.setup()
-        max_connections = _connection_limit(settings, telemetry)
+        max_connections = _connection_limit(settings, telemetry, app[OTHER_SERVERS].max_connections)
         health = app[HEALTH]
         context = ConnectionContext(
             settings,
@@ -94,6 +96,8 @@ async def listening(
             yield
         finally:
             health.draining = True
+            for stop_accepting in app[OTHER_SERVERS].stop_accepting:
+                stop_accepting()
             for acceptor in acceptors:
                 await acceptor.close()
             for each in listeners:
@@ -159,9 +163,11 @@ def _listen(acceptor: Acceptor, listener: socket.socket) -> Acceptor:
     return acceptor
 
 
-def _connection_limit(settings: ChassisSettings, telemetry: Telemetry) -> int:
-    """The connection limit of the settings, or that of the file descriptors left once everything else is open."""
-    affordable = fd_limits.connection_budget()
+def _connection_limit(settings: ChassisSettings, telemetry: Telemetry, reserved: int) -> int:
+    """The connection limit of the settings, or that of the file descriptors left once everything else is open.
+    `reserved`: connections of other servers in the process.
+    """
+    affordable = max(fd_limits.MIN_CONNECTIONS, fd_limits.connection_budget() - reserved)
     if affordable < settings.max_connections:
         telemetry.log.warning(
             "connection limit lowered: too few file descriptors",

@@ -71,6 +71,7 @@ from chassis.limits.local import LocalLimiter
 from chassis.limits.rate_limits import RateLimits, limit_headers, rules_from_settings
 from chassis.limits.trusted_proxies import TrustedProxies
 from chassis.runtime.health import HEALTH, Dependency, Health
+from chassis.runtime.other_servers import OTHER_SERVERS, OtherServers
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import METRICS_TYPE, Telemetry
 
@@ -183,6 +184,7 @@ def build_app(
     app = web.Application(middlewares=middlewares, client_max_size=MAX_DEFAULT_BODY)
     app[HEALTH] = health
     app[RATE_LIMITS] = rate_limits
+    app[OTHER_SERVERS] = OtherServers()
     app[PRE_PARSE_FILTERS] = {
         f"{route.method} {route.path}".encode(): route.pre_parse_filter
         for route in routes

@@ -9,6 +9,7 @@ from aiohttp import web
 from prometheus_client import Counter
 
 from chassis.errors import RateLimited
+from chassis.limits.client_request import ClientRequest
 from chassis.limits.gcra import Rule
 from chassis.limits.limiter import Bucket, LimitClass, Limiter, LimitResult
 from chassis.limits.trusted_proxies import TrustedProxies
@@ -49,7 +50,7 @@ class RateLimits:
         self._proxies = proxies
         self._refused = refused
 
-    async def take(self, request: web.Request, limit: LimitClass, holder: str, rate: int | None = None) -> None:
+    async def take(self, request: ClientRequest, limit: LimitClass, holder: str, rate: int | None = None) -> None:
         """Count a request of `holder`. The response headers report this bucket's state, whether the request passes or
         not; with several buckets, the one with the least remaining. Raises RateLimited.
 
@@ -62,11 +63,11 @@ class RateLimits:
         request[LIMIT_RESULT] = _most_restrictive(request.get(LIMIT_RESULT), result)
         self._raise_if_exceeded(result, rule, limit)
 
-    async def take_for_address(self, request: web.Request, limit: LimitClass) -> None:
+    async def take_for_address(self, request: ClientRequest, limit: LimitClass) -> None:
         """Like `take`, for the address of the request."""
         await self.take(request, limit, self._proxies.rate_limit_key(request))
 
-    async def take_secondary(self, request: web.Request, limit: LimitClass, holder: str) -> None:
+    async def take_secondary(self, request: ClientRequest, limit: LimitClass, holder: str) -> None:
         """Count the request in a second bucket, which the headers report only if it rejects. Raises RateLimited."""
         await self._apply(holder, self._limiter.take, request, limit)
 
@@ -75,29 +76,29 @@ class RateLimits:
         rule = self._rules.get(limit)
         return rule is None or not (await self._limiter.take(Bucket(limit, holder), rule)).wait_ns
 
-    def address_key(self, request: web.Request) -> str:
+    def address_key(self, request: ClientRequest) -> str:
         """What names the client's address in buckets: an IPv4 address or an IPv6 network."""
         return self._proxies.rate_limit_key(request)
 
-    async def check_address(self, request: web.Request, limit: LimitClass) -> None:
+    async def check_address(self, request: ClientRequest, limit: LimitClass) -> None:
         """RateLimited when the address of the request has failed too often in this class; counts nothing."""
         await self._apply_for_address(self._limiter.peek, request, limit)
 
-    async def record_address_failure(self, request: web.Request, limit: LimitClass) -> None:
+    async def record_address_failure(self, request: ClientRequest, limit: LimitClass) -> None:
         """Count a failure. RateLimited if other failures emptied the address's bucket while this credential was
         checked.
         """
         await self._apply_for_address(self._limiter.take, request, limit)
 
-    async def check_account(self, request: web.Request, limit: LimitClass, account: str) -> None:
+    async def check_account(self, request: ClientRequest, limit: LimitClass, account: str) -> None:
         """RateLimited when authentication to this account has failed too often; counts nothing."""
         await self._apply(account, self._limiter.peek, request, limit)
 
-    async def record_account_failure(self, request: web.Request, limit: LimitClass, account: str) -> None:
+    async def record_account_failure(self, request: ClientRequest, limit: LimitClass, account: str) -> None:
         """Count a failed authentication to this account. RateLimited if its bucket was emptied meanwhile."""
         await self._apply(account, self._limiter.take, request, limit)
 
-    async def record_attempt(self, request: web.Request, limit: LimitClass, account: str, attempt: str) -> None:
+    async def record_attempt(self, request: ClientRequest, limit: LimitClass, account: str, attempt: str) -> None:
         """Count an attempt as a failed authentication to this account, unless the same was recorded a moment ago, which
         is as long as one takes to be allowed again. RateLimited if the account's bucket was emptied meanwhile.
         """
@@ -108,10 +109,10 @@ class RateLimits:
         if not result.wait_ns and result.remaining == rule.burst - 1:  # the bucket was full
             await self.record_account_failure(request, limit, account)
 
-    async def _apply_for_address(self, apply: _LimiterCall, request: web.Request, limit: LimitClass) -> None:
+    async def _apply_for_address(self, apply: _LimiterCall, request: ClientRequest, limit: LimitClass) -> None:
         await self._apply(self._proxies.rate_limit_key(request), apply, request, limit)
 
-    async def _apply(self, holder: str, apply: _LimiterCall, request: web.Request, limit: LimitClass) -> None:
+    async def _apply(self, holder: str, apply: _LimiterCall, request: ClientRequest, limit: LimitClass) -> None:
         """The response headers report the bucket only if it rejects."""
         rule = self._rules.get(limit)
         if rule is None:
@@ -172,7 +173,7 @@ def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
     return rules
 
 
-def limit_headers(request: web.Request) -> dict[str, str]:
+def limit_headers(request: ClientRequest) -> dict[str, str]:
     """The `x-ratelimit-` headers for the result stored on the request; empty without one."""
     result = request.get(LIMIT_RESULT)
     if result is None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
-from aiohttp import web
+from chassis.limits.client_request import ClientRequest
 
 _Address = IPv4Address | IPv6Address
 
@@ -14,7 +14,7 @@ class TrustedProxies:
     def __init__(self, networks: Sequence[str]) -> None:
         self._networks = tuple(ip_network(text, strict=False) for text in networks)
 
-    def client_address(self, request: web.Request) -> str:
+    def client_address(self, request: ClientRequest) -> str:
         """The first address that is not a trusted proxy, starting at the peer; by default the peer itself."""
         current = request.remote or ""
         if not self._networks:
@@ -27,7 +27,7 @@ class TrustedProxies:
             current = hop
         return current
 
-    def rate_limit_key(self, request: web.Request) -> str:
+    def rate_limit_key(self, request: ClientRequest) -> str:
         """The client as limits count it: an IPv4 address, or the /64 of an IPv6 one, which one subscriber owns."""
         return _address_key(_parse(self.client_address(request)))
 
@@ -35,7 +35,7 @@ class TrustedProxies:
         """The peer of a connection, counted likewise; empty for a trusted proxy, which stands for many clients."""
         return "" if self._trusts(peer) else _address_key(_parse(peer))
 
-    def is_local(self, request: web.Request) -> bool:
+    def is_local(self, request: ClientRequest) -> bool:
         """Whether the request was made on this machine.
 
         A loopback peer that sends a forwarding header without being a trusted proxy is not local.
@@ -57,7 +57,7 @@ def _address_key(address: _Address | None) -> str:
     return "" if address is None else str(address)
 
 
-def _hops(request: web.Request) -> list[str]:
+def _hops(request: ClientRequest) -> list[str]:
     return [hop.strip() for line in request.headers.getall("X-Forwarded-For", []) for hop in line.split(",")]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote, unquote
 
-from chassis.runtime.settings_loader import Settings, SettingsError, setting
+from chassis.runtime.settings_loader import Port, Settings, SettingsError, setting
 
 
 class ChassisSettings(Settings, frozen=True, kw_only=True):
@@ -14,6 +14,13 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     data: Annotated[str, setting("Directory for all data on disk; created with mode 0700.")] = "data"
     host: Annotated[str, setting("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, setting("Port to listen on.", zero="any free port", ge=0, le=65_535)] = 4318
+    grpc_port: Annotated[
+        Port | None,
+        setting(
+            "Port to listen on for OTLP/gRPC, on the same address; of `sluice up` and `sluice gateway`.",
+            zero="0: any free port; empty: none",
+        ),
+    ] = 4317
     health_port: Annotated[
         int,
         setting(
@@ -517,6 +524,12 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         """The base URL shown to users, without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (self.public_url or f"http://{host}:{self.port}").rstrip("/")
+
+    @property
+    def grpc_address(self) -> str | None:
+        """Host and port of OTLP/gRPC; None when it is off."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return None if self.grpc_port is None else f"{host}:{self.grpc_port}"
 
 
 def _require_network(text: str) -> None:

@@ -8,9 +8,10 @@ and a sentence; `describe` turns them into the rows of `sluice config` and of do
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -19,7 +20,15 @@ from chassis.errors import StartupError
 PREFIX = "SLUICE_"
 SERVICES = ("gateway", "query", "control")
 CONFIG_VARIABLE = "SLUICE_CONFIG"  # names the TOML file itself, so it is not a setting
-_KINDS: Final[Mapping[type, str]] = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+
+_KINDS: Final[Mapping[Any, str]] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    bool: "true or false",
+    Port | None: "empty or a whole number, 0 to 65535",
+}
 
 
 class SettingsError(StartupError):
@@ -77,7 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises SettingsError naming every setting that is unknown or invalid.
         """
-        values, origins = _gather(cls.prefix, environ, toml_path)
+        values, origins = _gather(cls.prefix, environ, toml_path, _optional_fields(cls))
         for name, value in (overrides or {}).items():
             values[name], origins[name] = value, f"--{name.replace('_', '-')}"
         _reject_unknown(cls, values, origins)
@@ -121,16 +130,22 @@ def describe(settings: Settings) -> list[SettingInfo]:
     return rows
 
 
-def _gather(prefix: str, environ: Mapping[str, str], toml_path: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values by field, the environment over the file, and the origin of each; empty variables count as unset."""
+def _gather(
+    prefix: str, environ: Mapping[str, str], toml_path: Path | None, optional: Collection[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values by field, the environment over the file, and the origin of each; empty variables count as unset, but for
+    those of `optional` fields.
+    """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name, value in _file_values(prefix, toml_path).items():
         values[name], origins[name] = value, f"{_table_prefix(prefix)}{name} in {toml_path}"
     for name, text in environ.items():
-        if not name.startswith(prefix) or name == CONFIG_VARIABLE or text == "" or _belongs_to_another(prefix, name):
+        if not name.startswith(prefix) or name == CONFIG_VARIABLE or _belongs_to_another(prefix, name):
             continue
         field = name.removeprefix(prefix).lower()
+        if text == "" and field not in optional:
+            continue
         values[field], origins[field] = text, name
     return values, origins
 
@@ -178,11 +193,13 @@ def _reject_unknown(cls: type[Settings], values: Mapping[str, Any], origins: Map
 def _reject_invalid(cls: type[Settings], values: dict[str, Any], origins: Mapping[str, str]) -> None:
     """Convert field by field, so that every invalid value is reported with its origin."""
     hints = get_type_hints(cls, include_extras=True)
-    metas = _metas(cls)
+    metas, optional = _metas(cls), _optional_fields(cls)
     problems = []
     for name in list(values):
         if _is_sequence(hints[name]) and isinstance(values[name], str):
             values[name] = [part.strip() for part in values[name].split(",") if part.strip()]
+        elif values[name] == "" and name in optional:
+            values[name] = None
         try:
             values[name] = msgspec.convert(values[name], hints[name], strict=False)
         except msgspec.ValidationError:
@@ -199,6 +216,12 @@ def _expected_value(kind: Any, meta: msgspec.Meta) -> str:
     if meta.ge is not None and meta.le is not None:
         return f"{expected}, {meta.ge} to {meta.le}"
     return expected if meta.ge is None else f"{expected} of at least {meta.ge}"
+
+
+def _optional_fields(cls: type[Settings]) -> set[str]:
+    """The fields for which empty is a value of its own: None."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {name for name in _metas(cls) if NoneType in get_args(getattr(hints[name], "__origin__", None))}
 
 
 def _is_sequence(hint: Any) -> bool:
@@ -221,4 +244,6 @@ def _format_value(value: Any) -> str:
         return value
     if isinstance(value, Sequence):
         return ",".join(str(part) for part in value)
+    if value is None:
+        return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

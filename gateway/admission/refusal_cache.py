@@ -19,6 +19,7 @@ from chassis.errors import ApiError, ServiceUnavailable, envelope
 from chassis.http.access import PROJECT
 from chassis.http.preparse import PreParseFilter, RequestPreview, Slot, client_key_of, date_line
 from chassis.http.request_ids import new_request_id
+from chassis.limits.client_request import ClientRequest
 from chassis.limits.gcra import SECOND_NS
 from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT, limit_headers
@@ -72,13 +73,18 @@ class RefusalCache:
 
     def add(self, request: web.Request, error: ApiError) -> None:
         """Cache the refusal of an export, if `error` is a used-up limit of a valid key."""
+        if error.code in CACHEABLE_CODES:
+            self.add_for(client_key_of(request), request, error)
+
+    def add_for(self, client_key: bytes, request: ClientRequest, error: ApiError) -> None:
+        """The same, for a request whose `client_key` is known."""
         if error.code not in CACHEABLE_CODES or PROJECT not in request:
             return
-        client_key, now = client_key_of(request), self._clock()
         if client_key == ANONYMOUS:
             return  # it would apply to all clients without a key
+        now = self._clock()
         # If some of the quota was left, the body was read, and shorter ones may still fit.
-        min_bytes = request.get(WIRE_BYTES, 0) if error.code is ErrorCode.QUOTA_EXCEEDED else 0
+        min_bytes = (request.get(WIRE_BYTES) or 0) if error.code is ErrorCode.QUOTA_EXCEEDED else 0
         self._refusals[client_key] = CachedRefusal(
             expires_ns=now + min(MAX_AGE_NS, request[LIMIT_RESULT].wait_ns),
             min_bytes=min_bytes,
@@ -94,16 +100,19 @@ class RefusalCache:
         """The cached 429, the same as `OtlpResponses` renders, counted; None if the request is to be handled."""
         if not self._refusals:
             return None
-        refusal = self._refusals.get(preview.client_key)
-        if refusal is None or preview.content_length < refusal.min_bytes or refusal.expires_ns <= self._clock():
-            return None
-        if not preview.is_simple or preview.has_project_id:
+        refusal = self._find(preview.client_key, preview.content_length)
+        if refusal is None or not preview.is_simple or preview.has_project_id:
             return None
         signal: Signal = "logs" if preview.route.endswith(b"/logs") else "traces"
-        self._outcomes.refused(signal, refusal.error.code.value, refusal.project_id, preview.received_body_bytes, 0)
-        if refusal.error.code is ErrorCode.RATE_LIMITED:
-            self._rate_limited.inc()
+        self._count(refusal, signal, preview.received_body_bytes)
         return _render(refusal, preview)
+
+    def cached_error(self, client_key: bytes, signal: Signal) -> ApiError | None:
+        """The same as an error, for a request whose body has an unknown length and is not received yet."""
+        refusal = self._find(client_key, 0)
+        if refusal is not None:
+            self._count(refusal, signal, 0)
+        return None if refusal is None else refusal.error
 
     def try_acquire(self, client_key: bytes) -> Slot | None:
         """A slot of the next filter; always one if there is none."""
@@ -117,6 +126,17 @@ class RefusalCache:
         """The error of the next filter."""
         return self._required_next_filter.overload_error()
 
+    def _find(self, client_key: bytes, nbytes: int) -> CachedRefusal | None:
+        refusal = self._refusals.get(client_key)
+        if refusal is None or nbytes < refusal.min_bytes or refusal.expires_ns <= self._clock():
+            return None
+        return refusal
+
+    def _count(self, refusal: CachedRefusal, signal: Signal, received_bytes: int) -> None:
+        self._outcomes.refused(signal, refusal.error.code.value, refusal.project_id, received_bytes, 0)
+        if refusal.error.code is ErrorCode.RATE_LIMITED:
+            self._rate_limited.inc()
+
     def _evict(self, now: int) -> None:
         """Remove expired refusals, and the oldest beyond MAX_ENTRIES."""
         refusals = self._refusals
@@ -129,7 +149,7 @@ class RefusalCache:
             raise TypeError("no next filter, so no request is refused for overload")
         return self._next_filter
 
-    def _response_head(self, request: web.Request, error: ApiError) -> bytes:
+    def _response_head(self, request: ClientRequest, error: ApiError) -> bytes:
         headers = {"Retry-After": str(error.retry_after), **limit_headers(request)}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return b"HTTP/1.1 429 Too Many Requests\r\nServer: sluice\r\n" + self._vary + lines.encode()

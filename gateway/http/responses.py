@@ -7,27 +7,13 @@ from typing import Final
 
 from aiohttp import web
 
-from chassis.errors import ApiError, Issue, UnsupportedMediaType, envelope
-from chassis.http.access import PROJECT
-from gateway.admission.concurrency import OVERLOADED, Overloaded
-from gateway.outcomes import NO_PROJECT, OutcomeCounters
-from gateway.request_context import ITEMS
-from proto.errors import ErrorCode
-from proto.otlp.policy import DecodedPayload, DecodeError, RequestRejection, Signal
+from chassis.errors import ApiError, UnsupportedMediaType, envelope
+from gateway.export.refusals import count_refused, drop_traceback
+from gateway.outcomes import OutcomeCounters
+from proto.otlp.policy import DecodedPayload, Signal
 from proto.otlp.responses import CONTENT_TYPES, Media, Violation, export_response, status_json, status_protobuf
 
 _MEDIA: Final[Mapping[str, Media]] = {content_type: media for media, content_type in CONTENT_TYPES.items()}
-_BAD_REQUEST_REASONS: Final = frozenset((RequestRejection.MALFORMED, RequestRejection.TOO_DEEP))
-
-
-class DecodeRejected(ApiError):
-    """The decoder refuses the request: 400 if it is malformed, 413 if it exceeds a limit."""
-
-    def __init__(self, error: DecodeError, details: list[Issue] | None = None) -> None:
-        """`details`: one issue per wrong field, if any."""
-        code = ErrorCode.BAD_REQUEST if error.reason in _BAD_REQUEST_REASONS else ErrorCode.PAYLOAD_TOO_LARGE
-        super().__init__(code, error.message, details=details, close=code is ErrorCode.PAYLOAD_TOO_LARGE)
-        self.reason = error.reason
 
 
 def request_media(request: web.Request) -> Media:
@@ -41,11 +27,6 @@ def request_media(request: web.Request) -> Media:
 def _media(request: web.Request) -> Media | None:
     content_type = request.headers.get("Content-Type", "")
     return _MEDIA.get(content_type) or _MEDIA.get(content_type.partition(";")[0].strip().lower())
-
-
-def _drop_traceback(error: ApiError) -> None:
-    """Drop the frames that an error passed: they hold the body and its columns until the next garbage collection."""
-    error.__traceback__ = error.__cause__ = error.__context__ = None
 
 
 class OtlpResponses:
@@ -70,9 +51,11 @@ class OtlpResponses:
 
     def error(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
         """Any other status; counts the refusal."""
-        _drop_traceback(error)
+        drop_traceback(error)
         if request.method == "POST":
-            self._count_refused(request, error)
+            signal: Signal = "logs" if request.path.endswith("/logs") else "traces"
+            wire_bytes = request.content.total_bytes  # received ones: a Content-Length may be false
+            count_refused(self._outcomes, request, signal, error, wire_bytes)
             self._on_refused(request, error)
         return self.status(request, error, request_id)
 
@@ -85,16 +68,6 @@ class OtlpResponses:
         inner = envelope(error, request_id)["error"]
         body = status_json(error.status, error.message, violations, inner)
         return _response(error.status, CONTENT_TYPES["json"], body)
-
-    def _count_refused(self, request: web.Request, error: ApiError) -> None:
-        signal: Signal = "logs" if request.path.endswith("/logs") else "traces"
-        reason = OVERLOADED if isinstance(error, Overloaded) else error.code.value
-        if isinstance(error, DecodeRejected):
-            reason = error.reason.value
-        project = request.get(PROJECT)
-        project_id = project.project_id if project is not None else NO_PROJECT
-        wire_bytes = request.content.total_bytes  # received ones: a Content-Length may be false
-        self._outcomes.refused(signal, reason, project_id, wire_bytes, request.get(ITEMS) or 0)
 
 
 def _response(status: int, content_type: str, body: bytes) -> web.Response:

@@ -1,4 +1,4 @@
-"""OTLP/HTTP response bodies: export responses and `google.rpc.Status`, in protobuf and in JSON.
+"""OTLP response bodies: export responses and `google.rpc.Status`, in protobuf and in JSON.
 
 https://opentelemetry.io/docs/specs/otlp/#otlphttp-response. Counts in JSON are numbers.
 """
@@ -18,6 +18,7 @@ CONTENT_TYPES: Final[Mapping[Media, str]] = {"protobuf": "application/x-protobuf
 MAX_MESSAGE: Final = 1024  # characters; keeps a response far below the 4 MiB that clients read
 
 _BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
+_RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
 _ITEMS: Final[Mapping[Signal, tuple[str, str]]] = {
     "traces": ("rejectedSpans", "spans"),
     "logs": ("rejectedLogRecords", "log records"),
@@ -81,8 +82,12 @@ def rpc_code(status: int) -> int:
     return _CODES.get(status, _UNKNOWN)
 
 
-def status_protobuf(status: int, message: str, violations: Sequence[Violation] = ()) -> bytes:
-    """google.rpc.Status, with a google.rpc.BadRequest in its details if there are `violations`."""
+def status_protobuf(
+    status: int, message: str, violations: Sequence[Violation] = (), *, retry_after_s: int | None = None
+) -> bytes:
+    """google.rpc.Status, with a google.rpc.BadRequest in its details if there are `violations`, and a
+    google.rpc.RetryInfo if `retry_after_s` is given.
+    """
     out = varint_field(1, rpc_code(status)) + bytes_field(2, _short(message).encode())
     if violations:
         fields = (
@@ -91,6 +96,9 @@ def status_protobuf(status: int, message: str, violations: Sequence[Violation] =
         )
         detail = bytes_field(1, _BAD_REQUEST.encode()) + bytes_field(2, b"".join(fields))
         out += bytes_field(3, detail)
+    if retry_after_s is not None:
+        delay = varint_field(1, retry_after_s)
+        out += bytes_field(3, bytes_field(1, _RETRY_INFO.encode()) + bytes_field(2, bytes_field(1, delay)))
     return out
 
 

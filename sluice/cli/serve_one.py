@@ -8,6 +8,7 @@ import argparse
 from functools import partial
 from typing import Final
 
+import msgspec
 import structlog
 
 from chassis.db import migrations
@@ -15,7 +16,7 @@ from chassis.errors import StartupError
 from chassis.http.serve import bind, bind_health, serve
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
-from sluice import data_dir, extras, process, supervisor
+from sluice import data_dir, extras, grpc_port, process, supervisor
 from sluice.app_builder import compose_app
 from sluice.settings_sources import SettingsSources
 
@@ -29,6 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     name: str = arguments.command
     sources = SettingsSources.from_arguments(arguments)
     settings = sources.chassis_settings()
+    if name != "gateway":
+        settings = msgspec.structs.replace(settings, grpc_port=None)
     if name in _CLICKHOUSE_SERVICES and settings.uses_embedded_clickhouse:
         raise StartupError(
             f"`sluice {name}` alone needs a ClickHouse server, because the embedded one (chdb:) allows one process: "
@@ -42,11 +45,12 @@ def run(arguments: argparse.Namespace) -> int:
     with data_dir.locked(settings.data_dir, exclusive=False):
         listener = bind(settings.host, settings.port, reuse_port=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)
-        _check_database(settings)
-        if arguments.workers > 1:
-            return supervisor.supervise(arguments, settings, listener, partial(_announce, name, settings))
-        # Bind first: an error of a port is then reported as one sentence.
-        process.run(_serve(name, sources, settings, listener, bind_health(settings)))
+        with grpc_port.reserved(settings, reuse_port=arguments.workers > 1, required=True) as settings:
+            _check_database(settings)
+            if arguments.workers > 1:
+                return supervisor.supervise(arguments, settings, listener, partial(_announce, name, settings))
+            # Bind first: an error of a port is then reported as one sentence.
+            process.run(_serve(name, sources, settings, listener, bind_health(settings)))
     return 0
 
 
@@ -74,4 +78,5 @@ async def _serve(
 
 
 def _announce(name: str, settings: ChassisSettings) -> None:
-    print(f"Sluice {name} listens on {settings.base_url}.", flush=True)
+    grpc = "" if settings.grpc_address is None else f" and takes OTLP/gRPC on {settings.grpc_address}"
+    print(f"Sluice {name} listens on {settings.base_url}{grpc}.", flush=True)

@@ -2,6 +2,7 @@
 
 data directory   private, writable, locked exclusively      -> otherwise one sentence, exit 1
 port             bound before anything is opened            -> otherwise one sentence, exit 1
+gRPC port        likewise                                   -> otherwise a warning that names it, and no OTLP/gRPC
 mark             the directory is no copy of one in use      -> otherwise one sentence, exit 1
 schemas          both migrated to this release              -> otherwise one sentence, exit 1
 first start      creates organization, project, key and token, and writes them to DATA/bootstrap.json, mode 0600
@@ -21,7 +22,7 @@ from chassis.http.serve import bind, bind_health, serve
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from control.identity.bootstrap import bootstrap
-from sluice import bootstrap_audit, bootstrap_file, data_dir, data_marker, extras, process, supervisor
+from sluice import bootstrap_audit, bootstrap_file, data_dir, data_marker, extras, grpc_port, process, supervisor
 from sluice.app_builder import ALL_SERVICES, compose_app, open_clickhouse
 from sluice.quickstart import quickstart_text
 from sluice.settings_sources import SettingsSources
@@ -41,14 +42,18 @@ def run(arguments: argparse.Namespace) -> int:
     process.log_to_stderr(settings)
     if arguments.share_port:
         return supervisor.run_worker(ALL_SERVICES, sources, settings, arguments.share_port)
+    several = arguments.workers > 1
     with data_dir.locked(settings.data_dir, exclusive=True) as lock:
-        listener = bind(settings.host, settings.port, reuse_port=arguments.workers > 1)
+        listener = bind(settings.host, settings.port, reuse_port=several)
         settings = process.with_bound_port(settings, listener)
-        health = [] if arguments.workers > 1 else bind_health(settings)  # with workers the supervisor binds it
-        with data_marker.in_use(settings.data_dir, accept_copy=arguments.accept_copy):
+        health = [] if several else bind_health(settings)  # with workers the supervisor binds it
+        with (
+            grpc_port.reserved(settings, reuse_port=several, required=False) as settings,
+            data_marker.in_use(settings.data_dir, accept_copy=arguments.accept_copy),
+        ):
             migrations.migrate(settings.effective_database_url)
             announce = partial(_announce, settings, lock)
-            if arguments.workers > 1:
+            if several:
                 process.run(_prepare(settings))
                 return supervisor.supervise(arguments, settings, listener, announce)
             process.run(_serve(sources, settings, listener, health, announce))
@@ -98,7 +103,8 @@ def _announce(settings: ChassisSettings, lock: data_dir.DataDirLock) -> None:
     """
     lock.write_url(settings.base_url)
     data_marker.record_files(settings.data_dir)
-    print(f"Sluice listens on {settings.base_url} and keeps its data in {settings.data_dir}.\n", flush=True)
+    grpc = "" if settings.grpc_address is None else f", takes OTLP/gRPC on {settings.grpc_address}"
+    print(f"Sluice listens on {settings.base_url}{grpc} and keeps its data in {settings.data_dir}.\n", flush=True)
     file = settings.data_dir / bootstrap_file.FILE_NAME
     if file.exists():
-        print(quickstart_text(settings.base_url, settings.data_dir, file), flush=True)
+        print(quickstart_text(settings, file), flush=True)

@@ -119,11 +119,11 @@ def rotel(directory: Path, options: Mapping[str, str]) -> Iterator[Rotel]:
         stop(process)
 
 
-def forwarding(base_url: str, key: str, compression: str) -> dict[str, str]:
+def forwarding(base_url: str, key: str, compression: str, protocol: str = "http") -> dict[str, str]:
     """Options that make Rotel forward to Sluice."""
     return {
         "exporter": "otlp",
-        "otlp-exporter-protocol": "http",
+        "otlp-exporter-protocol": protocol,
         "otlp-exporter-endpoint": base_url,
         "otlp-exporter-custom-headers": f"x-legacy-auth=Legacy legacy_key={key}",
         "otlp-exporter-compression": compression,

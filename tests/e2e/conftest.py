@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.product import DEPLOYMENTS, Sluice, running, running_apart
 from tests.engine.process import Engine
+from tests.ports import free_port
 
 _numbers = itertools.count(1)
 
@@ -37,6 +38,7 @@ def deploy(request: pytest.FixtureRequest) -> Deploy:
 
     def start(directory: Path, **settings: str) -> Sluice:
         url = database_url(directory)
+        settings = {"SLUICE_GRPC_PORT": str(free_port()), **settings}
         if stores == "embedded":
             stated = {} if relational == "sqlite" else {"SLUICE_DATABASE_URL": url}
             return running(directory / "data", directory / "log", **stated, **settings)

@@ -145,6 +145,11 @@ class Sluice:
         return self._of("gateway").url
 
     @property
+    def grpc_url(self) -> str:
+        """Where exporters send over gRPC, if the settings have a port for it."""
+        return f"http://127.0.0.1:{self.writer.environment['SLUICE_GRPC_PORT']}"
+
+    @property
     def query_url(self) -> str:
         return self._of("query").url
 
@@ -228,8 +233,11 @@ def eventually(probe: Callable[[], T], what: str, seconds: float = VISIBLE_SECON
 
 
 def clean_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment with nothing that names Sluice but `settings`."""
-    return {**{name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}, **settings}
+    """This process's environment with nothing that names Sluice but `settings`. Without them OTLP/gRPC is off: many
+    gateways run at once, and its port is none that each chooses for itself.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    return {**inherited, "SLUICE_GRPC_PORT": "", **settings}
 
 
 def is_ready(base_url: str) -> bool:

@@ -115,9 +115,13 @@ def essence(span: ReadableSpan) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_what_the_agent_forwards_is_what_the_sdk_held(sluice: Sluice, tmp_path: Path, compression: str) -> None:
-    with rotel(tmp_path, forwarding(sluice.base_url, sluice.key, compression)) as agent:
+def test_what_the_agent_forwards_is_what_the_sdk_held(
+    sluice: Sluice, tmp_path: Path, compression: str, protocol: str
+) -> None:
+    url = {"http": sluice.base_url, "grpc": sluice.grpc_url}[protocol]
+    with rotel(tmp_path, forwarding(url, sluice.key, compression, protocol)) as agent:
         held = make_spans(agent.endpoint)
         root = held[-1].get_span_context()
         assert root is not None

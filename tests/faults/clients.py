@@ -14,16 +14,17 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-import aiohttp
-
 from tests.faults.records import REFUSED, Export, Form, Signal, body_of, rejected_of
+from tests.faults.senders import RESET, TIMEOUT, Sender, grpc_sender, http_sender
 
 RETRYABLE: Final = ("429", "502", "503", "504")
+FAILED: Final = (REFUSED, TIMEOUT, RESET)
 FIRST_BACKOFF_S: Final = 0.05
 MAX_BACKOFF_S: Final = 0.5  # Retry-After says 1 to 5 s; here nobody has that long
 ATTEMPT_S: Final = 10.0
 WAITING: Final = 16  # requests of a client that are not answered; then it waits, where an SDK would drop
 FORMS: Final[tuple[Form, ...]] = ("protobuf", "gzip", "json")
+GRPC_FORMS: Final[tuple[Form, ...]] = ("protobuf", "gzip", "gzip")
 SIGNALS: Final[tuple[Signal, ...]] = ("traces", "logs")
 
 
@@ -42,6 +43,7 @@ class Load:
     spoil_every: int = 10  # requests; 0: none has a record that must be rejected
     ahead_ns: int = 0  # of the clients' clocks
     reconnect: bool = False  # each attempt over a connection of its own
+    grpc_port: int = 0  # over gRPC instead of over HTTP
     exports: list[Export] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -84,14 +86,17 @@ class Load:
 
     async def _run(self) -> None:
         try:
-            connector = aiohttp.TCPConnector(limit=0, force_close=self.reconnect)
-            timeout = aiohttp.ClientTimeout(total=self.attempt_s)
-            async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
-                await asyncio.gather(*(self._client(session, number) for number in range(self.clients)))
+            opened = (
+                grpc_sender(self.grpc_port, self.key, self.attempt_s)
+                if self.grpc_port
+                else http_sender(self.url, self.key, self.attempt_s, reconnect=self.reconnect)
+            )
+            async with opened as sender:
+                await asyncio.gather(*(self._client(sender, number) for number in range(self.clients)))
         except BaseException as error:  # noqa: BLE001 (told to whoever waits in `finish`)
             self._error = error
 
-    async def _client(self, session: aiohttp.ClientSession, number: int) -> None:
+    async def _client(self, sender: Sender, number: int) -> None:
         waiting: set[asyncio.Task[None]] = set()
         began, sequence = time.monotonic(), 0
         for turn in itertools.count():
@@ -101,39 +106,30 @@ class Load:
             if not self._more:
                 break
             spoiled = self.spoil_every > 0 and turn % self.spoil_every == self.spoil_every - 1
-            export = Export(number, sequence, self.items, SIGNALS[turn % 2], FORMS[turn % 3])
+            forms = GRPC_FORMS if self.grpc_port else FORMS
+            export = Export(number, sequence, self.items, SIGNALS[turn % 2], forms[turn % 3])
             export.spoiled = spoiled and export.signal == "traces"
             sequence += export.count
             self.exports.append(export)
-            task = asyncio.create_task(self._deliver(session, export))
+            task = asyncio.create_task(self._deliver(sender, export))
             waiting.add(task)
             task.add_done_callback(waiting.discard)
         await asyncio.gather(*waiting)
 
-    async def _deliver(self, session: aiohttp.ClientSession, export: Export) -> None:
+    async def _deliver(self, sender: Sender, export: Export) -> None:
         body = body_of(export, self.run, start_ns=time.time_ns() + self.ahead_ns)
-        headers = {**body.headers, "X-Legacy-Auth": f"Legacy legacy_key={self.key}"}
         backoff, export.sent_ns = FIRST_BACKOFF_S, time.time_ns()
         while time.monotonic() < self._give_up_at:
-            try:
-                async with session.post(self.url + body.path, data=body.content, headers=headers) as answer:
-                    content = await answer.read()
-                    export.answers.append(str(answer.status))
-            except aiohttp.ClientConnectorError:
-                export.answers.append(REFUSED)
-            except TimeoutError:
-                export.answers.append("timeout")
-            except (aiohttp.ClientError, OSError):
-                export.answers.append("reset")
-            else:
-                if export.acknowledged:
-                    export.acknowledged_ns = time.time_ns()
-                    rejected = rejected_of(export, content)
-                    if rejected != len(export.bad):
-                        export.wrong = f"{rejected} rejected instead of {len(export.bad)}"
-                    return
-                if export.answers[-1] not in RETRYABLE:
-                    export.wrong = f"{export.answers[-1]}: {content[:200]!r}"
-                    return
+            answer, content = await sender.attempt(export.signal, body)
+            export.answers.append(answer)
+            if export.acknowledged:
+                export.acknowledged_ns = time.time_ns()
+                rejected = rejected_of(export, content)
+                if rejected != len(export.bad):
+                    export.wrong = f"{rejected} rejected instead of {len(export.bad)}"
+                return
+            if answer not in (*RETRYABLE, *FAILED):
+                export.wrong = f"{answer}: {content[:200]!r}"
+                return
             await asyncio.sleep(backoff * self._random.uniform(0.5, 1.5))
             backoff = min(2 * backoff, self.max_backoff_s)

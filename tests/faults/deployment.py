@@ -138,6 +138,7 @@ class Gateway:
     options: tuple[str, ...] = ()
     shadow: bool = False
     layered: bool = True
+    grpc_port: int = 0  # on which it takes exports as well
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -175,6 +176,7 @@ class Gateway:
             **SMALL,
             "SLUICE_CLICKHOUSE_URL": self.site.clickhouse_url(self.store_port),
             "SLUICE_DATABASE_URL": self.site.database_url,
+            "SLUICE_GRPC_PORT": str(self.grpc_port or ""),
             **self.settings,
         }
         if self.layered:

@@ -25,6 +25,7 @@ from tests.faults.deployment import Gateway, Site, settled
 from tests.faults.points import ANY_MOMENT, EVERY, ITS_START, Point, Round, plan
 from tests.faults.reconciliation import Reconciliation
 from tests.faults.zygote import Zygote
+from tests.ports import free_port
 
 REACHED_S: Final = 3.0  # a point that is not reached by then is passed over, and the process killed where it is
 CALM_S: Final = 60.0  # for the last requests
@@ -57,13 +58,15 @@ class Kills:
 
 
 def kill_again_and_again(site: Site, gateway: Gateway, seed: int, count: int, points: Mapping[str, Point]) -> Kills:
-    """Run the plan of a seed with clients that send all the while, and compare at the end.
+    """Run the plan of a seed with clients that send all the while, and compare at the end. They send over gRPC if the
+    gateway has a port for it.
 
     Each kill is a power cut too where the gateway has a shadow: every other takes all that was not synced, the rest
     what chance has.
     """
     done, began = Kills(seed), time.monotonic()
-    load = Load(gateway.url, site.key, f"kills-{seed}-{secrets.token_hex(4)}", clients=3, rate=25.0)
+    run = f"kills-{seed}-{secrets.token_hex(4)}"
+    load = Load(gateway.url, site.key, run, clients=3, rate=25.0, grpc_port=gateway.grpc_port)
     load.start()
     patience = 0.0
     try:
@@ -84,7 +87,11 @@ def kill_again_and_again(site: Site, gateway: Gateway, seed: int, count: int, po
 
 
 def _live_and_die(gateway: Gateway, a_round: Round, point: Point | None, done: Kills) -> None:
-    places: dict[str, Path | int] = {"journal": gateway.journal, "store": gateway.store_port, "own": gateway.port}
+    places: dict[str, Path | int] = {
+        "journal": gateway.journal,
+        "store": gateway.store_port,
+        "own": gateway.grpc_port or gateway.port,
+    }
     rules = [point.rule(a_round.nth, **places)] if point else []
     gateway.begin(rules)
     if point is None:
@@ -102,12 +109,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.kills", description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=secrets.randbits(32))
+    parser.add_argument("--grpc", action="store_true", help="clients send over gRPC")
     parser.add_argument("--power", action="store_true", help="each kill takes what was not synced, as a power cut")
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     with TemporaryDirectory(prefix="sluice-kills-") as folder, Zygote() as zygote:
         site = Site(Path(folder))
-        gateway = Gateway(site, Path(folder) / "gateway", zygote=zygote, shadow=arguments.power)
+        gateway = Gateway(
+            site,
+            Path(folder) / "gateway",
+            zygote=zygote,
+            shadow=arguments.power,
+            grpc_port=free_port() if arguments.grpc else 0,
+        )
         try:
             done = kill_again_and_again(site, gateway, arguments.seed, arguments.count, EVERY)
             gateway.stop()

@@ -10,6 +10,7 @@ from tests.faults.deployment import Site
 from tests.faults.kills import Kills, kill_again_and_again
 from tests.faults.points import EVERY, OF_RECORDS, UNDER_LOAD
 from tests.faults.zygote import Zygote
+from tests.ports import free_port
 from tests.selection import scaled
 
 
@@ -25,8 +26,9 @@ def accounted_for(done: Kills) -> None:
 
 
 @pytest.mark.sized
-def test_fault_01_sigkill_under_load(make_gateway: MakeGateway, zygote: Zygote, site: Site) -> None:
-    gateway = make_gateway(zygote=zygote)
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_fault_01_sigkill_under_load(make_gateway: MakeGateway, zygote: Zygote, site: Site, protocol: str) -> None:
+    gateway = make_gateway(zygote=zygote, grpc_port=free_port() if protocol == "grpc" else 0)
     accounted_for(kill_again_and_again(site, gateway, seed=1, count=scaled(5, 60), points=UNDER_LOAD))
 
 

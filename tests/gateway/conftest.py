@@ -32,6 +32,10 @@ from gateway.settings import GatewaySettings
 from tests.gateway.otlp import NOW_NS, PROTOBUF
 from tests.tables import CopiedTables
 
+CHASSIS_OPTIONS = (
+    *("otlp_rate", "otlp_burst", "failed_key_rate", "grpc_port", "keepalive_timeout_s", "header_timeout_s"),
+    *("max_connections", "drain_timeout_s"),
+)
 LINGER = {"linger_s": 0.0, "journal_linger_s": 0.0}
 DEADLINE_S = 20.0  # for anything that must happen; never a measure of speed
 PLAIN = ("Accept-Encoding",)  # what aiohttp would add, and get compressed answers
@@ -236,7 +240,7 @@ async def start_gateway(
     async with AsyncExitStack() as stack:
 
         async def start(store: TelemetryStore, **options: Any) -> Gateway:
-            of_chassis = {name: options.pop(name) for name in ("otlp_rate", "otlp_burst") if name in options}
+            of_chassis = {name: options.pop(name) for name in CHASSIS_OPTIONS if name in options}
             chassis = ChassisSettings(
                 body_timeout_s=options.pop("body_timeout_s", 60.0),
                 durability=options.pop("durability", durability),
@@ -250,6 +254,7 @@ async def start_gateway(
                 store,
                 telemetry,
                 database=checks.database,
+                project_keys=checks.project_keys if "grpc_port" in of_chassis else None,
                 redis=redis,
                 clock=clock,
             )

@@ -26,9 +26,11 @@ DEADLINE_S = 60.0  # for anything that must happen; never a measure of speed
 
 
 def clean_environment(**settings: str) -> dict[str, str]:
-    """This process's environment without settings of ours."""
+    """This process's environment without settings of ours. Without `settings` OTLP/gRPC is off: many gateways run at
+    once, and its port is none that each chooses for itself.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLUICE_", "OTEL_"))}
-    return {**kept, "PYTHONPATH": str(ROOT), **settings}
+    return {**kept, "PYTHONPATH": str(ROOT), "SLUICE_GRPC_PORT": "", **settings}
 
 
 def command(*arguments: str | Path) -> list[str]:

@@ -3,10 +3,9 @@
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 
-from aiohttp import web
-
 from chassis.errors import ApiError
 from chassis.http.access import PROJECT
+from chassis.limits.client_request import ClientRequest
 from chassis.limits.limiter import LimitResult
 from chassis.limits.rate_limits import LIMIT_RESULT
 from gateway.admission.quota.accounts import NANOS_PER_SECOND, Account, Accounts
@@ -31,7 +30,7 @@ class Quota:
         self._look_up = look_up
         self._clock = clock
 
-    async def admit(self, request: web.Request) -> None:
+    async def admit(self, request: ClientRequest) -> None:
         """Raises QuotaExceeded when nothing is left; then the body is not read, and the connection is closed."""
         project = request[PROJECT]
         if not project.monthly_items:
@@ -43,7 +42,7 @@ class Quota:
         if account.used >= project.monthly_items:
             self._refuse(request, account, "It is used up until the next month begins.", close=True)
 
-    def reserve(self, request: web.Request, items: int) -> "Reservation":
+    def reserve(self, request: ClientRequest, items: int) -> "Reservation":
         """A reservation to hold while the request is taken; its items count if that succeeds. Raises QuotaExceeded when
         they do not fit; then no item of the request is taken.
         """
@@ -55,7 +54,7 @@ class Quota:
             self._refuse(request, account, f"{max(0, left)} items remain, fewer than the {items} of the request.")
         return Reservation(account, items, self._clock)
 
-    def _refuse(self, request: web.Request, account: Account, why: str, *, close: bool = False) -> None:
+    def _refuse(self, request: ClientRequest, account: Account, why: str, *, close: bool = False) -> None:
         monthly_items = request[PROJECT].monthly_items
         ends = account.month.ends
         retry_after = max(1, ends - self._clock() // NANOS_PER_SECOND)

@@ -2,14 +2,18 @@
 // records, then a crowd of small ones, exports them, and prints as one line of JSON what the SDK held: ids, times and
 // whatever the SDK complained of.
 //
-//   ENCODING          json or protobuf: which of the official exporters is used
-//   EXPORTER_OPTIONS  options of both exporters as JSON; `base` becomes their `url`. Empty: the standard OTEL_* variables
+//   ENCODING          json, protobuf (over HTTP) or grpc: which of the official exporters is used
+//   EXPORTER_OPTIONS  options of both exporters as JSON; `base` becomes their `url`, and over gRPC `headers` their
+//                     `metadata`. Empty: the standard OTEL_* variables
 //   CROWD             how many small spans and log records
 //   TOO_OLD           if set, one more span that no gateway keeps
+import { Metadata } from '@grpc/grpc-js';
 import { DiagLogLevel, ROOT_CONTEXT, SpanKind, SpanStatusCode, createTraceState, diag, trace } from '@opentelemetry/api';
 import { SeverityNumber } from '@opentelemetry/api-logs';
+import { OTLPLogExporter as GrpcLogExporter } from '@opentelemetry/exporter-logs-otlp-grpc';
 import { OTLPLogExporter as JsonLogExporter } from '@opentelemetry/exporter-logs-otlp-http';
 import { OTLPLogExporter as ProtobufLogExporter } from '@opentelemetry/exporter-logs-otlp-proto';
+import { OTLPTraceExporter as GrpcTraceExporter } from '@opentelemetry/exporter-trace-otlp-grpc';
 import { OTLPTraceExporter as JsonTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { OTLPTraceExporter as ProtobufTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { resourceFromAttributes } from '@opentelemetry/resources';
@@ -47,10 +51,18 @@ diag.setLogger(
 );
 
 function exporters() {
-  const json = process.env.ENCODING === 'json';
-  const [Traces, Logs] = json ? [JsonTraceExporter, JsonLogExporter] : [ProtobufTraceExporter, ProtobufLogExporter];
+  const [Traces, Logs] = {
+    json: [JsonTraceExporter, JsonLogExporter],
+    protobuf: [ProtobufTraceExporter, ProtobufLogExporter],
+    grpc: [GrpcTraceExporter, GrpcLogExporter],
+  }[process.env.ENCODING];
   if (!process.env.EXPORTER_OPTIONS) return [new Traces(), new Logs()];
   const { base, ...options } = JSON.parse(process.env.EXPORTER_OPTIONS);
+  if (process.env.ENCODING === 'grpc') {
+    const { headers, ...others } = options;
+    const own = () => ({ ...others, url: base, metadata: Metadata.fromHttp2Headers(headers) });
+    return [new Traces(own()), new Logs(own())];
+  }
   return [new Traces({ ...options, url: `${base}/v1/traces` }), new Logs({ ...options, url: `${base}/v1/logs` })];
 }
 

@@ -13,8 +13,8 @@ from typing import Final, TypeVar
 from chassis.errors import PayloadTooLarge
 from gateway.admission.memory_budget import Lease
 from gateway.decompression import IDENTITY, DecompressionLimits, decompress
-from gateway.http.json_errors import find_field_errors
-from gateway.http.responses import DecodeRejected
+from gateway.export.json_errors import find_field_errors
+from gateway.export.refusals import DecodeRejected
 from gateway.settings import GatewaySettings
 from proto.otlp.codec import (
     KERNEL,

@@ -1,0 +1,133 @@
+"""Exports over gRPC: what is accepted, what arrives, and that both protocols are one path."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import pytest
+
+from chassis.clickhouse import ClickHouse
+from chassis.runtime.settings import ChassisSettings
+from gateway.grpc import health
+from tests.gateway.conftest import RecordingStore, StartGateway
+from tests.gateway.grpc.conftest import HEALTH, LOGS, METRICS, TRACES, Client, Connect
+from tests.gateway.otlp import log, logs, read_logs, read_traces, span, traces
+
+OK = grpc.StatusCode.OK
+Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
+BODIES = {TRACES: traces(span()), LOGS: logs(log())}
+COMPRESSIONS = (None, grpc.Compression.NoCompression, grpc.Compression.Gzip)
+
+
+@pytest.fixture
+async def client(connect: Connect) -> Client:
+    return await connect(RecordingStore())
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("path", [TRACES, LOGS])
+async def test_full_success_is_an_empty_response(
+    client: Client, path: str, compression: grpc.Compression | None
+) -> None:
+    ended = await client.call(path, BODIES[path], compression=compression)
+    assert (ended.code, ended.response) == (OK, b"")
+
+
+@pytest.mark.parametrize("path", [TRACES, LOGS])
+async def test_an_empty_request_succeeds(client: Client, path: str) -> None:
+    assert (await client.call(path, b"")).code is OK
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+async def test_what_is_accepted_is_stored(
+    connect: Connect, clickhouse: ClickHouse, rows: Rows, compression: grpc.Compression | None
+) -> None:
+    client = await connect(clickhouse)
+    many = [span(number, name=f"span {number}") for number in range(1, 200)]
+    assert (await client.call(TRACES, traces(*many), compression=compression)).code is OK
+    assert (await client.call(LOGS, logs(log(7)), compression=compression)).code is OK
+    assert [row[0] for row in await rows("SELECT name FROM spans ORDER BY trace_id")] == [one.name for one in many]
+    assert [row[0] for row in await rows("SELECT count() FROM logs")] == [1]
+
+
+async def test_a_partial_success_has_the_number_of_rejected_items_and_the_reasons(client: Client) -> None:
+    bad = span(2, trace_id=b"short")
+    ended = await client.call(TRACES, traces(span(1), bad, span(3)))
+    assert ended.code is OK
+    partial = read_traces(ended.response).partial_success
+    assert (partial.rejected_spans, partial.error_message) == (1, "1 spans rejected: invalid_trace_id 1")
+    ended = await client.call(LOGS, logs(log(time_ns=1), log()))
+    assert read_logs(ended.response).partial_success.rejected_log_records == 1
+
+
+@pytest.mark.parametrize("name", ["x-legacy-auth", "authorization"])
+async def test_the_key_is_taken_from_either_metadata(client: Client, name: str) -> None:
+    project = client.gateway.projects[1]
+    value = {
+        "x-legacy-auth": f"Legacy legacy_key={project.key}",
+        "authorization": f"DSN http://{project.key}@host/{project.id}",
+    }[name]
+    assert (await client.call(TRACES, traces(span()), ((name, value),))).code is OK
+
+
+async def test_both_protocols_count_the_same(connect: Connect, start_gateway: StartGateway) -> None:
+    """Requests and items; of a refused request over gRPC no byte is received."""
+    samples = []
+    body = traces(span(1), span(2, trace_id=b"short"))
+    client = await connect(RecordingStore())
+    http = await start_gateway(RecordingStore())
+    for gateway, send in (
+        (client.gateway, lambda message, **more: client.call(TRACES, message, **more)),
+        (http, lambda message, **more: http.post("/v1/traces", message, more.get("http"))),
+    ):
+        await send(body)
+        await send(b"\xff")
+        await send(body, **({"metadata": ()} if gateway is client.gateway else {"http": {"X-Legacy-Auth": "none"}}))
+        await gateway.all_stored()
+        samples.append(
+            {
+                (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+                for family in gateway.telemetry.registry.collect()
+                for sample in family.samples
+                if sample.name.startswith("sluice_gateway_")
+                and sample.name.endswith(("requests_total", "items_total", "unanswered_items"))
+            }
+        )
+    assert samples[0] == samples[1]
+    assert sum(samples[0].values()) > 0
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (METRICS, "Metrics are not supported. Set OTEL_METRICS_EXPORTER=none"),
+        ("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", "Method not found!"),
+        ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "Method not found!"),
+        ("/grpc.health.v1.Health/Watch", "Method not found!"),
+    ],
+)
+async def test_other_methods_are_unimplemented(client: Client, path: str, message: str) -> None:
+    ended = await client.call(path, b"", ())
+    assert (ended.code, ended.message[: len(message)]) == (grpc.StatusCode.UNIMPLEMENTED, message)
+
+
+async def test_the_health_service_says_what_readyz_says(connect: Connect) -> None:
+    client = await connect(RecordingStore())
+    assert (await client.call(HEALTH, b"", ())).response == health.SERVING == b"\x08\x01"
+    assert (await client.gateway.request("GET", "/readyz")).status == 200
+
+
+async def test_an_access_line_and_a_count_for_each_call(client: Client) -> None:
+    await client.call(TRACES, traces(span()))
+    await client.call(TRACES, traces(span()), ())
+    registry = client.gateway.telemetry.registry
+    for code, status in (("OK", "200"), ("UNAUTHENTICATED", "401")):
+        assert registry.get_sample_value("sluice_grpc_calls_total", {"method": TRACES, "code": code}) == 1
+        labels = {"route": TRACES, "method": "POST", "status": status}
+        assert registry.get_sample_value("sluice_http_requests_total", labels) == 1
+
+
+def test_the_port_is_4317_unless_it_is_set() -> None:
+    assert ChassisSettings.load({}).grpc_port == 4317
+    assert ChassisSettings.load({"SLUICE_GRPC_PORT": ""}).grpc_port is None
+    assert ChassisSettings.load({"SLUICE_GRPC_PORT": "5317"}).grpc_address == "127.0.0.1:5317"

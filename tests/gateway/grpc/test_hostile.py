@@ -1,0 +1,321 @@
+"""Clients that send too much, too slowly, or not gRPC; and what they cost."""
+
+import asyncio
+import gzip
+import struct
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+import pytest
+from grpc import StatusCode, aio
+
+from benchmarks.gateway.grpc_load import header_block
+from gateway.grpc import receiving
+from gateway.grpc.options import MAX_METADATA_BYTES, MAX_STREAMS
+from gateway.grpc.receiving import TOO_SLOW
+from tests.gateway.conftest import RecordingStore, eventually
+from tests.gateway.grpc.conftest import DEADLINE_S, HEALTH, TRACES, Client, Connect
+from tests.gateway.otlp import span, traces
+
+SPAN = traces(span())
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"  # and empty SETTINGS
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7
+END_HEADERS = 4
+REFUSED_STREAM, ENHANCE_YOUR_CALM, CANCEL = 7, 11, 8  # error codes
+MIB = 2**20
+
+
+class Wire:
+    """A connection on which a test writes frames itself (RFC 9113)."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, kind: int, flags: int, stream: int, payload: bytes = b"") -> None:
+        self.writer.write(len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload)
+
+    def begin(self, client: Client, stream: int = 1, *, key: bool = True) -> None:
+        """The headers of an export."""
+        fields = [(name, value) for name, value in client.key()] if key else []
+        self.send(HEADERS, END_HEADERS, stream, header_block(TRACES, fields))
+
+    async def frame(self) -> tuple[int, bytes]:
+        """Kind and payload of the next frame."""
+        head = await self.reader.readexactly(9)
+        return head[3], await self.reader.readexactly(int.from_bytes(head[:3], "big"))
+
+    async def until(self, kind: int) -> bytes:
+        """The payload of the next frame of this kind."""
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                found, payload = await self.frame()
+                if found == kind:
+                    return payload
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+    async def closed(self) -> None:
+        """Returns when the server has closed the connection."""
+        async with asyncio.timeout(DEADLINE_S):
+            with suppress(ConnectionError):
+                while await self.reader.read(2**16):
+                    pass
+
+
+Open = Callable[..., Awaitable[Wire]]
+
+
+@pytest.fixture
+async def open_wire() -> AsyncIterator[Open]:
+    """Connect to the port of a client; `preface`: what is sent first. Closed when the test ends."""
+    async with AsyncExitStack() as stack:
+
+        async def opened(client: Client, preface: bytes = PREFACE) -> Wire:
+            wire = Wire(*await asyncio.open_connection("127.0.0.1", client.port))
+            stack.push_async_callback(wire.close)
+            wire.writer.write(preface)
+            return wire
+
+        yield opened
+
+
+def prefixed(message: bytes) -> bytes:
+    return struct.pack(">BI", 0, len(message)) + message
+
+
+async def several(*messages: bytes) -> AsyncIterator[bytes]:
+    for message in messages:
+        yield message
+
+
+async def works(client: Client) -> None:
+    """Other calls are answered."""
+    assert (await client.call(TRACES, SPAN, client.key(1))).code is StatusCode.OK
+
+
+@pytest.mark.parametrize(
+    ("messages", "text"),
+    [
+        ((), "The request has no message, or its client has cancelled it."),
+        ((SPAN, SPAN), "The request has more than one message."),
+        ((SPAN, b""), "The request has more than one message."),
+    ],
+)
+async def test_a_stream_has_exactly_one_message(connect: Connect, messages: tuple[bytes, ...], text: str) -> None:
+    client = await connect(RecordingStore())
+    ended = await client.stream(TRACES, several(*messages))
+    assert (ended.code, ended.message) == (StatusCode.INVALID_ARGUMENT, text)
+    assert client.gateway.metric("items_total", outcome="accepted") == 0
+    assert (await client.stream(TRACES, several(SPAN))).code is StatusCode.OK
+
+
+async def test_without_a_key_no_message_is_received(connect: Connect, open_wire: Open) -> None:
+    """The status comes while the client has sent headers alone."""
+    client = await connect(RecordingStore())
+    wire = await open_wire(client)
+    wire.begin(client, key=False)
+    await wire.until(HEADERS)
+    assert client.gateway.metric("requests_total", reason="unauthorized") == 1
+
+
+async def test_a_message_that_does_not_come_ends_the_call(connect: Connect) -> None:
+    client = await connect(RecordingStore(), body_timeout_s=0.1)
+    forever = asyncio.Event()
+
+    async def nothing() -> AsyncIterator[bytes]:
+        await forever.wait()
+        yield SPAN
+
+    ended = await client.stream(TRACES, nothing())
+    assert (ended.code, ended.message) == (StatusCode.UNAVAILABLE, TOO_SLOW)
+    assert client.gateway.metric("inflight_bytes") == 0
+    await works(client)
+
+
+async def test_a_stream_that_does_not_end_ends_the_call(connect: Connect) -> None:
+    client = await connect(RecordingStore(), body_timeout_s=0.1)
+    forever = asyncio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield SPAN
+        await forever.wait()
+
+    ended = await client.stream(TRACES, endless())
+    assert (ended.code, ended.message) == (StatusCode.UNAVAILABLE, TOO_SLOW)
+    assert client.gateway.metric("items_total", outcome="accepted") == 0
+
+
+async def test_slow_messages_are_charged_as_the_largest_and_the_next_ones_refused(
+    connect: Connect, open_wire: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "GRACE_S", 0.01)
+    client = await connect(RecordingStore(), max_wire_bytes=64 * MIB, max_inflight_bytes=200 * MIB)
+    wire = await open_wire(client)
+    for stream in (1, 3, 5):
+        wire.begin(client, stream)
+        wire.send(DATA, 0, stream, prefixed(SPAN)[:-1])
+    await eventually(lambda: client.gateway.metric("requests_total", reason="service_unavailable") >= 1)
+    assert 64 * MIB <= client.gateway.metric("inflight_bytes") <= 200 * MIB
+    await works(client)
+    await wire.close()
+    await eventually(lambda: client.gateway.metric("inflight_bytes") == 0)
+
+
+async def test_the_decompressed_size_is_charged(connect: Connect) -> None:
+    """Two bombs at once do not fit into the budget, though as they are sent they do."""
+    client = await connect(RecordingStore(), max_inflight_bytes=50 * MIB, max_wire_bytes=MIB)
+    bomb = gzip.compress(bytes(40 * MIB))
+    ends = await asyncio.gather(*(client.call(TRACES, bomb, client.key(project)) for project in (0, 1)))
+    assert StatusCode.OK not in {ended.code for ended in ends}
+    assert client.gateway.metric("inflight_bytes") == 0
+    assert client.gateway.metric("requests_total", reason="service_unavailable") >= 1
+
+
+async def test_a_bomb_is_cut_off_at_the_body_cap(connect: Connect) -> None:
+    client = await connect(RecordingStore(), max_body_bytes=MIB)
+    ended = await client.call(TRACES, gzip.compress(bytes(200 * MIB), 9))
+    assert (ended.code, ended.message) == (
+        StatusCode.INVALID_ARGUMENT,
+        f"The decompressed body is larger than {MIB} bytes.",
+    )
+
+
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01" + bytes(60), b"\x00" * 4_096])
+async def test_what_is_no_http2_is_closed(connect: Connect, open_wire: Open, garbage: bytes) -> None:
+    client = await connect(RecordingStore())
+    wire = await open_wire(client, garbage)
+    await wire.closed()
+    await works(client)
+
+
+async def test_a_connection_that_says_nothing_is_closed(connect: Connect, open_wire: Open) -> None:
+    client = await connect(RecordingStore(), header_timeout_s=0.2)
+    await (await open_wire(client, b"")).closed()
+
+
+async def test_an_idle_connection_is_closed(connect: Connect, open_wire: Open) -> None:
+    client = await connect(RecordingStore(), keepalive_timeout_s=0.3)
+    wire = await open_wire(client)
+    await wire.until(GOAWAY)
+    await works(client)  # on a new connection
+
+
+async def test_pings_that_come_too_often_close_the_connection(connect: Connect, open_wire: Open) -> None:
+    client = await connect(RecordingStore())
+    wire = await open_wire(client)
+    await wire.until(SETTINGS)
+    for number in range(4):
+        wire.send(PING, 0, 0, number.to_bytes(8, "big"))
+    assert b"too_many_pings" in await wire.until(GOAWAY)
+    await works(client)
+
+
+async def test_too_much_metadata_is_refused_and_stores_nothing(connect: Connect) -> None:
+    client = await connect(RecordingStore())
+    ended = await client.call(TRACES, SPAN, (*client.key(), ("x-long", "x" * 2 * MAX_METADATA_BYTES)))
+    assert ended.code is StatusCode.RESOURCE_EXHAUSTED
+    assert client.gateway.metric("requests_total", outcome="answered") == 0
+    await works(client)
+
+
+async def test_a_connection_has_so_many_calls_at_most(connect: Connect, open_wire: Open) -> None:
+    """What a client begins beyond them is refused by a reset."""
+    client = await connect(RecordingStore())
+    wire = await open_wire(client)
+    await wire.until(SETTINGS)
+    for number in range(MAX_STREAMS + 1):
+        wire.begin(client, 2 * number + 1)
+    assert int.from_bytes(await wire.until(RST_STREAM), "big") in (REFUSED_STREAM, ENHANCE_YOUR_CALM)
+    in_flight = client.gateway.telemetry.registry.get_sample_value
+    await eventually(lambda: in_flight("sluice_grpc_calls_in_flight") == MAX_STREAMS)
+    await wire.close()
+    await eventually(lambda: in_flight("sluice_grpc_calls_in_flight") == 0)
+
+
+async def test_calls_that_are_reset_at_once_leave_nothing_behind(connect: Connect, open_wire: Open) -> None:
+    """CVE-2023-44487."""
+    client = await connect(RecordingStore())
+    wire = await open_wire(client)
+    await wire.until(SETTINGS)
+    for number in range(2_000):
+        wire.begin(client, 2 * number + 1)
+        wire.send(RST_STREAM, 0, 2 * number + 1, CANCEL.to_bytes(4, "big"))
+    await works(client)
+    registry = client.gateway.telemetry.registry
+    await eventually(lambda: registry.get_sample_value("sluice_grpc_calls_in_flight") == 0)
+    assert client.gateway.metric("inflight_bytes") == 0
+
+
+async def test_beyond_the_limit_connections_are_closed(connect: Connect, open_wire: Open) -> None:
+    client = await connect(RecordingStore(), max_connections=2)
+    await works(client)
+    second = await open_wire(client)
+    await second.until(SETTINGS)
+    third = await open_wire(client)
+    await third.closed()
+    await works(client)
+
+
+async def test_the_health_service_receives_no_message(connect: Connect, open_wire: Open) -> None:
+    """It needs no key, so it must not cost memory."""
+    client = await connect(RecordingStore())
+    wire = await open_wire(client)
+    wire.send(HEADERS, END_HEADERS, 1, header_block(HEALTH, []))
+    assert await wire.until(DATA) == prefixed(b"\x08\x01")
+
+
+FLOOD = """
+import asyncio, sys
+from grpc import aio
+
+async def flood(port, connections, calls):
+    message = bytes(2**20)
+    async def one():
+        own = [("grpc.use_local_subchannel_pool", 1)]
+        async with aio.insecure_channel(f"127.0.0.1:{port}", options=own) as channel:
+            method = channel.unary_unary(sys.argv[2])
+            ends = await asyncio.gather(*(method(message, timeout=60) for _ in range(calls)), return_exceptions=True)
+            return {each.code().name for each in ends}
+    print(*set().union(*await asyncio.gather(*(one() for _ in range(connections)))))
+
+asyncio.run(flood(int(sys.argv[1]), 40, 100))
+"""
+
+
+async def test_four_thousand_calls_without_a_key_cost_no_message_memory(connect: Connect) -> None:
+    """4 000 MiB are offered; by its defaults the core would hold hundreds of them."""
+    client = await connect(RecordingStore(), failed_key_rate=0)
+    await works(client)
+    before = resident_bytes()
+    flood = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", FLOOD, str(client.port), TRACES, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert flood.stdout is not None
+    most, output = 0, asyncio.ensure_future(flood.stdout.read())
+    while not output.done():
+        most = max(most, resident_bytes() - before)
+        await asyncio.wait([output], timeout=0.005)
+    assert (await output).split() == [b"UNAUTHENTICATED"]
+    assert await flood.wait() == 0
+    assert client.gateway.metric("requests_total", reason="unauthorized") == 4_000
+    assert most < 100 * MIB
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4_096
+
+
+async def test_the_channel_of_a_client_that_was_cut_off_connects_again(connect: Connect) -> None:
+    client = await connect(RecordingStore(), keepalive_timeout_s=0.2)
+    await works(client)
+    seen = client.channel.get_state()
+    await eventually(lambda: client.channel.get_state() is not seen)
+    await works(client)
+    assert isinstance(client.channel, aio.Channel)

@@ -1,0 +1,89 @@
+"""What the core is told, and a gateway without a port."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chassis.runtime.settings import ChassisSettings
+from gateway.grpc.call import GrpcCall, peer_address
+from gateway.grpc.options import server_options
+from gateway.grpc.receiving import message_encoding
+from gateway.settings import GatewaySettings
+from tests.gateway.otlp import log, logs, span, traces
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_limits_of_the_settings_are_those_of_the_core() -> None:
+    chassis = ChassisSettings(keepalive_timeout_s=12.5, header_timeout_s=3.0)
+    options = dict(server_options(chassis, GatewaySettings(max_wire_bytes=1_000), 77))
+    assert {
+        name: options[f"grpc.{name}"]
+        for name in (
+            *("max_receive_message_length", "max_allowed_incoming_connections", "max_connection_idle_ms"),
+            *("server_handshake_timeout_ms", "http2.settings_timeout", "per_message_decompression"),
+        )
+    } == {
+        "max_receive_message_length": 1_000,
+        "max_allowed_incoming_connections": 77,
+        "max_connection_idle_ms": 12_500,
+        "server_handshake_timeout_ms": 3_000,
+        "http2.settings_timeout": 3_000,
+        "per_message_decompression": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:127.0.0.1:50000", "127.0.0.1"),
+        ("ipv6:%5B::1%5D:50000", "::1"),
+        ("ipv6:[2001:db8::7]:50000", "2001:db8::7"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:1", "fe80::1%eth0"),
+        ("unix:/run/x", ""),
+        ("", ""),
+    ],
+)
+def test_the_address_of_a_peer(peer: str, address: str) -> None:
+    assert peer_address(peer) == address
+
+
+def test_metadata_is_read_without_regard_to_case_and_binary_metadata_is_ignored() -> None:
+    call = GrpcCall("ipv4:10.0.0.1:1", [("x-request-id", "mine"), ("x-forwarded-for", "1.2.3.4"), ("x-bin", b"\xff")])
+    assert (call.request_id, call.headers.getall("X-Forwarded-For"), "x-bin" in call.headers) == (
+        "mine",
+        ["1.2.3.4"],
+        False,
+    )
+
+
+@pytest.mark.parametrize("message", [b"", traces(), traces(span()), logs(log())])
+def test_no_export_request_is_taken_for_gzip(message: bytes) -> None:
+    assert message_encoding(message) == "identity"
+
+
+CODE = """
+import asyncio, sys
+from pathlib import Path
+from chassis.db.database import Database
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+from gateway.app import service
+from gateway.settings import GatewaySettings
+
+made = service(
+    ChassisSettings(grpc_port={port}), GatewaySettings(), None, Telemetry("t"), database=Database("sqlite:///x.db"),
+    project_keys=object(),
+)
+print("grpc" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("port", "imported"), [("None", "False"), ("4317", "True")])
+def test_without_a_port_grpc_is_not_imported(port: str, imported: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(port=port)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert (done.stdout.strip(), done.stderr) == (imported, "")
