@@ -28,17 +28,18 @@ class Round(NamedTuple):
 
 def measure(rival: Rival, kind: Kind, sink: Endpoint, senders: Executor, connections: int, seconds: float) -> Round:
     """One round. Raises Void."""
-    table = rival.tables[kind.signal]
-    rows, cpu_s = sink.rows(table), rival.cpu_s()
+    table = rival.tables.get(kind.signal)
+    rows, cpu_s = sink.rows(table) if table else 0, rival.cpu_s()
     sent = senders.submit(send, rival.target, kind, connections, seconds).result()
-    _all_arrived(rival, table, rows, sent, sink)
+    if sent.refused:
+        raise Void(f"{rival.name} refused requests, by status: {sent.refused}; take fewer connections")
+    if table:
+        _all_arrived(rival, table, rows, sent, sink)
     return Round((rival.cpu_s() - cpu_s) * 1e6 / sent.items, sent.items / sent.seconds, sent.latencies)
 
 
 def _all_arrived(rival: Rival, table: str, before: int, sent: Sent, sink: Endpoint) -> None:
     """Wait until every accepted item is a row, and until nothing else comes."""
-    if sent.refused:
-        raise Void(f"{rival.name} refused requests, by status: {sent.refused}; take fewer connections")
     deadline = time.monotonic() + _ARRIVAL_S
     while sink.rows(table) - before < sent.items or sink.arrived()["idle_s"] < QUIET_S:
         if time.monotonic() > deadline:

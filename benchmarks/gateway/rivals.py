@@ -14,7 +14,7 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 from benchmarks.gateway.bodies import Kind
 from benchmarks.gateway.load import Target
 from proto.otlp.policy import Signal
-from tests.e2e.agents import client_environment, rotel_executable
+from tests.e2e.agents import client_environment, collector, has_collector, rotel_executable
 from tests.e2e.product import Service, eventually, set_up_apart, stop
 from tests.ports import free_port
 
@@ -24,7 +24,7 @@ _ROOT: Final = Path(__file__).parents[2]
 
 
 class Rival(NamedTuple):
-    """A running gateway. `tables` are where its items arrive."""
+    """A running gateway. `tables` are where its items arrive; empty: it drops them."""
 
     name: str
     target: Target
@@ -84,8 +84,8 @@ def endpoint(directory: Path) -> Iterator[Endpoint]:
 
 @contextmanager
 def rivals(directory: Path, sink: Endpoint, modes: Sequence[str], settings: Mapping[str, str]) -> Iterator[list[Rival]]:
-    """The gateway in each of the modes, and Rotel with its exporter's compression and without; all of them started, and
-    ended at the end.
+    """The gateway in each of the modes, Rotel with its exporter's compression and without, and a Collector that drops
+    what it receives, if there is one; all of them started, and ended at the end.
     """
     with ExitStack() as stack:
         yield [
@@ -96,6 +96,7 @@ def rivals(directory: Path, sink: Endpoint, modes: Sequence[str], settings: Mapp
             ),
             *stack.enter_context(_rotel(directory, sink, ROTEL, "lz4")),
             *stack.enter_context(_rotel(directory, sink, _ROTEL_PLAIN, "none")),
+            *(stack.enter_context(_collector(directory)) if has_collector() else ()),
         ]
 
 
@@ -155,6 +156,16 @@ def _rotel(directory: Path, sink: Endpoint, name: str, compression: str) -> Iter
         assert process.poll() is None, log.read_text()
     finally:
         stop(process)
+
+
+@contextmanager
+def _collector(directory: Path) -> Iterator[list[Rival]]:
+    """A Collector that stores nothing: it has an exporter to ClickHouse in another distribution only."""
+    http_port = free_port()
+    receiver = {"http": {"endpoint": f"127.0.0.1:{http_port}"}}
+    with collector(directory, {"nop": {}}, receiver) as (agent, process):
+        rival = Rival("Collector, which drops all", Target(http_port, ""), psutil.Process(process.pid), {})
+        yield [rival, rival.over_grpc(int(agent.endpoint.rpartition(":")[2]))]
 
 
 def _listens(pid: int, port: int) -> bool:

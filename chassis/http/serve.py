@@ -167,7 +167,7 @@ def _connection_limit(settings: ChassisSettings, telemetry: Telemetry, reserved:
     """The connection limit of the settings, or that of the file descriptors left once everything else is open.
     `reserved`: connections of other servers in the process.
     """
-    affordable = max(fd_limits.MIN_CONNECTIONS, fd_limits.connection_budget() - reserved)
+    affordable = fd_limits.connection_budget() - reserved
     if affordable < settings.max_connections:
         telemetry.log.warning(
             "connection limit lowered: too few file descriptors",

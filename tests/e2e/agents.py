@@ -1,9 +1,12 @@
-"""Clients that are programs of their own: a Node process with the SDK for JavaScript, and Rotel, a forwarding agent."""
+"""Clients that are programs of their own: a Node process with the SDK for JavaScript, and Rotel and the Collector,
+forwarding agents.
+"""
 
 import json
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import distribution
@@ -17,6 +20,8 @@ from tests.ports import free_port
 from tests.programs import program
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
+# Where `scripts/collector` builds it.
+COLLECTOR = Path(os.environ.get("COLLECTOR") or Path(sys.prefix) / "collector")
 CLIENT_SECONDS = 60  # a client gives up before that
 OURS = ("SLUICE_", "OTEL_", "ROTEL_")
 
@@ -128,6 +133,55 @@ def forwarding(base_url: str, key: str, compression: str, protocol: str = "http"
         "otlp-exporter-custom-headers": f"x-legacy-auth=Legacy legacy_key={key}",
         "otlp-exporter-compression": compression,
     }
+
+
+class Collector(NamedTuple):
+    """A running Collector: OTLP/gRPC in at `endpoint`; `log` is what it says."""
+
+    endpoint: str
+    log: Path
+
+
+def has_collector() -> bool:
+    """Whether `scripts/collector` has built it."""
+    return (COLLECTOR / "otelcol").exists()
+
+
+@contextmanager
+def collector(
+    directory: Path, exporter: Mapping[str, Any], receiver: Mapping[str, Any] | None = None
+) -> Iterator[tuple[Collector, "subprocess.Popen[bytes]"]]:
+    """A Collector with one exporter, by kind, and its process; ended as an operator ends it. `receiver`: protocols
+    besides gRPC.
+    """
+    port = free_port()
+    (name,) = exporter
+    pipeline = {"receivers": ["otlp"], "exporters": [name]}
+    protocols = {"grpc": {"endpoint": f"127.0.0.1:{port}", "max_recv_msg_size_mib": 64}, **(receiver or {})}
+    config = {
+        "receivers": {"otlp": {"protocols": protocols}},
+        "exporters": exporter,
+        "service": {
+            "telemetry": {"metrics": {"level": "none"}},
+            "pipelines": {"traces": pipeline, "logs": pipeline},
+        },
+    }
+    file, log = directory / "collector.yaml", directory / "collector.log"
+    file.write_text(json.dumps(config))  # which is YAML, too
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [COLLECTOR / "otelcol", f"--config=file:{file}"],
+            stdout=out,
+            stderr=out,
+            cwd=directory,
+            env=client_environment(),
+        )
+    try:
+        eventually(lambda: process.poll() is not None or listens(port), "the Collector listening")
+        assert process.poll() is None, log.read_text()
+        yield Collector(f"http://127.0.0.1:{port}", log), process
+    finally:
+        stop(process)
 
 
 def listens(port: int) -> bool:
