@@ -86,6 +86,18 @@ $(COLLECTOR)/.made: scripts/collector tests/e2e/collector/main.go tests/e2e/coll
 	$(SAY) an OpenTelemetry Collector, which long tests send through, in $(COLLECTOR)
 	@scripts/collector $(COLLECTOR)
 
+# What reads the files of deploy/ as a machine that runs them would. Another directory: DEPLOY_TOOLS=/path/of/one
+DEPLOY_TOOLS ?= $(VENV)/deploy-tools
+$(DEPLOY_TOOLS)/.made: scripts/deploy-tools $(VENV)/.made
+	$(SAY) Docker Compose, Caddy and hadolint, which check deploy/, in $(DEPLOY_TOOLS)
+	@scripts/deploy-tools $(DEPLOY_TOOLS)
+
+# Bases of the images that `test-long` builds, in place of those of a registry. Another directory: IMAGE_BASES=/path/of/one
+IMAGE_BASES ?= $(VENV)/image-bases
+$(IMAGE_BASES)/.made: scripts/image-bases
+	$(SAY) bases of images, from Debian's packages, in $(IMAGE_BASES)
+	@scripts/image-bases $(IMAGE_BASES)
+
 # Locust changes the sockets and threads of its process, and brings much along: an environment of its own.
 $(VENV)/load/.made: requirements/load.lock $(VENV)/.made
 	$(SAY) what the load of benchmarks/locust needs
@@ -98,7 +110,7 @@ setup: $(VENV)/.package ## everything that `run` needs, in .venv
 run: setup ## all services in one process, embedded stores, data in ./data
 	exec $(BIN)/sluice up
 
-# Programs that no package of Python's brings: redis-server, promtool, clang.
+# Programs that no package of Python's brings: redis-server, promtool, nginx, clang.
 .PHONY: programs
 programs:
 	@scripts/prerequisites test
@@ -124,9 +136,10 @@ test-optimized: programs $(VENV)/.dev ## what decodes hostile input, under pytho
 # What answers requests, likewise.
 ANSWERS := tests/proto tests/chassis tests/gateway tests/query tests/control tests/sluice/test_up.py
 
-test-long: programs $(VENV)/.dev $(JAVASCRIPT_MADE) $(KEYCLOAK)/.made $(STORES)/.made $(COLLECTOR)/.made ## what `test` leaves out: kills in hundreds, outages, second stores; an hour
-	failed=; TEST_LONG=1 KEYCLOAK=$(abspath $(KEYCLOAK)) STORES=$(abspath $(STORES)) COLLECTOR=$(abspath $(COLLECTOR)) \
-	$(BIN)/python -m pytest $(WORKERS) --timeout 1800 --say-what-ran $(PYTEST_ARGS) || failed=1; \
+LONG_NEEDS := KEYCLOAK=$(abspath $(KEYCLOAK)) STORES=$(abspath $(STORES)) COLLECTOR=$(abspath $(COLLECTOR)) DEPLOY_TOOLS=$(abspath $(DEPLOY_TOOLS)) IMAGE_BASES=$(abspath $(IMAGE_BASES))
+
+test-long: programs $(VENV)/.dev $(JAVASCRIPT_MADE) $(KEYCLOAK)/.made $(STORES)/.made $(COLLECTOR)/.made $(DEPLOY_TOOLS)/.made $(IMAGE_BASES)/.made ## what `test` leaves out: kills in hundreds, outages, second stores; an hour
+	failed=; TEST_LONG=1 $(LONG_NEEDS) $(BIN)/python -m pytest $(WORKERS) --timeout 1800 --say-what-ran $(PYTEST_ARGS) || failed=1; \
 	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider --say-what-ran $(ANSWERS) $(PYTEST_ARGS) || failed=1; [ -z "$$failed" ]
 
 .PHONY: mutants
@@ -149,6 +162,16 @@ interface: $(VENV)/.package ## sluice/openapi.json anew, what every service show
 	$(BIN)/python -m sluice.build_interface
 	$(BIN)/python -m tests.interface
 
+.PHONY: image check-deploy compose
+image: ## the images `sluice` and `sluice-embedded`, by buildah or docker (docs/deployment.md)
+	scripts/image
+
+compose: ## all of it in containers, with the stores: from nothing to a trace (needs docker)
+	deploy/compose/start
+
+check-deploy: $(DEPLOY_TOOLS)/.made programs ## the files of deploy/ by the tools that will read them
+	DEPLOY_TOOLS=$(abspath $(DEPLOY_TOOLS)) scripts/check-deploy
+
 fuzz: programs $(VENV)/.dev ## every fuzz target for FUZZ_SECONDS each (docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz all --seconds $(FUZZ_SECONDS)
 
@@ -164,12 +187,16 @@ gate: $(VENV)/.dev ## whether this tree is worse than BASE (a revision; where th
 LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	--allow-unsafe --no-header --no-annotate
 RUN_EXTRAS := --extra control --extra embedded --extra gateway --extra grpc --extra postgresql --extra redis --extra send --extra uvloop --extra warehouse
+# Of the image for services apart: what `run` has but for the engine.
+IMAGE_EXTRAS := $(subst --extra embedded,,$(RUN_EXTRAS))
 
 lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(PIP) install --quiet 'pip-tools>=7.5'
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/build.lock requirements/build.in
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) -o requirements/run.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) --extra dev -o requirements/dev.lock pyproject.toml
+	$(BIN)/pip-compile $(LOCK) --upgrade $(IMAGE_EXTRAS) --constraint requirements/run.lock -o requirements/image.lock pyproject.toml
+	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/sbom.lock requirements/sbom.in
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/load.lock requirements/load.in
 	@for folder in $(JAVASCRIPT); do (cd $$folder && $(NPM) update --package-lock-only --loglevel=error); done
 

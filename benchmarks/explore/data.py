@@ -5,6 +5,7 @@ part per day in the end, in all three alike.
 """
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -62,9 +63,14 @@ def prepare(directory: Path, spans: int) -> Data:
 def _made(directory: Path, spans: int) -> list[Cost]:
     engine = Engine(directory / "chdb")
     create_tables(engine, directory / "chdb")
+    return fill_days(engine, laid(), directory, spans)
+
+
+def fill_days(engine: Engine, layouts: Sequence[Laid], directory: Path, spans: int) -> list[Cost]:
+    """The day in these layouts, whose tables are empty."""
     source = make_source(engine, "spans", spans, spans)
     engine.command(f"CREATE VIEW day AS {_day(source, spans)}")
-    costs = [_filled(engine, each, directory, spans) for each in laid()]
+    costs = [_filled(engine, each, directory, spans) for each in layouts]
     engine.command("DROP TABLE day")
     engine.command(f"DROP TABLE {source} SYNC")
     return costs

@@ -17,6 +17,7 @@ from chassis.runtime.telemetry import Telemetry
 
 BACKLOG: Final = 1024  # connections that the kernel queues while the loop is busy
 ACCEPT_BATCH: Final = 64  # connections accepted before the loop runs something else
+CLOSE_ROUNDS: Final = 64  # at the end: as long as connections keep coming while others are connected
 PAUSE_S: Final = 0.5  # when descriptors or memory for another connection are exhausted
 
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -41,15 +42,24 @@ class Acceptor:
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     async def close(self) -> None:
-        """Accept what the kernel has queued, then stop accepting. The listener stays open."""
+        """Accept what the kernel has queued, then stop accepting. The listener stays open; its owner closes it at once:
+        the kernel resets what it queues meanwhile.
+        """
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
         else:
             self._loop.remove_reader(self._listener.fileno())
             with suppress(OSError):
-                self._accept_some(BACKLOG)
+                await self._accept_queued()
         await asyncio.gather(*self._connecting)
+
+    async def _accept_queued(self) -> None:
+        """Accept until nothing came while the last ones were connected. Raises OSError like `_accept_some`."""
+        for _ in range(CLOSE_ROUNDS):
+            await asyncio.gather(*self._connecting)
+            if not self._accept_some(BACKLOG):
+                return
 
     def _accept(self) -> None:
         try:
@@ -57,13 +67,15 @@ class Acceptor:
         except OSError as error:
             self._pause_accepting(error)
 
-    def _accept_some(self, max_connections: int) -> None:
-        """Accept at most `max_connections` from the queue. Raises OSError without descriptors or memory for another."""
-        for _ in range(max_connections):
+    def _accept_some(self, max_connections: int) -> int:
+        """Accept at most `max_connections` from the queue; returns how many were taken. Raises OSError without
+        descriptors or memory for another.
+        """
+        for taken in range(max_connections):
             try:
                 accepted, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError):
-                return
+                return taken
             except OSError as error:
                 if error.errno in _EXHAUSTED:
                     raise
@@ -72,6 +84,7 @@ class Acceptor:
             task = self._loop.create_task(self._connect(accepted))
             self._connecting.add(task)
             task.add_done_callback(self._connecting.discard)
+        return max_connections
 
     async def _connect(self, accepted: socket.socket) -> None:
         try:

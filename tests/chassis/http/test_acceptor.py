@@ -2,13 +2,16 @@
 
 import asyncio
 import re
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
 
-from chassis.http.connections.acceptor import PAUSE_S
+from chassis.http.connections.acceptor import PAUSE_S, Acceptor
+from chassis.http.serve import bind
+from chassis.runtime.telemetry import Telemetry
 from tests.chassis.conftest import DEADLINE_S
 
 PROGRAM = """if True:
@@ -135,3 +138,29 @@ async def test_without_descriptors_accepting_pauses_and_goes_on(start: Start, lo
                 if one.done():
                     await client.close()  # which makes room for the next
     await known.close()
+
+
+async def test_what_connects_while_the_queue_is_emptied_is_accepted_as_well() -> None:
+    """The kernel resets what is in the queue when the listener is closed, which is right after."""
+    listener = bind("127.0.0.1", 0)
+    clients = [socket.socket() for _ in range(3)]
+    accepted: list[asyncio.Protocol] = []
+
+    def protocol() -> asyncio.Protocol:
+        if len(accepted) < 2:
+            clients[len(accepted) + 1].connect(listener.getsockname())
+        accepted.append(asyncio.Protocol())
+        return accepted[-1]
+
+    acceptor = Acceptor(listener, protocol, Telemetry("test"))
+    acceptor.start()
+    clients[0].connect(listener.getsockname())
+    await acceptor.close()
+    listener.close()
+    assert len(accepted) == 3
+    for client in clients:
+        client.settimeout(0)
+        with pytest.raises(BlockingIOError):  # neither closed nor reset
+            client.recv(1)
+        client.close()
+    await asyncio.sleep(0)

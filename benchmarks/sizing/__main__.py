@@ -1,0 +1,123 @@
+"""Prints what a load needs: `python -m benchmarks.sizing --spans 20000 [--logs N] [--help]`.
+
+--markdown prints the tables of docs/scaling.md; --measure fills the tables of the product with a million spans, and
+prints what they take on disk and of CPU.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Final
+
+from benchmarks.sizing import figures
+from benchmarks.sizing.measure import measure
+from benchmarks.sizing.plan import DAY_S, Load, Plan, engine_us, item_us, plan
+
+RATES: Final = (100, 1_000, 10_000, 50_000)
+MILLION: Final = 1_000_000
+_FEW: Final = 16  # spans in a request of an SDK that sends often
+_HELP: Final = {
+    "spans_s": "spans a second, averaged over a day",
+    "logs_s": "log records a second, likewise",
+    "peak": "how many times that the busiest minutes are",
+    "request_spans": "items in a request: 512 of a Collector, fewer of an SDK",
+    "wire_bytes": "bytes of an item as it is sent",
+    "retention_days": "SLUICE_RETENTION_DAYS",
+    "outage_h": "hours without ClickHouse that the journal is to survive, at the peak rate",
+    "aggregates_s": "aggregates of explore a second",
+    "window_h": "hours of the window of each",
+    "copies": "replicas of ClickHouse",
+}
+
+
+def main() -> None:
+    """Reads the command line, prints."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sizing")
+    parser.add_argument("--markdown", action="store_true", help="the tables of docs/scaling.md")
+    parser.add_argument("--measure", action="store_true", help="measure what spans take on disk (two minutes)")
+    for field in fields(Load):
+        option = f"--{field.name.removesuffix('_s').replace('_', '-')}"
+        kind = int if field.type is int else float
+        parser.add_argument(
+            option, dest=field.name, type=kind, default=field.default, help=f"{_HELP[field.name]}; default: %(default)g"
+        )
+    arguments = parser.parse_args()
+    if arguments.measure:
+        measure(MILLION)
+    elif arguments.markdown:
+        print("\n".join(markdown()))
+    else:
+        load = Load(**{field.name: getattr(arguments, field.name) for field in fields(Load)})
+        print("\n".join(f"{name:<42} {value}" for name, value in _rows(plan(load))))
+
+
+def markdown() -> Iterator[str]:
+    """The tables of docs/scaling.md."""
+    yield from _figures()
+    yield ""
+    yield from _million()
+    yield ""
+    yield from _rates()
+
+
+def _figures() -> Iterator[str]:
+    yield "| Measured | | Where |"
+    yield "| --- | --- | --- |"
+    for figure in figures.ALL:
+        link = f"[Benchmarks](benchmarks.md#{figure.section})"
+        yield f"| {figure.what} | {figure.value:g} {figure.unit} | {link} |"
+
+
+def _million() -> Iterator[str]:
+    load = Load(spans_s=MILLION / DAY_S, peak=1, aggregates_s=0)
+    made = plan(load)
+    yield "| A million spans | |"
+    yield "| --- | --- |"
+    large, small = item_us(load.request_spans), item_us(_FEW)
+    yield f"| CPU of the gateway | {large:.1f} s in requests of 512 spans, {small:.0f} s in those of {_FEW} |"
+    yield f"| CPU of ClickHouse, inserts and merges | {engine_us():.1f} s |"
+    yield f"| on disk, merged | {made.disk_bytes_day / 1e6:.0f} MB |"
+    gzip, plain = figures.WIRE_GZIP_BYTES.value, figures.WIRE_PLAIN_BYTES.value
+    yield f"| on the wire and in the journal | {gzip:.0f} MB with gzip, {plain:.0f} MB without |"
+
+
+def _rates() -> Iterator[str]:
+    loads = [replace(Load(), spans_s=rate) for rate in RATES]
+    table = [_rows(plan(load)) for load in loads]
+    yield f"| Spans a second, averaged over a day | {' | '.join(map(_count, RATES))} |"
+    yield f"| --- |{' --- |' * len(RATES)}"
+    yield f"| millions of spans a day | {' | '.join(_count(rate * DAY_S / MILLION) for rate in RATES)} |"
+    for number, (name, _) in enumerate(table[0]):
+        yield f"| {name} | {' | '.join(rows[number][1] for rows in table)} |"
+
+
+def _rows(made: Plan) -> Sequence[tuple[str, str]]:
+    return (
+        ("cores of gateways", _cores(made.gateway_cores)),
+        ("cores of ClickHouse, inserts and merges", _cores(made.write_cores)),
+        ("cores of ClickHouse, reads", _cores(made.read_cores)),
+        ("bytes a day on the wire", _bytes(made.wire_bytes_day)),
+        ("bytes a day on disk", _bytes(made.disk_bytes_day)),
+        ("disk of ClickHouse, for the retention", _bytes(made.disk_bytes)),
+        ("disk of the journals, for the outage", _bytes(made.journal_bytes)),
+    )
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}".replace(",", " ")
+
+
+def _cores(cores: float) -> str:
+    return "below 0.1" if cores < 0.05 else f"{cores:.1f}"
+
+
+def _bytes(value: float) -> str:
+    for unit in ("MB", "GB"):
+        value /= 1e6 if unit == "MB" else 1e3
+        if value < 1_000:
+            return f"{value:.3g} {unit}"
+    return f"{value / 1e3:.3g} TB"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""What spans take of the product's tables: disk by table, CPU of inserts and merges, in blocks of 50 000."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from benchmarks.explore.data import fill_days
+from benchmarks.explore.layouts import create_tables, laid
+from benchmarks.storage.engine import Engine
+
+_TABLES: Final = ("spans", "trace_index", "attribute_keys", "error_occurrences")
+
+
+def measure(spans: int) -> None:
+    """Fill, merge, print."""
+    with TemporaryDirectory(prefix="sluice-sizing-") as parent:
+        directory = Path(parent)
+        engine = Engine(directory / "chdb")
+        create_tables(engine, directory / "chdb")
+        (cost,) = fill_days(engine, laid()[:1], directory, spans)
+        print(f"insert {cost.insert_us:.1f} us, merge {cost.merge_us:.1f} us of CPU a span")
+        for table in _TABLES:
+            print(f"{table:<20} {engine.disk_bytes(table) / spans:.1f} bytes a span")
