@@ -59,7 +59,9 @@ def test_metadata_is_read_without_regard_to_case_and_binary_metadata_is_ignored(
     )
 
 
-@pytest.mark.parametrize("message", [b"", traces(), traces(span()), logs(log())])
+@pytest.mark.parametrize(
+    "message", [b"", traces(), traces(span()), logs(log())], ids=["empty", "resource", "span", "log"]
+)
 def test_no_export_request_is_taken_for_gzip(message: bytes) -> None:
     assert message_encoding(message) == "identity"
 
