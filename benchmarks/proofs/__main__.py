@@ -1,13 +1,14 @@
 """Prints the machine and a table for each part."""
 
 import argparse
+import os
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.codec.__main__ import machine
 from benchmarks.control.directory import database
-from benchmarks.proofs import lists, parts, serving
+from benchmarks.proofs import hostile, lists, parts, serving
 
 PARTS = ("parts", "bundles", "lists", "hostile")
 _PACKAGES = ("aiohttp", "SQLAlchemy", "cryptography", "msgspec", "securesystemslib")
@@ -20,31 +21,36 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10_000, help="bundles that are handed in")
     parser.add_argument("--stored", type=int, default=1_000_000, help="bundles that are listed")
     parser.add_argument("--database", choices=["sqlite", "postgresql", "both"], default="both")
+    parser.add_argument("--together", action="store_true", help="all hostile bodies to one service")
     arguments = parser.parse_args()
     chosen = arguments.part or PARTS
     print(f"{machine()}; {', '.join(f'{name} {version(name)}' for name in _PACKAGES)}", flush=True)
     if "parts" in chosen:
         parts.measure()
     for name in ("sqlite", "postgresql"):
-        if arguments.database not in (name, "both"):
-            continue
         for part in chosen:
-            with tempfile.TemporaryDirectory(prefix="sluice-proofs-") as directory:
-                _measure(part, name, Path(directory), arguments)
+            if part in ("bundles", "lists") and arguments.database in (name, "both"):
+                _measure(part, name, arguments)
+    if "hostile" in chosen:  # what it takes does not depend on the database
+        print(f"\nhostile, sqlite ({_load()})", flush=True)
+        with tempfile.TemporaryDirectory(prefix="sluice-proofs-") as directory:
+            hostile.measure(Path(directory), together=arguments.together)
 
 
-def _measure(part: str, name: str, directory: Path, arguments: argparse.Namespace) -> None:
-    """A part that needs a database. What hostile bodies take does not depend on it: one is enough."""
-    if part == "parts" or (part == "hostile" and name != "sqlite"):
-        return
-    with database(name, directory / "database") as url:
-        print(f"\n{part}, {name}", flush=True)
+def _measure(part: str, name: str, arguments: argparse.Namespace) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-proofs-") as directory,
+        database(name, Path(directory) / "database") as url,
+    ):
+        print(f"\n{part}, {name} ({_load()})", flush=True)
         if part == "bundles":
-            serving.measure(directory / "control", url, arguments.count)
-        elif part == "lists":
-            lists.measure(directory / "control", url, arguments.stored)
+            serving.measure(Path(directory) / "control", url, arguments.count)
         else:
-            serving.measure_hostile(directory / "control", url)
+            lists.measure(Path(directory) / "control", url, arguments.stored)
+
+
+def _load() -> str:
+    return f"load {os.getloadavg()[0]:.0f}"
 
 
 if __name__ == "__main__":

@@ -1,142 +1,186 @@
 """Pages of a project with many bundles, beside those of a project with a few."""
 
 import asyncio
-import random
-import statistics
 import time
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
 
+import psutil  # type: ignore[import-untyped]  # it has no types
+import psycopg
 import sqlalchemy as sa
+from aiohttp.test_utils import make_mocked_request
 
 from benchmarks.control.service import Served, served
+from benchmarks.proofs import stored
 from benchmarks.proofs.making import PATH
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import principals, projects
+from benchmarks.proofs.serving import register
+from benchmarks.proofs.stored import Project
 from chassis.db.database import Database
-from control.identity import organization_repository
-from control.proofs.tables import proof_bundles, proof_links
+from chassis.http.cursor import CursorSigner, load_cursor_signer
+from control.proofs import listing, repository
 from tests.e2e.product import call
 
 FEW: Final = 200
-BATCH: Final = 5_000
-ROUNDS: Final = 15
-_TRACES: Final = 5_000  # each is named by some bundles
-FILTERS: Final = (
-    "",
-    "runId=r-77",
-    "commit=77",
-    "verdict=PASSED",
-    "verdict=VOID",
-    "tier=A",
-    "tier=NONE",
-    "verdict=FAILED&tier=NONE",
-    "verified=false",
-    "verified=true",
-    f"traceId={77:032x}",
-    "verdict=FAILED&runId=r-77",
-    "tier=NONE&commit=77",
-    f"tier=NONE&traceId={77:032x}",
-    "verified=true&verdict=FAILED",
-)
+SLOW_MS: Final = 50.0  # of CPU: its plan is printed, if it also takes
+SLOW_RATIO: Final = 5.0  # as much as with few bundles
+_MEASURED_S: Final = 0.7  # of each list, at least _LEAST requests
+_LEAST: Final = 3
 
 
-def measure(directory: Path, url: str, stored: int) -> None:
-    """Prints a row for each filter."""
+class _Page(NamedTuple):
+    """A page: ms until it was there, ms of CPU of the service and of the database server, how many bundles it has."""
+
+    ms: float
+    cpu_ms: float
+    bundles: int
+
+
+def measure(directory: Path, url: str, count: int) -> None:
+    """Prints a row for each filter, and the plans of those that are slow."""
     with served(directory, url) as control:
-        asyncio.run(_fill(url, stored))
-        print(
-            f"| filter | page of {stored} bundles, ms | beside one of {FEW} | hundredth page, ms |\n|---|---|---|---|"
-        )
-        for query in FILTERS:
-            large, middle = _page(control, "web", query), _middle(control, query, stored)
-            few = _page(control, "few", query)
-            print(f"| {query or 'none'} | {large:.1f} | {large / few:.1f} | {middle} |", flush=True)
-
-
-def _get(control: Served, project: str, query: str) -> Any:
-    path = PATH.replace("/web/", f"/{project}/")
-    headers = {"Authorization": f"Bearer {control.tokens[0]}"}
-    found = call("GET", f"http://127.0.0.1:{control.port}{path}?{query}", None, headers)
-    if found.status != 200:
-        raise SystemExit(str(found))
-    return found.json()
-
-
-def _page(control: Served, project: str, query: str) -> float:
-    """The median time of a page, in ms."""
-    times = []
-    for _ in range(ROUNDS):
+        register(control)
         begun = time.perf_counter()
-        _get(control, project, query)
-        times.append((time.perf_counter() - begun) * 1e3)
-    return statistics.median(times)
+        few, web = asyncio.run(stored.fill(url, FEW, count))
+        print(f"{count} bundles in {time.perf_counter() - begun:.0f} s")
+        pages = _Pages(control, url, load_cursor_signer("", directory / "data" / "cursor.key"))
+        print("| filter | bundles | first page: ms, CPU ms | beside one of few, CPU | middle: ms, CPU ms |")
+        print("|---|---|---|---|---|")
+        slow: dict[str, tuple[dict[str, str], str | None]] = {}
+        for (name, query), small in zip(_filters(web).items(), _filters(few).values(), strict=True):
+            of_few, first = pages.cost(few, small), pages.cost(web, query)
+            middle, ratio = pages.cost(web, query, web.middle), first.cpu_ms / of_few.cpu_ms
+            costs = f"{first.ms:.1f}, {first.cpu_ms:.1f} | {ratio:.1f} | {middle.ms:.1f}, {middle.cpu_ms:.1f}"
+            print(f"| {name} | {first.bundles} | {costs} |", flush=True)
+            if max(first.cpu_ms, middle.cpu_ms) > max(SLOW_MS, SLOW_RATIO * of_few.cpu_ms):
+                slow[name] = query, web.middle if middle.cpu_ms > first.cpu_ms else None
+        for name, (query, before) in slow.items():
+            where = "" if before is None else ", middle"
+            print(f"\n{name}{where}: {asyncio.run(_plan(url, web, query, before))}", flush=True)
 
 
-def _middle(control: Served, query: str, stored: int) -> str:
-    """The time of the hundredth page of a hundred, if there is one."""
-    cursor = ""
-    for _ in range(min(100, stored // 200)):
-        page = _get(control, "web", f"{query}&limit=100&cursor={cursor}".lstrip("&"))
-        if not page["hasMore"]:
-            return ""
-        cursor = page["nextCursor"]
-    return f"{_page(control, 'web', f'{query}&cursor={cursor}'.lstrip('&')):.1f}"
+def _filters(project: Project) -> dict[str, dict[str, str]]:
+    """By what they are called. A fifth of the bundles each have the `large` ones; `none`: no bundle has both."""
+    run, commit, trace = {"runId": project.run}, {"commit": project.commit}, {"traceId": project.trace}
+    large_run, large_commit = {"runId": stored.LARGE}, {"commit": stored.LARGE_COMMIT}
+    large_issue, large_trace = {"issue": project.issue}, {"traceId": stored.LARGE_TRACE}
+    large_approval = {"approvalRequestId": stored.LARGE_APPROVAL}
+    failed, unsigned = {"verdict": "FAILED"}, {"verified": "false"}
+    return {
+        "no filter": {},
+        "issue": {"issue": project.small_issue},
+        "issue, large": large_issue,
+        "runId": run,
+        "runId, large": large_run,
+        "commit": commit,
+        "commit, large": large_commit,
+        "traceId": trace,
+        "traceId, large": large_trace,
+        "approvalRequestId, large": large_approval,
+        "verdict PASSED": {"verdict": "PASSED"},
+        "verdict VOID, the three oldest": {"verdict": "VOID"},
+        "tier A": {"tier": "A"},
+        "verified": {"verified": "true"},
+        "unsigned": unsigned,
+        "verdict and tier, none": failed | {"tier": "NONE"},
+        "verified and verdict VOID, the three oldest": {"verified": "true", "verdict": "VOID"},
+        "verdict and commit": failed | commit,
+        "verdict and commit, large, none": failed | large_commit,
+        "unsigned and runId, large, none": unsigned | large_run,
+        "unsigned and issue, large, none": unsigned | large_issue,
+        "verdict and issue, large, the oldest": {"verdict": "VOID"} | large_issue,
+        "unsigned, verdict, tier and issue, large, none": unsigned | failed | {"tier": "NONE"} | large_issue,
+        "runId and commit, both large, none": large_run | large_commit,
+        "runId and issue, both large, none": large_run | large_issue,
+        "commit and issue, both large, none": large_commit | large_issue,
+        "verdict and traceId": failed | trace,
+        "verdict and traceId, large, none": failed | large_trace,
+        "unsigned and approvalRequestId, large, none": unsigned | large_approval,
+        "runId and traceId, large, none": run | large_trace,
+        "runId and traceId, both large, none": large_run | large_trace,
+        "issue and traceId, both large, none": large_issue | large_trace,
+    }
 
 
-async def _fill(url: str, stored: int) -> None:
+class _Pages:
+    """Asks for pages. Cursors into the middle are signed with the key of the service."""
+
+    def __init__(self, control: Served, url: str, signer: CursorSigner) -> None:
+        self._control = control
+        self._url = url
+        self._signer = signer
+
+    def cost(self, project: Project, query: dict[str, str], before: str | None = None) -> _Page:
+        """The mean of some requests; of a list that is broken off `bundles` is the status, negative."""
+        asked = urlencode(query | ({} if before is None else {"cursor": self._cursor(project, query, before)}))
+        path = PATH.replace("/web/", f"/{project.slug}/")
+        headers = {"Authorization": f"Bearer {self._control.tokens[0]}"}
+        address, requests = f"http://127.0.0.1:{self._control.port}{path}?{asked}", 0
+        found = call("GET", address, None, headers)
+        spent, begun = self._cpu_s(), time.perf_counter()
+        while requests < _LEAST or time.perf_counter() < begun + _MEASURED_S:
+            found, requests = call("GET", address, None, headers), requests + 1
+            if found.status not in (200, 503):
+                raise SystemExit(str(found))
+        taken, spent = time.perf_counter() - begun, self._cpu_s() - spent
+        bundles = len(found.json()["data"]) if found.status == 200 else -found.status
+        return _Page(taken / requests * 1e3, spent / requests * 1e3, bundles)
+
+    def _cursor(self, project: Project, query: dict[str, str], before: str) -> str:
+        return self._signer.sign((before,), repr(("proof bundles", project.id, _parsed(query))).encode())
+
+    def _cpu_s(self) -> float:
+        """Of the service and of the processes of the database server that work for it."""
+        if not self._url.startswith("postgresql"):
+            return self._control.cpu_s()
+        with psycopg.connect(self._url) as connection:
+            others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            pids = [int(row[0]) for row in connection.execute(others)]
+        return self._control.cpu_s() + sum(float(sum(psutil.Process(pid).cpu_times()[:2])) for pid in pids)
+
+
+def _parsed(query: dict[str, str]) -> listing.ListQuery:
+    return listing.parse_query(make_mocked_request("GET", f"/?{urlencode(query)}"))
+
+
+async def _plan(url: str, project: Project, query: dict[str, str], before: str | None) -> str:
+    """How many statements a page takes, and how the database works on the slowest one."""
     database = Database(url, max_wait_s=60)
     await database.start()
-    async with database.write() as connection:
-        web = (await connection.execute(sa.select(projects))).mappings().one()
-        few = await organization_repository.create_project(connection, web["org_id"], "few", "Few")
-        owner = str(await connection.scalar(sa.select(principals.c.id).limit(1)))
-    for project_id, count in ((few.id, FEW), (web["id"], stored)):
-        for start in range(0, count, BATCH):
-            numbers = range(start, min(start + BATCH, count))
-            rows = [_row(number, web["org_id"], project_id, owner) for number in numbers]
-            async with database.write() as connection:
-                await connection.execute(proof_bundles.insert(), [row for row, _ in rows])
-                await connection.execute(proof_links.insert(), [link for _, link in rows])
-    if url.startswith("postgresql"):
-        async with database.write() as connection:
-            await connection.execute(sa.text("ANALYZE"))
-    await database.close()
+    try:
+        async with database.read() as connection:
+            wanted = await listing.to_filter(connection, project.id, project.slug, _parsed(query))
+            if wanted is None:
+                return "no statement"
+            with _recorded() as statements:
+                await repository.list_bundles(connection, project.id, wanted, before, 26)
+            seconds, sql, parameters = max(statements, key=lambda one: one[0])
+            explain = "EXPLAIN (ANALYZE, BUFFERS)" if url.startswith("postgresql") else "EXPLAIN QUERY PLAN"
+            rows = (await connection.exec_driver_sql(f"{explain} {sql}", parameters)).all()
+    finally:
+        await database.close()
+    where, plan = " ".join(sql.partition("FROM")[2].split()), "\n".join(f"    {row[-1]}" for row in rows)
+    return f"{len(statements)} statements, the slowest {seconds * 1e3:.0f} ms\n    FROM {where}\n{plan}"
 
 
-def _row(number: int, org_id: str, project_id: int, owner: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    chance = random.Random(number)
-    row = {
-        "id": new_id("prf"),
-        "org_id": org_id,
-        "project_id": project_id,
-        "bundle_id": f"b-{number}",
-        "is_verified": False,
-        "issuer_key_id": None,
-        "key_id": None,
-        "submitted_by": owner,
-        "received_at": datetime.now(UTC),
-        "media_type": "application/json",
-        "digest": number.to_bytes(32, "big"),
-        "size": 2,
-        "issued_at": "2026-11-20T15:17:03Z",
-        "issuer": "https://ci.example.com",
-        "tier": chance.choice(("A", "B", "C")),
-        "verdict": chance.choice(("PASSED", "PASSED", "PASSED", "FAILED")),
-        "billable": False,
-        "claims": 200,
-        "issue_id": None,
-        "issue_short_id": "WEB-1",
-        "title": "KeyError: price",
-        "run_id": f"r-{number % 100_000}",
-        "proposal_id": "shop/web#1",
-        "commit": str(number % 100_000),
-        "errors": 0,
-        "warnings": 0,
-        "findings": b"[]",
-        "body": bytes(2_000),
-    }
-    target = f"{number % _TRACES:032x}"
-    link = {"proof_id": row["id"], "kind": "trace", "target": target, "org_id": org_id, "project_id": project_id}
-    return row, link
+@contextmanager
+def _recorded() -> Iterator[list[tuple[float, str, Any]]]:
+    """Statements with their seconds and parameters."""
+    recorded: list[tuple[float, str, Any]] = []
+    begun = [0.0]
+
+    def before(*_: Any) -> None:
+        begun[0] = time.perf_counter()
+
+    def after(_connection: Any, _cursor: Any, sql: str, parameters: Any, *_: Any) -> None:
+        recorded.append((time.perf_counter() - begun[0], sql, parameters))
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", before)
+    sa.event.listen(sa.Engine, "after_cursor_execute", after)
+    try:
+        yield recorded
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", before)
+        sa.event.remove(sa.Engine, "after_cursor_execute", after)

@@ -34,6 +34,8 @@ _MAX_P256_BYTES: Final = 72
 _DER_SEQUENCE: Final = b"\x30"
 _MAX_SIGNATURE_LENGTH: Final = 1_024
 _MAX_PADDING: Final = 2
+_ED25519_PRIME: Final = 2**255 - 19
+_ED25519_D: Final = -121_665 * pow(121_666, -1, _ED25519_PRIME) % _ED25519_PRIME
 _URL_SAFE: Final = str.maketrans("-_+/", "+/~~")  # the letters of the other alphabet become one of neither
 
 PublicKey = Ed25519PublicKey | ec.EllipticCurvePublicKey
@@ -168,10 +170,25 @@ def load_private_key(pem: bytes, password: bytes | None = None) -> PrivateKey:
 
 def _supported_public(key: object) -> PublicKey:
     if isinstance(key, Ed25519PublicKey):
+        if _is_weak(key):
+            raise InvalidKey("Is a weak key: anybody can make signatures that it verifies.")
         return key
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return key
     raise InvalidKey("Must be an Ed25519 or ECDSA P-256 key.")
+
+
+def _is_weak(key: Ed25519PublicKey) -> bool:
+    """Whether the point has an order of 8 or less, or is not written in its canonical form (RFC 8032, 5.1.3).
+
+    Of -x² + y² = 1 + d·x²·y², y is 1 or -1 for the orders 1 and 2, 0 for 4; doubled, a point of order 8 has y = 0,
+    which is x² = -y².
+    """
+    y = int.from_bytes(key.public_bytes_raw(), "little") & (2**255 - 1)
+    if y >= _ED25519_PRIME:
+        return True
+    squared = y * y % _ED25519_PRIME
+    return squared in (0, 1) or (_ED25519_D * squared * squared + 2 * squared - 1) % _ED25519_PRIME == 0
 
 
 def public_pem(key: PublicKey) -> str:

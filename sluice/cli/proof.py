@@ -144,7 +144,8 @@ def _sign(arguments: argparse.Namespace) -> int:
     if len(key_id) > dsse.MAX_KEY_ID_LENGTH:
         raise StartupError(f"--key-id must have at most {dsse.MAX_KEY_ID_LENGTH} characters.", exit_code=2)
     if file.bundle.issuer.key_id not in (None, key_id):
-        raise StartupError(f"The bundle names the key {file.bundle.issuer.key_id}; this one is {key_id}.", exit_code=2)
+        named = _line(f"The bundle names the key {file.bundle.issuer.key_id}; this one is {key_id}.")
+        raise StartupError(named, exit_code=2)
     envelope = dsse.encode(dsse.sign(file.payload, file.payload_type, key, key_id)) + b"\n"
     if arguments.out is None:
         print(end="", flush=True)
@@ -276,7 +277,7 @@ def _published(name: str) -> list[tuple[KeyValidity, PublicKey]]:
         try:
             found.append((one.validity(), dsse.load_public_key(one.public_key.encode())))
         except ValueError as error:  # also InvalidKey
-            raise StartupError(f"{name}: the key {one.key_id}: {error}", exit_code=2) from error
+            raise StartupError(_line(f"{name}: the key {one.key_id}: {error}"), exit_code=2) from error
     return found
 
 
@@ -316,7 +317,14 @@ def _as_json(finding: Finding) -> dict[str, str]:
 
 
 def _print_json(value: Any) -> None:
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    """What controls a terminal is escaped."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    print("".join(one if one.isprintable() or one == "\n" else _escape(one) for one in text))
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def _line(text: str) -> str:

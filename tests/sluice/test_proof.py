@@ -124,6 +124,22 @@ def test_inspect(bundle: str, signed: Path, capsys: pytest.CaptureFixture[str]) 
     assert "\x1b" not in capsys.readouterr().out
 
 
+def test_nothing_of_a_stranger_controls_the_terminal(
+    bundle: str, signed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    title, key_id = "\x9b2J\x7f\u202e\U000e0001é", "\x1b[2J\u202e"
+    issuer, subject = BUNDLE["issuer"] | {"keyId": key_id}, BUNDLE["subject"] | {"title": title}
+    hostile = write(signed / "hostile", BUNDLE | {"issuer": issuer, "subject": subject})
+    capsys.readouterr()
+    assert main(["proof", "inspect", hostile, "--json"]) == 0
+    shown = capsys.readouterr().out
+    assert json.loads(shown)["subject"]["title"] == title
+    assert "é" in shown
+    assert main(["proof", "sign", hostile, "--key", str(signed / "key"), "--out", str(signed / "no")]) == 2
+    shown += capsys.readouterr().err
+    assert not [one for one in shown if not one.isprintable() and one != "\n"]
+
+
 def test_sign_and_verify(bundle: str, signed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert stat.S_IMODE((signed / "key").stat().st_mode) == 0o600
     assert main(["proof", "verify", str(signed / "signed"), "--key", str(signed / "pub")]) == 0

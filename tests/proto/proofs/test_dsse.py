@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from securesystemslib import dsse as oracle
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer._crypto_signer import CryptoSigner
@@ -175,3 +175,22 @@ def test_keys() -> None:
     for text in (b"", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", b"\xff"):
         with pytest.raises(InvalidKey):
             dsse.load_public_key(text)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        b"\x01" + bytes(31),
+        b"\x01" + bytes(30) + b"\x80",
+        bytes(32),
+        b"\xec" + b"\xff" * 30 + b"\x7f",
+        b"\xee" + b"\xff" * 30 + b"\x7f",
+        bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
+        bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa"),
+    ],
+)
+def test_a_key_that_verifies_what_anybody_makes_is_refused(point: bytes) -> None:
+    """The points of small order, as of 1, 4, 2 and 8, and another form of the neutral one."""
+    key = Ed25519PublicKey.from_public_bytes(point)
+    with pytest.raises(InvalidKey, match="weak"):
+        dsse.load_public_key(dsse.public_pem(key).encode())
