@@ -1,9 +1,10 @@
-"""Images built by buildah and run by crun: a root that is read alone, user 10001, no capability, as in compose.yaml.
+"""Images built by buildah and run by runc: a root that is read alone, user 10001, no capability, as in compose.yaml.
 The network is the machine's. Needs root. `make test-long` has what it takes (`scripts/image-bases`).
 """
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,7 +39,9 @@ def _run(command: Sequence[str], environment: Mapping[str, str] | None = None) -
 
 @dataclass(frozen=True)
 class Store:
-    """buildah's images and containers, below a directory of their own."""
+    """buildah's images and containers, below a directory of their own, with a copy of the sources: nobody changes them
+    between two builds.
+    """
 
     directory: Path
 
@@ -48,6 +51,15 @@ class Store:
 
     def __call__(self, *arguments: str) -> str:
         return _run([*self.buildah, *arguments])
+
+    @property
+    def sources(self) -> Path:
+        return self.directory / "sources"
+
+    def copy_sources(self) -> None:
+        """What images are made of, and more."""
+        left_out = shutil.ignore_patterns(".*", "node_modules", "__pycache__", "*.so", "build", "data", "dist")
+        shutil.copytree(ROOT, self.sources, ignore=left_out, symlinks=True)
 
     def import_bases(self) -> None:
         """Bases of Debian's packages, as localhost/run and localhost/build."""
@@ -69,7 +81,7 @@ class Store:
             "SOURCE_DATE_EPOCH": EPOCH,
             "TAG": tag,
         }
-        return _run([str(ROOT / "scripts/image"), target], environment).split()[-1]
+        return _run([str(self.sources / "scripts/image"), target], environment).split()[-1]
 
     def config(self, image: str) -> dict[str, Any]:
         """The configuration of an image, in Docker's format."""
@@ -110,14 +122,14 @@ class Container:
 
     def start(self) -> None:
         """Start it and do not wait."""
-        bundle = self.directory / self.name
-        bundle.mkdir()
+        bundle = self.directory / "bundles" / self.name
+        bundle.mkdir(parents=True)
         if not self.volume.exists():
             self.volume.mkdir(mode=0o700)
             os.chown(self.volume, USER, USER)
         (bundle / "config.json").write_text(json.dumps(self._config()))
         with self.log.open("ab") as out:
-            command = [*self._crun, "run", "--bundle", str(bundle), self.name]
+            command = [*self._runc, "run", "--bundle", str(bundle), self.name]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
     def run(self) -> str:
@@ -131,7 +143,7 @@ class Container:
         """Whether the image's health check says so. One that ended says why."""
         if self._process is None or self._process.poll() is not None:
             raise AssertionError(self.log.read_text())
-        command = [*self._crun, "exec", self.name, "sluice-health"]
+        command = [*self._runc, "exec", self.name, "sluice-health"]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def wait_until_healthy(self) -> None:
@@ -142,17 +154,17 @@ class Container:
         if self._process is None:
             return 0
         if self._process.poll() is None:
-            subprocess.run([*self._crun, "kill", self.name, "TERM"], check=True)
+            subprocess.run([*self._runc, "kill", self.name, "TERM"], check=True)
         try:
             return self._process.wait(STOP_S)
         finally:
             if self._process.poll() is None:
-                subprocess.run([*self._crun, "kill", self.name, str(signal.SIGKILL.value)], check=False)
+                subprocess.run([*self._runc, "kill", self.name, str(signal.SIGKILL.value)], check=False)
                 self._process.wait(STOP_S)
 
     @property
-    def _crun(self) -> list[str]:
-        return ["crun", "--root", str(self.directory / "crun"), "--cgroup-manager", "disabled"]
+    def _runc(self) -> list[str]:
+        return ["runc", "--root", str(self.directory / "runc")]
 
     def _config(self) -> dict[str, Any]:
         volume = {
@@ -170,7 +182,6 @@ class Container:
                 "cwd": "/var/lib/sluice",
                 "noNewPrivileges": True,
                 "capabilities": {},
-                "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 65536, "soft": 65536}],
             },
             "root": {"path": str(self.root), "readonly": True},
             "mounts": [*_MOUNTS, volume],
