@@ -8,6 +8,7 @@ from chassis.clickhouse import ClickHouse
 from chassis.http.cursor import load_cursor_signer
 from chassis.http.web import CleanupContext, Service
 from chassis.runtime.health import OptionalDependency
+from chassis.runtime.memory_trim import trim_task
 from chassis.runtime.settings import ChassisSettings
 from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
@@ -118,6 +119,7 @@ def service(
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
     )
     resources = [
+        trim_task,
         *identity_contexts,
         *sso_contexts,
         *keyring_contexts,
