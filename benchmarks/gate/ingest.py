@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import psutil  # type: ignore[import-untyped]  # it has no types
 
 from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, cpu_s, in_turns, serving
-from benchmarks.gate.trees import Tree
+from benchmarks.gate.trees import Tree, grpc_settings
 from benchmarks.gateway.bodies import Kind
 from benchmarks.gateway.measure import QUIET_S
 from benchmarks.gateway.rivals import Endpoint, endpoint
@@ -47,7 +47,8 @@ def apart(tree: Tree, directory: Path, sink: Endpoint) -> Sluice:
     directory.mkdir()
     url = f"http://127.0.0.1:{sink.port}/{tree.name}"
     with at(tree):
-        return set_up_apart(directory, url, f"sqlite:///{directory / 'shared.db'}", SLUICE_DURABILITY="journal")
+        database_url = f"sqlite:///{directory / 'shared.db'}"
+        return set_up_apart(directory, url, database_url, SLUICE_DURABILITY="journal", **grpc_settings(tree))
 
 
 def wait_until_arrived(sink: Endpoint, rows: Mapping[str, int]) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 import psutil  # type: ignore[import-untyped]  # it has no types
 
 from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, cpu_s, in_turns
-from benchmarks.gate.trees import Tree
+from benchmarks.gate.trees import Tree, grpc_settings
 from tests.e2e.product import START_SECONDS, Service, is_ready
 
 FIGURES: Final = {"start-time": "s", "start-cpu": "s"}
@@ -21,7 +21,11 @@ def session(bench: Bench) -> Iterator[Measure]:
     directory = bench.directory / "starts"
     directory.mkdir()
     sides = {
-        tree.name: (tree, Service("up", directory / tree.name, directory / f"{tree.name}.log")) for tree in bench.trees
+        tree.name: (
+            tree,
+            Service("up", directory / tree.name, directory / f"{tree.name}.log", grpc_settings(tree)),
+        )
+        for tree in bench.trees
     }
     try:
         for tree, service in (*sides.values(), *sides.values()):

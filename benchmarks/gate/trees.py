@@ -8,6 +8,8 @@ import tarfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.ports import free_port
+
 HEAD: Final = Path(__file__).parents[2]
 _KERNEL: Final = Path("proto/otlp/kernel")
 _SOURCES: Final = ("*.pyx", "*.pxi", "*.pxd")
@@ -24,6 +26,12 @@ class Tree(NamedTuple):
     name: str
     directory: Path
     title: str
+
+
+def grpc_settings(tree: Tree) -> dict[str, str]:
+    """Settings with a port of OTLP/gRPC, which is part of what a start costs, for a tree that has such a setting."""
+    source = tree.directory / "chassis" / "runtime" / "settings.py"
+    return {"SLUICE_GRPC_PORT": str(free_port())} if "grpc_port" in source.read_text() else {}
 
 
 def default_base() -> str:

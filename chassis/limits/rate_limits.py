@@ -80,6 +80,10 @@ class RateLimits:
         """What names the client's address in buckets: an IPv4 address or an IPv6 network."""
         return self._proxies.rate_limit_key(request)
 
+    def client_address(self, request: ClientRequest) -> str:
+        """The client's address itself, for logs."""
+        return self._proxies.client_address(request)
+
     async def check_address(self, request: ClientRequest, limit: LimitClass) -> None:
         """RateLimited when the address of the request has failed too often in this class; counts nothing."""
         await self._apply_for_address(self._limiter.peek, request, limit)

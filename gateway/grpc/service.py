@@ -31,8 +31,9 @@ METRICS: Final = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Expor
 
 Handler = Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]
 
-_NO_QUERY: Final = QueryCredential()
 CANCELLED: Final = "The client has cancelled the request."
+
+_NO_QUERY: Final = QueryCredential()
 _OK: Final = "OK"
 _OK_STATUS: Final = 200  # of HTTP, for the access log
 
@@ -106,7 +107,8 @@ class ExportService:
             code, status = status_code(result).name, result.status
         shared.metrics.calls.labels(path, code).inc()
         seconds = time.perf_counter() - started
-        shared.telemetry.record_request(path, "POST", path, status, seconds, call.remote, call.request_id)
+        remote = shared.rate_limits.client_address(call)
+        shared.telemetry.record_request(path, "POST", path, status, seconds, remote, call.request_id)
         return result
 
     async def _export(self, signal: Signal, call: GrpcCall, context: Context, started: float) -> bytes:

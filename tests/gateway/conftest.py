@@ -34,7 +34,7 @@ from tests.tables import CopiedTables
 
 CHASSIS_OPTIONS = (
     *("otlp_rate", "otlp_burst", "failed_key_rate", "grpc_port", "keepalive_timeout_s", "header_timeout_s"),
-    *("max_connections", "drain_timeout_s"),
+    *("max_connections", "drain_timeout_s", "trusted_proxies"),
 )
 LINGER = {"linger_s": 0.0, "journal_linger_s": 0.0}
 DEADLINE_S = 20.0  # for anything that must happen; never a measure of speed

@@ -210,6 +210,15 @@ async def test_a_fault_of_ours_is_internal_and_says_nothing_of_it(
     assert client.gateway.metric("requests_total", reason="internal_error") == 1
 
 
+async def test_a_trusted_proxy_says_whose_failures_they_are(connect: Connect) -> None:
+    client = await connect(RecordingStore(), failed_key_rate=1, trusted_proxies=("127.0.0.1",))
+    codes = []
+    for address in ("203.0.113.1", "203.0.113.1", "203.0.113.2"):
+        unknown = (("x-legacy-auth", f"Legacy legacy_key={'0' * 32}"), ("x-forwarded-for", address))
+        codes.append((await client.call(TRACES, SPAN, unknown)).code)
+    assert codes == [StatusCode.UNAUTHENTICATED, StatusCode.RESOURCE_EXHAUSTED, StatusCode.UNAUTHENTICATED]
+
+
 async def test_an_address_with_too_many_failures_is_refused_for_unknown_keys_alone(connect: Connect) -> None:
     client = await connect(RecordingStore(), failed_key_rate=2)
     assert (await client.call(TRACES, SPAN)).code is StatusCode.OK
