@@ -108,6 +108,7 @@ async def test_other_media_types_are_415(gateway: Gateway, sent: str) -> None:
         ("gzip", gzip.compress),
         ("x-gzip", gzip.compress),
         ("deflate", zlib.compress),
+        ("zlib", zlib.compress),
         ("zstd", zstd.compress),
     ],
 )

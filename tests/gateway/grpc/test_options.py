@@ -18,20 +18,28 @@ ROOT = Path(__file__).parents[3]
 
 def test_limits_of_the_settings_are_those_of_the_core() -> None:
     chassis = ChassisSettings(keepalive_timeout_s=12.5, header_timeout_s=3.0)
-    options = dict(server_options(chassis, GatewaySettings(max_wire_bytes=1_000), 77))
-    assert {
-        name: options[f"grpc.{name}"]
-        for name in (
-            *("max_receive_message_length", "max_allowed_incoming_connections", "max_connection_idle_ms"),
-            *("server_handshake_timeout_ms", "http2.settings_timeout", "per_message_decompression"),
-        )
-    } == {
+    options = server_options(chassis, GatewaySettings(max_wire_bytes=1_000), 77)
+    assert {name.removeprefix("grpc."): value for name, value in options} == {
+        "so_reuseport": 1,
+        "per_message_decompression": 0,
+        "compression_enabled_algorithms_bitset": 0b101,
         "max_receive_message_length": 1_000,
+        "max_metadata_size": 16_384,
+        "absolute_max_metadata_size": 16_384,
+        "max_concurrent_streams": 100,
         "max_allowed_incoming_connections": 77,
-        "max_connection_idle_ms": 12_500,
+        "server.max_pending_requests": 4_096,
+        "server.max_pending_requests_hard_limit": 4_096,
+        "http2.lookahead_bytes": 32_768,
+        "http2.bdp_probe": 0,
         "server_handshake_timeout_ms": 3_000,
         "http2.settings_timeout": 3_000,
-        "per_message_decompression": 0,
+        "max_connection_idle_ms": 12_500,
+        "keepalive_time_ms": 60_000,
+        "keepalive_timeout_ms": 20_000,
+        "keepalive_permit_without_calls": 1,
+        "http2.min_ping_interval_without_data_ms": 10_000,
+        "http2.max_ping_strikes": 2,
     }
 
 
