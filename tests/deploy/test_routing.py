@@ -50,14 +50,12 @@ def routes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 
 
 class Methods(grpc.GenericRpcHandler):
-    """Answer each call with what is said of its client, and that the server is healthy; Caddy's check sends no message."""
+    """Answer each call with what is said of its client, and that the server is healthy. A check may send no message."""
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
         said = {str(name): value for name, value in handler_call_details.invocation_metadata or ()}
         answer = SERVING if handler_call_details.method == HEALTH else str(said.get("x-forwarded-for")).encode()
-        return grpc.stream_unary_rpc_method_handler(
-            lambda _requests, _context: answer
-        )
+        return grpc.stream_unary_rpc_method_handler(lambda _requests, _context: answer)
 
 
 @contextmanager
