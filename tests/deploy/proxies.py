@@ -55,6 +55,10 @@ class Proxy(ABC):
         """What a client trusts; None for one without TLS."""
         return None
 
+    def authorities(self) -> bytes | None:
+        """The same as PEM."""
+        return None
+
     def __enter__(self) -> Self:
         command, environment = self._command()
         with self._log.open("ab") as out:
@@ -101,6 +105,9 @@ class Nginx(Proxy):
 
     def tls(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=self._pem)
+
+    def authorities(self) -> bytes:
+        return self._pem.read_bytes()
 
     def _command(self) -> tuple[list[str], dict[str, str]]:
         configuration = self._directory / "nginx.conf"

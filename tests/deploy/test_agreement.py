@@ -59,11 +59,11 @@ def environment(unit: Path) -> Mapping[str, str]:
 
 def test_only_settings_are_named_that_there_are() -> None:
     for path, text in texts().items():
-        assert set(re.findall(r"\bSLUICE_[A-Z0-9_]+", text)) - {"SLUICE_GRPC_PORT"} <= SETTINGS, path
+        assert set(re.findall(r"\bSLUICE_[A-Z0-9_]+", text)) <= SETTINGS, path
 
 
 def test_ports_are_the_same_everywhere() -> None:
-    assert ChassisSettings().port == PORTS["gateway"]
+    assert (ChassisSettings().port, ChassisSettings().grpc_port) == (PORTS["gateway"], PORTS["grpc"])
     assert {name: {address.rpartition(":")[2] for address in found} for name, found in POOLS.items()} == {
         name: {str(port)} for name, port in PORTS.items()
     }

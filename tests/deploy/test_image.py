@@ -2,7 +2,6 @@
 trace, from a root that is read alone.
 """
 
-import importlib
 import itertools
 import json
 import os
@@ -13,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
 
-from chassis.runtime.settings import ChassisSettings
 from sluice import __version__
 from tests.deploy.containers import ROOT, USER, Container, Store
 from tests.deploy.proxies import TOOLS, Caddy
@@ -34,7 +33,6 @@ pytestmark = pytest.mark.long
 
 TARGETS: Final = {"sluice": "image", "sluice-embedded": "run"}  # with the lock of each
 LEAN_BYTES: Final = 450_000_000
-HAS_GRPC: Final = "grpc_port" in ChassisSettings.__struct_fields__
 EXPORT: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 _numbers = itertools.count(1)
 
@@ -158,23 +156,18 @@ class Running(NamedTuple):
         return trace_id.hex()
 
     def _call(self, request: ExportTraceServiceRequest) -> None:
-        grpc: Any = importlib.import_module("grpc")
         with grpc.insecure_channel(self.grpc) as channel:
+            export: grpc.UnaryUnaryMultiCallable[ExportTraceServiceRequest, ExportTraceServiceResponse]
             export = channel.unary_unary(
                 EXPORT,
                 request_serializer=ExportTraceServiceRequest.SerializeToString,
                 response_deserializer=ExportTraceServiceResponse.FromString,
             )
-            answer = export(request, metadata=[("x-legacy-auth", f"Legacy legacy_key={self.sluice.key}")], timeout=30)
+            answer = export(request, metadata=(("x-legacy-auth", f"Legacy legacy_key={self.sluice.key}"),), timeout=30)
         assert answer == ExportTraceServiceResponse()
 
 
-PROTOCOLS: Final = ("http", "grpc") if HAS_GRPC else ("http",)
-
-
-def grpc_settings(port: int) -> dict[str, str]:
-    """SLUICE_GRPC_PORT, of releases that have it."""
-    return {"SLUICE_GRPC_PORT": str(port)} if HAS_GRPC else {}
+PROTOCOLS: Final = ("http", "grpc")
 
 
 def environment(image: Image, settings: Mapping[str, str]) -> dict[str, str]:
@@ -190,7 +183,7 @@ def read_back(sluice: Sluice, trace_id: str) -> Any:
 def embedded(images: Mapping[str, Image], tmp_path: Path) -> Iterator[Running]:
     """`sluice up` in the image that has the engine."""
     image, port, grpc_port = images["sluice-embedded"], free_port(), free_port()
-    settings = {"SLUICE_HOST": "127.0.0.1", "SLUICE_PORT": str(port)} | grpc_settings(grpc_port)
+    settings = {"SLUICE_HOST": "127.0.0.1", "SLUICE_PORT": str(port), "SLUICE_GRPC_PORT": str(grpc_port)}
     command = [*image.config["config"]["Entrypoint"], *image.config["config"]["Cmd"]]
     container = Container("up", image.root, tmp_path, tmp_path / "data", command, environment(image, settings))
     container.start()
@@ -279,7 +272,7 @@ class Compose:
         if role in self.ports:
             given |= {"SLUICE_PORT": str(self.ports[role]), "SLUICE_DRAIN_DELAY_S": "0"}
         if role == "gateway":
-            given |= grpc_settings(self.ports["grpc"])
+            given |= {"SLUICE_GRPC_PORT": str(self.ports["grpc"])}
         command = [*(service.get("entrypoint") or self._image.config["config"]["Entrypoint"])]
         command += [*(service.get("command") or ()), *more]
         (volume,) = service.get("volumes") or [{"source": name}]

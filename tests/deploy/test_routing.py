@@ -8,9 +8,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+import grpc
 import msgspec
 import pytest
 from aiohttp import web
@@ -24,7 +26,9 @@ from tests.deploy.proxies import FOLDER, POOLS, Caddy, Nginx, Proxy
 OWN: Final = {"/livez", "/readyz", "/metrics"}  # of each process, for its operator
 EVERYWHERE: Final = {"/docs", "/openapi.json"}  # every service has them, and a proxy sends them to one
 GRPC: Final = "/opentelemetry.proto.collector."
-VALUES: Final = {"bundleDigest": "0" * 64}
+EXPORT: Final = f"{GRPC}trace.v1.TraceService/Export"
+HEALTH: Final = "/grpc.health.v1.Health/Check"
+SERVING: Final = b"\x08\x01"
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +47,25 @@ def routes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
                 found[re.sub(r"\{\w+\}", "a-value", path)] = name
     assert set(found.values()) == set(ALL_SERVICES)
     return found
+
+
+class Methods(grpc.GenericRpcHandler):
+    """Answer each call with what is said of its client, and that the server is healthy. A check may send no message."""
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        said = {str(name): value for name, value in handler_call_details.invocation_metadata or ()}
+        answer = SERVING if handler_call_details.method == HEALTH else str(said.get("x-forwarded-for")).encode()
+        return grpc.stream_unary_rpc_method_handler(lambda _requests, _context: answer)
+
+
+@contextmanager
+def calls() -> Iterator[int]:
+    """A server of gRPC; its port."""
+    server = grpc.server(ThreadPoolExecutor(2), [Methods()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield port
+    server.stop(None).wait()
 
 
 class Stand:
@@ -71,7 +94,9 @@ class Stand:
     def running(self) -> Iterator[None]:
         self._thread.start()
         runners = [self._run(self._serve(name)) for name in ALL_SERVICES]
-        yield
+        with calls() as port:
+            self.pools["grpc"] = [f"127.0.0.1:{port}"]
+            yield
         for runner in runners:
             self._run(runner.cleanup())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -105,6 +130,18 @@ def told(proxy: Proxy, path: str, body: bytes | None = None, **headers: str) -> 
 def test_every_path_goes_to_its_service(proxy: Proxy, routes: Mapping[str, str]) -> None:
     assert {path: told(proxy, path)["service"] for path in routes} == routes
     assert told(proxy, "/docs")["service"] == told(proxy, "/openapi.json")["service"] == "control"
+
+
+def test_calls_of_grpc_go_to_the_gateways(proxy: Proxy) -> None:
+    target, authorities = proxy.url.partition("://")[2], proxy.authorities()
+    credentials = grpc.ssl_channel_credentials(authorities)
+    channel = grpc.secure_channel(target, credentials) if authorities else grpc.insecure_channel(target)
+    with channel:
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(EXPORT)
+        assert call(b"", timeout=30, metadata=(("x-forwarded-for", "203.0.113.9"),)) == b"127.0.0.1"
+        health: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(HEALTH)
+        with pytest.raises(grpc.RpcError):  # of each process, for its operator
+            health(b"", timeout=30)
 
 
 def test_names_that_look_like_other_paths_change_nothing(proxy: Proxy) -> None:
@@ -171,7 +208,7 @@ def test_envoy_sends_every_path_to_its_service(routes: Mapping[str, str]) -> Non
     clusters = {"gateway": "gateways", "query": "queries", "control": "controls"}
     assert {path: envoy.cluster(path) for path in routes} == {path: clusters[name] for path, name in routes.items()}
     assert [envoy.cluster(path) for path in OWN] == [None] * 3
-    assert envoy.cluster(f"{GRPC}trace.v1.TraceService/Export") == "gateways_grpc"
+    assert envoy.cluster(EXPORT) == "gateways_grpc"
     assert envoy.cluster("/orgs/a/projects/explore/keys") == "controls"
 
 
@@ -203,13 +240,3 @@ def test_only_what_was_not_sent_is_sent_again() -> None:
     nginx = (FOLDER / "nginx.conf").read_text("utf-8")
     assert set(re.findall(r"_next_upstream (.*);", nginx)) == {"error timeout"}
     assert "lb_retry_match" not in (FOLDER / "Caddyfile").read_text("utf-8")
-
-
-def test_calls_of_grpc_go_to_the_gateways_over_plain_http_2() -> None:
-    nginx = (FOLDER / "nginx.conf").read_text("utf-8")
-    (location,) = re.findall(rf"location {re.escape(GRPC)} \{{(.*?)\}}", nginx, re.DOTALL)
-    assert "grpc_pass grpc://sluice_gateways_grpc;" in location
-    caddy = (FOLDER / "Caddyfile").read_text("utf-8")
-    (handler,) = re.findall(rf"handle {re.escape(GRPC)}\* \{{(.*?)\n\t\}}", caddy, re.DOTALL)
-    assert "{$PROXY_GATEWAYS_GRPC:" in handler
-    assert "versions h2c" in handler
