@@ -155,7 +155,7 @@ async def _plan(url: str, project: Project, query: dict[str, str], before: str |
             if wanted is None:
                 return "no statement"
             with _recorded() as statements:
-                await repository.list_bundles(connection, project.id, wanted, before, 26)
+                await repository.list_bundles(connection, project.id, wanted, before, 25)
             seconds, sql, parameters = max(statements, key=lambda one: one[0])
             explain = "EXPLAIN (ANALYZE, BUFFERS)" if url.startswith("postgresql") else "EXPLAIN QUERY PLAN"
             rows = (await connection.exec_driver_sql(f"{explain} {sql}", parameters)).all()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -17,18 +18,21 @@ from chassis.http.operation import Operation, Parameter, ResponseSpec, json_cont
 from chassis.http.validation import Issues
 from chassis.http.web import JSON_HEADERS, JSON_TYPE, Route, json_response
 from control.http.context import HandlerContext
-from control.http.paging import page_body, parse_page_request
+from control.http.paging import parse_page_request
 from control.http.query_filters import boolean_filter, reject_unknown_parameters
+from control.http.request_slots import RequestSlots
 from control.proofs import issuer_repository, listing, repository
 from control.proofs.intake import MEDIA_TYPES, Intake, ReceivedBody
 from control.proofs.model import IssuerKey, StoredBundle
 from control.proofs.records import load_record, project_of
+from control.proofs.repository import BundlePage
 from control.proofs.schemas import ProofBundleDetail, ProofBundlePage, detail_body, summary_body
 from control.proofs.submission import TAG
 from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.primitives import IDENTIFIER_PATTERN
 
+_NO_BUNDLES: Final = BundlePage([], None)
 _FILE_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 ID: Final = Parameter(
     "bundleId", "path", Annotated[str, Meta(min_length=1, max_length=128)], "The bundle, by its own `bundleId`."
@@ -61,6 +65,7 @@ class ProofBundles:
 
     context: HandlerContext
     intake: Intake
+    slots: RequestSlots
     now: Callable[[], datetime] = lambda: to_milliseconds(datetime.now(UTC))
 
     def routes(self) -> list[Route]:
@@ -74,45 +79,49 @@ class ProofBundles:
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """List the bundles of a project, newest first."""
+        """List the bundles of a project, newest first.
+
+        A page may have fewer bundles than `limit`, even none, while `hasMore` is true: filters that few bundles match
+        together are looked up page by page.
+        """
         caller, query = authorization_context(request), listing.parse_query(request)
         project_id, slug = project_of(caller)
         binding = repr(("proof bundles", project_id, query)).encode()
         page, cursors = parse_page_request(request, self.context.cursors, binding), self.context.cursors
-        async with self.context.database.read() as connection:
+        async with self._slot(request), self.context.database.read() as connection:
             wanted = await listing.to_filter(connection, project_id, slug, query)
             found = (
-                []
+                _NO_BUNDLES
                 if wanted is None
-                else await repository.list_bundles(connection, project_id, wanted, page.after, page.limit + 1)
+                else await repository.list_bundles(connection, project_id, wanted, page.after, page.limit)
             )
             keys = await _keys_by_id(connection, caller.org_id)
-        now = self.now()
+        now, next_before = self.now(), found.next_before
         return json_response(
-            page_body(
-                found,
-                page,
-                lambda one: summary_body(one, keys.get(one.issuer_key_id or ""), now),
-                lambda one: one.id,
-                cursors,
-                binding,
-            )
+            {
+                "data": [summary_body(one, keys.get(one.issuer_key_id or ""), now) for one in found.bundles],
+                "nextCursor": None if next_before is None else cursors.sign((next_before,), binding),
+                "hasMore": next_before is not None,
+            }
         )
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a bundle, parsed, with what was found and what it speaks of."""
-        async with self.context.database.read() as connection:
-            stored = await self._load(connection, request)
-            keys = await issuer_repository.list_keys(connection, stored.origin.org_id)
-            body = await repository.read_body(connection, stored)
-            record = await load_record(connection, stored, keys, self.now())
-        received = ReceivedBody(body, stored.origin.media_type)
-        raw = await self.intake.render(received, lambda read: detail_body(record, read.bundle, read.statement))
+        async with self._slot(request):
+            async with self.context.database.read() as connection:
+                stored = await self._load(connection, request)
+                keys = await issuer_repository.list_keys(connection, stored.origin.org_id)
+                body = await repository.read_body(connection, stored)
+                record = await load_record(connection, stored, keys, self.now())
+            received = ReceivedBody(body, stored.origin.media_type)
+            raw = await self.intake.render(
+                received, lambda parsed: detail_body(record, parsed.bundle, parsed.statement)
+            )
         return web.Response(body=raw, headers={**JSON_HEADERS, "Content-Type": JSON_TYPE})
 
     async def raw(self, request: web.Request) -> web.StreamResponse:
         """Give a bundle back as it was received, byte for byte: what its signature is verified over."""
-        async with self.context.database.read() as connection:
+        async with self._slot(request), self.context.database.read() as connection:
             stored = await self._load(connection, request)
             body = await repository.read_body(connection, stored)
         name = _FILE_NAME.sub("_", stored.bundle_id)
@@ -123,6 +132,11 @@ class ProofBundles:
             "Content-Disposition": f'attachment; filename="{name}.{suffix}"',
         }
         return web.Response(body=body, headers=headers)
+
+    def _slot(self, request: web.Request) -> AbstractAsyncContextManager[None]:
+        """One of the slots of the caller. Raises RateLimited."""
+        caller = authorization_context(request)
+        return self.slots.taken((caller.org_id, caller.principal_id))
 
     async def _load(self, connection: AsyncConnection, request: web.Request) -> StoredBundle:
         """The bundle in the path. Raises BadRequest and NotFound."""

@@ -12,8 +12,7 @@ from control.approvals.tables import approval_requests
 from control.issues.references import ShortId
 from control.proofs.issue_lookup import FoundIssue, parse_fingerprint
 from control.proofs.model import Link, LinkKind
-from control.proofs.references import links_of
-from proto.proofs.bundle import MitigationAppliedClaim, ProofBundle, Subject
+from control.proofs.submitted import SubmittedBundle, SubmittedSubject
 from proto.proofs.semantics import Finding, Severity
 
 _CHUNK: Final = 500  # of one statement
@@ -35,7 +34,7 @@ async def find_requests(
     return found
 
 
-def check_issue(subject: Subject, issue: FoundIssue | None, project_slug: str) -> list[Finding]:
+def check_issue(subject: SubmittedSubject, issue: FoundIssue | None, project_slug: str) -> list[Finding]:
     """Whether the subject names an issue of the project, and only that one."""
     if issue is None:
         message = "Neither issueId, issueShortId nor fingerprint names an issue of the project."
@@ -49,18 +48,15 @@ def check_issue(subject: Subject, issue: FoundIssue | None, project_slug: str) -
     return found
 
 
-def check_approvals(bundle: ProofBundle, requests: Mapping[str, Status]) -> list[Finding]:
+def check_approvals(bundle: SubmittedBundle, requests: Mapping[str, Status]) -> list[Finding]:
     """Whether approval requests that claims name are there, and approved where a mitigation says so."""
     found = []
-    for at, claim in enumerate(bundle.claims):
-        for link in links_of(claim):
+    for at, links in enumerate(bundle.links):
+        for link in links:
             if link.kind is LinkKind.APPROVAL_REQUEST and link.target not in requests:
                 message = f"{link.target} is no approval request of the organization."
                 found.append(_warning(f"claims[{at}]", message, "unknown"))
-        if not isinstance(claim, MitigationAppliedClaim) or not claim.evidence.approval.human_approval:
-            continue
-        status = requests.get(claim.evidence.approval.request_id or "")
-        if status not in (None, Status.APPROVED):
+        if requests.get(bundle.approvals.get(at, "")) not in (None, Status.APPROVED):
             path = f"claims[{at}].evidence.approval.humanApproval"
             message = "The approval request is not approved."
             found.append(Finding(Severity.ERROR, path, message, "contradiction"))

@@ -1,4 +1,7 @@
-"""A submission as a bundle: its signature is verified before a byte of its payload is parsed."""
+"""A submission as a bundle: its signature is verified before a byte of its payload is parsed. What is kept of a parsed
+bundle is small (`control.proofs.submitted`): parsed, 4 MiB take up to a hundred, and a submission may wait for the
+database.
+"""
 
 import asyncio
 from collections import Counter
@@ -16,8 +19,9 @@ from chassis.http.body import read_body
 from chassis.http.operation import JSON_TYPE
 from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
 from control.proofs.model import IssuerKey, KeyStatus
+from control.proofs.submitted import SubmittedBundle, summarize
 from proto.proofs import dsse, reading
-from proto.proofs.bundle import ProofBundle, Statement
+from proto.proofs.bundle import Issuer, ProofBundle, Statement
 from proto.proofs.dsse import InvalidEnvelope, PublicKey
 from proto.proofs.semantics import Finding, Severity, check, check_statement, most_severe, repeated_claim_ids
 from proto.proofs.trust import calendar_time, find_distrust
@@ -59,15 +63,12 @@ class KnownKey(NamedTuple):
     public_key: PublicKey
 
 
-class ReadBundle(NamedTuple):
-    """A bundle whose shape is right. `signer` None: it is not signed. `statement`: what is around it, if anything.
-    `contradictions`: where the bundle contradicts itself, or the statement around it.
-    """
+class ParsedBundle(NamedTuple):
+    """A bundle whose shape is right. `signer` None: it is not signed. `statement`: what is around it, if anything."""
 
     bundle: ProofBundle
     statement: Statement | None
     signer: IssuerKey | None = None
-    contradictions: Sequence[Finding] = ()
 
 
 class Intake:
@@ -114,11 +115,11 @@ class Intake:
         if self._received.total() > MAX_RECEIVED:
             raise ServiceUnavailable("Too many large proof bundles are handed in at once; retry later.")
 
-    async def read(self, received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
+    async def read(self, received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> SubmittedBundle:
         """Raises BadRequest, with an issue for each fault, and PayloadTooLarge."""
         return await self._beside_the_loop(received, read_submission, received, keys, now)
 
-    async def render(self, received: ReceivedBody, make: Callable[[ReadBundle], object]) -> bytes:
+    async def render(self, received: ReceivedBody, make: Callable[[ParsedBundle], object]) -> bytes:
         """The JSON of what `make` makes of a stored bundle."""
         return await self._beside_the_loop(received, lambda: msgspec.json.encode(make(reparse(received))))
 
@@ -135,16 +136,17 @@ def load_keys(keys: Sequence[IssuerKey]) -> list[KnownKey]:
     return [KnownKey(one, dsse.load_public_key(one.public_key.encode())) for one in keys]
 
 
-def read_submission(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
+def read_submission(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> SubmittedBundle:
     """The bundle, checked. Raises BadRequest for a signature that does not count, for a wrong shape, for keys of JSON
     and ids of claims that are there twice; PayloadTooLarge for more than MAX_CONTAINERS objects and lists.
     """
-    read = _verify_and_parse(received, keys, now)
-    around = [] if read.statement is None else check_statement(read.statement)
-    return read._replace(contradictions=most_severe([*around, *check(read.bundle), *_check_receipt(read, now)]))
+    parsed = _verify_and_parse(received, keys, now)
+    around = [] if parsed.statement is None else check_statement(parsed.statement)
+    contradictions = most_severe([*around, *check(parsed.bundle), *_check_receipt(parsed, now)])
+    return summarize(parsed.bundle, parsed.signer, contradictions)
 
 
-def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ReadBundle:
+def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ParsedBundle:
     """Of several keys that have signed, one that counts is enough."""
     payload_type = MEDIA_TYPES[received.media_type]
     if payload_type is not None:
@@ -153,46 +155,47 @@ def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: dat
         envelope = dsse.parse(received.raw)
     except InvalidEnvelope as error:
         raise _refusal("body", str(error), "malformed") from error
-    issues, read = Issues(), None
+    issues, parsed = Issues(), None
     usable_first = sorted(keys, key=lambda known: known.issuer_key.status_at(now) is not KeyStatus.ACTIVE)
     for at in dsse.find_signers(envelope, [(known.issuer_key.key_id, known.public_key) for known in usable_first]):
         signer = usable_first[at].issuer_key
-        read = read or _parse(envelope.payload, envelope.payload_type)
-        reason = find_distrust_at(signer, read.bundle, now)
+        parsed = parsed or _parse(envelope.payload, envelope.payload_type)
+        reason = find_distrust_at(signer, parsed.bundle.issuer, parsed.bundle.issued_at, now)
         if reason is None:
-            return read._replace(signer=signer)
+            return parsed._replace(signer=signer)
         issues.add("body.signatures", f"Not verified: {reason}", "not_verified")
     issues.raise_if_any(INVALID)
     raise _refusal("body.signatures", _NO_KEY, "not_verified")
 
 
-def find_distrust_at(signer: IssuerKey, bundle: ProofBundle, now: datetime) -> str | None:
-    """Why the key does not count for the bundle: it must be valid when the bundle was issued, which is all that is
-    known offline, and now.
+def find_distrust_at(signer: IssuerKey, issuer: Issuer, issued_at: str, now: datetime) -> str | None:
+    """Why the key does not count for a bundle: it must be valid when the bundle was issued, which is all that is known
+    offline, and now.
     """
-    return find_distrust(signer.validity, bundle) or find_distrust(signer.validity, bundle, now)
+    validity = signer.validity
+    return find_distrust(validity, issuer, issued_at) or find_distrust(validity, issuer, issued_at, now)
 
 
-def _check_receipt(read: ReadBundle, now: datetime) -> Iterator[Finding]:
+def _check_receipt(parsed: ParsedBundle, now: datetime) -> Iterator[Finding]:
     """What only the receiver can see."""
-    issued = calendar_time(read.bundle.issued_at)
+    issued = calendar_time(parsed.bundle.issued_at)
     if issued is not None and issued > now + _CLOCK_DIFFERENCE:
         yield Finding(Severity.WARNING, "issuedAt", "Is later than the bundle was received.", "order")
-    if read.signer is None and read.bundle.issuer.key_id is not None:
+    if parsed.signer is None and parsed.bundle.issuer.key_id is not None:
         yield Finding(Severity.WARNING, "issuer.keyId", "Names a key, but the bundle is not signed.", "unsupported")
 
 
-def reparse(received: ReceivedBody) -> ReadBundle:
+def reparse(received: ReceivedBody) -> ParsedBundle:
     """A stored bundle. Its signature, if it has one, was verified when it was handed in."""
     payload, payload_type = received.raw, MEDIA_TYPES[received.media_type]
     if payload_type is None:
         envelope = dsse.parse(payload)
         payload, payload_type = envelope.payload, envelope.payload_type
     value = msgspec.json.decode(payload, type=reading.payload_shape(payload_type))
-    return ReadBundle(reading.bundle_of(value), value if isinstance(value, Statement) else None)
+    return ParsedBundle(reading.bundle_of(value), value if isinstance(value, Statement) else None)
 
 
-def _parse(payload: bytes, payload_type: str, *, is_json: bool = False) -> ReadBundle:
+def _parse(payload: bytes, payload_type: str, *, is_json: bool = False) -> ParsedBundle:
     if payload.count(b"{") + payload.count(b"[") > MAX_CONTAINERS:
         raise PayloadTooLarge(f"The proof bundle has more than {MAX_CONTAINERS} objects and lists.")
     issues = Issues()
@@ -208,7 +211,7 @@ def _parse(payload: bytes, payload_type: str, *, is_json: bool = False) -> ReadB
     for at in repeated_claim_ids(bundle):
         issues.add(f"body.claims[{at}].claimId", "An earlier claim has this id.", "repeated")
     issues.raise_if_any(INVALID)
-    return ReadBundle(bundle, value if isinstance(value, Statement) else None)
+    return ParsedBundle(bundle, value if isinstance(value, Statement) else None)
 
 
 def _refusal(path: str, message: str, code: str) -> BadRequest:

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.issues.tables import FINGERPRINT_BYTES, issues
 from control.issues.model import is_issue_id
 from control.issues.references import parse_short_id
-from proto.proofs.bundle import Subject
+from control.proofs.submitted import SubmittedSubject
 
 MAX_MERGED: Final = 50
 
@@ -22,7 +22,7 @@ class FoundIssue(NamedTuple):
 
 
 async def find_subject(
-    connection: AsyncConnection, project_id: int, project_slug: str, subject: Subject
+    connection: AsyncConnection, project_id: int, project_slug: str, subject: SubmittedSubject
 ) -> FoundIssue | None:
     """The project's issue that the subject names: its issue id decides, then its short id, then its fingerprint."""
     for text in (subject.issue_id, subject.issue_short_id):

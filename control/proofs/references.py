@@ -9,18 +9,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from control.proofs.model import Link, LinkKind
-from proto.proofs.bundle import Claim, MitigationAppliedClaim, ProofBundle
+from proto.proofs.bundle import Claim, MitigationAppliedClaim
 
 APPROVAL_INPUT: Final = "approvalRequestId"
 TRACE_INPUT: Final = "traceId"
 MAX_LINKS_OF_A_CLAIM: Final = 3
 _APPROVAL_ID: Final = re.compile("apr_[0-9a-z]{26}")
 _TRACE_ID: Final = re.compile("[0-9a-fA-F]{32}")
-
-
-def find_links(bundle: ProofBundle) -> list[Link]:
-    """Each once, in the order of the claims. What has not the form of an id is none."""
-    return list(dict.fromkeys(link for claim in bundle.claims for link in links_of(claim)))
 
 
 def parse_trace_id(text: str) -> str | None:
@@ -34,7 +29,7 @@ def is_approval_id(text: str) -> bool:
 
 
 def links_of(claim: Claim) -> Iterator[Link]:
-    """What one claim names."""
+    """What one claim names. What has not the form of an id is no link."""
     inputs = {} if claim.recheck is None else claim.recheck.inputs
     named = [inputs.get(APPROVAL_INPUT)]
     if isinstance(claim, MitigationAppliedClaim):

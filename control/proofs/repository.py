@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -16,6 +16,7 @@ from proto.proofs.primitives import ProofTier, ProofVerdict
 from proto.proofs.semantics import Finding, Severity
 
 _MAX_STATEMENTS: Final = 60  # of a page
+MAX_SCANNED: Final = 10_000  # rows that are read for a page and may turn out not to be wanted: some 50 ms
 _ALL_KINDS: Final = 2 * len(ProofVerdict) * len(ProofTier)
 _LISTED: Final = tuple(column for column in proof_bundles.c if column.name not in ("body", "findings"))
 
@@ -100,72 +101,110 @@ async def list_links(connection: AsyncConnection, bundle: StoredBundle) -> list[
     return [Link(LinkKind(row.kind), row.target) for row in await connection.execute(ordered)]
 
 
+class BundlePage(NamedTuple):
+    """A part of a list. `next_before`: the list goes on with the bundles before this id; None: this is all."""
+
+    bundles: list[StoredBundle]
+    next_before: str | None
+
+
 async def list_bundles(
     connection: AsyncConnection, project_id: int, wanted: BundleFilter, before_id: str | None, limit: int
-) -> list[StoredBundle]:
+) -> BundlePage:
     """At most `limit` bundles, newest first, starting with the first one older than `before_id`.
 
-    However rare a signature, verdict or tier is, a page reads about as many index entries as it has rows: each of
-    their combinations is read for itself. A database would walk through all bundles by id instead. An issue, a run, a
-    commit and a link together are looked up in the rows that one of them has.
+    What a page costs does not grow with the bundles of the project. A run, a commit, an issue or a link is read by its
+    index, and so is each combination of signature, verdict and tier; a database would walk through all bundles by id
+    instead. Other filters besides decide row by row. After MAX_SCANNED rows the page ends, even without a bundle.
     """
-    page = _linked_page(wanted.link, before_id) if wanted.link is not None else _plain_page(before_id)
-    alternatives = [
-        page.where(proof_bundles.c.project_id == project_id, *conditions).limit(limit)
-        for conditions in _alternatives(wanted)
-    ]
+    scans = _scans(project_id, wanted)
     rows: list[Any] = []
-    for alternative in alternatives:
-        rows += (await connection.execute(alternative)).mappings()
-    return sorted(map(_bundle, rows), key=lambda one: one.id, reverse=True)[:limit]
+    scanned_to: list[str] = []
+    for scan in scans:
+        older = scan.ids if before_id is None else scan.ids.where(scan.id < before_id)
+        most = max(limit + 1, MAX_SCANNED // len(scans)) if scan.conditions else limit + 1
+        found = (await connection.execute(_rows(older.limit(most), scan, limit + 1))).mappings().all()
+        rows += found
+        if scan.conditions and len(found) <= limit:
+            last = await connection.scalar(older.offset(most - 1).limit(1))
+            scanned_to += [] if last is None else [last]
+    horizon = max(scanned_to, default="")
+    bundles = sorted((_bundle(row) for row in rows if row["id"] >= horizon), key=lambda one: one.id, reverse=True)
+    if len(bundles) > limit:
+        return BundlePage(bundles[:limit], bundles[limit - 1].id)
+    return BundlePage(bundles, horizon or None)
 
 
-def _plain_page(before_id: str | None) -> sa.Select[Any]:
-    columns = proof_bundles.c
-    page = sa.select(*_LISTED).order_by(columns.id.desc())
-    return page if before_id is None else page.where(columns.id < before_id)
+class _Scan(NamedTuple):
+    """One of the statements of a page. `ids`: of the bundles that an index has in this order, newest first; `id`: their
+    column; `conditions`: which of them are wanted.
+    """
+
+    ids: sa.Select[Any]
+    id: sa.Column[str]
+    conditions: Sequence[sa.ColumnElement[bool]] = ()
 
 
-def _linked_page(link: Link, before_id: str | None) -> sa.Select[Any]:
-    """Ordered by the index of links, which name few of all bundles."""
-    columns = proof_links.c
-    page = (
-        sa.select(*_LISTED)
-        .join(proof_links, columns.proof_id == proof_bundles.c.id)
-        .where(columns.project_id == proof_bundles.c.project_id)
-        .where(columns.kind == link.kind.value, columns.target == link.target)
-        .order_by(columns.proof_id.desc())
-    )
-    return page if before_id is None else page.where(columns.proof_id < before_id)
+def _rows(ids: sa.Select[Any], scan: _Scan, limit: int) -> sa.Select[Any]:
+    """The first rows of these bundles that are wanted."""
+    scanned, columns = ids.subquery("scanned"), proof_bundles.c
+    page = sa.select(*_LISTED).select_from(scanned).join(proof_bundles, columns.id == scanned.c[0])
+    return page.where(*scan.conditions).order_by(scanned.c[0].desc()).limit(limit)
 
 
-def _alternatives(wanted: BundleFilter) -> list[list[sa.ColumnElement[bool]]]:
-    """The conditions of each statement; together they find what is wanted. Each has an index that ends with the id."""
+def _scans(project_id: int, wanted: BundleFilter) -> list[_Scan]:
+    """Together they find what is wanted. The most selective of the filters chooses the index."""
     columns, kinds = proof_bundles.c, _kinds(wanted)
     if wanted.link is not None:
-        of_run_and_commit = _all_of((columns.run_id, wanted.run_id), (columns.commit, wanted.commit))
-        of_issue = [] if wanted.issue_ids is None else [columns.issue_id.in_(wanted.issue_ids)]
-        return [[*of_run_and_commit, *of_issue, *_any_of(kinds)]]
-    first: list[list[sa.ColumnElement[bool]]] = [[]]
-    if wanted.run_id is not None:
-        first = [_all_of((columns.run_id, wanted.run_id), (columns.commit, wanted.commit))]
-    elif wanted.commit is not None:
-        first = [[columns.commit == wanted.commit]]
-    if wanted.issue_ids is not None:
-        first = [[columns.issue_id == issue_id, *first[0]] for issue_id in wanted.issue_ids]
+        return [_of_link(project_id, wanted.link, [*_named(wanted), *_any_of(kinds)])]
+    named = _named(wanted)
+    if len(named) > 1:
+        rest = [*named[1:], *_any_of(kinds)]
+        return [_of_index(project_id, [named[0]], rest)]
+    if wanted.issue_ids is None:
+        alternatives = [named]
+    else:
+        alternatives = [[columns.issue_id == issue_id] for issue_id in wanted.issue_ids]
     if len(kinds) == _ALL_KINDS:
-        return first
-    if len(first) * len(kinds) > _MAX_STATEMENTS:
-        return [[*one, *_any_of(kinds)] for one in first]
+        return [_of_index(project_id, one) for one in alternatives]
+    if len(alternatives) * len(kinds) > _MAX_STATEMENTS:
+        return [_of_index(project_id, one, _any_of(kinds)) for one in alternatives]
     return [
-        [*one, columns.is_verified == sa.literal(is_verified), columns.verdict == verdict, columns.tier == tier]
-        for one in first
+        _of_index(
+            project_id,
+            [*one, columns.is_verified == sa.literal(is_verified), columns.verdict == verdict, columns.tier == tier],
+        )
+        for one in alternatives
         for is_verified, verdict, tier in kinds
     ]
 
 
-def _all_of(*wanted: tuple[sa.Column[Any], Any]) -> list[sa.ColumnElement[bool]]:
-    return [column == value for column, value in wanted if value is not None]
+def _named(wanted: BundleFilter) -> list[sa.ColumnElement[bool]]:
+    """The conditions on what a bundle is about, that of the fewest bundles first."""
+    columns = proof_bundles.c
+    named: list[sa.ColumnElement[bool]] = []
+    if wanted.run_id is not None:
+        named.append(columns.run_id == wanted.run_id)
+    if wanted.commit is not None:
+        named.append(columns.commit == wanted.commit)
+    if wanted.issue_ids is not None:
+        named.append(columns.issue_id.in_(wanted.issue_ids))
+    return named
+
+
+def _of_index(
+    project_id: int, indexed: Sequence[sa.ColumnElement[bool]], conditions: Sequence[sa.ColumnElement[bool]] = ()
+) -> _Scan:
+    columns = proof_bundles.c
+    ids = sa.select(columns.id).where(columns.project_id == project_id, *indexed)
+    return _Scan(ids.order_by(columns.id.desc()), columns.id, conditions)
+
+
+def _of_link(project_id: int, link: Link, conditions: Sequence[sa.ColumnElement[bool]]) -> _Scan:
+    columns = proof_links.c
+    ids = sa.select(columns.proof_id).where(columns.project_id == project_id, columns.kind == link.kind.value)
+    ids = ids.where(columns.target == link.target)
+    return _Scan(ids.order_by(columns.proof_id.desc()), columns.proof_id, conditions)
 
 
 def _kinds(wanted: BundleFilter) -> list[tuple[bool, str, str]]:

@@ -11,6 +11,7 @@ from control.proofs.issuers import ProofIssuers
 from control.proofs.submission import ProofSubmission
 
 _REFUSAL: Final = "Too many proof bundles are handed in at once."
+_READ_REFUSAL: Final = "Too many proof bundles are read at once."
 
 
 def build_proof_routes(context: HandlerContext, max_bytes: int, body_min_rate: int) -> list[Route]:
@@ -19,4 +20,5 @@ def build_proof_routes(context: HandlerContext, max_bytes: int, body_min_rate: i
     """
     intake = Intake(context.body_timeout_s, body_min_rate)
     submission = ProofSubmission(context, intake, RequestSlots(_REFUSAL), max_bytes)
-    return [*ProofBundles(context, intake).routes(), *submission.routes(), *ProofIssuers(context).routes()]
+    bundles = ProofBundles(context, intake, RequestSlots(_READ_REFUSAL))
+    return [*bundles.routes(), *submission.routes(), *ProofIssuers(context).routes()]

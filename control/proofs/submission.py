@@ -27,14 +27,12 @@ from control.proofs.intake import (
     INVALID,
     MEDIA_TYPES,
     Intake,
-    ReadBundle,
     ReceivedBody,
     find_distrust_at,
     load_keys,
 )
 from control.proofs.model import IssuerKey, Link, Origin, StoredBundle
 from control.proofs.records import key_of, load_record, project_of
-from control.proofs.references import find_links
 from control.proofs.schemas import (
     FindingBody,
     ProofBundleRecord,
@@ -43,6 +41,7 @@ from control.proofs.schemas import (
     record_body,
     signature_body,
 )
+from control.proofs.submitted import SubmittedBundle, SubmittedSubject
 from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.bundle import ProofBundle, Statement
@@ -125,7 +124,7 @@ class ProofSubmission:
                 if known is not None:
                     return json_response(await load_record(connection, known, keys, now))
             read = await self.intake.read(received, load_keys(keys), now)
-            _require_subject(read.bundle, caller.org_slug, slug)
+            _require_subject(read.subject, caller.org_slug, slug)
             origin = Origin(
                 caller.org_id, project_id, caller.principal_id, now, received.media_type, digest, len(received.raw)
             )
@@ -146,7 +145,7 @@ class ProofSubmission:
                 keys = await issuer_repository.list_keys(connection, caller.org_id)
             try:
                 read = await self.intake.read(received, load_keys(keys), now)
-                _require_subject(read.bundle, caller.org_slug, slug)
+                _require_subject(read.subject, caller.org_slug, slug)
             except BadRequest as error:
                 return json_response(_refused(error))
             async with self.context.database.read() as connection:
@@ -162,7 +161,9 @@ class ProofSubmission:
         async with self.intake.receive(request, caller.principal_id) as received, self.slots.taken(whose):
             yield received
 
-    async def _store(self, request: web.Request, read: ReadBundle, origin: Origin, raw: bytes) -> web.StreamResponse:
+    async def _store(
+        self, request: web.Request, read: SubmittedBundle, origin: Origin, raw: bytes
+    ) -> web.StreamResponse:
         now = origin.received_at
         async with self.context.write_transaction(request) as (connection, caller):
             keys = await issuer_repository.list_keys(connection, caller.org_id)
@@ -178,33 +179,33 @@ class ProofSubmission:
 
 
 async def _find(
-    connection: AsyncConnection, caller: AuthorizationContext, read: ReadBundle, now: datetime
+    connection: AsyncConnection, caller: AuthorizationContext, read: SubmittedBundle, now: datetime
 ) -> _Findings:
     project_id, slug = project_of(caller)
-    subject, links = read.bundle.subject, find_links(read.bundle)
+    subject, links = read.subject, read.distinct_links
     issue = await issue_lookup.find_subject(connection, project_id, slug, subject)
     disagreements = cross_checks.check_issue(subject, issue, slug)
     if Scope.APPROVALS_READ in caller.scopes:  # others learn nothing of approval requests
         requests = await cross_checks.find_requests(connection, caller.org_id, links, now)
-        disagreements += cross_checks.check_approvals(read.bundle, requests)
+        disagreements += cross_checks.check_approvals(read, requests)
     return _Findings(None if issue is None else issue.id, links, most_severe([*read.contradictions, *disagreements]))
 
 
-def _stored(read: ReadBundle, origin: Origin, found: _Findings) -> StoredBundle:
-    bundle, subject = read.bundle, read.bundle.subject
+def _stored(read: SubmittedBundle, origin: Origin, found: _Findings) -> StoredBundle:
+    subject = read.subject
     errors = sum(one.severity is Severity.ERROR for one in found.findings)
     return StoredBundle(
         id=new_id("prf"),
-        bundle_id=bundle.bundle_id,
+        bundle_id=read.bundle_id,
         origin=origin,
         issuer_key_id=None if read.signer is None else read.signer.id,
         key_id=None if read.signer is None else read.signer.key_id,
-        issued_at=bundle.issued_at,
-        issuer=_column_text(bundle.issuer.id),
-        tier=bundle.tier.value,
-        verdict=bundle.verdict.value,
-        billable=bundle.billable,
-        claims=len(bundle.claims),
+        issued_at=read.issued_at,
+        issuer=_column_text(read.issuer.id),
+        tier=read.tier.value,
+        verdict=read.verdict.value,
+        billable=read.billable,
+        claims=len(read.links),
         issue_id=found.issue_id,
         issue_short_id=_column_text(subject.issue_short_id),
         title=_column_text(subject.title),
@@ -221,24 +222,24 @@ def _column_text(text: str) -> str:
     return text.replace("\x00", "\ufffd")
 
 
-def _require_subject(bundle: ProofBundle, org_slug: str, project_slug: str) -> None:
+def _require_subject(subject: SubmittedSubject, org_slug: str, project_slug: str) -> None:
     """Raises BadRequest for a bundle about another project."""
     issues = Issues()
     for name, said, slug in (
-        ("orgSlug", bundle.subject.org_slug, org_slug),
-        ("projectSlug", bundle.subject.project_slug, project_slug),
+        ("orgSlug", subject.org_slug, org_slug),
+        ("projectSlug", subject.project_slug, project_slug),
     ):
         if said != slug:
             issues.add(f"body.subject.{name}", f"Must be {slug}, as in the path.", "mismatch")
     issues.raise_if_any(INVALID)
 
 
-def _require_signer(read: ReadBundle, keys: Sequence[IssuerKey], now: datetime) -> None:
+def _require_signer(read: SubmittedBundle, keys: Sequence[IssuerKey], now: datetime) -> None:
     """Raises BadRequest if the key that has signed does not count any more, since its signature was verified."""
     if read.signer is None:
         return
     current = next((one for one in keys if one.id == read.signer.id), None)
-    if current is None or find_distrust_at(current, read.bundle, now) is not None:
+    if current is None or find_distrust_at(current, read.issuer, read.issued_at, now) is not None:
         message = "The key was revoked or changed while the bundle was handed in. Send it again."
         raise BadRequest(INVALID, [Issue("body.signatures", message, "not_verified")])
 

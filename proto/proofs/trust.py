@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from proto.proofs.bundle import ProofBundle
+from proto.proofs.bundle import Issuer
 
 
 class KeyValidity(NamedTuple):
@@ -20,19 +20,20 @@ class KeyValidity(NamedTuple):
     is_named: bool = True
 
 
-def find_distrust(key: KeyValidity, bundle: ProofBundle, at: datetime | None = None) -> str | None:
-    """Why the bundle is not believed although the key has signed it; None: it is. `at`: when the key must have been
-    valid; by default when the bundle was issued. A revoked key may have signed with any date, so it never counts.
+def find_distrust(key: KeyValidity, issuer: Issuer, issued_at: str, at: datetime | None = None) -> str | None:
+    """Why a bundle is not believed although the key has signed it; None: it is. `issuer`, `issued_at`: of the bundle.
+    `at`: when the key must have been valid; by default when the bundle was issued. A revoked key may have signed with
+    any date, so it never counts.
     """
     if key.revoked_at is not None:
         return f"the key {key.key_id} was revoked at {_text(key.revoked_at)}."
-    if key.issuer is not None and key.issuer != bundle.issuer.id:
-        return f"the key {key.key_id} is of the issuer {key.issuer}, not of {bundle.issuer.id}."
-    if key.is_named and bundle.issuer.key_id not in (None, key.key_id):
-        return f"the bundle names the key {bundle.issuer.key_id}, not {key.key_id}."
-    moment = at or calendar_time(bundle.issued_at)
+    if key.issuer is not None and key.issuer != issuer.id:
+        return f"the key {key.key_id} is of the issuer {key.issuer}, not of {issuer.id}."
+    if key.is_named and issuer.key_id not in (None, key.key_id):
+        return f"the bundle names the key {issuer.key_id}, not {key.key_id}."
+    moment = at or calendar_time(issued_at)
     if moment is None:
-        return f"{bundle.issued_at} is not a time of the calendar."
+        return f"{issued_at} is not a time of the calendar."
     is_early = key.valid_from is not None and moment < key.valid_from
     if is_early or (key.valid_until is not None and moment >= key.valid_until):
         begin = "" if key.valid_from is None else f" from {_text(key.valid_from)}"

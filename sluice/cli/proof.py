@@ -191,7 +191,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         file = _parse(envelope.payload, envelope.payload_type, envelope)  # only now: what is not verified is not read
         if file.bundle is None:
             return _refuse(arguments.file, file.issues)
-        reason = find_distrust(known, file.bundle, at)
+        reason = find_distrust(known, file.bundle.issuer, file.bundle.issued_at, at)
         if reason is None:
             name = file.bundle.bundle_id
             print(_line(f"{arguments.file} is verified: bundle {name} is signed with the key {known.key_id}."))

@@ -8,8 +8,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from control.proofs.intake import Intake, ReadBundle
+from control.proofs.intake import Intake
 from control.proofs.issuer_repository import MAX_ACTIVE_KEYS
+from control.proofs.submitted import SubmittedBundle
 from proto.identity import Role, Scope
 from proto.proofs import dsse
 from tests.chassis.auth.tenants import new_member_token
@@ -150,7 +151,7 @@ async def test_a_key_that_is_revoked_while_a_bundle_is_read_does_not_count(
 ) -> None:
     made, read = await register(control), Intake.read
 
-    async def read_while_it_is_revoked(intake: Intake, *arguments: Any) -> ReadBundle:
+    async def read_while_it_is_revoked(intake: Intake, *arguments: Any) -> SubmittedBundle:
         found = await read(intake, *arguments)
         assert (await control.call("POST", f"{ISSUERS}/{made['id']}/revoke", {}))[0] == 200
         return found

@@ -90,6 +90,34 @@ async def test_filters(control: Control) -> None:
         assert await listed(control, **query) == expected, query
 
 
+@pytest.mark.both_stores
+async def test_filters_that_few_bundles_match_together(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page ends after so many rows, and the next one goes on behind them: each bundle is found once."""
+    monkeypatch.setattr("control.proofs.repository.MAX_SCANNED", 5)
+    of_trace = claim("model_attribution", "c-1", recheck=recheck(traceId=TRACE))
+    made = [
+        bundle(
+            [of_trace] if number % 2 else [],
+            {"runId": f"r-{number % 3}", "commit": f"{number % 5}" * 7},
+            tier="B" if number % 7 == 0 else "A",
+        )
+        for number in range(40)
+    ]
+    for one in made:
+        await stored(control, one)
+    for query, is_wanted in (
+        ({"runId": "r-1", "commit": "3333333"}, lambda n: n % 3 == 1 and n % 5 == 3),
+        ({"runId": "r-1", "tier": "B"}, lambda n: n % 3 == 1 and n % 7 == 0),
+        ({"traceId": TRACE, "tier": "B"}, lambda n: n % 2 and n % 7 == 0),
+        ({"traceId": TRACE, "runId": "r-0", "commit": "2222222"}, lambda n: n % 2 and n % 3 == 0 and n % 5 == 2),
+        ({"runId": "r-1", "commit": "3333333", "tier": "VOID"}, lambda n: n < 0),
+    ):
+        expected = [made[number]["bundleId"] for number in reversed(range(40)) if is_wanted(number)]
+        assert await listed(control, **query) == expected, query
+    page = await get(control, BUNDLES, limit="2", runId="r-1", commit="3333333", tier="VOID")
+    assert (page["data"], page["hasMore"]) == ([], True)
+
+
 async def test_a_cursor_belongs_to_its_list(control: Control) -> None:
     for _ in range(3):
         await stored(control, bundle())
