@@ -23,9 +23,9 @@ from control.proofs.submitted import SubmittedBundle, summarize
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import Issuer, ProofBundle, Statement
 from proto.proofs.dsse import InvalidEnvelope, PublicKey
-from proto.proofs.semantics import Finding, Severity, check, check_statement, most_severe, repeated_claim_ids
+from proto.proofs.faults import find_faults
+from proto.proofs.semantics import Finding, Severity, check, check_statement, most_severe
 from proto.proofs.trust import calendar_time, find_distrust
-from proto.proofs.unique_keys import RepeatedKey, require_unique_keys
 
 T = TypeVar("T")
 
@@ -203,15 +203,10 @@ def _parse(payload: bytes, payload_type: str, *, is_json: bool = False) -> Parse
     if value is None and is_json and len(payload) <= MAX_EXPLAINED_BYTES and reading.is_envelope(payload):
         raise _refusal("body", f"Is a DSSE envelope: send it as {dsse.ENVELOPE_TYPE}.", "media_type")
     issues.raise_if_any(INVALID)
-    try:
-        require_unique_keys(payload, value)
-    except RepeatedKey as error:
-        issues.add("body", str(error), "repeated")
-    bundle = reading.bundle_of(value)
-    for at in repeated_claim_ids(bundle):
-        issues.add(f"body.claims[{at}].claimId", "An earlier claim has this id.", "repeated")
+    for fault in find_faults(payload, value):
+        issues.add(f"body{fault.path}", fault.message, fault.code)
     issues.raise_if_any(INVALID)
-    return ParsedBundle(bundle, value if isinstance(value, Statement) else None)
+    return ParsedBundle(reading.bundle_of(value), value if isinstance(value, Statement) else None)
 
 
 def _refusal(path: str, message: str, code: str) -> BadRequest:

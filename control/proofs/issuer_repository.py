@@ -64,7 +64,9 @@ async def revoke(connection: AsyncConnection, key: IssuerKey, reason: str, now: 
 
 
 async def delete(connection: AsyncConnection, key: IssuerKey) -> None:
-    """Raises Conflict if a bundle was verified with it."""
+    """Raises Conflict for a revoked key, which could be registered again, and if a bundle was verified with it."""
+    if key.revoked_at is not None:
+        raise Conflict("The key is revoked. It stays, so that nobody registers it again.")
     used = sa.select(proof_bundles.c.id).where(proof_bundles.c.issuer_key_id == key.id).limit(1)
     if await connection.scalar(used) is not None:
         raise Conflict("Bundles were verified with this key. Revoke it instead.")

@@ -160,7 +160,7 @@ class ProofIssuers:
         return json_response(issuer_key_body(revoked, now))
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
-        """Delete a key that no bundle was verified with. 409 for one that was used."""
+        """Delete a key that no bundle was verified with. 409 for one that was used, or is revoked."""
         await self._require_visible(request)
         async with self.context.write_transaction(request) as (connection, caller):
             known = await _load(connection, request)

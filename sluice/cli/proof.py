@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TextIO
 
 import msgspec
 from cryptography.hazmat.primitives import serialization
@@ -21,10 +21,10 @@ from chassis.http.validation import Issues, decode_json
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import AiAuthoredChange, ProofBundle, ResourceDescriptor, Statement
 from proto.proofs.dsse import Envelope, InvalidEnvelope, InvalidKey, PublicKey
+from proto.proofs.faults import find_faults
 from proto.proofs.primitives import IsoTimestamp
-from proto.proofs.semantics import Finding, Severity, check, check_statement, most_severe, repeated_claim_ids
+from proto.proofs.semantics import Finding, Severity, check, check_statement, most_severe
 from proto.proofs.trust import KeyValidity, calendar_time, find_distrust
-from proto.proofs.unique_keys import RepeatedKey, require_unique_keys
 
 PASSWORD_VARIABLE: Final = "PROOF_KEY_PASSWORD"  # noqa: S105  # a name; none with SLUICE_, which are settings
 MAX_KEY_BYTES: Final = 64 * 2**10
@@ -97,8 +97,7 @@ def _validate(arguments: argparse.Namespace) -> int:
         return 0 if is_valid else 1
     for issue in file.issues:
         print(_line(f"error: {issue.path}: {issue.message}"))
-    for finding in findings:
-        print(_line(f"{finding.severity.value}: {finding.path}: {finding.message}"))
+    _print_findings(findings, sys.stdout)
     print(_line(f"{arguments.file} is {'valid' if is_valid else 'not valid'}."))
     return 0 if is_valid else 1
 
@@ -146,6 +145,7 @@ def _sign(arguments: argparse.Namespace) -> int:
     if file.bundle.issuer.key_id not in (None, key_id):
         named = _line(f"The bundle names the key {file.bundle.issuer.key_id}; this one is {key_id}.")
         raise StartupError(named, exit_code=2)
+    _print_findings(file.findings, sys.stderr)
     envelope = dsse.encode(dsse.sign(file.payload, file.payload_type, key, key_id)) + b"\n"
     if arguments.out is None:
         print(end="", flush=True)
@@ -234,18 +234,19 @@ def _parse(payload: bytes, payload_type: str, envelope: Envelope | None) -> _Fil
     issues = Issues()
     value: Any = decode_json(reading.payload_shape(payload_type), payload, "bundle", issues)
     if value is None:
-        return _File(payload, payload_type, envelope, None, list(issues))
-    try:
-        require_unique_keys(payload, value)
-    except RepeatedKey as error:
-        issues.add("bundle", str(error), "repeated")
-    bundle = reading.bundle_of(value)
-    for at in repeated_claim_ids(bundle):
-        issues.add(f"bundle.claims[{at}].claimId", "An earlier claim has this id.", "repeated")
+        return _File(payload, payload_type, envelope, None, _relative(issues))
+    for fault in find_faults(payload, value):
+        issues.add(f"bundle{fault.path}", fault.message, fault.code)
     if len(issues):
-        return _File(payload, payload_type, envelope, None, list(issues))
+        return _File(payload, payload_type, envelope, None, _relative(issues))
+    bundle = reading.bundle_of(value)
     around = check_statement(value) if isinstance(value, Statement) else []
     return _File(payload, payload_type, envelope, bundle, [], most_severe([*around, *check(bundle)]))
+
+
+def _relative(issues: Issues) -> list[Issue]:
+    """With paths as findings have them: within the bundle."""
+    return [Issue(one.path.removeprefix("bundle."), one.message, one.code) for one in issues]
 
 
 def _is_statement(raw: bytes) -> bool:
@@ -296,6 +297,11 @@ def _read_bytes(name: str, most: int) -> bytes:
     if len(raw) > most:
         raise StartupError(f"{name} is larger than {most} bytes.", exit_code=2)
     return raw
+
+
+def _print_findings(findings: Sequence[Finding], stream: TextIO) -> None:
+    for one in findings:
+        print(_line(f"{one.severity.value}: {one.path}: {one.message}"), file=stream)
 
 
 def _refuse(name: str, issues: Sequence[Issue]) -> int:

@@ -78,7 +78,7 @@ def test_validate(tmp_path: Path, bundle: str, capsys: pytest.CaptureFixture[str
     assert main(["proof", "validate", wrong, "--json"]) == 1
     answer = json.loads(capsys.readouterr().out)
     assert answer["valid"] is False
-    assert {(one["severity"], one["path"]) for one in answer["findings"]} >= {("error", "bundle.tier")}
+    assert {(one["severity"], one["path"]) for one in answer["findings"]} >= {("error", "tier")}
     twice = write(tmp_path / "twice", json.dumps(BUNDLE)[:-1] + ', "tier": "A"}')
     assert main(["proof", "validate", twice]) == 1
     assert "The JSON key 'tier' is repeated." in capsys.readouterr().out
@@ -94,8 +94,21 @@ def test_statements_and_claims_are_looked_at_as_the_server_does(
     claim = shapes.example(shapes.claim("model_attribution"))
     twice = write(tmp_path / "claims", BUNDLE | {"claims": [claim, claim]})
     assert main(["proof", "validate", twice]) == 1
-    assert "bundle.claims[1].claimId: An earlier claim has this id." in capsys.readouterr().out
+    assert "claims[1].claimId: An earlier claim has this id." in capsys.readouterr().out
     assert main(["proof", "sign", twice, "--key", str(signed / "key")]) == 1
+    deep = statement(BUNDLE)
+    deep["subject"][0]["annotations"] = {"a": json.loads("[" * 32 + "]" * 32)}
+    capsys.readouterr()
+    assert main(["proof", "validate", write(tmp_path / "deep", deep)]) == 1
+    assert "error: subject[0].annotations: Must be nested at most 32 levels deep." in capsys.readouterr().out
+    deep["subject"][0]["annotations"] = {"a": json.loads("[" * 31 + "]" * 31)}
+    assert main(["proof", "validate", write(tmp_path / "less deep", deep)]) == 0
+
+
+def test_what_is_signed_is_looked_at(tmp_path: Path, signed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = write(tmp_path / "empty", BUNDLE | {"claims": [], "issuer": BUNDLE["issuer"] | {"keyId": None}})
+    assert main(["proof", "sign", empty, "--key", str(signed / "key"), "--out", str(tmp_path / "out")]) == 0
+    assert "warning: claims: A bundle that PASSED has no claims." in capsys.readouterr().err
 
 
 def test_a_key_has_the_id_that_its_owner_gives_it(signed: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,10 +55,12 @@ async def test_the_life_of_a_key(control: Control) -> None:
     assert await get(control, one) == revoked
     assert (await control.call("POST", f"{one}/revoke", {}))[0] == 409
     assert (await control.call("PATCH", one, {"name": "x"}))[0] == 409
-    assert (await control.call("DELETE", one))[0] == 204
-    assert (await control.call("GET", one))[0] == 404
+    assert (await control.call("DELETE", one))[0] == 409
+    unused = f"{ISSUERS}/{(await register(control, Ed25519PrivateKey.generate()))['id']}"
+    assert (await control.call("DELETE", unused))[0] == 204
+    assert (await control.call("GET", unused))[0] == 404
     actions = [one["action"] for one in (await get(control, "/orgs/acme/audit"))["data"]]
-    names = ("delete", "revoke", "change", "change", "create")
+    names = ("delete", "create", "revoke", "change", "change", "create")
     assert [action for action in actions if action.startswith("proof_issuer.")] == [
         f"proof_issuer.{name}" for name in names
     ]

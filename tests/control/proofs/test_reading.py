@@ -1,6 +1,7 @@
 """Bundles that are found again: by what they are about, what they say, and what they speak of."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -105,13 +106,14 @@ async def test_filters_that_few_bundles_match_together(control: Control, monkeyp
     ]
     for one in made:
         await stored(control, one)
-    for query, is_wanted in (
+    wanted: tuple[tuple[dict[str, str], Callable[[int], object]], ...] = (
         ({"runId": "r-1", "commit": "3333333"}, lambda n: n % 3 == 1 and n % 5 == 3),
         ({"runId": "r-1", "tier": "B"}, lambda n: n % 3 == 1 and n % 7 == 0),
         ({"traceId": TRACE, "tier": "B"}, lambda n: n % 2 and n % 7 == 0),
         ({"traceId": TRACE, "runId": "r-0", "commit": "2222222"}, lambda n: n % 2 and n % 3 == 0 and n % 5 == 2),
         ({"runId": "r-1", "commit": "3333333", "tier": "VOID"}, lambda n: n < 0),
-    ):
+    )
+    for query, is_wanted in wanted:
         expected = [made[number]["bundleId"] for number in reversed(range(40)) if is_wanted(number)]
         assert await listed(control, **query) == expected, query
     page = await get(control, BUNDLES, limit="2", runId="r-1", commit="3333333", tier="VOID")
