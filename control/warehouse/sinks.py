@@ -1,6 +1,7 @@
 """`/orgs/{orgSlug}/warehouse/...`: sinks, exports, status, and the schemas of the streams (specification 4.6)."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from control.http.context import HandlerContext
 from control.http.path_ids import path_id
 from control.secrets.secret_box import SecretBox
 from control.warehouse import repository, run_repository
-from control.warehouse.exporter import Exporter, SinkDisabled
+from control.warehouse.exporter import EndedRun, Exporter, SinkDisabled
 from control.warehouse.model import Sink, Stream
 from control.warehouse.repository import LeaseHeld
 from control.warehouse.schemas import (
@@ -49,6 +50,8 @@ from control.warehouse.streams.schemas import SCHEMAS
 from proto.identity import Scope
 
 SHOWN_RUNS: Final = 100
+MAX_WAIT_S: Final = 5.0  # for another export of a sink: one by schedule mostly takes a moment
+_RETRY_S: Final = 0.2
 TAG: Final = Tag("warehouse", "Export of data streams to object stores and warehouses.")
 ID: Final = Parameter("sinkId", "path", Annotated[str, Meta(min_length=1)], "The sink.")
 _ONE: Final = ResponseSpec("The sink.", json_content(WarehouseSink))
@@ -200,14 +203,14 @@ class WarehouseSinks:
         """Export now, each stream up to so many batches.
 
         The answer comes when it is done; a run that fails is reported, and the next one continues where it was. 409
-        if the sink is disabled, or another export of it runs.
+        if the sink is disabled, or another export of it still runs after some seconds.
         """
         async with self.context.database.read() as connection:  # 404 comes before 415
             known = await self._load(connection, request)
         body = await self.context.read_body(request, ExportRequest)
         async with self.context.write_transaction(request) as (connection, caller):
             await _record_audit(connection, request, caller, "sink.export", await self._load(connection, request))
-        exporting = asyncio.create_task(self.exporter.export(known.org_id, known.id, body.max_batches_per_stream))
+        exporting = asyncio.create_task(_export(self.exporter, known, body.max_batches_per_stream))
         try:
             sink, ended = await asyncio.shield(exporting)  # it goes on if the client leaves
         except SinkDisabled as error:
@@ -260,3 +263,15 @@ async def _record_audit(
 
 def _now() -> datetime:
     return to_milliseconds(datetime.now(UTC))
+
+
+async def _export(exporter: Exporter, sink: Sink, max_batches: int) -> tuple[Sink, list[EndedRun]]:
+    """As soon as no other export of the sink runs. Raises LeaseHeld, SinkDisabled."""
+    deadline = time.monotonic() + MAX_WAIT_S
+    while True:
+        try:
+            return await exporter.export(sink.org_id, sink.id, max_batches)
+        except LeaseHeld:
+            if time.monotonic() >= deadline:
+                raise
+        await asyncio.sleep(_RETRY_S)

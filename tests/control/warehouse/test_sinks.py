@@ -1,5 +1,6 @@
 """Sinks by their interface: what is refused, and what makes a sink not configured."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -92,6 +93,12 @@ async def test_what_a_change_may_be(control: Control) -> None:
         assert status == 400, name
         assert [each["path"] for each in answer["error"]["details"]] == [f"body.{name}"]
     assert (await control.call("PATCH", one, {}))[1] == sink
+
+
+async def test_exports_of_a_sink_wait_for_each_other(control: Control) -> None:
+    sink = await created(control, "BLOBSTORE", {})
+    exports = (control.call("POST", f"{SINKS}/{sink['id']}/export", {}) for _ in range(4))
+    assert [status for status, _, _ in await asyncio.gather(*exports)] == [200] * 4
 
 
 async def test_an_organization_has_a_maximum_of_sinks(control: Control) -> None:
