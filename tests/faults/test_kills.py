@@ -15,13 +15,13 @@ from tests.selection import scaled
 
 
 def accounted_for(done: Kills) -> None:
-    """Every record is where it belongs, and the kills came in the midst of something, most of them where planned. A few
-    kills may all have come between two requests.
+    """Every record is where it belongs, and the kills came in the midst of something, half of them or more where
+    planned: a busy machine passes over some. A few kills may all have come between two requests.
     """
     assert done.records.faults == {}, done
     assert done.records.unanswered == 0, done
     assert done.records.resent > 0 or scaled(True, False), done
-    assert done.reached.total() > done.passed_over.total(), done
+    assert done.reached.total() >= done.passed_over.total(), done
     print(done)  # noqa: T201 (with its seed)
 
 
