@@ -99,6 +99,15 @@ def _routes(explore: ExploreHandlers, errors: ErrorHandlers, changes: ChangeHand
         ),
         Route(
             "POST",
+            f"{EXPLORE_PATH}/spans/figures",
+            explore.figures,
+            read,
+            limit=LimitClass.ANALYSIS,
+            cancel_on_disconnect=True,
+            operation=openapi.SPAN_FIGURES,
+        ),
+        Route(
+            "POST",
             f"{EXPLORE_PATH}/spans/compare",
             explore.compare,
             read,

@@ -11,7 +11,7 @@ from aiohttp import web
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
-from query.analysis import aggregate, attributes, compare
+from query.analysis import aggregate, attributes, compare, figures
 from query.fields import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
 from query.path_params import get_project_id, parse_path_id
 from query.query_key import JsonResult, QueryKey
@@ -80,6 +80,25 @@ class ExploreHandlers:
             return JsonResult(await asyncio.to_thread(aggregate.encode_response, planned, result, self._settings))
 
         key = QueryKey.of("aggregate", project_id, planned, to_ns=planned.window.to_ns)
+        return await self._scheduler.respond(request, key, make)
+
+    async def figures(self, request: web.Request) -> web.StreamResponse:
+        """Compute several figures of spans by group, over time.
+
+        Up to six functions in one pass, each over the spans that match filters of its own; groups by up to three keys.
+        Values, ranking and limits are those of `/spans/aggregate`.
+        """
+        project_id = get_project_id(request)
+        planned = figures.plan(await read_body(request, self._settings.timeout_s), self._clock())
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                for path, filters in planned.filters:
+                    await store.validate_regexes(filters, path)
+                result = await figures.read(store, self._settings, project_id, planned)
+            return JsonResult(await asyncio.to_thread(figures.encode_response, planned, result, self._settings))
+
+        key = QueryKey.of("figures", project_id, planned, to_ns=planned.window.to_ns)
         return await self._scheduler.respond(request, key, make)
 
     async def compare(self, request: web.Request) -> web.StreamResponse:

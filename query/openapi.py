@@ -12,6 +12,7 @@ from query import fields
 from query.analysis.aggregate import Aggregate, AggregateRequest
 from query.analysis.attributes import Keys
 from query.analysis.compare import CompareRequest, SpanComparison
+from query.analysis.figures import Figures, FiguresRequest
 from query.changes.schemas import ChangeEventPage
 from query.error_groups.handlers import MAX_ID
 from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
@@ -163,6 +164,27 @@ AGGREGATE_SPANS: Final = Operation(
             "groupBy": "serviceName",
             "filters": [{"key": "kind", "op": "eq", "value": "SERVER"}],
             "hours": 3,
+        },
+    ),
+)
+SPAN_FIGURES: Final = Operation(
+    "computeSpanFigures",
+    SPANS,
+    (ResponseSpec("The figures.", json_content(Figures)),),
+    body=Body(
+        json_content(FiguresRequest),
+        "`field` is required by every function except `count`. The filters of a figure restrict what it covers; the "
+        "`filters` of the body restrict everything.",
+        example={
+            "figures": [
+                {"fn": "count"},
+                {"fn": "count", "filters": [{"key": "statusCode", "op": "eq", "value": "ERROR"}]},
+                {"fn": "p95", "field": "durationMs"},
+            ],
+            "groupBy": ["serviceName", "name"],
+            "filters": [{"key": "kind", "op": "eq", "value": "SERVER"}],
+            "hours": 3,
+            "intervalSeconds": 300,
         },
     ),
 )

@@ -97,7 +97,7 @@ class Filter:
 FilterValue = Scalar | list[Scalar] | list[str] | None
 
 
-class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True):
+class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A filter in JSON. `value`: none for exists and not_exists, a list only for in and not_in."""
 
     key: Annotated[KeyText, msgspec.Meta(min_length=1)]

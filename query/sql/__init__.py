@@ -8,6 +8,7 @@ columns and skip nothing.
     statements            `emit`, and one function per statement, except for those of
     attributes            which keys spans carry
     aggregate             aggregates of groups of spans, over time
+    figures               several figures of groups of spans, over time
     aggregate_functions   the SQL of each aggregate function
     compare               pairs of key and value of two cohorts of spans
     error_groups          groups of error occurrences

@@ -4,7 +4,8 @@ Nothing here knows SQL; `query.sql` is the only place that writes it. Every stat
 
     predicates                         the meaning of a filter: a predicate on a subject
     search, trace, error_groups        statements that read rows
-    aggregate, compare, attributes     statements that count them
+    aggregate, figures, heatmap, compare, attributes
+                                       statements that count them
     window                             half-open time windows
 """
 
@@ -39,6 +40,7 @@ from query.statements.error_groups import (
     ErrorTraces,
     LatestOccurrences,
 )
+from query.statements.figures import Figure, FigureRanking, FigureSeries, RankedFigures
 from query.statements.predicates import (
     Attribute,
     CompareOp,
@@ -82,6 +84,9 @@ Statement = (
     | Aggregation
     | GroupRanking
     | GroupSeries
+    | RankedFigures
+    | FigureRanking
+    | FigureSeries
     | CohortSize
     | FieldPairs
     | ListPairs
@@ -111,6 +116,9 @@ __all__ = [
     "ExistingAttributeKeys",
     "Exists",
     "FieldPairs",
+    "Figure",
+    "FigureRanking",
+    "FigureSeries",
     "Fn",
     "FrequentPairs",
     "GroupKey",
@@ -133,6 +141,7 @@ __all__ = [
     "Position",
     "Predicate",
     "PresenceCounts",
+    "RankedFigures",
     "RegexMatches",
     "RollupKeys",
     "SpanCount",

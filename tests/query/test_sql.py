@@ -43,6 +43,7 @@ from query.statements.window import BUCKET, Window
 from query.timestamps import HOUR, MAX_NANOS
 from tests.query.analysis import aggregate_statements as aggregate
 from tests.query.analysis import compare_statements as compare
+from tests.query.analysis import figure_statements as figures
 from tests.query.error_groups import statements as errors
 
 NOW_NS = time.time_ns()
@@ -190,6 +191,7 @@ SHAPES: dict[str, Statement] = {
     **errors.SHAPES,
     **compare.SHAPES,
     **aggregate.SHAPES,
+    **figures.SHAPES,
 }
 
 
