@@ -108,6 +108,15 @@ def _routes(explore: ExploreHandlers, errors: ErrorHandlers, changes: ChangeHand
         ),
         Route(
             "POST",
+            f"{EXPLORE_PATH}/spans/heatmap",
+            explore.heatmap,
+            read,
+            limit=LimitClass.ANALYSIS,
+            cancel_on_disconnect=True,
+            operation=openapi.SPAN_HEATMAP,
+        ),
+        Route(
+            "POST",
             f"{EXPLORE_PATH}/spans/compare",
             explore.compare,
             read,

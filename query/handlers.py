@@ -11,7 +11,7 @@ from aiohttp import web
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
-from query.analysis import aggregate, attributes, compare, figures
+from query.analysis import aggregate, attributes, compare, figures, heatmap
 from query.fields import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
 from query.path_params import get_project_id, parse_path_id
 from query.query_key import JsonResult, QueryKey
@@ -99,6 +99,23 @@ class ExploreHandlers:
             return JsonResult(await asyncio.to_thread(figures.encode_response, planned, result, self._settings))
 
         key = QueryKey.of("figures", project_id, planned, to_ns=planned.window.to_ns)
+        return await self._scheduler.respond(request, key, make)
+
+    async def heatmap(self, request: web.Request) -> web.StreamResponse:
+        """Count spans by time and by duration, or by another number.
+
+        Rows are parts of an octave. Each has the bounds of the filters `gte` and `lt` that find its spans.
+        """
+        project_id = get_project_id(request)
+        planned = heatmap.plan(await read_body(request, self._settings.timeout_s), self._clock())
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                await store.validate_regexes(planned.filters, heatmap.FILTERS_PATH)
+                result = await heatmap.read(store, self._settings, project_id, planned)
+            return JsonResult(await asyncio.to_thread(heatmap.encode_response, planned, result, self._settings))
+
+        key = QueryKey.of("heatmap", project_id, planned, to_ns=planned.window.to_ns)
         return await self._scheduler.respond(request, key, make)
 
     async def compare(self, request: web.Request) -> web.StreamResponse:

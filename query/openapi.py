@@ -13,6 +13,7 @@ from query.analysis.aggregate import Aggregate, AggregateRequest
 from query.analysis.attributes import Keys
 from query.analysis.compare import CompareRequest, SpanComparison
 from query.analysis.figures import Figures, FiguresRequest
+from query.analysis.heatmap import HeatmapRequest, SpanHeatmap
 from query.changes.schemas import ChangeEventPage
 from query.error_groups.handlers import MAX_ID
 from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
@@ -185,6 +186,22 @@ SPAN_FIGURES: Final = Operation(
             "filters": [{"key": "kind", "op": "eq", "value": "SERVER"}],
             "hours": 3,
             "intervalSeconds": 300,
+        },
+    ),
+)
+SPAN_HEATMAP: Final = Operation(
+    "computeSpanHeatmap",
+    SPANS,
+    (ResponseSpec("The cells that have spans.", json_content(SpanHeatmap)),),
+    body=Body(
+        json_content(HeatmapRequest),
+        "`rowsPerOctave` is the number of rows from a value to twice that value.",
+        example={
+            "field": "durationMs",
+            "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],
+            "hours": 3,
+            "columns": 60,
+            "rowsPerOctave": 4,
         },
     ),
 )

@@ -24,6 +24,7 @@ from query.sql.attributes import (
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project_predicate, select, time_predicates
 from query.sql.figures import figure_ranking, figure_series, ranked_figures
+from query.sql.heatmap import heatmap
 from query.sql.predicates import condition_sql
 from query.statements import (
     Aggregation,
@@ -43,6 +44,7 @@ from query.statements import (
     FigureSeries,
     GroupRanking,
     GroupSeries,
+    Heatmap,
     KeyCardinality,
     KeyCounts,
     KeyPairs,
@@ -194,6 +196,7 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     RankedFigures: ranked_figures,
     FigureRanking: figure_ranking,
     FigureSeries: figure_series,
+    Heatmap: heatmap,
     AttributeKeys: attribute_keys,
     DistinctAttributeSets: distinct_attribute_sets,
     NonFiniteCounts: non_finite_counts,

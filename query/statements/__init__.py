@@ -41,6 +41,7 @@ from query.statements.error_groups import (
     LatestOccurrences,
 )
 from query.statements.figures import Figure, FigureRanking, FigureSeries, RankedFigures
+from query.statements.heatmap import Heatmap, LogRows
 from query.statements.predicates import (
     Attribute,
     CompareOp,
@@ -87,6 +88,7 @@ Statement = (
     | RankedFigures
     | FigureRanking
     | FigureSeries
+    | Heatmap
     | CohortSize
     | FieldPairs
     | ListPairs
@@ -124,6 +126,7 @@ __all__ = [
     "GroupKey",
     "GroupRanking",
     "GroupSeries",
+    "Heatmap",
     "IdIn",
     "IntegerIn",
     "IntegerRange",
@@ -133,6 +136,7 @@ __all__ = [
     "LatestOccurrences",
     "ListPairs",
     "Listing",
+    "LogRows",
     "MatchPosition",
     "NonFiniteCounts",
     "NumberComparison",

@@ -129,6 +129,7 @@ CALLS: Final = {
         "/spans/figures",
         joined(st.fixed_dictionaries({"figures": st.lists(joined(FIGURE, COVERED), min_size=1, max_size=3)}), GROUPED),
     ),
+    "heatmaps": posted("/spans/heatmap", some(field=NAMED, filters=st.lists(VALID, max_size=2))),
     "comparisons": posted("/spans/compare", joined(SIDES, COMPARED)),
     "odd comparisons": posted("/spans/compare", joined(SIDES, COMPARED, ODD_SIDES)),
 }

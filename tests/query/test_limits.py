@@ -32,7 +32,7 @@ TRACE = "0" * 31 + "1"
 LISTED = ["/spans", "/logs", "/attributes", f"/traces/{TRACE}/logs", f"/traces/{TRACE}/waterfall"]
 LISTED += [f"/traces/{TRACE}/spans/{'0' * 15}1"]
 LISTED += ["/errors", "/errors/1", "/errors/1/occurrences", "/errors/1/occurrences/1"]
-ANALYSED = ["/spans/aggregate", "/spans/figures", "/spans/compare"]
+ANALYSED = ["/spans/aggregate", "/spans/figures", "/spans/heatmap", "/spans/compare"]
 NAMES = ("x-ratelimit-limit", "x-ratelimit-remaining")
 
 
@@ -157,6 +157,7 @@ async def test_a_read_of_more_rows_than_permitted_is_too_expensive(
             (
                 {"fn": "count", "groupBy": "k"},
                 {"figures": [{"fn": "count"}], "groupBy": ["k"]},
+                {},
                 {"spike": spike, "baseline": baseline},
             ),
             strict=True,

@@ -44,6 +44,7 @@ from query.timestamps import HOUR, MAX_NANOS
 from tests.query.analysis import aggregate_statements as aggregate
 from tests.query.analysis import compare_statements as compare
 from tests.query.analysis import figure_statements as figures
+from tests.query.analysis import heatmap_statements as heatmaps
 from tests.query.error_groups import statements as errors
 
 NOW_NS = time.time_ns()
@@ -192,6 +193,7 @@ SHAPES: dict[str, Statement] = {
     **compare.SHAPES,
     **aggregate.SHAPES,
     **figures.SHAPES,
+    **heatmaps.SHAPES,
 }
 
 
