@@ -129,7 +129,8 @@ class ExploreHandlers:
 
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
-                await store.validate_regexes(planned.filters, compare.FILTERS_PATH)
+                for path, filters in planned.all_filters:
+                    await store.validate_regexes(filters, path)
                 comparison = await compare.read(store, project_id, planned, self._settings.max_scan_rows)
             return JsonResult(msgspec.json.encode(comparison))
 

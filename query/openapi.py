@@ -211,11 +211,15 @@ COMPARE_SPANS: Final = Operation(
     (ResponseSpec("The values over-represented in the spike.", json_content(SpanComparison)),),
     body=Body(
         json_content(CompareRequest),
-        "The part of the baseline that overlaps the spike is excluded from the baseline.",
+        "Spans of the spike are excluded from the baseline. Both may have the same window if their filters differ.",
         example={
-            "spike": {"from": "now-15m", "to": "now"},
-            "baseline": {"from": "now-3h", "to": "now-15m"},
-            "filters": [{"key": "durationMs", "op": "gt", "value": "500"}],
+            "spike": {
+                "from": "now-15m",
+                "to": "now",
+                "filters": [{"key": "durationMs", "op": "gt", "value": "500"}],
+            },
+            "baseline": {"from": "now-3h", "to": "now"},
+            "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],
         },
     ),
 )

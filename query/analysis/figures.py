@@ -75,7 +75,7 @@ class FiguresRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
     group_by: Annotated[list[KeyText], Meta(max_length=MAX_GROUP_KEYS)] | None = None
     filters: FilterInputs | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | None = None
-    sort: Annotated[int, Meta(ge=0, lt=MAX_FIGURES)] | None = None
+    sort: Annotated[int, Meta(ge=0, le=MAX_FIGURES - 1)] | None = None
     interval_seconds: Annotated[int, Meta(ge=0, le=MAX_INTERVAL_SECONDS)] | None = None
 
 
