@@ -60,7 +60,7 @@ def _conditions(cohorts: Iterable[Cohort | None]) -> list[Condition]:
 async def _find_existing_attributes(
     store: ReadStore, project_id: int, cohorts: Sequence[Cohort | None]
 ) -> frozenset[str]:
-    subjects = [each.subject for each in _conditions(cohorts)]
+    subjects = [subject for each in _conditions(cohorts) for subject in each.subjects]
     windows = dict.fromkeys(window for cohort in cohorts if cohort for window in cohort.windows)
     return frozenset[str]().union(
         *[await store.find_existing_attributes(project_id, window, subjects) for window in windows]

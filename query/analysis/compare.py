@@ -308,8 +308,8 @@ def _disclaimer(plan: ComparePlan, sizes: CohortSizes, found: ComparedPairs) -> 
     of_baseline = _that_match(plan.baseline_side.filters, " of the baseline")
     compared = (
         f"Shares of {sizes.spike} spans from {_format_window(plan.spike)} (spike){of_spike} are compared with shares "
-        f"of {sizes.baseline} spans from {_format_window(plan.baseline)} (baseline){of_baseline}{filters}; shares do not "
-        "show whether the number of spans changed."
+        f"of {sizes.baseline} spans from {_format_window(plan.baseline)} (baseline){of_baseline}{filters}; shares do "
+        "not show whether the number of spans changed."
     )
     sentences = [compared]
     if plan.baseline.intersect(plan.spike) is not None:

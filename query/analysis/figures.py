@@ -151,11 +151,11 @@ class FiguresPlan:
     def subjects(self) -> Iterator[Subject]:
         """Everything that the statements read."""
         yield from self.group_by
-        yield from (each.subject for each in self.conditions)
+        yield from (subject for each in self.conditions for subject in each.subjects)
         for figure in self.figures:
             if figure.subject is not None:
                 yield figure.subject
-            yield from (each.subject for each in figure.conditions)
+            yield from (subject for each in figure.conditions for subject in each.subjects)
 
 
 class GroupRow(NamedTuple):

@@ -142,7 +142,7 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
     if not scan_window.spans:
         return HeatmapResult(scan_window, ())
     window = scan_window.window
-    subjects = [plan.subject, *(each.subject for each in plan.conditions)]
+    subjects = [plan.subject, *(subject for each in plan.conditions for subject in each.subjects)]
     statement = Heatmap(
         project_id=project_id,
         existing_attributes=await store.find_existing_attributes(project_id, window, subjects),

@@ -129,6 +129,16 @@ SHAPES: dict[str, Statement] = {
         ("region", Op.IN, "eu", "us"),
         ("attr:name", Op.EQ, "x"),
     ),
+    "spans_group": replace(
+        spans(("name", Op.EQ, "x")),
+        existing_attributes=frozenset({"k"}),
+        conditions=(
+            replace(
+                spans(("k", Op.NEQ, "x")).conditions[0],
+                alternatives=spans(("durationMs", Op.GT, "1"), ("l", Op.EXISTS)).conditions,
+            ),
+        ),
+    ),
     "spans_resource_and_scope": spans(
         ("resource.host.name", Op.EQ, "h"),
         ("scope.name", Op.EQ, "otel"),

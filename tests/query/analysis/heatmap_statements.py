@@ -18,7 +18,7 @@ def heatmap(key: str, **parts: Any) -> Heatmap:
     """Over the spans of an hour."""
     subject = resolve_key(key, SPANS)
     columns, rows = TimeBuckets(_WINDOW.from_ns, MINUTE), log_rows(subject, 1)
-    made = {"project_id": 7, "window": _WINDOW, "conditions": (), "columns": columns, "rows": rows}
+    made: dict[str, Any] = {"project_id": 7, "window": _WINDOW, "conditions": (), "columns": columns, "rows": rows}
     return Heatmap(**(made | {"subject": subject} | parts))
 
 

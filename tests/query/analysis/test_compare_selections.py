@@ -91,16 +91,10 @@ async def test_the_baseline_has_what_the_spike_has_not(
 
 
 async def test_a_selection_is_explained(explore: Explore, loader: Loader) -> None:
-    spans = [
-        span(
-            n,
-            start=NOW - SECOND,
-            duration=(800 if n <= 30 else 20) * MS,
-            attributes={"build": "new" if n <= 30 else "old"},
-        )
-        for n in range(1, 101)
-    ]
-    await loader.spans(*spans)
+    await loader.spans(
+        *(span(n, start=NOW - SECOND, duration=800 * MS, attributes={"build": "new"}) for n in range(1, 31)),
+        *(span(n, start=NOW - SECOND, duration=20 * MS, attributes={"build": "old"}) for n in range(31, 101)),
+    )
     spike = {"from": "-1h", "to": "now", "filters": [SLOW, {"key": "durationMs", "op": "lt", "value": "1000"}]}
     answer = (await explore.post(PATH, {"spike": spike, "baseline": {"from": "-1h", "to": "now"}})).json
     found = {(each["key"], each["value"]): (each["spikeCount"], each["baselineCount"]) for each in answer["attributes"]}

@@ -77,7 +77,7 @@ async def test_every_cell_is_that_of_the_spans(
     if seed == 3:
         await clickhouse.command("TRUNCATE TABLE attribute_keys")
     for key in ("durationMs", "a", "b", "h", "resource.h", "name", "startTime"):
-        for columns, per_octave in ((None, None), (1, 1), (120, 8), (7, 3)):
+        for columns, per_octave in ((None, None), (7, 3), *(((1, 1), (120, 8)) if key in ("durationMs", "a") else ())):
             body = {"field": key, "columns": columns, "rowsPerOctave": per_octave, "hours": 2}
             answer = await shown(explore, **body)
             assert (answer["field"], answer["scanned"], answer["columns"]) == (key, len(spans), columns or 60)
