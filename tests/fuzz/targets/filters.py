@@ -74,7 +74,8 @@ def _written(one: Filter) -> dict[str, object]:
         return {"any": [_written(replace(one, alternatives=())), *map(_written, one.alternatives)]}
     if one.op in (Op.IN, Op.NOT_IN):
         return {"key": one.key, "op": one.op, "value": list(one.values)}
-    return {"key": one.key, "op": one.op} | ({"value": one.values[0]} if one.values else {})
+    value: dict[str, object] = {"value": one.values[0]} if one.values else {}
+    return {"key": one.key, "op": one.op, **value}
 
 
 def check_statement(query: Query) -> None:

@@ -109,7 +109,7 @@ TERMS = ["v:1", "-v:1", "has:w", "!has:w", "v:>1", "w:*x*", "name:[n1,n2]", "-na
 
 def finds(term: str, made: dict[str, Any]) -> bool:
     v, w = made["attributes"].get("v"), made["attributes"].get("w")
-    return {
+    found: dict[str, bool] = {
         "v:1": v == 1,
         "-v:1": v != 1,
         "has:w": w is not None,
@@ -120,7 +120,8 @@ def finds(term: str, made: dict[str, Any]) -> bool:
         "-name:n3": made["name"] != "n3",
         "durationMs:>=5": made["duration"] >= 5 * MS,
         "host:h": made["host"] == "h",
-    }[term]
+    }
+    return found[term]
 
 
 @ONE_ENGINE
@@ -131,7 +132,7 @@ async def test_a_group_finds_what_any_of_its_filters_finds(
     """Beside other filters; also if the roll-up does not know where keys are."""
     rng, made = random.Random(3), list[dict[str, Any]]()
     for host in ("h", "i"):
-        some = [
+        some: list[dict[str, Any]] = [
             {
                 "name": f"n{rng.randint(1, 4)}",
                 "duration": rng.randint(0, 9) * MS,
