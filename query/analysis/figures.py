@@ -158,7 +158,7 @@ class FiguresPlan:
             yield from (subject for each in figure.conditions for subject in each.subjects)
 
 
-class GroupRow(NamedTuple):
+class FiguresRow(NamedTuple):
     """A group as ClickHouse returns it: its buckets are (number, spans, value, ...)."""
 
     keys: tuple[GroupKey, ...]
@@ -171,7 +171,7 @@ class FiguresResult(NamedTuple):
     """The part of the window that was scanned, the groups to show, and the number of all groups."""
 
     scan_window: ScanWindow
-    rows: Sequence[GroupRow]
+    rows: Sequence[FiguresRow]
     group_count: int
 
 
@@ -278,8 +278,8 @@ async def _with_series(
 def _result(scan_window: ScanWindow, rows: Sequence[tuple[Any, ...]], plan: FiguresPlan) -> FiguresResult:
     width = max(1, len(plan.group_by))
     if not rows and not plan.group_by:
-        return FiguresResult(scan_window, [GroupRow((), 0, (None,) * len(plan.figures), ())], 1)
-    found = [GroupRow(row[:width] if plan.group_by else (), row[width], row[width + 1 : -2], row[-2]) for row in rows]
+        return FiguresResult(scan_window, [FiguresRow((), 0, (None,) * len(plan.figures), ())], 1)
+    found = [FiguresRow(row[:width] if plan.group_by else (), row[width], row[width + 1 : -2], row[-2]) for row in rows]
     return FiguresResult(scan_window, found, rows[0][-1] if rows else 0)
 
 
@@ -305,11 +305,11 @@ def encode_response(plan: FiguresPlan, result: FiguresResult, settings: QuerySet
     return msgspec.json.encode(body)
 
 
-def _texts(row: GroupRow, plan: FiguresPlan) -> list[str | None]:
+def _texts(row: FiguresRow, plan: FiguresPlan) -> list[str | None]:
     return [group_text(key, subject) for key, subject in zip(row.keys, plan.group_by, strict=True)]
 
 
-def _points(row: GroupRow, labels: Sequence[str], plan: FiguresPlan) -> list[FiguresPoint]:
+def _points(row: FiguresRow, labels: Sequence[str], plan: FiguresPlan) -> list[FiguresPoint]:
     bucket_by_number: Mapping[int, tuple[Any, ...]] = {bucket[0]: bucket for bucket in row.buckets}
     points = []
     for number, label in enumerate(labels):
