@@ -11,7 +11,7 @@ from aiohttp import web
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
-from query.analysis import aggregate, attributes, compare
+from query.analysis import aggregate, attributes, compare, figures, heatmap
 from query.fields import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
 from query.path_params import get_project_id, parse_path_id
 from query.query_key import JsonResult, QueryKey
@@ -82,6 +82,42 @@ class ExploreHandlers:
         key = QueryKey.of("aggregate", project_id, planned, to_ns=planned.window.to_ns)
         return await self._scheduler.respond(request, key, make)
 
+    async def figures(self, request: web.Request) -> web.StreamResponse:
+        """Compute several figures of spans by group, over time.
+
+        Up to six functions in one pass, each over the spans that match filters of its own; groups by up to three keys.
+        Values, ranking and limits are those of `/spans/aggregate`.
+        """
+        project_id = get_project_id(request)
+        planned = figures.plan(await read_body(request, self._settings.timeout_s), self._clock())
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                for path, filters in planned.filters:
+                    await store.validate_regexes(filters, path)
+                result = await figures.read(store, self._settings, project_id, planned)
+            return JsonResult(await asyncio.to_thread(figures.encode_response, planned, result, self._settings))
+
+        key = QueryKey.of("figures", project_id, planned, to_ns=planned.window.to_ns)
+        return await self._scheduler.respond(request, key, make)
+
+    async def heatmap(self, request: web.Request) -> web.StreamResponse:
+        """Count spans by time and by duration, or by another number.
+
+        Rows are parts of an octave. Each has the bounds of the filters `gte` and `lt` that find its spans.
+        """
+        project_id = get_project_id(request)
+        planned = heatmap.plan(await read_body(request, self._settings.timeout_s), self._clock())
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                await store.validate_regexes(planned.filters, heatmap.FILTERS_PATH)
+                result = await heatmap.read(store, self._settings, project_id, planned)
+            return JsonResult(await asyncio.to_thread(heatmap.encode_response, planned, result, self._settings))
+
+        key = QueryKey.of("heatmap", project_id, planned, to_ns=planned.window.to_ns)
+        return await self._scheduler.respond(request, key, make)
+
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """Find what distinguishes the spans of a spike.
 
@@ -93,7 +129,8 @@ class ExploreHandlers:
 
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
-                await store.validate_regexes(planned.filters, compare.FILTERS_PATH)
+                for path, filters in planned.all_filters:
+                    await store.validate_regexes(filters, path)
                 comparison = await compare.read(store, project_id, planned, self._settings.max_scan_rows)
             return JsonResult(msgspec.json.encode(comparison))
 

@@ -12,6 +12,8 @@ from query import fields
 from query.analysis.aggregate import Aggregate, AggregateRequest
 from query.analysis.attributes import Keys
 from query.analysis.compare import CompareRequest, SpanComparison
+from query.analysis.figures import Figures, FiguresRequest
+from query.analysis.heatmap import HeatmapRequest, SpanHeatmap
 from query.changes.schemas import ChangeEventPage
 from query.error_groups.handlers import MAX_ID
 from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
@@ -166,17 +168,58 @@ AGGREGATE_SPANS: Final = Operation(
         },
     ),
 )
+SPAN_FIGURES: Final = Operation(
+    "computeSpanFigures",
+    SPANS,
+    (ResponseSpec("The figures.", json_content(Figures)),),
+    body=Body(
+        json_content(FiguresRequest),
+        "`field` is required by every function except `count`. The filters of a figure restrict what it covers; the "
+        "`filters` of the body restrict everything.",
+        example={
+            "figures": [
+                {"fn": "count"},
+                {"fn": "count", "filters": [{"key": "statusCode", "op": "eq", "value": "ERROR"}]},
+                {"fn": "p95", "field": "durationMs"},
+            ],
+            "groupBy": ["serviceName", "name"],
+            "filters": [{"key": "kind", "op": "eq", "value": "SERVER"}],
+            "hours": 3,
+            "intervalSeconds": 300,
+        },
+    ),
+)
+SPAN_HEATMAP: Final = Operation(
+    "computeSpanHeatmap",
+    SPANS,
+    (ResponseSpec("The cells that have spans.", json_content(SpanHeatmap)),),
+    body=Body(
+        json_content(HeatmapRequest),
+        "`rowsPerOctave` is the number of rows from a value to twice that value.",
+        example={
+            "field": "durationMs",
+            "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],
+            "hours": 3,
+            "columns": 60,
+            "rowsPerOctave": 4,
+        },
+    ),
+)
 COMPARE_SPANS: Final = Operation(
     "compareSpans",
     SPANS,
     (ResponseSpec("The values over-represented in the spike.", json_content(SpanComparison)),),
     body=Body(
         json_content(CompareRequest),
-        "The part of the baseline that overlaps the spike is excluded from the baseline.",
+        "Spans of the spike are excluded from the baseline. Both may have the same window if their filters differ.",
         example={
-            "spike": {"from": "now-15m", "to": "now"},
-            "baseline": {"from": "now-3h", "to": "now-15m"},
-            "filters": [{"key": "durationMs", "op": "gt", "value": "500"}],
+            "spike": {
+                "from": "now-15m",
+                "to": "now",
+                "filters": [{"key": "durationMs", "op": "gt", "value": "500"}],
+            },
+            "baseline": {"from": "now-3h", "to": "now"},
+            "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],
         },
     ),
 )

@@ -21,7 +21,7 @@ from chassis.http.validation import Issues
 from query import metrics, sql
 from query.fair_semaphore import FairSemaphore, Requester, ShareLimits
 from query.metrics import QueryMetrics
-from query.request.filters import Filter, Op
+from query.request.filters import Filter, Op, members_of
 from query.settings import QuerySettings
 from query.statements import Attribute, ExistingAttributeKeys, Statement, Subject
 from query.statements.window import Window
@@ -86,8 +86,9 @@ class ReadStore:
         """Raise BadRequest naming each regular expression that ClickHouse cannot compile."""
         issues = Issues()
         for n, filter_ in enumerate(filters):
-            if filter_.op is Op.REGEX and not await self._compiles(filter_.values[0]):
-                issues.add(f"{path}[{n}].value", "Must be a regular expression in RE2 syntax.", "format")
+            for where, each in members_of(filter_, f"{path}[{n}]"):
+                if each.op is Op.REGEX and not await self._compiles(each.values[0]):
+                    issues.add(f"{where}.value", "Must be a regular expression in RE2 syntax.", "format")
         issues.raise_if_any()
 
     async def _compiles(self, pattern: str) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 from chassis.erasures.repository import StoredErasure
 from chassis.http.validation import Issues, decode_json
 from query.fields import LOGS, SPANS
-from query.request.filters import Filter, Op, WrittenFilter, conditions, parse_filters
+from query.request.filters import Filter, Op, WrittenFilter, conditions, members_of, parse_filters
 from query.request.filters import check_filters as check_written_filters
 from query.sql.bindings import Bindings
 from query.sql.predicates import condition_sql
@@ -66,7 +66,14 @@ def _stored(filters: Sequence[Filter], now: datetime, path: str, issues: Issues)
     for table in (SPANS, LOGS):
         if not len(issues):
             conditions(tuple(filters), table, now_ns, path, issues)
-    return [{"key": one.key, "op": one.op.value, "value": _value(one)} for one in filters]
+    return [
+        {"any": [_stored_one(each) for _, each in members_of(one, "")]} if one.alternatives else _stored_one(one)
+        for one in filters
+    ]
+
+
+def _stored_one(one: Filter) -> dict[str, Any]:
+    return {"key": one.key, "op": one.op.value, "value": _value(one)}
 
 
 def _value(one: Filter) -> str | list[str] | None:

@@ -62,6 +62,8 @@ def shapes() -> list[Shape]:
             filters=[{"key": "app.flag", "op": "eq", "value": "blue"}],
         ),
         _aggregate("aggregate series", _group_rows, fn="count", groupBy="app.queue", intervalMinutes=5),
+        Shape("figures by service", "figures", _red, _figure_groups, _group_rows),
+        Shape("heatmap", "heatmap", _heatmap, _drawn, _drawn_rows),
         Shape("compare", "compare", _compare, _pairs, _pair_rows),
         *(_waterfall(size) for size in LONG),
         Shape("errors", "errors", _errors, _error_groups, _error_rows),
@@ -137,6 +139,30 @@ def _group_rows(rows: Sequence[Row]) -> Facts:
 def _unique_rows(rows: Sequence[Row]) -> Facts:
     ((_, _, distinct, _),) = [row for row in rows if row[-1] == 1]
     return {"distinct": distinct}
+
+
+def _red(places: Places) -> Request:
+    failed = [{"key": "statusCode", "op": "eq", "value": "ERROR"}]
+    figures: list[dict[str, object]] = [{"fn": "count"}, {"fn": "count", "filters": failed}]
+    figures += [{"fn": fn, "field": "durationMs"} for fn in ("p50", "p95", "p99")]
+    asked = {"figures": figures, "groupBy": ["serviceName"], "intervalSeconds": 60 * places["minutes"], "limit": 100}
+    return Request("/spans/figures", json.dumps(asked | _window(places)).encode())
+
+
+def _figure_groups(answer: Any) -> Facts:
+    return {str(each["group"][0]): each["count"] for each in answer["groups"]}
+
+
+def _heatmap(places: Places) -> Request:
+    return Request("/spans/heatmap", json.dumps(_window(places)).encode())
+
+
+def _drawn(answer: Any) -> Facts:
+    return {"spans": answer["total"]}
+
+
+def _drawn_rows(rows: Sequence[Row]) -> Facts:
+    return {"spans": sum(row[2] for row in rows)}
 
 
 def _compare(places: Places) -> Request:

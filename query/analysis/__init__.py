@@ -3,6 +3,8 @@
 attributes                which keys spans carry, and which of them are numeric
   attribute_usage         computes that from attribute lists that many spans share
 aggregate                 aggregates of groups of spans, over time
+figures                   several figures of groups of spans, by up to three keys, over time
+heatmap                   spans by time and by a number on a logarithmic scale
   time_buckets            the time buckets of a series
   aggregate_json          aggregates as JSON, and their values without spans
 compare                   what distinguishes the spans of a spike

@@ -196,7 +196,7 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
     if not scan_window.spans:
         return AggregateResult(scan_window, ())
     subjects = [each for each in (plan.subject, plan.group_by) if each is not None]
-    subjects += [each.subject for each in plan.conditions]
+    subjects += [subject for each in plan.conditions for subject in each.subjects]
     statement = Aggregation(
         project_id=project_id,
         existing_attributes=await store.find_existing_attributes(project_id, scan_window.window, subjects),

@@ -1,14 +1,12 @@
 """The number of spans of both cohorts of a comparison, and the rate at which they are sampled."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from query.analysis import scan_limit
 from query.analysis.comparison import ComparedPairs
 from query.read_store import ReadStore
 from query.statements import Cohort, CohortSize, Condition
-from query.statements.window import Window
-
-_Windows = tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,37 +28,42 @@ class CohortSizes:
 
 
 async def read_cohort_sizes(
-    store: ReadStore,
-    project_id: int,
-    sides: tuple[_Windows, _Windows],
-    conditions: tuple[Condition, ...],
-    max_scan_rows: int,
+    store: ReadStore, project_id: int, spike: Cohort, baseline: Cohort | None, max_scan_rows: int
 ) -> CohortSizes:
-    """The number of spans to compare; `sides` are the windows of spike and baseline. The scan limit applies to spans
+    """The number of spans to compare; `baseline` is None if nothing is left of it. The scan limit applies to spans
     before filters, because those are read. Raises StoreErrors.
     """
-    spike, baseline = [
-        sum([await scan_limit.count_spans(store, project_id, window) for window in side]) for side in sides
+    cohorts = [spike, baseline]
+    spans = [
+        sum([await scan_limit.count_spans(store, project_id, window) for window in each.windows]) if each else 0
+        for each in cohorts
     ]
-    one_in = max(1, -(-(spike + baseline) // max_scan_rows))
-    if not conditions and one_in == 1:
-        return CohortSizes(spike, baseline, one_in, frozenset())
-    existing: frozenset[str] | None = await _find_existing_attributes(store, project_id, sides, conditions)
-    cohorts = [Cohort(side, conditions, one_in) if side else None for side in sides]
+    one_in = max(1, -(-sum(spans) // max_scan_rows))
+    if one_in == 1 and not any(_conditions(cohorts)):
+        return CohortSizes(spans[0], spans[1], one_in, frozenset())
+    existing: frozenset[str] | None = await _find_existing_attributes(store, project_id, cohorts)
+    cohorts = [each and replace(each, one_in=one_in) for each in cohorts]
     rows = [await _read_size(store, project_id, cohort, existing) for cohort in cohorts]
     if any(missed for _, missed in rows):
         existing = None
         rows = [await _read_size(store, project_id, cohort, existing) for cohort in cohorts]
-    (spike, _), (baseline, _) = rows
-    return CohortSizes(spike, baseline, one_in, existing)
+    (of_spike, _), (of_baseline, _) = rows
+    return CohortSizes(of_spike, of_baseline, one_in, existing)
+
+
+def _conditions(cohorts: Iterable[Cohort | None]) -> list[Condition]:
+    """All of both cohorts."""
+    found = [each for cohort in cohorts if cohort for each in cohort.conditions]
+    return found + [each for cohort in cohorts if cohort and cohort.excluded for each in cohort.excluded.conditions]
 
 
 async def _find_existing_attributes(
-    store: ReadStore, project_id: int, sides: tuple[_Windows, _Windows], conditions: tuple[Condition, ...]
+    store: ReadStore, project_id: int, cohorts: Sequence[Cohort | None]
 ) -> frozenset[str]:
-    subjects = [each.subject for each in conditions]
+    subjects = [subject for each in _conditions(cohorts) for subject in each.subjects]
+    windows = dict.fromkeys(window for cohort in cohorts if cohort for window in cohort.windows)
     return frozenset[str]().union(
-        *[await store.find_existing_attributes(project_id, window, subjects) for side in sides for window in side]
+        *[await store.find_existing_attributes(project_id, window, subjects) for window in windows]
     )
 
 

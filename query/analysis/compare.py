@@ -9,7 +9,8 @@ read
 SpanComparison
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 import msgspec
@@ -25,7 +26,7 @@ from query.json_types import Count, Share, Timestamp
 from query.read_store import ReadStore
 from query.request.bodies import TimeInput, time_range
 from query.request.filters import Filter, FilterInputs, KeyText, check_filters, check_key, conditions
-from query.statements import Cohort, Condition
+from query.statements import Cohort, Condition, ExcludedSpans
 from query.statements.window import Window
 from query.timestamps import TimestampError, format_timestamp, parse_timestamp
 
@@ -34,14 +35,17 @@ DEFAULT_FINDINGS: Final = 50
 MAX_FINDINGS: Final = 200
 MAX_MIN_SPIKE_COUNT: Final = 1_000_000
 FILTERS_PATH: Final = "body.filters"
+_SPIKE_FILTERS_PATH: Final = "body.spike.filters"
+_BASELINE_FILTERS_PATH: Final = "body.baseline.filters"
 _MAX_NAMED_IDENTIFIERS: Final = 3
 
 
 class CompareWindow(msgspec.Struct, forbid_unknown_fields=True):
-    """A half-open time window."""
+    """A half-open time window. `filters`: those of this side alone, besides the filters of both."""
 
     from_: TimeInput = msgspec.field(name="from")
     to: TimeInput
+    filters: FilterInputs | None = None
 
 
 class CompareRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -95,17 +99,51 @@ class SpanComparison(msgspec.Struct, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
+class SideFilters:
+    """Filters of one side, as written and resolved."""
+
+    filters: tuple[Filter, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ComparePlan:
-    """A validated request."""
+    """A validated request. `filters` and `conditions` apply to both sides, those of a side to it alone."""
 
     spike: Window
     baseline: Window
     filters: tuple[Filter, ...]
     conditions: tuple[Condition, ...]
+    spike_side: "SideFilters"
+    baseline_side: "SideFilters"
     keys: tuple[str, ...]
     min_spike_count: int | None
     limit: int
     now_ns: int
+
+    @property
+    def all_filters(self) -> tuple[tuple[str, tuple[Filter, ...]], ...]:
+        """The three lists of filters, each with its path."""
+        spike, baseline = self.spike_side.filters, self.baseline_side.filters
+        return ((FILTERS_PATH, self.filters), (_SPIKE_FILTERS_PATH, spike), (_BASELINE_FILTERS_PATH, baseline))
+
+    @property
+    def spike_cohort(self) -> Cohort:
+        """The spans of the spike."""
+        return Cohort((self.spike,), self.conditions + self.spike_side.conditions)
+
+    @property
+    def baseline_cohort(self) -> Cohort | None:
+        """The spans of the baseline that are not in the spike; None if its window is within that of the spike, which
+        has no filters of its own.
+        """
+        conditions = self.conditions + self.baseline_side.conditions
+        if not self.spike_side.conditions:
+            windows = self.baseline_without_spike
+            return Cohort(windows, conditions) if windows else None
+        common = self.baseline.intersect(self.spike)
+        excluded = ExcludedSpans(common, self.spike_side.conditions) if common is not None else None
+        return Cohort((self.baseline,), conditions, excluded=excluded)
 
     @property
     def baseline_without_spike(self) -> tuple[Window, ...]:
@@ -136,17 +174,16 @@ def plan(raw: bytes, now_ns: int) -> ComparePlan:
 
 async def read(store: ReadStore, project_id: int, plan: ComparePlan, max_scan_rows: int) -> SpanComparison:
     """Run the comparison. Raises StoreErrors."""
-    sizes = await read_cohort_sizes(
-        store, project_id, ((plan.spike,), plan.baseline_without_spike), plan.conditions, max_scan_rows
-    )
+    spike, baseline = plan.spike_cohort, plan.baseline_cohort
+    sizes = await read_cohort_sizes(store, project_id, spike, baseline, max_scan_rows)
     min_spike_count = plan.min_spike_count or default_min_spike_count(sizes.spike)
-    if not sizes.spike or not sizes.baseline:
+    if not sizes.spike or not sizes.baseline or baseline is None:
         return _span_comparison(plan, sizes, min_spike_count, ComparedPairs())
     comparison = Comparison(
         store=store,
         project_id=project_id,
-        spike=Cohort((plan.spike,), plan.conditions, sizes.one_in),
-        baseline=Cohort(plan.baseline_without_spike, plan.conditions, sizes.one_in),
+        spike=replace(spike, one_in=sizes.one_in),
+        baseline=replace(baseline, one_in=sizes.one_in),
         spike_spans=sizes.spike,
         baseline_spans=sizes.baseline,
         min_spans=min_spike_count,
@@ -163,17 +200,34 @@ def _build_plan(request: CompareRequest, now_ns: int, issues: Issues) -> Compare
         _window(side, f"body.{name}", now_ns, issues)
         for name, side in (("spike", request.spike), ("baseline", request.baseline))
     )
-    if spike is not None and spike == baseline:
-        issues.add("body.baseline", "Must differ from the spike window.", "equal")
-    filters = check_filters(request.filters or (), FILTERS_PATH, issues)
-    resolved = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
+    filters = _filters(request.filters, FILTERS_PATH, now_ns, issues)
+    spike_side = _filters(request.spike.filters, _SPIKE_FILTERS_PATH, now_ns, issues)
+    baseline_side = _filters(request.baseline.filters, _BASELINE_FILTERS_PATH, now_ns, issues)
+    if spike is not None and spike == baseline and set(spike_side.conditions) == set(baseline_side.conditions):
+        issues.add("body.baseline", "Must differ from the spike, by its window or by its filters.", "equal")
     keys = tuple(dict.fromkeys(request.keys or ()))
     for n, key in enumerate(request.keys or ()):
         check_key(key, f"body.keys[{n}]", issues)
     if spike is None or baseline is None:
         return None
     limit = request.limit or DEFAULT_FINDINGS
-    return ComparePlan(spike, baseline, filters, resolved, keys, request.min_spike_count, limit, now_ns)
+    return ComparePlan(
+        spike=spike,
+        baseline=baseline,
+        filters=filters.filters,
+        conditions=filters.conditions,
+        spike_side=spike_side,
+        baseline_side=baseline_side,
+        keys=keys,
+        min_spike_count=request.min_spike_count,
+        limit=limit,
+        now_ns=now_ns,
+    )
+
+
+def _filters(inputs: FilterInputs | None, path: str, now_ns: int, issues: Issues) -> SideFilters:
+    filters = check_filters(inputs or (), path, issues)
+    return SideFilters(filters, conditions(filters, SPANS, now_ns, path, issues))
 
 
 def _check_ends(raw: bytes, now_ns: int, issues: Issues) -> None:
@@ -198,7 +252,7 @@ def _check_timestamp(text: str, now_ns: int, path: str, issues: Issues) -> None:
 
 def _window(window: CompareWindow, path: str, now_ns: int, issues: Issues) -> Window | None:
     """The window; None if it has an issue."""
-    if issues.has_issue_under(path):
+    if issues.has_issue_under(path):  # of the types: then it is a placeholder
         return None
     return time_range(window.from_, window.to).resolve(now_ns, path, issues)
 
@@ -249,15 +303,21 @@ def _finding(pair: PairCounts, pair_score: Score) -> Finding:
 
 def _disclaimer(plan: ComparePlan, sizes: CohortSizes, found: ComparedPairs) -> str:
     """States what was compared, at what rate, and what the comparison cannot show."""
-    filters = f" that match {len(plan.filters)} filter{'s' * (len(plan.filters) != 1)}" if plan.filters else ""
+    filters = _that_match(plan.filters)
+    of_spike = _that_match(plan.spike_side.filters, " of the spike")
+    of_baseline = _that_match(plan.baseline_side.filters, " of the baseline")
     compared = (
-        f"Shares of {sizes.spike} spans from {_format_window(plan.spike)} (spike) are compared with shares of "
-        f"{sizes.baseline} spans from {_format_window(plan.baseline)} (baseline){filters}; shares do not show whether "
-        "the number of spans changed."
+        f"Shares of {sizes.spike} spans from {_format_window(plan.spike)} (spike){of_spike} are compared with shares "
+        f"of {sizes.baseline} spans from {_format_window(plan.baseline)} (baseline){of_baseline}{filters}; shares do "
+        "not show whether the number of spans changed."
     )
     sentences = [compared]
     if plan.baseline.intersect(plan.spike) is not None:
-        sentences.append("Spans in both windows count only for the spike.")
+        sentences.append(
+            "Spans of the spike are not counted in the baseline."
+            if plan.spike_side.filters
+            else "Spans in both windows count only for the spike."
+        )
     if not sizes.spike or not sizes.baseline:
         sentences.append(f"The {'baseline' if sizes.spike else 'spike'} has no spans, so there is nothing to compare.")
     else:
@@ -274,6 +334,10 @@ def _disclaimer(plan: ComparePlan, sizes: CohortSizes, found: ComparedPairs) -> 
     if found.truncated:
         sentences.append("There were too many keys or values to count; the rarest are omitted.")
     return " ".join((*sentences, "A difference is an association, not a cause."))
+
+
+def _that_match(filters: Sequence[Filter], of: str = "") -> str:
+    return f" that match {len(filters)} filter{'s' * (len(filters) != 1)}{of}" if filters else ""
 
 
 def _omitted_keys_sentence(identifiers: list[str]) -> str:

@@ -6,9 +6,11 @@
     key:abc*  key:*abc          starts, ends with
     key:*abc*   -key:*abc*      contains, does not contain
     has:key     !has:key        has, lacks the key (also key:* and -key:*)
+    (key:a or key:b)            one of these terms matches
     key:"a b"   "a key":value   quotes keep spaces and signs literal; inside them \\" and \\\\ are escapes
 
-`attr:key:value` names the attribute if a built-in field has the same name. A key with a colon must be quoted.
+`attr:key:value` names the attribute if a built-in field has the same name. A key with a colon must be quoted, and so
+must a key that begins with a parenthesis. Within a group, parentheses in keys and values must be quoted.
 """
 
 import re
@@ -19,6 +21,9 @@ _ATTRIBUTE: Final = "attr:"
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _KEY: Final = re.compile(r'[^\s:"]+')
 _BARE: Final = re.compile(r"[^\s]*")
+_GROUPED_KEY: Final = re.compile(r'[^\s:"()]+')
+_GROUPED_BARE: Final = re.compile(r"[^\s()]*")
+_OR: Final = re.compile(r"(?i:or)(?=\s)")
 _LIST_ITEM: Final = re.compile(r'[^\s",\[\]]*')
 _SPACE: Final = re.compile(r"\s*")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -39,8 +44,10 @@ class Term:
     value: str | list[str] | None = None
 
 
-def parse(text: str) -> list[Term]:
-    """Parse `text` into terms. Raises FilterSyntaxError for a term that the module's grammar does not have."""
+def parse(text: str) -> list[Term | list[Term]]:
+    """Parse `text` into terms, and groups of terms. Raises FilterSyntaxError for what the module's
+    grammar does not have.
+    """
     return _Parser(text).terms()
 
 
@@ -50,19 +57,37 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._key_pattern, self._bare_pattern = _KEY, _BARE
 
-    def terms(self) -> list[Term]:
-        terms = []
+    def terms(self) -> list[Term | list[Term]]:
+        terms = list[Term | list[Term]]()
         self._take(_SPACE)
         while self._at < len(self._text):
-            terms.append(self._term())
+            terms.append(self._group() if self._skip("(") else self._term())
             if self._at < len(self._text) and not self._text[self._at].isspace():
                 raise self._error("a space")
             self._take(_SPACE)
         return terms
 
+    def _group(self) -> list[Term]:
+        """The terms after an opening parenthesis, up to the closing one."""
+        self._key_pattern, self._bare_pattern = _GROUPED_KEY, _GROUPED_BARE
+        members = list[Term]()
+        while True:
+            self._take(_SPACE)
+            members.append(self._term())
+            before = self._at
+            self._take(_SPACE)
+            if self._skip(")"):
+                self._key_pattern, self._bare_pattern = _KEY, _BARE
+                return members
+            if self._at == before or not self._take(_OR):
+                raise self._error("'or' or ')'")
+
     def _term(self) -> Term:
         negated = self._skip("-") or self._skip("!")
+        if negated and self._text.startswith("(", self._at):
+            raise FilterSyntaxError(f"At character {self._at + 1}: a group cannot be negated.")
         op: str
         value: str | list[str] | None
         if self._skip("has:"):
@@ -84,7 +109,7 @@ class _Parser:
         prefix = _ATTRIBUTE if self._skip(_ATTRIBUTE) else ""
         name = self._quoted()
         if name is None:
-            name = self._take(_KEY)
+            name = self._take(self._key_pattern)
         if not name:
             raise self._error("a key")
         return prefix + name
@@ -96,11 +121,11 @@ class _Parser:
         if self._skip("["):
             return "in", self._list()
         quoted = self._quoted()
-        return ("eq", quoted) if quoted is not None else _wildcard(self._take(_BARE))
+        return ("eq", quoted) if quoted is not None else _wildcard(self._take(self._bare_pattern))
 
     def _value(self) -> str:
         quoted = self._quoted()
-        return quoted if quoted is not None else self._take(_BARE)
+        return quoted if quoted is not None else self._take(self._bare_pattern)
 
     def _list(self) -> list[str]:
         items = []

@@ -1,21 +1,23 @@
 """Parses the `filters` of a request from either of their two encodings, validates them, and resolves what they test.
 
 JSON: `[{"key": "http.route", "op": "eq", "value": "/checkout"}]`. Text: `http.route:/checkout durationMs:>100
-!has:user.id` (`query.request.filter_syntax`). Both become `Filter`s; `condition` resolves each for one signal.
+!has:user.id` (`query.request.filter_syntax`). A group, `{"any": [...]}` or `(a:1 or b:2)`, matches if one of its
+filters does. Both become `Filter`s; `condition` resolves each for one signal.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from math import ceil, floor
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
 from chassis.http.validation import Issues, decode_json, must_be_one_of
 from query.fields import ColumnKind, Field, TelemetryTable, id_bytes, match_enum_name
 from query.request import filter_syntax
+from query.request.filter_syntax import Term
 from query.request.numbers import Scalar, canonical_text, numeric_spellings, parse_number, without_exponent
 from query.request.regex_cost import MAX_EXPANDED_SIZE, is_within_limit
 from query.statements import (
@@ -87,28 +89,45 @@ _LISTS: Final = frozenset({Op.IN, Op.NOT_IN})
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One filter as written. `values`: empty for exists and not_exists, several only for in and not_in."""
+    """One filter as written. `values`: empty for exists and not_exists, several only for in and not_in. `alternatives`:
+    the further filters of a group, of which one must match.
+    """
 
     key: str
     op: Op
     values: tuple[str, ...] = ()
+    alternatives: tuple["Filter", ...] = ()
 
 
 FilterValue = Scalar | list[Scalar] | list[str] | None
 
 
-class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True):
-    """A filter in JSON. `value`: none for exists and not_exists, a list only for in and not_in."""
+WrittenValue = Annotated[
+    Scalar | Annotated[list[Scalar], msgspec.Meta(extra_json_schema={"maxItems": MAX_VALUES})] | None,
+    msgspec.Meta(
+        description=f"Each at most {MAX_VALUE} characters; in and not_in also accept one comma-separated string. A "
+        "number or boolean is the same as its text."
+    ),
+]
+
+
+class Alternative(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A filter of a group. `value`: none for exists and not_exists, a list only for in and not_in."""
 
     key: Annotated[KeyText, msgspec.Meta(min_length=1)]
     op: Op
-    value: Annotated[
-        Scalar | Annotated[list[Scalar], msgspec.Meta(extra_json_schema={"maxItems": MAX_VALUES})] | None,
-        msgspec.Meta(
-            description=f"Each at most {MAX_VALUE} characters; in and not_in also accept one comma-separated string. A "
-            "number or boolean is the same as its text."
-        ),
-    ] = None
+    value: WrittenValue = None
+
+
+class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A filter in JSON: either `key` and `op`, or a group `any`, which matches if one of its filters does. `value`:
+    none for exists and not_exists, a list only for in and not_in.
+    """
+
+    key: Annotated[KeyText, msgspec.Meta(min_length=1)] | None = None
+    op: Op | None = None
+    value: WrittenValue = None
+    any: Annotated[list[Alternative], msgspec.Meta(min_length=1, max_length=MAX_FILTERS)] | None = None
 
 
 FilterInputs = Annotated[list[WrittenFilter], msgspec.Meta(extra_json_schema={"maxItems": MAX_FILTERS})]
@@ -130,14 +149,50 @@ def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
     except filter_syntax.FilterSyntaxError as error:
         issues.add(path, str(error), "syntax")
         return ()
-    return _check_all([(_path(path, n), t.key, Op(t.op), t.value) for n, t in enumerate(terms)], path, issues)
+    return _check_all([_terms(term, _path(path, n)) for n, term in enumerate(terms)], path, issues)
 
 
 def check_filters(inputs: Sequence[WrittenFilter], path: str, issues: Issues) -> tuple[Filter, ...]:
     """Validate the filters of a body. Every fault is recorded as an issue under `path`; then the result must not be
     used.
     """
-    return _check_all([(_path(path, n), each.key, each.op, each.value) for n, each in enumerate(inputs)], path, issues)
+    return _check_all([_group(each, _path(path, n), issues) for n, each in enumerate(inputs)], path, issues)
+
+
+class _Input(NamedTuple):
+    """A filter as written, and the path of its issues."""
+
+    path: str
+    key: str
+    op: Op
+    value: FilterValue
+
+
+def _group(written: WrittenFilter, path: str, issues: Issues) -> list[_Input]:
+    """The filters of a group, or a single one. A faulty one is replaced, so that those after it keep their index."""
+    if written.any is not None:
+        for name in ("key", "op", "value"):
+            if getattr(written, name) is not None:
+                issues.add(f"{path}.{name}", "A group has no fields besides any.", "not_allowed")
+        return [_Input(_member_path(path, n), each.key, each.op, each.value) for n, each in enumerate(written.any)]
+    for name in ("key", "op"):
+        if getattr(written, name) is None:
+            issues.add(f"{path}.{name}", "Is required.", "missing")
+    if written.key is None or written.op is None:
+        return [_Input(path, "k", Op.EXISTS, None)]
+    return [_Input(path, written.key, written.op, written.value)]
+
+
+def _terms(term: Term | list[Term], path: str) -> list[_Input]:
+    """The filters of a group, or a single one."""
+    if isinstance(term, Term):
+        return [_Input(path, term.key, Op(term.op), term.value)]
+    return [_Input(_member_path(path, n), each.key, Op(each.op), each.value) for n, each in enumerate(term)]
+
+
+def _member_path(path: str, index: int) -> str:
+    """The path of a filter of a group."""
+    return _path(f"{path}.any", index)
 
 
 def condition(filter_: Filter, signal: TelemetryTable, now_ns: int, path: str, issues: Issues) -> Condition | None:
@@ -168,19 +223,40 @@ def conditions(
     filters: tuple[Filter, ...], signal: TelemetryTable, now_ns: int, path: str, issues: Issues
 ) -> tuple[Condition, ...]:
     """Resolve all filters; issues are recorded under `<path>[n]`."""
-    found = (condition(filter_, signal, now_ns, _path(path, n), issues) for n, filter_ in enumerate(filters))
+    found = (_grouped(filter_, signal, now_ns, _path(path, n), issues) for n, filter_ in enumerate(filters))
     return tuple(each for each in found if each is not None)
+
+
+def _grouped(filter_: Filter, signal: TelemetryTable, now_ns: int, path: str, issues: Issues) -> Condition | None:
+    """Resolve a filter and its alternatives."""
+    if not filter_.alternatives:
+        return condition(filter_, signal, now_ns, path, issues)
+    members = [condition(each, signal, now_ns, where, issues) for where, each in members_of(filter_, path)]
+    first, *others = members
+    found = tuple(each for each in others if each is not None)
+    return None if first is None or len(found) < len(others) else replace(first, alternatives=found)
+
+
+def members_of(filter_: Filter, path: str) -> Iterator[tuple[str, Filter]]:
+    """The filters of a group, or the filter alone, each with the path of its issues."""
+    if not filter_.alternatives:
+        yield path, filter_
+        return
+    for n, each in enumerate((replace(filter_, alternatives=()), *filter_.alternatives)):
+        yield _member_path(path, n), each
 
 
 def _path(path: str, index: int) -> str:
     return f"{path}[{index}]"
 
 
-def _check_all(inputs: Sequence[tuple[str, str, Op, FilterValue]], path: str, issues: Issues) -> tuple[Filter, ...]:
-    if len(inputs) > MAX_FILTERS:
+def _check_all(groups: Sequence[Sequence[_Input]], path: str, issues: Issues) -> tuple[Filter, ...]:
+    """Those of a group count as so many filters."""
+    if sum(map(len, groups)) > MAX_FILTERS:
         issues.add(path, f"Must have at most {MAX_FILTERS} filters.", "too_many")
         return ()
-    return tuple(_check_filter(key, op, value, where, issues) for where, key, op, value in inputs)
+    checked = ([_check_filter(key, op, value, where, issues) for where, key, op, value in group] for group in groups)
+    return tuple(replace(first, alternatives=tuple(others)) for first, *others in checked)
 
 
 def _check_filter(key: str, op: Op, value: FilterValue, path: str, issues: Issues) -> Filter:

@@ -82,7 +82,7 @@ class ListPlan:
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        return tuple(condition.subject for condition in self.conditions)
+        return tuple(subject for condition in self.conditions for subject in condition.subjects)
 
     @property
     def has_trace_id(self) -> bool:

@@ -8,6 +8,8 @@ columns and skip nothing.
     statements            `emit`, and one function per statement, except for those of
     attributes            which keys spans carry
     aggregate             aggregates of groups of spans, over time
+    figures               several figures of groups of spans, over time
+    heatmap               spans by columns of time and rows of a number
     aggregate_functions   the SQL of each aggregate function
     compare               pairs of key and value of two cohorts of spans
     error_groups          groups of error occurrences

@@ -45,10 +45,10 @@ def aggregation(statement: Aggregation) -> Query:
     cells = _bucket_aggregates(
         statement,
         aggregate,
-        (_group_key(statement.group_by, bindings), _bucket_index(statement.buckets, bindings)),
+        (group_key(statement.group_by, bindings), bucket_index(statement.buckets, bindings)),
         bindings,
     )
-    recheck = _recheck_column("max(max(overlooked)) OVER ()", bindings)
+    recheck = recheck_column("max(max(overlooked)) OVER ()", bindings)
     sql = f"""SELECT grp, sum(n) AS spans, {aggregate.group_value} AS figure,
   groupArray((step, n, {aggregate.bucket_value})) AS steps, count() OVER () AS groups{recheck}
 FROM (
@@ -63,8 +63,8 @@ def group_ranking(statement: GroupRanking) -> Query:
     """Rows: (group, spans, value, number of groups), in the same order."""
     bindings = Bindings(statement.existing_attributes)
     aggregate = aggregate_sql(statement.fn, statement.subject, bindings)
-    cells = _bucket_aggregates(statement, aggregate, (_group_key(statement.group_by, bindings),), bindings)
-    recheck = _recheck_column("max(overlooked) OVER ()", bindings)
+    cells = _bucket_aggregates(statement, aggregate, (group_key(statement.group_by, bindings),), bindings)
+    recheck = recheck_column("max(overlooked) OVER ()", bindings)
     sql = f"""SELECT grp, n, {aggregate.bucket_value} AS figure, count() OVER () AS groups{recheck}
 FROM (
 {cells}
@@ -77,8 +77,8 @@ def group_series(statement: GroupSeries) -> Query:
     """Rows: (group, buckets as (number, spans, value)), unordered."""
     bindings = Bindings(statement.existing_attributes)
     aggregate = aggregate_sql(statement.fn, statement.subject, bindings)
-    key = _group_key(statement.group_by, bindings)
-    cells = _bucket_aggregates(statement, aggregate, (key, _bucket_index(statement.buckets, bindings)), bindings)
+    key = group_key(statement.group_by, bindings)
+    cells = _bucket_aggregates(statement, aggregate, (key, bucket_index(statement.buckets, bindings)), bindings)
     if statement.groups:
         in_groups = _in_groups(key, statement.groups, bindings)
         cells += (
@@ -86,7 +86,7 @@ def group_series(statement: GroupSeries) -> Query:
             if bindings.recheck_condition
             else f"\n  AND ({in_groups})"
         )
-    recheck = _recheck_column("max(overlooked)", bindings)
+    recheck = recheck_column("max(overlooked)", bindings)
     sql = f"""SELECT grp, groupArray((step, n, {aggregate.bucket_value})) AS steps{recheck}
 FROM (
 {cells}
@@ -112,10 +112,10 @@ def _bucket_aggregates(
 
 def _order_and_limit(statement: Aggregation | GroupRanking, bindings: Bindings) -> str:
     limit = bindings.uint64(statement.limit)
-    return f"ORDER BY figure DESC NULLS LAST, {_group_order(statement.group_by)}\nLIMIT {limit}\n"
+    return f"ORDER BY figure DESC NULLS LAST, {group_order(statement.group_by)}\nLIMIT {limit}\n"
 
 
-def _recheck_column(expression: str, bindings: Bindings) -> str:
+def recheck_column(expression: str, bindings: Bindings) -> str:
     """The last column of a statement that needs a recheck."""
     return f",\n  {expression}" if bindings.recheck_condition else ""
 
@@ -124,7 +124,7 @@ def _query(sql: str, bindings: Bindings) -> Query:
     return Query(sql, bindings.used_parameters(sql), needs_recheck=bindings.recheck_condition is not None)
 
 
-def _group_key(subject: Subject | None, bindings: Bindings) -> str:
+def group_key(subject: Subject | None, bindings: Bindings) -> str:
     """The expression that distinguishes groups, by as few bytes as possible. An absent attribute is NULL, because "" is
     a value.
     """
@@ -141,16 +141,16 @@ def _group_key(subject: Subject | None, bindings: Bindings) -> str:
     return subject.column
 
 
-def _group_order(subject: Subject | None) -> str:
-    """Order by the bytes of the displayed text, an absent group last."""
+def group_order(subject: Subject | None, column: str = "grp") -> str:
+    """Order by the bytes of the displayed text, an absent group last; `column` has the group."""
     if not isinstance(subject, Field):
-        return "grp ASC NULLS LAST"
+        return f"{column} ASC NULLS LAST"
     match subject.kind:
         case ColumnKind.DURATION | ColumnKind.ENUM:
-            return field_sql(subject).text.replace(subject.column, "grp")
+            return field_sql(subject).text.replace(subject.column, column)
     # Timestamps and ids sort in the order of their texts.
-    absent = f"NOT ({field_sql(subject).present.replace(subject.column, 'grp')}), " if subject.optional else ""
-    return f"{absent}grp"
+    absent = f"NOT ({field_sql(subject).present.replace(subject.column, column)}), " if subject.optional else ""
+    return f"{absent}{column}"
 
 
 def _in_groups(key: str, groups: tuple[GroupKey, ...], bindings: Bindings) -> str:
@@ -169,7 +169,7 @@ def _in_groups(key: str, groups: tuple[GroupKey, ...], bindings: Bindings) -> st
     return " OR ".join(tests)
 
 
-def _bucket_index(buckets: TimeBuckets, bindings: Bindings) -> str:
+def bucket_index(buckets: TimeBuckets, bindings: Bindings) -> str:
     since = f"toUnixTimestamp64Nano({SPANS.time_column}) - {bindings.int64(buckets.origin_ns)}"
     return f"toUInt16(intDiv({since}, {bindings.int64(buckets.width_ns)}))"
 

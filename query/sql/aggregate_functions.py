@@ -34,29 +34,57 @@ class AggregateSql(NamedTuple):
     group_value: str
 
 
-def aggregate_sql(fn: Fn, subject: Subject | None, bindings: Bindings, *, mergeable: bool = False) -> AggregateSql:
+class AggregatedSpans(NamedTuple):
+    """The spans of a cell that an aggregate covers: those where `condition` holds, whose number is the column `size`.
+    `suffix` ends the names of the aggregate's own columns. `percentiles`: those that share one state.
+    """
+
+    condition: str = ALWAYS
+    size: str = "n"
+    suffix: str = ""
+    percentiles: tuple[Fn, ...] = ()
+
+    def matching(self, condition: str) -> str:
+        """The condition that both hold."""
+        if ALWAYS in (self.condition, condition):
+            return self.condition if condition == ALWAYS else condition
+        return f"({self.condition} AND {condition})"
+
+
+_ALL_SPANS: Final = AggregatedSpans()
+
+
+def aggregate_sql(
+    fn: Fn,
+    subject: Subject | None,
+    bindings: Bindings,
+    *,
+    mergeable: bool = False,
+    spans: AggregatedSpans = _ALL_SPANS,
+) -> AggregateSql:
     """`fn` over `subject`; only count works without a subject."""
     if subject is None:
-        return AggregateSql((), "n", "sum(n)")
+        return AggregateSql((), spans.size, f"sum({spans.size})")
     value = value_sql(subject, bindings)
     if fn is Fn.COUNT:
-        return _count(value)
+        return _count(value, spans)
     if fn is Fn.COUNT_UNIQUE:
         text = _distinct_argument(subject) if isinstance(subject, Field) else value.text
-        return _function_sql("uniqExact", "", text, value.present, mergeable)
+        return _function_sql("uniqExact", "", text, value.present, mergeable, spans)
     if isinstance(subject, Field) and subject.kind is ColumnKind.DURATION:
-        return _duration_aggregate(fn, f"greatest({subject.column}, 0)", mergeable)
+        return _duration_aggregate(fn, f"greatest({subject.column}, 0)", mergeable, spans)
     return (
         AggregateSql((), _NULL_FLOAT, _NULL_FLOAT)
         if value.numeric == NEVER
-        else _number_aggregate(fn, value, mergeable)
+        else _number_aggregate(fn, value, mergeable, spans)
     )
 
 
-def _count(value: ValueSql) -> AggregateSql:
+def _count(value: ValueSql, spans: AggregatedSpans) -> AggregateSql:
     if value.present == ALWAYS:
-        return AggregateSql((), "n", "sum(n)")
-    return AggregateSql((f"countIf({value.present}) AS m",), "m", "sum(m)")
+        return AggregateSql((), spans.size, f"sum({spans.size})")
+    column = f"m{spans.suffix}"
+    return AggregateSql((f"countIf({spans.matching(value.present)}) AS {column}",), column, f"sum({column})")
 
 
 def _distinct_argument(field: Field) -> str:
@@ -69,61 +97,87 @@ def _distinct_argument(field: Field) -> str:
     return field.column
 
 
-def _duration_aggregate(fn: Fn, column: str, mergeable: bool) -> AggregateSql:
+def _duration_aggregate(fn: Fn, column: str, mergeable: bool, spans: AggregatedSpans) -> AggregateSql:
     """In nanoseconds; the mean is rounded to the nearest, half up."""
-    if fn is Fn.SUM:
-        return AggregateSql((f"sum(toInt128({column})) AS s",), "s", "sum(s)")
-    if fn is Fn.AVG:
-        return AggregateSql((f"sum(toInt128({column})) AS s",), _mean("s", "n"), _mean("sum(s)", "sum(n)"))
+    state = f"s{spans.suffix}"
+    if fn in (Fn.SUM, Fn.AVG):
+        columns = (f"{_call('sum', f'toInt128({column})', spans.condition)} AS {state}",)
+        if fn is Fn.SUM:
+            return AggregateSql(columns, state, f"sum({state})")
+        may_be_none = spans.condition != ALWAYS
+        of_cells = _mean(f"sum({state})", f"sum({spans.size})", may_be_none)
+        return AggregateSql(columns, _mean(state, spans.size, may_be_none), of_cells)
     if fn in (Fn.MIN, Fn.MAX):
-        return AggregateSql((f"{fn}({column}) AS s",), "s", f"{fn}(s)")
-    return _function_sql("quantileExact", f"({_quantile_level(fn)})", column, ALWAYS, mergeable)
+        of_cells = f"{fn}({state})" if spans.condition == ALWAYS else f"{fn}If({state}, {spans.size} > 0)"
+        return AggregateSql((f"{_call(fn, column, spans.condition)} AS {state}",), state, of_cells)
+    return _percentile(fn, column, ALWAYS, mergeable, spans)
 
 
-def _mean(total: str, count: str) -> str:
-    return f"intDiv(2 * {total} + {count}, 2 * toInt128({count}))"
+def _call(function: str, argument: str, condition: str) -> str:
+    return f"{function}({argument})" if condition == ALWAYS else f"{function}If({argument}, {condition})"
 
 
-def _number_aggregate(fn: Fn, value: ValueSql, mergeable: bool) -> AggregateSql:
+def _mean(total: str, count: str, may_be_none: bool) -> str:
+    divisor = f"nullIf({count}, 0)" if may_be_none else count
+    return f"intDiv(2 * {total} + {count}, 2 * toInt128({divisor}))"
+
+
+def _number_aggregate(fn: Fn, value: ValueSql, mergeable: bool, spans: AggregatedSpans) -> AggregateSql:
     """Over the finite numbers; `m` is their count in a cell."""
+    numeric, state, count = spans.matching(value.numeric), f"s{spans.suffix}", f"m{spans.suffix}"
     if fn in (Fn.MIN, Fn.MAX):
-        aggregate = AggregateSql((f"{fn}If({value.number}, {value.numeric}) AS s",), "s", f"{fn}If(s, m > 0)")
+        columns = (f"{fn}If({value.number}, {numeric}) AS {state}",)
+        aggregate = AggregateSql(columns, state, f"{fn}If({state}, {count} > 0)")
     elif fn in (Fn.SUM, Fn.AVG):
-        aggregate = _exact_sum(value)
+        aggregate = _exact_sum(value.number, numeric, spans.suffix)
         if fn is Fn.AVG:
             aggregate = aggregate._replace(
-                bucket_value=f"({aggregate.bucket_value}) / m", group_value=f"({aggregate.group_value}) / sum(m)"
+                bucket_value=f"({aggregate.bucket_value}) / {count}",
+                group_value=f"({aggregate.group_value}) / sum({count})",
             )
     else:
-        aggregate = _function_sql("quantileExact", f"({_quantile_level(fn)})", value.number, value.numeric, mergeable)
-    state_columns = (f"countIf({value.numeric}) AS m", *aggregate.state_columns)
+        aggregate = _percentile(fn, value.number, value.numeric, mergeable, spans)
     return AggregateSql(
-        state_columns,
-        _null_unless_finite("m", aggregate.bucket_value),
-        _null_unless_finite("sum(m)", aggregate.group_value),
+        (f"countIf({numeric}) AS {count}", *aggregate.state_columns),
+        _null_unless_finite(count, aggregate.bucket_value),
+        _null_unless_finite(f"sum({count})", aggregate.group_value),
     )
 
 
-def _function_sql(function: str, parameters: str, argument: str, condition: str, mergeable: bool) -> AggregateSql:
-    """`function` over the rows where `condition` holds."""
+def _percentile(fn: Fn, argument: str, condition: str, mergeable: bool, spans: AggregatedSpans) -> AggregateSql:
+    if len(spans.percentiles) < 2:
+        return _function_sql("quantileExact", f"({_quantile_level(fn)})", argument, condition, mergeable, spans)
+    levels = ", ".join(map(_quantile_level, spans.percentiles))
+    shared = _function_sql("quantilesExact", f"({levels})", argument, condition, mergeable, spans)
+    place = spans.percentiles.index(fn) + 1
+    return AggregateSql(shared.state_columns, f"{shared.bucket_value}[{place}]", f"{shared.group_value}[{place}]")
+
+
+def _function_sql(
+    function: str, parameters: str, argument: str, condition: str, mergeable: bool, spans: AggregatedSpans
+) -> AggregateSql:
+    """`function` over those of `spans` where `condition` holds."""
+    condition, state = spans.matching(condition), f"s{spans.suffix}"
     suffix, arguments = ("", argument) if condition == ALWAYS else ("If", f"{argument}, {condition}")
     if not mergeable:
-        return AggregateSql((f"{function}{suffix}{parameters}({arguments}) AS s",), "s", "")
-    state = f"{function}State{suffix}{parameters}({arguments}) AS s"
-    return AggregateSql((state,), "finalizeAggregation(s)", f"{function}Merge{parameters}(s)")
+        return AggregateSql((f"{function}{suffix}{parameters}({arguments}) AS {state}",), state, "")
+    column = f"{function}State{suffix}{parameters}({arguments}) AS {state}"
+    return AggregateSql((column,), f"finalizeAggregation({state})", f"{function}Merge{parameters}({state})")
 
 
-def _exact_sum(value: ValueSql) -> AggregateSql:
+def _exact_sum(number: str, condition: str, suffix: str) -> AggregateSql:
     """The sum of doubles, rounded to the nearest double, whatever the order: an exact sum of multiples of 2^-80, of
     which an Int256 holds 1e8 times 1e44. Larger numbers, and those so small that they would lose digits, are summed as
     doubles.
     """
-    magnitude = f"abs({value.number})"
+    magnitude, units, rest = f"abs({number})", f"s{suffix}", f"t{suffix}"
     is_exact = f"{magnitude} >= {_SMALLEST!r} AND {magnitude} <= {_LARGEST}"
-    exact_sum = f"sumIf({_to_units(value.number)}, {value.numeric} AND {is_exact}) AS s"
-    float_sum = f"sumKahanIf({value.number}, {value.numeric} AND NOT ({is_exact})) AS t"
+    exact_sum = f"sumIf({_to_units(number)}, {condition} AND {is_exact}) AS {units}"
+    float_sum = f"sumKahanIf({number}, {condition} AND NOT ({is_exact})) AS {rest}"
     return AggregateSql(
-        (exact_sum, float_sum), f"{_to_nearest_double('s')} + t", f"{_to_nearest_double('sum(s)')} + sumKahan(t)"
+        (exact_sum, float_sum),
+        f"{_to_nearest_double(units)} + {rest}",
+        f"{_to_nearest_double(f'sum({units})')} + sumKahan({rest})",
     )
 
 

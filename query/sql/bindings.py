@@ -87,6 +87,9 @@ class Bindings:
     def float64(self, value: float) -> str:
         return self._bind("Float64", value)
 
+    def float64s(self, values: tuple[float, ...]) -> str:
+        return self._bind("Array(Float64)", values)
+
     def timestamp(self, nanos: int) -> str:
         return f"fromUnixTimestamp64Nano({self.int64(nanos)}, 'UTC')"
 

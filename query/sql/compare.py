@@ -22,6 +22,7 @@ from query.statements import (
     Cohort,
     CohortSize,
     ConditionCounts,
+    ExcludedSpans,
     FieldPairs,
     FrequentPairs,
     KeyCardinality,
@@ -216,9 +217,19 @@ def _from_cohort(statement: _Statement, bindings: Bindings) -> str:
     cohort = statement.cohort
     where = [project_predicate(statement, bindings), _in_windows(cohort, bindings)]
     where += [condition_sql(condition, bindings) for condition in cohort.conditions]
+    if cohort.excluded is not None:
+        where.append(_not_excluded(cohort.excluded, bindings))
     if cohort.one_in > 1:
         where.append(f"cityHash64(trace_id, span_id, batch_id, row) % {bindings.uint64(cohort.one_in)} = 0")
     return "FROM spans\nWHERE " + "\n  AND ".join(where)
+
+
+def _not_excluded(excluded: ExcludedSpans, bindings: Bindings) -> str:
+    """Also holds for rows that need a recheck: conditions hold for these, and would exclude them."""
+    tests = time_predicates(SPANS, excluded.window, bindings)
+    tests += [condition_sql(condition, bindings) for condition in excluded.conditions]
+    recheck = f" OR {bindings.recheck_condition}" if bindings.recheck_condition else ""
+    return f"(NOT ({' AND '.join(tests)}){recheck})"
 
 
 def _in_windows(cohort: Cohort, bindings: Bindings) -> str:

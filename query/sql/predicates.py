@@ -1,5 +1,6 @@
 """Compiles conditions to SQL: 0 or 1 for every row, never NULL, so that NOT is the exact opposite."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil, floor
 from typing import Final
@@ -30,9 +31,12 @@ _MAX_INT128: Final = 2**127 - 1
 
 
 def condition_sql(condition: Condition, bindings: Bindings) -> str:
-    """One condition, in parentheses if needed. It also holds for rows that have the key in a location that is not read
-    (`values.attribute_sources`), so that the recheck sees them.
+    """One condition with its alternatives, in parentheses if needed. It also holds for rows that have a key in a
+    location that is not read (`values.attribute_sources`), so that the recheck sees them.
     """
+    if condition.alternatives:
+        each_alone = (replace(condition, alternatives=()), *condition.alternatives)
+        return f"({' OR '.join(condition_sql(each, bindings) for each in each_alone)})"
     missed: list[str] = []
     if isinstance(condition.subject, Attribute):
         sources, missed = attribute_sources(condition.subject.key, bindings)

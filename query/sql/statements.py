@@ -23,6 +23,8 @@ from query.sql.attributes import (
 )
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project_predicate, select, time_predicates
+from query.sql.figures import figure_ranking, figure_series, ranked_figures
+from query.sql.heatmap import heatmap
 from query.sql.predicates import condition_sql
 from query.statements import (
     Aggregation,
@@ -38,8 +40,11 @@ from query.statements import (
     ErrorTraces,
     ExistingAttributeKeys,
     FieldPairs,
+    FigureRanking,
+    FigureSeries,
     GroupRanking,
     GroupSeries,
+    Heatmap,
     KeyCardinality,
     KeyCounts,
     KeyPairs,
@@ -49,6 +54,7 @@ from query.statements import (
     NonFiniteCounts,
     Position,
     PresenceCounts,
+    RankedFigures,
     RollupKeys,
     SpanCount,
     SpanRecords,
@@ -187,6 +193,10 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     Aggregation: aggregation,
     GroupRanking: group_ranking,
     GroupSeries: group_series,
+    RankedFigures: ranked_figures,
+    FigureRanking: figure_ranking,
+    FigureSeries: figure_series,
+    Heatmap: heatmap,
     AttributeKeys: attribute_keys,
     DistinctAttributeSets: distinct_attribute_sets,
     NonFiniteCounts: non_finite_counts,

@@ -4,7 +4,8 @@ Nothing here knows SQL; `query.sql` is the only place that writes it. Every stat
 
     predicates                         the meaning of a filter: a predicate on a subject
     search, trace, error_groups        statements that read rows
-    aggregate, compare, attributes     statements that count them
+    aggregate, figures, heatmap, compare, attributes
+                                       statements that count them
     window                             half-open time windows
 """
 
@@ -20,6 +21,7 @@ from query.statements.compare import (
     Cohort,
     CohortSize,
     ConditionCounts,
+    ExcludedSpans,
     FieldPairs,
     FrequentPairs,
     KeyCardinality,
@@ -39,6 +41,8 @@ from query.statements.error_groups import (
     ErrorTraces,
     LatestOccurrences,
 )
+from query.statements.figures import Figure, FigureRanking, FigureSeries, RankedFigures
+from query.statements.heatmap import Heatmap, LogRows
 from query.statements.predicates import (
     Attribute,
     CompareOp,
@@ -82,6 +86,10 @@ Statement = (
     | Aggregation
     | GroupRanking
     | GroupSeries
+    | RankedFigures
+    | FigureRanking
+    | FigureSeries
+    | Heatmap
     | CohortSize
     | FieldPairs
     | ListPairs
@@ -108,14 +116,19 @@ __all__ = [
     "ErrorRecord",
     "ErrorSeries",
     "ErrorTraces",
+    "ExcludedSpans",
     "ExistingAttributeKeys",
     "Exists",
     "FieldPairs",
+    "Figure",
+    "FigureRanking",
+    "FigureSeries",
     "Fn",
     "FrequentPairs",
     "GroupKey",
     "GroupRanking",
     "GroupSeries",
+    "Heatmap",
     "IdIn",
     "IntegerIn",
     "IntegerRange",
@@ -125,6 +138,7 @@ __all__ = [
     "LatestOccurrences",
     "ListPairs",
     "Listing",
+    "LogRows",
     "MatchPosition",
     "NonFiniteCounts",
     "NumberComparison",
@@ -133,6 +147,7 @@ __all__ = [
     "Position",
     "Predicate",
     "PresenceCounts",
+    "RankedFigures",
     "RegexMatches",
     "RollupKeys",
     "SpanCount",

@@ -11,14 +11,27 @@ from query.statements.window import Window
 
 
 @dataclass(frozen=True, slots=True)
+class ExcludedSpans:
+    """The spans in `window` that meet all conditions (at least one, else ValueError)."""
+
+    window: Window
+    conditions: tuple[Condition, ...]
+
+    def __post_init__(self) -> None:
+        if not self.conditions:
+            raise ValueError("excluded spans require a condition")
+
+
+@dataclass(frozen=True, slots=True)
 class Cohort:
-    """The spans in any of `windows` (which do not overlap; at least one, else ValueError) that meet all conditions; of
-    these only spans whose hash of trace, span, batch and row is divisible by `one_in`.
+    """The spans in any of `windows` (which do not overlap; at least one, else ValueError) that meet all conditions, but
+    not those that are excluded; of these only spans whose hash of trace, span, batch and row is divisible by `one_in`.
     """
 
     windows: tuple[Window, ...]
     conditions: tuple[Condition, ...] = ()
     one_in: int = 1
+    excluded: ExcludedSpans | None = None
 
     def __post_init__(self) -> None:
         if not self.windows:

@@ -97,8 +97,16 @@ Predicate = Exists | TextIn | IntegerIn | IdIn | IntegerRange | NumberComparison
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`predicate` holds for `subject`; negated: it does not hold, also if the subject is absent."""
+    """`predicate` holds for `subject`; negated: it does not hold, also if the subject is absent. Or else one of
+    `alternatives`, which have none themselves, holds.
+    """
 
     subject: Subject
     predicate: Predicate
     negated: bool = False
+    alternatives: tuple["Condition", ...] = ()
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """Its own and those of its alternatives."""
+        return (self.subject, *(each.subject for each in self.alternatives))

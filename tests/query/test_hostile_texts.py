@@ -89,6 +89,8 @@ ODD: Final = some(
     limit=ANYTHING,
     intervalMinutes=ANYTHING,
 )
+COVERED: Final = some(filters=st.lists(VALID, max_size=2))
+GROUPED: Final = some(groupBy=st.lists(NAMED, max_size=3), filters=st.lists(VALID, max_size=2))
 SIDES: Final = st.just({"spike": SPIKE, "baseline": BASELINE})
 COMPARED: Final = some(keys=st.lists(NAMED, max_size=3), filters=st.lists(VALID, max_size=2))
 WINDOW: Final = some(from_=ANYTHING, to=ANYTHING)
@@ -123,6 +125,11 @@ CALLS: Final = {
     "one error": called(path("/errors/{}/occurrences/{}", IDS, IDS), QUERY),
     "aggregates": posted("/spans/aggregate", joined(FIGURE, ASKED)),
     "odd aggregates": posted("/spans/aggregate", joined(FIGURE, ASKED, ODD)),
+    "figures": posted(
+        "/spans/figures",
+        joined(st.fixed_dictionaries({"figures": st.lists(joined(FIGURE, COVERED), min_size=1, max_size=3)}), GROUPED),
+    ),
+    "heatmaps": posted("/spans/heatmap", some(field=NAMED, filters=st.lists(VALID, max_size=2))),
     "comparisons": posted("/spans/compare", joined(SIDES, COMPARED)),
     "odd comparisons": posted("/spans/compare", joined(SIDES, COMPARED, ODD_SIDES)),
 }

@@ -32,7 +32,7 @@ TRACE = "0" * 31 + "1"
 LISTED = ["/spans", "/logs", "/attributes", f"/traces/{TRACE}/logs", f"/traces/{TRACE}/waterfall"]
 LISTED += [f"/traces/{TRACE}/spans/{'0' * 15}1"]
 LISTED += ["/errors", "/errors/1", "/errors/1/occurrences", "/errors/1/occurrences/1"]
-ANALYSED = ["/spans/aggregate", "/spans/compare"]
+ANALYSED = ["/spans/aggregate", "/spans/figures", "/spans/heatmap", "/spans/compare"]
 NAMES = ("x-ratelimit-limit", "x-ratelimit-remaining")
 
 
@@ -151,7 +151,18 @@ async def test_a_read_of_more_rows_than_permitted_is_too_expensive(
         " toFixedString(toString(number % 50), 16) FROM numbers(100)"
     )
     spike, baseline = ({"from": NOW - n * HOUR, "to": NOW - (n - 1) * HOUR} for n in (1, 2))
-    bodies = dict(zip(ANALYSED, ({"fn": "count", "groupBy": "k"}, {"spike": spike, "baseline": baseline}), strict=True))
+    bodies = dict(
+        zip(
+            ANALYSED,
+            (
+                {"fn": "count", "groupBy": "k"},
+                {"figures": [{"fn": "count"}], "groupBy": ["k"]},
+                {},
+                {"spike": spike, "baseline": baseline},
+            ),
+            strict=True,
+        )
+    )
     for most, expected in ((100_000, 200), (20, 400), (0, 200)):
         store = ClickHouse(clickhouse_url, database=database)
         async with served(store, QuerySettings(max_read_rows=most), [NOW]) as client:

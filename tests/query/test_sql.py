@@ -43,6 +43,8 @@ from query.statements.window import BUCKET, Window
 from query.timestamps import HOUR, MAX_NANOS
 from tests.query.analysis import aggregate_statements as aggregate
 from tests.query.analysis import compare_statements as compare
+from tests.query.analysis import figure_statements as figures
+from tests.query.analysis import heatmap_statements as heatmaps
 from tests.query.error_groups import statements as errors
 
 NOW_NS = time.time_ns()
@@ -127,6 +129,16 @@ SHAPES: dict[str, Statement] = {
         ("region", Op.IN, "eu", "us"),
         ("attr:name", Op.EQ, "x"),
     ),
+    "spans_group": replace(
+        spans(("name", Op.EQ, "x")),
+        existing_attributes=frozenset({"k"}),
+        conditions=(
+            replace(
+                spans(("k", Op.NEQ, "x")).conditions[0],
+                alternatives=spans(("durationMs", Op.GT, "1"), ("l", Op.EXISTS)).conditions,
+            ),
+        ),
+    ),
     "spans_resource_and_scope": spans(
         ("resource.host.name", Op.EQ, "h"),
         ("scope.name", Op.EQ, "otel"),
@@ -190,6 +202,8 @@ SHAPES: dict[str, Statement] = {
     **errors.SHAPES,
     **compare.SHAPES,
     **aggregate.SHAPES,
+    **figures.SHAPES,
+    **heatmaps.SHAPES,
 }
 
 

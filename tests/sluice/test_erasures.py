@@ -60,7 +60,9 @@ def erase(data: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_an_erasure_is_requested_shown_and_exported(acme: Path) -> None:
-    done = erase(acme, "--where", "user.email:mallory@example.com -level:debug", "--to", "2026-11-20T00:00:00Z")
+    done = erase(
+        acme, "--where", "user.email:mallory@example.com (-level:debug or has:tag)", "--to", "2026-11-20T00:00:00Z"
+    )
     assert done.returncode == 0, done.stderr
     found = re.match(r"(ers_[0-9a-z]{26}): a gateway erases the rows; `sluice erasures show ers_", done.stdout)
     assert found is not None, done.stdout
@@ -79,7 +81,7 @@ def test_an_erasure_is_requested_shown_and_exported(acme: Path) -> None:
     exported = decode_line(line.encode())
     assert exported.filters == [
         {"key": "user.email", "op": "eq", "value": "mallory@example.com"},
-        {"key": "level", "op": "neq", "value": "debug"},
+        {"any": [{"key": "level", "op": "neq", "value": "debug"}, {"key": "tag", "op": "exists", "value": None}]},
     ]
     assert exported.to_ns == 1_795_132_800_000_000_000
 

@@ -109,3 +109,11 @@ FROM otel_traces WHERE ProjectId = 1 AND TraceId = '{trace}' AND Timestamp >= t.
 SELECT a['exception.type'] AS kind, a['exception.message'] AS said, count() AS n, min(Timestamp), max(Timestamp), any(ServiceName)
 FROM otel_traces ARRAY JOIN Events.Name AS what, Events.Attributes AS a
 WHERE {window} AND what = 'exception' GROUP BY kind, said ORDER BY n DESC
+
+-- name: figures by service
+SELECT ServiceName AS g, toStartOfInterval(Timestamp, INTERVAL {minutes} MINUTE) AS b, count(), countIf(StatusCode = 'Error'), quantiles(0.5, 0.95, 0.99)(Duration) AS v, grouping(b) AS part
+FROM otel_traces WHERE {window} GROUP BY GROUPING SETS ((g, b), (g)) ORDER BY part, g, b
+
+-- name: heatmap
+SELECT intDiv(toUnixTimestamp64Nano(Timestamp) - {from}, intDiv({to} - {from} + 59, 60)) AS c, floor(log2(Duration) * 4) AS r, count(), countIf(StatusCode = 'Error')
+FROM otel_traces WHERE {window} GROUP BY c, r

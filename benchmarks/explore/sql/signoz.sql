@@ -132,3 +132,11 @@ SELECT any(exceptionType), any(exceptionMessage), count() AS n, groupID, min(tim
 FROM signoz_error_index_v2
 WHERE project_id = 1 AND timestamp >= fromUnixTimestamp64Nano({from}, 'UTC') AND timestamp < fromUnixTimestamp64Nano({to}, 'UTC')
 GROUP BY groupID ORDER BY n DESC
+
+-- name: figures by service
+SELECT `resource_string_service$$name` AS g, toStartOfInterval(timestamp, INTERVAL {minutes} MINUTE) AS b, count(), countIf(has_error), quantiles(0.5, 0.95, 0.99)(duration_nano) AS v, grouping(b) AS part
+FROM signoz_index_v3 WHERE {window} GROUP BY GROUPING SETS ((g, b), (g)) ORDER BY part, g, b
+
+-- name: heatmap
+SELECT intDiv(toUnixTimestamp64Nano(timestamp) - {from}, intDiv({to} - {from} + 59, 60)) AS c, floor(log2(duration_nano) * 4) AS r, count(), countIf(has_error)
+FROM signoz_index_v3 WHERE {window} GROUP BY c, r

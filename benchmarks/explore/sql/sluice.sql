@@ -153,3 +153,11 @@ WHERE project_id = 1
     AND toStartOfFiveMinutes(time) >= toStartOfFiveMinutes(fromUnixTimestamp64Nano({from}, 'UTC')) AND toStartOfFiveMinutes(time) <= toStartOfFiveMinutes(fromUnixTimestamp64Nano({to} - 1, 'UTC'))
     AND time >= fromUnixTimestamp64Nano({from}, 'UTC') AND time < fromUnixTimestamp64Nano({to}, 'UTC')
 GROUP BY fingerprint ORDER BY n DESC
+
+-- name: figures by service
+SELECT service_name AS g, toStartOfInterval(start_time, INTERVAL {minutes} MINUTE) AS b, count(), countIf(status_code = 2), quantilesExact(0.499999999, 0.949999999, 0.989999999)(duration) AS v, grouping(b) AS part
+FROM spans WHERE {window} GROUP BY GROUPING SETS ((g, b), (g)) ORDER BY part, g, b
+
+-- name: heatmap
+SELECT intDiv(toUnixTimestamp64Nano(start_time) - {from}, intDiv({to} - {from} + 59, 60)) AS c, floor(log2(duration) * 4) AS r, count(), countIf(status_code = 2)
+FROM spans WHERE {window} GROUP BY c, r

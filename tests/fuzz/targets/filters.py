@@ -7,6 +7,7 @@ a parameter that fits its type, and that both encodings of filters agree on.
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -53,23 +54,28 @@ def statement(text: str, signal: TelemetryTable) -> Query | None:
     found = conditions(filters, signal, NOW_NS, "query.filters", issues)
     if len(issues):
         return None
-    assert len(found) == len(filters) <= MAX_FILTERS
+    assert len(found) == len(filters)
+    assert sum(1 + len(each.alternatives) for each in filters) <= MAX_FILTERS
     return emit(Listing(project_id=PROJECT, signal=signal, window=WINDOW, conditions=found, limit=50))
 
 
 def check_encodings(filters: tuple[Filter, ...]) -> None:
     """The JSON of the same filters is the same filters."""
-    written = [
-        {"key": each.key, "op": each.op, **({"value": list(each.values)} if each.op in (Op.IN, Op.NOT_IN) else {})}
-        | ({"value": each.values[0]} if each.values and each.op not in (Op.IN, Op.NOT_IN) else {})
-        for each in filters
-    ]
-    text = json.dumps(written)
+    text = json.dumps([_written(each) for each in filters])
     if len(text) > 4000:
         return
     issues = Issues()
     assert parse_filters(text, "query.filters", issues) == filters
     assert not len(issues)
+
+
+def _written(one: Filter) -> dict[str, object]:
+    if one.alternatives:
+        return {"any": [_written(replace(one, alternatives=())), *map(_written, one.alternatives)]}
+    if one.op in (Op.IN, Op.NOT_IN):
+        return {"key": one.key, "op": one.op, "value": list(one.values)}
+    value: dict[str, object] = {"value": one.values[0]} if one.values else {}
+    return {"key": one.key, "op": one.op, **value}
 
 
 def check_statement(query: Query) -> None:

@@ -9,6 +9,7 @@ from query.statements import (
     CohortSize,
     Condition,
     ConditionCounts,
+    ExcludedSpans,
     FieldPairs,
     FrequentPairs,
     KeyCardinality,
@@ -25,6 +26,10 @@ from query.timestamps import HOUR
 NOW: Final = 1_795_188_000_123_456_789
 SERVER: Final = Condition(SPANS.fields["kind"], TextIn(("SERVER",)))
 SPIKE: Final = Cohort((Window(NOW - HOUR, NOW),), (SERVER,))
+SELECTED: Final = Cohort(
+    (Window(NOW - 3 * HOUR, NOW),),
+    excluded=ExcludedSpans(Window(NOW - HOUR, NOW), (SERVER, Condition(Attribute("k"), TextIn(("x",))))),
+)
 BASELINE: Final = Cohort((Window(NOW - 3 * HOUR, NOW - HOUR), Window(NOW, NOW + HOUR)))
 SAMPLE: Final = Cohort((Window(NOW - HOUR, NOW),), one_in=4)
 SUBJECTS: Final = (SPANS.fields["durationMs"], SPANS.fields["release"], Attribute("host"))
@@ -32,6 +37,7 @@ SUBJECTS: Final = (SPANS.fields["durationMs"], SPANS.fields["release"], Attribut
 SHAPES: Final[dict[str, Statement]] = {
     "cohort_size": CohortSize(project_id=7, cohort=BASELINE),
     "cohort_size_of_sample": CohortSize(project_id=7, cohort=SAMPLE),
+    "cohort_size_without_spike": CohortSize(project_id=7, existing_attributes=frozenset({"k"}), cohort=SELECTED),
     "field_pairs": FieldPairs(project_id=7, cohort=SPIKE, selection=FrequentPairs(5)),
     "field_pairs_of_baseline": FieldPairs(project_id=7, cohort=BASELINE, selection=PairsByHash((2**64 - 1, 1))),
     "list_pairs": ListPairs(project_id=7, cohort=SPIKE, selection=FrequentPairs(5)),

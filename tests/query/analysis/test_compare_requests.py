@@ -42,6 +42,8 @@ ACCEPTED: Final[list[dict[str, Any]]] = [
     {"spike": window(NOW // SECOND - 60, NOW / SECOND)},
     {"baseline": window("-730h", "-10h")},
     {"baseline": window("-1h", "now")},
+    {"spike": {**SPIKE, "filters": filters(20)}, "baseline": {**SPIKE, "filters": None}, "filters": filters(20)},
+    {"spike": {**SPIKE, "filters": None}, "baseline": {**SPIKE, "filters": filters(1)}},
     {"spike": window("-1h", "-30m"), "baseline": window("-1h", "-29m")},
 ]
 
@@ -70,6 +72,30 @@ REFUSED: Final[list[tuple[dict[str, Any], list[tuple[str, str]]]]] = [
     ({"baseline": window("-800h", "-10h")}, [("body.baseline.from", "range")]),
     ({"baseline": SPIKE}, [("body.baseline", "equal")]),
     ({"baseline": window(NOW - HOUR // 6, NOW)}, [("body.baseline", "equal")]),
+    ({"baseline": {**SPIKE, "filters": []}}, [("body.baseline", "equal")]),
+    (
+        {"spike": {**SPIKE, "filters": filters(2)}, "baseline": {**SPIKE, "filters": filters(2)[::-1]}},
+        [("body.baseline", "equal")],
+    ),
+    ({"spike": {**SPIKE, "filters": filters(21)}}, [("body.spike.filters", "too_many")]),
+    (
+        {
+            "filters": [{"key": "k", "op": "gt", "value": "v"}],
+            "spike": {**window("x", "now"), "filters": [{"key": "", "op": "eq", "value": "v"}]},
+            "baseline": {**window("now", "-1h"), "filters": [{"key": "kind", "op": "eq", "value": "v"}]},
+        },
+        [
+            ("body.baseline.filters[0].value", "not_allowed"),
+            ("body.baseline.from", "range"),
+            ("body.filters[0].value", "type"),
+            ("body.spike.filters[0].key", "too_short"),
+            ("body.spike.from", "format"),
+        ],
+    ),
+    (
+        {"baseline": {**BASELINE, "filters": [{"key": "k", "op": "regex", "value": "("}]}},
+        [("body.baseline.filters[0].value", "format")],
+    ),
     ({"filters": filters(21)}, [("body.filters", "too_many")]),
     ({"filters": [{"key": "k" * 257, "op": "eq", "value": "v"}]}, [("body.filters[0].key", "length")]),
     ({"filters": [{"key": "k", "op": "eq", "value": "v" * 1025}]}, [("body.filters[0].value", "too_long")]),
