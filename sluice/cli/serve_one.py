@@ -1,4 +1,4 @@
-"""`sluice gateway`, `sluice query`, `sluice control`: run one service in a process, for separate deployment.
+"""`sluice gateway`, `query`, `control` and `web`: run one service in a process, for separate deployment.
 
 They check schemas and do not migrate them: `sluice migrate` does, once, before several processes start. An unavailable
 store does not prevent the start: processes start in any order, and become ready when their stores are available.
@@ -17,7 +17,7 @@ from chassis.http.serve import bind, bind_health, serve
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from sluice import data_dir, extras, grpc_port, process, supervisor
-from sluice.app_builder import compose_app
+from sluice.app_builder import PAGE, compose_app
 from sluice.settings_sources import SettingsSources
 
 log = structlog.get_logger(__name__)
@@ -38,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
             "set SLUICE_CLICKHOUSE_URL to an http(s) URL, or use `sluice up`.",
             exit_code=2,
         )
-    extras.require(name, extras.of_services((name,), settings))
+    if name != PAGE:
+        extras.require(name, extras.of_services((name,), settings))
     process.log_to_stderr(settings)
     if arguments.share_port:
         return supervisor.run_worker((name,), sources, settings, arguments.share_port)
@@ -46,7 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
         listener = bind(settings.host, settings.port, reuse_port=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)
         with grpc_port.reserved(settings, reuse_port=arguments.workers > 1, required=True) as settings:
-            _check_database(settings)
+            if name != PAGE:
+                _check_database(settings)
             if arguments.workers > 1:
                 return supervisor.supervise(arguments, settings, listener, partial(_announce, name, settings))
             # Bind first: an error of a port is then reported as one sentence.

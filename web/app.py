@@ -1,0 +1,95 @@
+"""Builds the service of the page: the document, its files, and the headers that bound what a script could do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from aiohttp import hdrs, web
+
+from chassis.errors import NotFound, ServiceUnavailable
+from chassis.http.access import public
+from chassis.http.compression import GZIP, accepts_gzip
+from chassis.http.route import Route
+from chassis.http.web import Service
+from web.assets import Asset, Assets, PageNotBuilt, load_assets
+
+ROOT: Final = "/ui/"
+ASSETS_PATH: Final = f"{ROOT}assets/{{name}}"
+# No markup may become script (`trusted-types 'none'`), nothing is loaded from elsewhere, and no other page may frame
+# this one. Styles are set as properties, which needs no permission.
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+SECURITY_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }
+)
+_REVALIDATED: Final = "no-cache"
+_KEPT: Final = "public, max-age=31536000, immutable"
+_NOT_BUILT: Final = "The page was not built: `make setup` does, in a checkout. The APIs work without it."
+
+
+@dataclass(frozen=True, slots=True)
+class WebHandlers:
+    """Handlers of the page. `assets` None: it was not built."""
+
+    assets: Assets | None
+
+    def routes(self) -> list[Route]:
+        """GET and HEAD of every path: the page decides in the browser what a path means."""
+        handlers = {"/": self.to_page, "/ui": self.to_page, ROOT: self.shell, ASSETS_PATH: self.asset}
+        handlers[f"{ROOT}{{path:.+}}"] = self.shell
+        return [
+            Route(method, path, handler, public(), compress=False)
+            for path, handler in handlers.items()
+            for method in (hdrs.METH_GET, hdrs.METH_HEAD)
+        ]
+
+    async def to_page(self, _request: web.Request) -> web.StreamResponse:
+        """Redirect to the page."""
+        return web.Response(status=302, headers={hdrs.LOCATION: ROOT, **SECURITY_HEADERS})
+
+    async def shell(self, request: web.Request) -> web.StreamResponse:
+        """The document, which is the same for every view."""
+        if self.assets is None:
+            raise ServiceUnavailable(_NOT_BUILT)
+        return _send(request, self.assets.shell, _REVALIDATED)
+
+    async def asset(self, request: web.Request) -> web.StreamResponse:
+        """A file that the document names."""
+        asset = None if self.assets is None else self.assets.files.get(request.match_info["name"])
+        if asset is None:
+            raise NotFound
+        return _send(request, asset, _KEPT)
+
+
+def service() -> Service:
+    """Build the service. It requires nothing."""
+    try:
+        assets: Assets | None = load_assets()
+    except PageNotBuilt:
+        assets = None
+    return Service("web", WebHandlers(assets).routes())
+
+
+def _send(request: web.Request, asset: Asset, cache: str) -> web.Response:
+    headers = {
+        **SECURITY_HEADERS,
+        hdrs.CACHE_CONTROL: cache,
+        hdrs.ETAG: asset.etag,
+        hdrs.VARY: hdrs.ACCEPT_ENCODING,
+    }
+    if request.headers.get(hdrs.IF_NONE_MATCH) == asset.etag:
+        return web.Response(status=304, headers=headers)
+    body = asset.body
+    if asset.compressed is not None and accepts_gzip(request):
+        body = asset.compressed
+        headers[hdrs.CONTENT_ENCODING] = GZIP
+    return web.Response(body=body, headers={**headers, hdrs.CONTENT_TYPE: asset.content_type})

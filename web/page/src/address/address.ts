@@ -1,0 +1,73 @@
+// The address is the state: what is not in it is lost by a reload, and must not matter.
+import { signal } from '../ui/signal';
+import { DEFAULT_RANGE, type Range, type Zone } from './time';
+
+export interface Address {
+  path: string;
+  query: URLSearchParams;
+}
+
+/** Where the browser is. */
+export const address = signal<Address>(current());
+
+function current(): Address {
+  return { path: location.pathname, query: new URLSearchParams(location.search) };
+}
+
+export function followAddress(): void {
+  window.addEventListener('popstate', () => (address.value = current()));
+}
+
+/** Goes to another view, or pushes a change of this one. */
+export function go(url: string): void {
+  history.pushState(null, '', url);
+  address.value = current();
+}
+
+export type Changes = Record<string, string | null>;
+
+/** The same view with other parameters; null removes one. */
+export function withChanges(from: Address, changes: Changes): string {
+  const query = new URLSearchParams(from.query);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === '') query.delete(name);
+    else query.set(name, value);
+  }
+  const text = query.toString();
+  return text === '' ? from.path : `${from.path}?${text}`;
+}
+
+/** A step that "back" undoes. */
+export function push(changes: Changes): void {
+  go(withChanges(address.value, changes));
+}
+
+/** While somebody types or drags: no step of its own. */
+export function replace(changes: Changes): void {
+  history.replaceState(null, '', withChanges(address.value, changes));
+  address.value = current();
+}
+
+export function rangeOf(from: Address): Range {
+  return { from: from.query.get('from') ?? DEFAULT_RANGE.from, to: from.query.get('to') ?? DEFAULT_RANGE.to };
+}
+
+export function zoneOf(from: Address): Zone {
+  return from.query.get('tz') === 'utc' ? 'utc' : 'local';
+}
+
+/** Parameters that follow from view to view. */
+export function kept(from: Address): string {
+  const query = new URLSearchParams();
+  for (const name of ['from', 'to', 'tz']) {
+    const value = from.query.get(name);
+    if (value !== null) query.set(name, value);
+  }
+  const text = query.toString();
+  return text === '' ? '' : `?${text}`;
+}
+
+/** Whether a click should stay in the page: not one that opens a tab. */
+export function isPlainClick(event: MouseEvent): boolean {
+  return event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+}

@@ -1,0 +1,153 @@
+// The session of the browser: the access token in memory alone, the refresh token in a cookie that no script can read.
+import { signal } from '../ui/signal';
+import { callAnonymously } from './client';
+import type { SessionMaterial, Whoami } from './types';
+
+const REFRESH_LOCK = 'sluice-refresh';
+const EARLY_MS = 60_000;
+
+interface Token {
+  text: string;
+  expiresAt: number;
+}
+
+type Message = 'logout' | 'login';
+
+let token: Token | null = null;
+/** A personal access token that was pasted: in the memory of this tab. */
+let pasted: string | null = null;
+let refreshing: Promise<boolean> | null = null;
+const channel = 'BroadcastChannel' in window ? new BroadcastChannel('sluice') : null;
+
+/** Who is logged in. `undefined`: not known yet; null: nobody. */
+export const who = signal<Whoami | null | undefined>(undefined);
+
+export function accessToken(): string | null {
+  return pasted ?? token?.text ?? null;
+}
+
+/** Called once: by a code in the address, else by the cookie. */
+export async function startSession(): Promise<void> {
+  channel?.addEventListener('message', (event: MessageEvent<Message>) => {
+    if (event.data === 'logout') forget();
+    else if (who.value === null) void refreshSession().then((is) => (is ? loadWho() : undefined));
+  });
+  const code = takeCode();
+  if (code !== null) {
+    try {
+      await keep(await callAnonymously<SessionMaterial>(post('/auth/exchange', { code, cookie: true })));
+      channel?.postMessage('login' satisfies Message);
+      return;
+    } catch {
+      who.value = null;
+      return;
+    }
+  }
+  if (await refreshSession()) await loadWho();
+  else who.value = null;
+}
+
+/** The code leaves the address at once: it must not be in the history. */
+function takeCode(): string | null {
+  const found = /^#code=([\w-]{20,100})$/.exec(location.hash);
+  if (found === null) return null;
+  history.replaceState(history.state, '', location.pathname + location.search);
+  return found[1] ?? null;
+}
+
+export async function logIn(email: string, password: string, orgSlug: string, totp: string): Promise<void> {
+  const body = { email, password, cookie: true, ...(orgSlug ? { orgSlug } : {}), ...(totp ? { totp } : {}) };
+  await keep(await callAnonymously<SessionMaterial>(post('/auth/login', body)));
+  channel?.postMessage('login' satisfies Message);
+}
+
+export async function logInWithToken(text: string): Promise<void> {
+  pasted = text;
+  try {
+    await loadWho();
+  } catch (error) {
+    pasted = null;
+    throw error;
+  }
+}
+
+export async function logOut(): Promise<void> {
+  if (pasted === null) {
+    try {
+      await callAnonymously(post('/auth/logout', { cookie: true }));
+    } finally {
+      channel?.postMessage('logout' satisfies Message);
+    }
+  }
+  forget();
+}
+
+/** Whether there is a session now. Tabs take turns: each refresh spends the token that the last one has left. */
+export function refreshSession(): Promise<boolean> {
+  if (pasted !== null) return Promise.resolve(false);
+  refreshing ??= inTurn(async () => {
+    try {
+      await keep(await callAnonymously<SessionMaterial>(post('/auth/refresh', { cookie: true })), false);
+      return true;
+    } catch {
+      return false;
+    }
+  }).finally(() => {
+    refreshing = null;
+  });
+  return refreshing;
+}
+
+/** The login appears over the page, which keeps its state. */
+export function sessionEnded(): void {
+  forget();
+}
+
+export async function loadWho(): Promise<void> {
+  who.value = await callAnonymouslyWithToken<Whoami>('/auth/whoami');
+}
+
+async function callAnonymouslyWithToken<T>(path: string): Promise<T> {
+  const response = await fetch(path, {
+    headers: { Authorization: `Bearer ${accessToken() ?? ''}` },
+    credentials: 'omit',
+    cache: 'no-store',
+  });
+  if (!response.ok) throw new Error(response.status === 401 ? 'The token is not valid.' : `Status ${response.status}`);
+  return (await response.json()) as T;
+}
+
+async function keep(material: SessionMaterial, isNew = true): Promise<void> {
+  const { accessToken: text, expiresIn } = material.tokens;
+  token = { text, expiresAt: Date.now() + expiresIn * 1000 };
+  scheduleRefresh();
+  if (isNew) await loadWho();
+}
+
+function scheduleRefresh(): void {
+  const current = token;
+  if (current === null) return;
+  const wait = Math.max(EARLY_MS, current.expiresAt - Date.now() - EARLY_MS);
+  setTimeout(() => {
+    if (token === current && document.visibilityState === 'visible') void refreshSession();
+  }, wait);
+}
+
+function forget(): void {
+  token = null;
+  pasted = null;
+  who.value = null;
+}
+
+async function inTurn(work: () => Promise<boolean>): Promise<boolean> {
+  if (!('locks' in navigator)) return work();
+  let is = false;
+  await navigator.locks.request(REFRESH_LOCK, async () => {
+    is = await work();
+  });
+  return is;
+}
+
+function post(path: string, body: unknown): { method: 'POST'; path: string; body: unknown } {
+  return { method: 'POST', path, body };
+}

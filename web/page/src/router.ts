@@ -1,0 +1,69 @@
+// From the path to the view. Every view is a file of its own, loaded when it is shown first.
+import type { ComponentType } from 'preact';
+
+/** Where a view is: the organization, and the project where it has one. */
+export interface Place {
+  org: string;
+  project: string;
+  /** What follows in the path: an id. */
+  id: string;
+}
+
+export interface ViewProps {
+  place: Place;
+}
+
+export type View = ComponentType<ViewProps>;
+
+interface Found {
+  name: string;
+  place: Place;
+  load: () => Promise<{ default: View }>;
+}
+
+const OF_PROJECT: Record<string, () => Promise<{ default: View }>> = {
+  '': () => import('./views/overview/overview'),
+  explore: () => import('./views/explore/explore'),
+  trace: () => import('./trace/view'),
+  errors: () => import('./views/errors/errors'),
+  logs: () => import('./views/logs/logs'),
+  issues: () => import('./views/issues/issues'),
+};
+const OF_ORGANIZATION: Record<string, () => Promise<{ default: View }>> = {
+  approvals: () => import('./views/approvals/approvals'),
+  settings: () => import('./views/settings/settings'),
+};
+
+/** null: the chooser of organization and project. */
+export function findView(path: string): Found | null {
+  const [, root, org = '', second = '', third = '', id = ''] = path.split('/').map(decode);
+  if (root !== 'ui' || org === '') return null;
+  const ofOrganization = Object.hasOwn(OF_ORGANIZATION, second) ? OF_ORGANIZATION[second] : undefined;
+  if (ofOrganization !== undefined) {
+    return { name: second, place: { org, project: '', id: third }, load: ofOrganization };
+  }
+  const ofProject = Object.hasOwn(OF_PROJECT, third) ? OF_PROJECT[third] : undefined;
+  if (second === '' || ofProject === undefined) return null;
+  return { name: third === '' ? 'overview' : third, place: { org, project: second, id }, load: ofProject };
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+export function projectPath(place: Place, view = '', id = ''): string {
+  const path = `/ui/${encodeURIComponent(place.org)}/${encodeURIComponent(place.project)}/${view}`;
+  return id === '' ? path : `${path}/${encodeURIComponent(id)}`;
+}
+
+export function apiBase(place: Place): string {
+  return `/orgs/${encodeURIComponent(place.org)}/projects/${encodeURIComponent(place.project)}`;
+}
+
+export function exploreBase(place: Place): string {
+  return `${apiBase(place)}/explore`;
+}

@@ -1,0 +1,162 @@
+// Everything that is stored of one span.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { ExactNumber } from '../api/numbers';
+import type { Json, LogRecord, Page, SpanRecord } from '../api/types';
+import { shownTime, type Zone } from '../address/time';
+import { exploreBase, type Place, projectPath } from '../router';
+import { CopyButton } from '../ui/copy';
+import { duration } from '../ui/format';
+import { Link } from '../ui/link';
+import { useQuery } from '../ui/query';
+import { Loaded } from '../ui/states';
+import { Text } from '../ui/text';
+import { equals } from '../filters/language';
+
+/** A value as it was sent: 200.0 is no 200, and 2^53 + 1 has all its digits. */
+export function printed(value: Json): string {
+  if (typeof value === 'string') return value;
+  return printedJson(value);
+}
+
+function printedJson(value: Json): string {
+  if (value instanceof ExactNumber) return value.text;
+  if (Array.isArray(value)) return `[${value.map(printedJson).join(', ')}]`;
+  if (value !== null && typeof value === 'object') {
+    return `{${Object.entries(value).map(([key, each]) => `${JSON.stringify(key)}: ${printedJson(each)}`).join(', ')}}`;
+  }
+  return JSON.stringify(value);
+}
+
+export function Pairs({ of, place }: { of: Record<string, Json>; place?: Place }): JSX.Element {
+  const [find, setFind] = useState('');
+  const all = Object.entries(of);
+  const wanted = find.toLowerCase();
+  const shown = all.filter(([key, value]) => `${key} ${printed(value)}`.toLowerCase().includes(wanted));
+  return (
+    <>
+      {all.length > 8 && (
+        <input
+          type="search"
+          aria-label="Search the attributes"
+          placeholder="search"
+          value={find}
+          onInput={(event) => setFind(event.currentTarget.value)}
+        />
+      )}
+      <dl class="pairs">
+        {shown.map(([key, value]) => (
+          <>
+            <dt key={key}>
+              <Text of={key} />
+            </dt>
+            <dd>
+              <Text of={printed(value)} />
+              {place !== undefined && (typeof value === 'string' || typeof value === 'boolean') && (
+                <>
+                  {' '}
+                  <Link
+                    class="quiet"
+                    label={`Find spans with this ${key}`}
+                    to={`${projectPath(place, 'explore')}?q=${encodeURIComponent(equals(key, String(value)))}`}
+                  >
+                    find
+                  </Link>
+                </>
+              )}
+            </dd>
+          </>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+export function SpanDetails(props: { place: Place; traceId: string; spanId: string; zone: Zone }): JSX.Element {
+  const { place, traceId, spanId, zone } = props;
+  const span = useQuery<SpanRecord>({ path: `${exploreBase(place)}/traces/${traceId}/spans/${spanId}` });
+  return (
+    <aside class="panel details" aria-label="Span">
+      <Loaded query={span}>
+        {(data) => (
+          <>
+            <h2>
+              <Text of={data.name} />
+            </h2>
+            <p>
+              <Text of={data.serviceName} /> {data.kind} {duration(data.durationMs)}
+              <br />
+              <span class={data.statusCode === 'ERROR' ? 'error' : ''}>
+                {data.statusCode} {data.statusMessage !== null && <Text of={data.statusMessage} />}
+              </span>
+              <br />
+              <span class="quiet">
+                {shownTime(data.startTime, zone, 9)} <code>{data.spanId}</code>
+              </span>
+            </p>
+            <CopyButton label="Copy as JSON" text={() => printedJson(data as unknown as Json)} />
+            <h2>Attributes ({Object.keys(data.attributes).length})</h2>
+            <Pairs of={data.attributes} place={place} />
+            {data.events.length > 0 && <h2>Events ({data.events.length})</h2>}
+            {data.events.map((event, at) => (
+              <details key={at} open={event.name === 'exception'}>
+                <summary>
+                  {shownTime(event.time, zone, 6)} <Text of={event.name} />
+                </summary>
+                <Pairs of={event.attributes} />
+              </details>
+            ))}
+            {data.links.length > 0 && <h2>Links ({data.links.length})</h2>}
+            <ul>
+              {data.links.map((link) => (
+                <li key={link.traceId + link.spanId}>
+                  <Link to={`${projectPath(place, 'trace', link.traceId)}?span=${link.spanId}`}>{link.traceId}</Link>
+                </li>
+              ))}
+            </ul>
+          </>
+        )}
+      </Loaded>
+    </aside>
+  );
+}
+
+export function TraceLogs({ place, traceId, zone }: { place: Place; traceId: string; zone: Zone }): JSX.Element {
+  const logs = useQuery<Page<LogRecord>>({ path: `${exploreBase(place)}/traces/${traceId}/logs?limit=200` });
+  return (
+    <Loaded query={logs}>
+      {(page) =>
+        page.data.length === 0 ? (
+          <p class="quiet">The trace has no log records.</p>
+        ) : (
+          <table>
+            <thead>
+              <tr>
+                <th>Time</th>
+                <th>Severity</th>
+                <th>Service</th>
+                <th>Body</th>
+              </tr>
+            </thead>
+            <tbody>
+              {page.data.map((log) => (
+                <tr key={log.id}>
+                  <td class="mono">{shownTime(log.time, zone)}</td>
+                  <td class={log.severityNumber >= 17 ? 'error' : ''}>
+                    <Text of={log.severityText} />
+                  </td>
+                  <td>
+                    <Text of={log.serviceName} />
+                  </td>
+                  <td class="log-body">
+                    <Text of={printed(log.body)} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )
+      }
+    </Loaded>
+  );
+}

@@ -1,0 +1,488 @@
+// One trace: minimap, waterfall, the selected span. The address has the span, the search and the zoom.
+import type { JSX } from 'preact';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { address, push, replace, zoneOf } from '../address/address';
+import { shownTime } from '../address/time';
+import { ApiError } from '../api/client';
+import type { TraceRows } from '../api/types';
+import { hueOf } from '../charts/palette';
+import { exploreBase, type Place, type ViewProps } from '../router';
+import { CopyAs } from '../ui/copy';
+import { duration, share } from '../ui/format';
+import { useKeys } from '../ui/keyboard';
+import { useQuery } from '../ui/query';
+import { useSignal } from '../ui/signal';
+import { Empty, Loaded } from '../ui/states';
+import { Text } from '../ui/text';
+import { criticalPath, sharesOf } from './critical_path';
+import { drawMinimap } from './minimap';
+import { isError, nameOf, serviceOf, toTrace, type Trace, visibleRows } from './rows';
+import { matches, nextOf } from './search';
+import { SpanDetails, TraceLogs } from './span';
+import { Waterfall } from './waterfall';
+
+const ARRIVING_S = 60;
+
+export default function TraceView({ place }: ViewProps): JSX.Element {
+  const here = useSignal(address);
+  const root = here.query.get('root');
+  const asked = {
+    path: `${exploreBase(place)}/traces/${encodeURIComponent(place.id)}/rows${root === null ? '' : `?root=${root}`}`,
+    large: true,
+  };
+  const query = useQuery<TraceRows>(asked);
+  if (query.error instanceof ApiError && query.error.status === 404) {
+    return <NotYet again={query.again} />;
+  }
+  return <Loaded query={query}>{(data) => <Shown place={place} data={data} asked={asked} />}</Loaded>;
+}
+
+function NotYet({ again }: { again: () => void }): JSX.Element {
+  const [left, setLeft] = useState(0);
+  useEffect(() => {
+    if (left === 0) return;
+    const timer = setTimeout(() => {
+      setLeft(left - 1);
+      if (left % 2 === 0) again();
+    }, 1_000);
+    return () => clearTimeout(timer);
+  }, [left]);
+  return (
+    <Empty title="There is no such trace, or it has not arrived yet.">
+      {left > 0 ? (
+        <p role="status">Looking for {left} s more.</p>
+      ) : (
+        <button type="button" onClick={() => setLeft(ARRIVING_S)}>
+          Wait for it
+        </button>
+      )}
+    </Empty>
+  );
+}
+
+type Tab = 'waterfall' | 'flame' | 'logs' | 'table';
+const TABS: [Tab, string][] = [
+  ['waterfall', 'Waterfall'],
+  ['flame', 'Flame'],
+  ['logs', 'Logs'],
+  ['table', 'Table'],
+];
+
+interface ShownProps {
+  place: Place;
+  data: TraceRows;
+  asked: { path: string };
+}
+
+function Shown({ place, data, asked }: ShownProps): JSX.Element {
+  const here = useSignal(address);
+  const zone = zoneOf(here);
+  const trace = useMemo(() => toTrace(data), [data]);
+  const path = useMemo(() => criticalPath(trace), [trace]);
+  const [closed, setClosed] = useState<ReadonlySet<number>>(new Set());
+  const find = here.query.get('find') ?? '';
+  const tab = (here.query.get('tab') ?? 'waterfall') as Tab;
+  const isCritical = here.query.get('critical') === '1';
+  const spanId = here.query.get('span');
+  const selected = useMemo(() => (spanId === null ? -1 : data.columns.spanId.indexOf(spanId)), [data, spanId]);
+  const found = useMemo(() => (find === '' ? null : matches(trace, find)), [trace, find]);
+  const errors = useMemo(() => [...Array(trace.length).keys()].filter((at) => isError(trace, at)), [trace]);
+  const shown = useMemo(() => visibleRows(trace, closed), [trace, closed]);
+  const [fromNs, toNs] = zoomOf(here.query.get('zoom'), trace);
+  const search = useRef<HTMLInputElement>(null);
+
+  function select(at: number | null): void {
+    if (at === null) return;
+    open(at);
+    replace({ span: data.columns.spanId[at] ?? null });
+  }
+  /** Rows above a row are opened, so that it can be seen. */
+  function open(at: number): void {
+    const above = new Set(closed);
+    for (let row = data.columns.parent[at] ?? -1; row >= 0; row = data.columns.parent[row] ?? -1) above.delete(row);
+    if (above.size !== closed.size) setClosed(above);
+  }
+  function toggle(at: number): void {
+    const next = new Set(closed);
+    if (!next.delete(at) && (data.columns.children[at] ?? 0) > 0) next.add(at);
+    setClosed(next);
+  }
+  function step(by: number): void {
+    const index = shown.indexOf(selected);
+    select(shown[Math.max(0, Math.min(shown.length - 1, index < 0 ? 0 : index + by))] ?? null);
+  }
+  function zoom(factor: number, shift = 0): void {
+    const length = toNs - fromNs;
+    const grown = Math.min(trace.total, Math.max(1_000, length * factor));
+    const middle = (fromNs + toNs) / 2 + shift * length;
+    const from = Math.max(0, Math.min(trace.total - grown, middle - grown / 2));
+    replace({ zoom: grown >= trace.total ? null : `${Math.round(from)},${Math.round(from + grown)}` });
+  }
+  useKeys(
+    [
+      { keys: 'j', does: 'next span', run: () => step(1) },
+      { keys: 'k', does: 'previous span', run: () => step(-1) },
+      { keys: 'ArrowDown', does: 'next span', run: () => step(1) },
+      { keys: 'ArrowUp', does: 'previous span', run: () => step(-1) },
+      { keys: 'ArrowRight', does: 'open', run: () => (closed.has(selected) ? toggle(selected) : step(1)) },
+      {
+        keys: 'ArrowLeft',
+        does: 'close, or to the parent',
+        run: () =>
+          !closed.has(selected) && (data.columns.children[selected] ?? 0) > 0
+            ? toggle(selected)
+            : select((data.columns.parent[selected] ?? -1) >= 0 ? (data.columns.parent[selected] ?? null) : null),
+      },
+      { keys: 'e', does: 'next error', run: () => select(nextOf(errors, selected)) },
+      { keys: 'E', does: 'previous error', run: () => select(nextOf(errors, selected, true)) },
+      { keys: 'n', does: 'next match', run: () => select(nextOf(found ?? [], selected)) },
+      { keys: 'N', does: 'previous match', run: () => select(nextOf(found ?? [], selected, true)) },
+      { keys: '/', does: 'search in the trace', run: () => search.current?.focus() },
+      { keys: 'c', does: 'critical path', run: () => replace({ critical: isCritical ? null : '1' }) },
+      { keys: 'z', does: 'zoom to the span', run: () => zoomTo(selected) },
+      {
+        keys: 'f',
+        does: 'only this subtree',
+        run: () => push({ root: here.query.get('root') === null ? spanId : null }),
+      },
+      { keys: 'w', does: 'zoom in', run: () => zoom(0.5) },
+      { keys: 's', does: 'zoom out', run: () => zoom(2) },
+      { keys: 'a', does: 'earlier', run: () => zoom(1, -0.25) },
+      { keys: 'd', does: 'later', run: () => zoom(1, 0.25) },
+      { keys: '0', does: 'the whole trace', run: () => replace({ zoom: null }) },
+      { keys: 'l', does: 'logs', run: () => push({ tab: 'logs' }) },
+      { keys: 'Escape', does: 'close the span', run: () => replace({ span: null }) },
+    ],
+    [shown, selected, closed, errors, found, isCritical, fromNs, toNs],
+  );
+  function zoomTo(at: number): void {
+    if (at < 0) return;
+    const from = data.columns.startOffsetNs[at] ?? 0;
+    replace({ zoom: `${from},${from + Math.max(1, data.columns.durationNs[at] ?? 0)}` });
+  }
+  const shares = sharesOf(path, (row) => serviceOf(trace, row) || 'no service');
+  return (
+    <section aria-label="Trace">
+      <h1>{trace.length > 0 ? <Text of={nameOf(trace, 0)} /> : 'Trace'}</h1>
+      <p class="bar-row">
+        <strong>{duration(data.durationMs)}</strong>
+        <span>{data.spanCount.toLocaleString('en')} spans</span>
+        <span class={errors.length > 0 ? 'error' : 'quiet'}>{errors.length} errors</span>
+        <span>{data.services.length} services</span>
+        {data.startTime !== null && <span class="quiet">{shownTime(data.startTime, zone, 6)}</span>}
+        {shares[0] !== undefined && (
+          <span>
+            critical: <Text of={shares[0][0]} /> {share(shares[0][1])}
+          </span>
+        )}
+        <CopyAs asked={asked} />
+      </p>
+      {data.truncated && (
+        <p class="covered partial">
+          The earliest {data.rows.toLocaleString('en')} of {data.spanCount.toLocaleString('en')} spans are shown. Select
+          a span and press f to load its subtree.
+        </p>
+      )}
+      {data.orphanCount > 0 && (
+        <p class="covered">
+          {data.orphanCount} spans whose parent is not here (yet) stand at the top, marked as orphans.
+        </p>
+      )}
+      {here.query.get('root') !== null && (
+        <p class="covered partial">
+          Only one subtree is shown.{' '}
+          <button type="button" onClick={() => push({ root: null })}>
+            The whole trace
+          </button>
+        </p>
+      )}
+      <Minimap trace={trace} fromNs={fromNs} toNs={toNs} />
+      <div class="bar-row">
+        <input
+          ref={search}
+          type="search"
+          aria-label="Search in the trace"
+          placeholder="name, service:cart, status:error"
+          value={find}
+          onInput={(event) => replace({ find: event.currentTarget.value })}
+          onKeyDown={(event) => {
+            if (event.key === 'Enter') select(nextOf(found ?? [], selected, event.shiftKey));
+            if (event.key === 'Escape') event.currentTarget.blur();
+          }}
+        />
+        <span role="status">{found !== null && `${found.length} matches`}</span>
+        <button
+          type="button"
+          aria-pressed={isCritical}
+          onClick={() => replace({ critical: isCritical ? null : '1' })}
+        >
+          Critical path
+        </button>
+        <span class="segments" role="group" aria-label="Picture">
+          {TABS.map(([name, label]) => (
+            <button
+              key={name}
+              type="button"
+              aria-pressed={tab === name}
+              onClick={() => push({ tab: name === 'waterfall' ? null : name })}
+            >
+              {label}
+            </button>
+          ))}
+        </span>
+        <ul class="legend" aria-label="Services">
+          {data.services.slice(0, 8).map((name) => (
+            <li key={name}>
+              <i
+                class="swatch"
+                ref={(element) => {
+                  if (element !== null) element.style.background = hueOf(name);
+                }}
+              />
+              <Text of={name} />
+            </li>
+          ))}
+        </ul>
+      </div>
+      <div class={selected >= 0 ? 'trace' : ''}>
+        <div>
+          {tab === 'waterfall' && (
+            <Rows
+              trace={trace}
+              shown={shown}
+              closed={closed}
+              selected={selected}
+              found={found}
+              critical={isCritical ? path : null}
+              fromNs={fromNs}
+              toNs={toNs}
+              onSelect={select}
+              onToggle={toggle}
+            />
+          )}
+          {tab === 'flame' && <Flame trace={trace} fromNs={fromNs} toNs={toNs} selected={selected} onSelect={select} />}
+          {tab === 'logs' && <TraceLogs place={place} traceId={data.traceId} zone={zone} />}
+          {tab === 'table' && <ByName trace={trace} />}
+        </div>
+        {selected >= 0 && (
+          <SpanDetails
+            key={spanId}
+            place={place}
+            traceId={data.traceId}
+            spanId={data.columns.spanId[selected] ?? ''}
+            zone={zone}
+          />
+        )}
+      </div>
+    </section>
+  );
+}
+
+function zoomOf(text: string | null, trace: Trace): [number, number] {
+  const [from, to] = (text ?? '').split(',').map(Number);
+  if (from === undefined || to === undefined || !(to > from) || from < 0) return [0, Math.max(1, trace.total)];
+  return [from, to];
+}
+
+interface RowsProps {
+  trace: Trace;
+  shown: readonly number[];
+  closed: ReadonlySet<number>;
+  selected: number;
+  found: readonly number[] | null;
+  critical: ReturnType<typeof criticalPath> | null;
+  fromNs: number;
+  toNs: number;
+  onSelect: (at: number) => void;
+  onToggle: (at: number) => void;
+}
+
+function Rows(props: RowsProps): JSX.Element {
+  const element = useRef<HTMLDivElement>(null);
+  const waterfall = useRef<Waterfall | null>(null);
+  const latest = useRef(props);
+  latest.current = props;
+  useEffect(() => {
+    if (element.current === null) return;
+    const made = new Waterfall(
+      element.current,
+      (at) => latest.current.onSelect(at),
+      (at) => latest.current.onToggle(at),
+    );
+    waterfall.current = made;
+    return () => made.close();
+  }, []);
+  useEffect(() => {
+    waterfall.current?.show({ ...props, found: props.found === null ? null : new Set(props.found) });
+  }, [props.trace, props.shown, props.selected, props.found, props.critical, props.fromNs, props.toNs]);
+  useEffect(() => {
+    if (props.selected >= 0) waterfall.current?.reveal(props.selected);
+  }, [props.selected]);
+  return (
+    <div
+      ref={element}
+      class="waterfall"
+      role="treegrid"
+      aria-label="Spans"
+      aria-rowcount={props.shown.length}
+      tabIndex={0}
+      {...(props.selected >= 0 ? { 'aria-activedescendant': `row-${props.selected}` } : {})}
+    />
+  );
+}
+
+function Minimap({ trace, fromNs, toNs }: { trace: Trace; fromNs: number; toNs: number }): JSX.Element {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [begun, setBegun] = useState<number | null>(null);
+  useEffect(() => {
+    if (canvas.current !== null) drawMinimap(canvas.current, trace);
+  }, [trace]);
+  function timeAt(event: PointerEvent): number {
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    return Math.max(0, Math.min(1, (event.clientX - box.left) / box.width)) * trace.total;
+  }
+  const isZoomed = fromNs > 0 || toNs < trace.total;
+  return (
+    <div
+      class="minimap-box"
+      onPointerDown={(event) => setBegun(timeAt(event))}
+      onPointerUp={(event) => {
+        const now = timeAt(event);
+        if (begun !== null && Math.abs(now - begun) > trace.total / 200) {
+          replace({ zoom: `${Math.round(Math.min(begun, now))},${Math.round(Math.max(begun, now))}` });
+        }
+        setBegun(null);
+      }}
+      onDblClick={() => replace({ zoom: null })}
+    >
+      <canvas ref={canvas} class="minimap" height={56} role="img" aria-label="The whole trace; drag to zoom" />
+      {isZoomed && (
+        <div
+          class="brush"
+          ref={(element) => {
+            if (element === null || trace.total === 0) return;
+            element.style.left = `${(fromNs / trace.total) * 100}%`;
+            element.style.width = `${((toNs - fromNs) / trace.total) * 100}%`;
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+interface FlameProps {
+  trace: Trace;
+  fromNs: number;
+  toNs: number;
+  selected: number;
+  onSelect: (at: number) => void;
+}
+
+const FLAME_ROW = 18;
+const MAX_FLAME_DEPTH = 400;
+
+/** Spans by depth, on a canvas: as many as a trace has. */
+function Flame({ trace, fromNs, toNs, selected, onSelect }: FlameProps): JSX.Element {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const depth = Math.min(MAX_FLAME_DEPTH, trace.data.maxDepth + 1);
+  useEffect(() => {
+    const element = canvas.current;
+    const context = element?.getContext('2d') ?? null;
+    if (element === null || context === null) return;
+    const ratio = devicePixelRatio;
+    element.width = element.clientWidth * ratio;
+    element.height = depth * FLAME_ROW * ratio;
+    const error = getComputedStyle(element).outlineColor;
+    const length = Math.max(1, toNs - fromNs);
+    context.font = `${11 * ratio}px sans-serif`;
+    for (let at = 0; at < trace.length; at++) {
+      const level = trace.data.columns.depth[at] ?? 0;
+      const x = (((trace.data.columns.startOffsetNs[at] ?? 0) - fromNs) / length) * element.width;
+      const w = Math.max(1, ((trace.data.columns.durationNs[at] ?? 0) / length) * element.width);
+      if (level >= depth || x + w < 0 || x > element.width) continue;
+      context.globalAlpha = at === selected ? 1 : 0.8;
+      context.fillStyle = hueOf(serviceOf(trace, at));
+      context.fillRect(x, level * FLAME_ROW * ratio, w, (FLAME_ROW - 1) * ratio);
+      if (w > 60 * ratio) {
+        context.globalAlpha = 1;
+        context.fillStyle = '#fff';
+        context.fillText(nameOf(trace, at).slice(0, Math.floor(w / (6 * ratio))), x + 3 * ratio, (level * FLAME_ROW + 13) * ratio);
+      }
+      if (isError(trace, at)) {
+        context.lineWidth = 2 * ratio;
+        context.strokeStyle = error;
+        context.strokeRect(x, level * FLAME_ROW * ratio, w, (FLAME_ROW - 1) * ratio);
+      }
+    }
+  }, [trace, fromNs, toNs, selected]);
+  function chosen(event: MouseEvent): void {
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    const time = fromNs + ((event.clientX - box.left) / box.width) * (toNs - fromNs);
+    const level = Math.floor((event.clientY - box.top) / FLAME_ROW);
+    for (let at = 0; at < trace.length; at++) {
+      const start = trace.data.columns.startOffsetNs[at] ?? 0;
+      const isHere = start <= time && time <= start + (trace.data.columns.durationNs[at] ?? 0);
+      if (trace.data.columns.depth[at] === level && isHere) return onSelect(at);
+    }
+  }
+  return (
+    <div class="scroll panel">
+      <canvas
+        ref={canvas}
+        role="img"
+        aria-label="Flame graph; the waterfall has the same spans for keys"
+        onClick={chosen}
+        {...{ height: depth * FLAME_ROW }}
+        class="flame"
+      />
+    </div>
+  );
+}
+
+function ByName({ trace }: { trace: Trace }): JSX.Element {
+  const by = new Map<string, { service: string; name: string; spans: number; errors: number; total: number; self: number }>();
+  for (let at = 0; at < trace.length; at++) {
+    const service = serviceOf(trace, at);
+    const name = nameOf(trace, at);
+    const key = `${service}\u0000${name}`;
+    const known = by.get(key) ?? { service, name, spans: 0, errors: 0, total: 0, self: 0 };
+    known.spans += 1;
+    known.errors += isError(trace, at) ? 1 : 0;
+    known.total += trace.data.columns.durationNs[at] ?? 0;
+    known.self += trace.data.columns.selfTimeNs[at] ?? 0;
+    by.set(key, known);
+  }
+  const rows = [...by.values()].sort((a, b) => b.self - a.self).slice(0, 200);
+  return (
+    <div class="scroll panel">
+      <table>
+        <thead>
+          <tr>
+            <th>Service</th>
+            <th>Name</th>
+            <th class="number">Spans</th>
+            <th class="number">Errors</th>
+            <th class="number">Self time</th>
+            <th class="number">Total</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={`${row.service}/${row.name}`}>
+              <td>
+                <Text of={row.service} />
+              </td>
+              <td>
+                <Text of={row.name} />
+              </td>
+              <td class="number">{row.spans}</td>
+              <td class="number">{row.errors}</td>
+              <td class="number">{duration(row.self / 1e6)}</td>
+              <td class="number">{duration(row.total / 1e6)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

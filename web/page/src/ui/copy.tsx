@@ -1,0 +1,34 @@
+// "Copy as": the address with fixed times, and the command that asks the same.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { address, rangeOf, withChanges } from '../address/address';
+import { frozen } from '../address/time';
+import { asCurl, type Call } from '../api/client';
+
+export function linkOfThis(): string {
+  const range = frozen(rangeOf(address.value), Date.now());
+  return new URL(withChanges(address.value, { from: range.from, to: range.to }), location.origin).href;
+}
+
+export function CopyButton({ label, text }: { label: string; text: () => string }): JSX.Element {
+  const [done, setDone] = useState(false);
+  async function copy(): Promise<void> {
+    await navigator.clipboard.writeText(text());
+    setDone(true);
+    setTimeout(() => setDone(false), 1_500);
+  }
+  return (
+    <button type="button" class="quiet" onClick={() => void copy()}>
+      {done ? 'Copied' : label}
+    </button>
+  );
+}
+
+export function CopyAs({ asked }: { asked: Call | null }): JSX.Element {
+  return (
+    <span class="copy">
+      <CopyButton label="Copy link" text={linkOfThis} />
+      {asked !== null && <CopyButton label="Copy as curl" text={() => asCurl(asked)} />}
+    </span>
+  );
+}
