@@ -25,7 +25,7 @@ from query.fields import SPANS
 from query.json_types import Count, Share, Timestamp
 from query.read_store import ReadStore
 from query.request.bodies import TimeInput, time_range
-from query.request.filters import Filter, FilterInputs, KeyText, check_filters, check_key, conditions
+from query.request.filters import Filter, FilterInputs, FiltersInBody, KeyText, check_key, conditions, filters_of_body
 from query.statements import Cohort, Condition, ExcludedSpans
 from query.statements.window import Window
 from query.timestamps import TimestampError, format_timestamp, parse_timestamp
@@ -53,7 +53,7 @@ class CompareRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 
     spike: CompareWindow
     baseline: CompareWindow
-    filters: FilterInputs | None = None
+    filters: FiltersInBody | None = None
     keys: Annotated[list[KeyText], msgspec.Meta(max_length=MAX_COMPARE_KEYS)] | None = None
     min_spike_count: Annotated[int, msgspec.Meta(ge=1, le=MAX_MIN_SPIKE_COUNT)] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_FINDINGS)] | None = None
@@ -225,8 +225,8 @@ def _build_plan(request: CompareRequest, now_ns: int, issues: Issues) -> Compare
     )
 
 
-def _filters(inputs: FilterInputs | None, path: str, now_ns: int, issues: Issues) -> SideFilters:
-    filters = check_filters(inputs or (), path, issues)
+def _filters(inputs: FiltersInBody | None, path: str, now_ns: int, issues: Issues) -> SideFilters:
+    filters = filters_of_body(inputs, path, issues)
     return SideFilters(filters, conditions(filters, SPANS, now_ns, path, issues))
 
 

@@ -34,7 +34,17 @@ from query.fields import SPANS
 from query.json_types import Count, Range
 from query.read_store import ReadStore
 from query.request.bodies import TimeInput, time_range
-from query.request.filters import Filter, FilterInputs, KeyText, check_filters, check_key, conditions, resolve_key
+from query.request.filters import (
+    Filter,
+    FilterInputs,
+    FiltersInBody,
+    KeyText,
+    check_filters,
+    check_key,
+    conditions,
+    filters_of_body,
+    resolve_key,
+)
 from query.settings import QuerySettings
 from query.statements import (
     Condition,
@@ -73,7 +83,7 @@ class FiguresRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
     to: TimeInput | None = None
     hours: Annotated[int, Meta(ge=1, le=MAX_HOURS)] | None = None
     group_by: Annotated[list[KeyText], Meta(max_length=MAX_GROUP_KEYS)] | None = None
-    filters: FilterInputs | None = None
+    filters: FiltersInBody | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | None = None
     sort: Annotated[int, Meta(ge=0, le=MAX_FIGURES - 1)] | None = None
     interval_seconds: Annotated[int, Meta(ge=0, le=MAX_INTERVAL_SECONDS)] | None = None
@@ -191,7 +201,7 @@ def _build_plan(request: FiguresRequest, now_ns: int, issues: Issues) -> Figures
         message = f"Must be less than the number of figures, {len(request.figures)}."
         issues.add("body.sort", message, "too_large")
     window = time_range(request.from_, request.to, request.hours).resolve(now_ns, "body", issues)
-    filters = check_filters(request.filters or (), FILTERS_PATH, issues)
+    filters = filters_of_body(request.filters, FILTERS_PATH, issues)
     resolved = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
     figures, filters_of_figures = list[Figure](), list[tuple[str, tuple[Filter, ...]]]()
     for index, each in enumerate(request.figures):

@@ -24,7 +24,7 @@ from query.fields import SPANS, ColumnKind, Field
 from query.json_types import Count, Range, raw_json
 from query.read_store import ReadStore
 from query.request.bodies import TimeInput, time_range
-from query.request.filters import Filter, FilterInputs, KeyText, check_filters, check_key, conditions, resolve_key
+from query.request.filters import Filter, FiltersInBody, KeyText, check_key, conditions, filters_of_body, resolve_key
 from query.settings import QuerySettings
 from query.statements import Condition, Heatmap, LogRows, Subject, TimeBuckets
 from query.statements.window import MAX_HOURS, Window
@@ -47,7 +47,7 @@ class HeatmapRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
     """What to draw: by default durations. A null field is the same as an absent one."""
 
     field: KeyText | None = None
-    filters: FilterInputs | None = None
+    filters: FiltersInBody | None = None
     from_: TimeInput | None = msgspec.field(default=None, name="from")
     to: TimeInput | None = None
     hours: Annotated[int, Meta(ge=1, le=MAX_HOURS)] | None = None
@@ -119,7 +119,7 @@ def plan(raw: bytes, now_ns: int) -> HeatmapPlan:
 
 def _build_plan(request: HeatmapRequest, now_ns: int, issues: Issues) -> HeatmapPlan | None:
     window = time_range(request.from_, request.to, request.hours).resolve(now_ns, "body", issues)
-    filters = check_filters(request.filters or (), FILTERS_PATH, issues)
+    filters = filters_of_body(request.filters, FILTERS_PATH, issues)
     resolved = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
     field = DEFAULT_FIELD if request.field is None else request.field
     check_key(field, "body.field", issues)

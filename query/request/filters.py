@@ -133,6 +133,20 @@ class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
 FilterInputs = Annotated[list[WrittenFilter], msgspec.Meta(extra_json_schema={"maxItems": MAX_FILTERS})]
 
 
+FiltersInBody = (
+    FilterInputs | Annotated[str, msgspec.Meta(max_length=MAX_TEXT, description="As text, as in a query string.")]
+)
+
+
+def filters_of_body(written: list[WrittenFilter] | str | None, path: str, issues: Issues) -> tuple[Filter, ...]:
+    """The filters of a body that takes them in either encoding. Every fault is recorded as an issue under `path`; then
+    the result must not be used.
+    """
+    if isinstance(written, str):
+        return parse_filters(written, path, issues)
+    return check_filters(written or (), path, issues)
+
+
 def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
     """Parse the filters of a query string. Every fault is recorded as an issue under `path`; then the result must not
     be used.
