@@ -115,7 +115,7 @@ $(DEPLOY_TOOLS)/.made: scripts/deploy-tools $(VENV)/.made
 # Bases of the images that `test-long` builds, in place of those of a registry. Another directory: IMAGE_BASES=/path/of/one
 IMAGE_BASES ?= $(VENV)/image-bases
 $(IMAGE_BASES)/.made: scripts/image-bases
-	$(SAY) bases of images, from Debian's packages, in $(IMAGE_BASES)
+	$(SAY) bases of images, from packages of Debian, in $(IMAGE_BASES)
 	@scripts/image-bases $(IMAGE_BASES)
 
 # Locust changes the sockets and threads of its process, and brings much along: an environment of its own.
