@@ -86,6 +86,13 @@ def _routes(explore: ExploreHandlers, errors: ErrorHandlers, changes: ChangeHand
     read = bearer(SCOPE)
     return [
         Route("GET", f"{EXPLORE_PATH}/attributes", explore.attributes, read, operation=openapi.LIST_ATTRIBUTES),
+        Route(
+            "GET",
+            f"{EXPLORE_PATH}/attributes/values",
+            explore.attribute_values,
+            read,
+            operation=openapi.LIST_ATTRIBUTE_VALUES,
+        ),
         Route("GET", f"{EXPLORE_PATH}/spans", explore.spans, read, operation=openapi.LIST_SPANS),
         Route("GET", f"{EXPLORE_PATH}/logs", explore.logs, read, operation=openapi.LIST_LOGS),
         Route(
@@ -123,6 +130,14 @@ def _routes(explore: ExploreHandlers, errors: ErrorHandlers, changes: ChangeHand
             limit=LimitClass.ANALYSIS,
             cancel_on_disconnect=True,
             operation=openapi.COMPARE_SPANS,
+        ),
+        Route("GET", f"{EXPLORE_PATH}/traces", explore.traces, read, operation=openapi.LIST_TRACES),
+        Route(
+            "GET",
+            f"{EXPLORE_PATH}/traces/{{traceId}}/rows",
+            explore.trace_rows,
+            read,
+            operation=openapi.SHOW_TRACE_ROWS,
         ),
         Route(
             "GET",

@@ -11,17 +11,20 @@ from aiohttp import web
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
-from query.analysis import aggregate, attributes, compare, figures, heatmap
+from chassis.http.validation import Issues, single_value
+from query.analysis import aggregate, attribute_values, attributes, compare, figures, heatmap
 from query.fields import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
 from query.path_params import get_project_id, parse_path_id
 from query.query_key import JsonResult, QueryKey
 from query.read_store import ReadStores
 from query.request.bodies import read_body
-from query.request.parameters import MAX_SPAN_ID, MAX_TRACE_ID
+from query.request.parameters import FILTERS_PATH, MAX_SPAN_ID, MAX_TRACE_ID
 from query.scheduler import QueryScheduler, requester_of
+from query.search import traces
 from query.search.listing import ListScope, RowPage, fetch, page_query_key, plan
 from query.search.serializers import log_page, span_page
 from query.settings import QuerySettings
+from query.trace.columns import read_columns
 from query.trace.read import read_span, read_waterfall
 from query.trace_windows import trace_windows
 
@@ -63,6 +66,21 @@ class ExploreHandlers:
         return await self._scheduler.respond(
             request, QueryKey.of("attributes", project_id, window, to_ns=window.to_ns), make
         )
+
+    async def attribute_values(self, request: web.Request) -> web.StreamResponse:
+        """List the values of a key, most spans first.
+
+        Of the newest million spans of the window; `complete` tells whether that was all.
+        """
+        project_id, planned = get_project_id(request), attribute_values.plan(request.query, self._clock())
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                await store.validate_regexes(planned.filters, FILTERS_PATH)
+                return JsonResult(await attribute_values.read(store, project_id, planned))
+
+        key = QueryKey.of("attribute values", project_id, planned, to_ns=planned.window.to_ns)
+        return await self._scheduler.respond(request, key, make)
 
     async def aggregate(self, request: web.Request) -> web.StreamResponse:
         """Count, sum or rank spans by group, over time.
@@ -161,6 +179,38 @@ class ExploreHandlers:
         """
         return await self._list_rows(request, LOGS, log_page, _trace_id(request))
 
+    async def traces(self, request: web.Request) -> web.StreamResponse:
+        """List traces of which a span matches, newest or longest first.
+
+        By time, a trace stands where its newest matching span is; by duration, where its longest is. What is shown of a
+        trace is of all its spans. A trace is listed once, unless a span of it arrives while pages are read.
+        """
+        project_id, org_id = get_project_id(request), authorization_context(request).org_id
+        planned = traces.plan(request.query, org_id, project_id, self._signer, self._clock())
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                return JsonResult(await traces.fetch(store, self._signer, planned))
+
+        return await self._scheduler.respond(request, traces.query_key(planned), make)
+
+    async def trace_rows(self, request: web.Request) -> web.StreamResponse:
+        """Show a trace, or a subtree of it, as columns.
+
+        The rows of the waterfall without their attributes, in a third of the bytes.
+        """
+        project_id, trace_id = get_project_id(request), _trace_id(request)
+        root = _root(request)
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                body = await read_columns(store, self._settings, project_id, trace_id, root)
+            if body is None:
+                raise NotFound
+            return JsonResult(body)
+
+        return await self._scheduler.respond(request, QueryKey.of("trace rows", project_id, trace_id, root), make)
+
     async def waterfall(self, request: web.Request) -> web.StreamResponse:
         """Show a trace as a waterfall.
 
@@ -216,6 +266,17 @@ def _encode_page(page: RowPage, build_page: PageBuilder) -> bytes:
 
 def _trace_id(request: web.Request) -> bytes:
     return parse_path_id(request, "traceId", MAX_TRACE_ID, trace_id_bytes)
+
+
+def _root(request: web.Request) -> bytes | None:
+    """Raises BadRequest for a text that is no span id."""
+    issues = Issues()
+    text = single_value(request.query, "root", issues)
+    found = None if text is None else span_id_bytes(text)
+    if text is not None and found is None:
+        issues.add("query.root", "Must be a span id: 16 hexadecimal digits.", "format")
+    issues.raise_if_any()
+    return found
 
 
 def _span_id(request: web.Request) -> bytes:

@@ -2,7 +2,7 @@
 that validation uses.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
@@ -10,6 +10,7 @@ from chassis.changes.tables import MAX_NAME_LENGTH, ChangeKind
 from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from query import fields
 from query.analysis.aggregate import Aggregate, AggregateRequest
+from query.analysis.attribute_values import DEFAULT_VALUES, MAX_VALUES, AttributeValues
 from query.analysis.attributes import Keys
 from query.analysis.compare import CompareRequest, SpanComparison
 from query.analysis.figures import Figures, FiguresRequest
@@ -19,13 +20,15 @@ from query.error_groups.handlers import MAX_ID
 from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
 from query.error_groups.schemas import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
 from query.fields import TelemetryTable
-from query.request.filters import MAX_FILTERS, MAX_TEXT
+from query.request.filters import MAX_FILTERS, MAX_TEXT, MAX_VALUE, KeyText
 from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID
 from query.search.schemas import LogPage, SpanPage
+from query.search.traces import TracePage
 from query.send_buffer import TRUNCATED_HEADER
 from query.statements import ErrorOrder
 from query.statements.window import DEFAULT_HOURS, MAX_HOURS
 from query.timestamps import TIMESTAMP_PATTERN
+from query.trace.columns import TraceTable
 from query.trace.read import SpanDetail, Waterfall
 
 SPANS: Final = Tag("spans", "Spans of a project: list, aggregate and compare them.")
@@ -151,6 +154,20 @@ LIST_ATTRIBUTES: Final = Operation(
     ),
     TIME,
 )
+LIST_ATTRIBUTE_VALUES: Final = Operation(
+    "listAttributeValues",
+    SPANS,
+    (ResponseSpec("The values.", json_content(AttributeValues)),),
+    (
+        Parameter("key", "query", KeyText, "The key, as in filters.", required=True, example="http.route"),
+        Parameter("prefix", "query", Annotated[str, Meta(max_length=MAX_VALUE)], "Only values that start with this."),
+        *TIME,
+        FILTERS_OF_SPANS,
+        Parameter(
+            "limit", "query", Annotated[int, Meta(ge=1, le=MAX_VALUES)], "Maximum number.", default=DEFAULT_VALUES
+        ),
+    ),
+)
 AGGREGATE_SPANS: Final = Operation(
     "aggregateSpans",
     SPANS,
@@ -234,6 +251,33 @@ LIST_TRACE_LOGS: Final = Operation(
     TRACES,
     (ResponseSpec("A page of log records.", json_content(LogPage)),),
     (TRACE_IN_PATH, *_LOG_LIST),
+)
+LIST_TRACES: Final = Operation(
+    "listTraces",
+    TRACES,
+    (ResponseSpec("A page of traces.", json_content(TracePage)),),
+    (
+        *TIME,
+        FILTERS_OF_SPANS,
+        Parameter("sort", "query", Literal["time", "duration"], "Newest or longest first.", default="time"),
+        LIMIT,
+        CURSOR,
+    ),
+)
+SHOW_TRACE_ROWS: Final = Operation(
+    "showTraceRows",
+    TRACES,
+    (ResponseSpec("The trace.", json_content(TraceTable)),),
+    (
+        TRACE_IN_PATH,
+        Parameter(
+            "root",
+            "query",
+            Annotated[str, Meta(pattern="^[0-9a-fA-F]{16}$")],
+            "Only the subtree of this span.",
+            example="00f067aa0ba902b7",
+        ),
+    ),
 )
 SHOW_WATERFALL: Final = Operation(
     "showWaterfall", TRACES, (ResponseSpec("The trace.", json_content(Waterfall)),), (TRACE_IN_PATH,)

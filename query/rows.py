@@ -93,6 +93,26 @@ class BriefSpanColumns(NamedTuple):
     row: int
 
 
+class TraceRowColumns(NamedTuple):
+    """A span as a row of the page's waterfall. `events` and `links`: their numbers."""
+
+    start_ns: int
+    duration_ns: int
+    span_id: bytes
+    parent_span_id: bytes
+    name: str
+    kind: int
+    status_code: int
+    service_name: str
+    batch_id: int
+    row: int
+    status_message: str
+    release: str
+    environment: str
+    events: int
+    links: int
+
+
 class OccurrenceColumns(NamedTuple):
     """An error occurrence without its stack trace."""
 
@@ -124,6 +144,9 @@ SPAN_RECORD_SELECT: Final = _select(
     SpanColumns._fields + AttributeColumns._fields + ResourceScopeColumns._fields + SpanRecordColumns._fields, _SPAN_SQL
 )
 LOG_SELECT: Final = _select(LogColumns._fields + AttributeColumns._fields + ResourceScopeColumns._fields, _LOG_SQL)
+TRACE_ROW_SELECT: Final = _select(
+    TraceRowColumns._fields, _SPAN_SQL | {"events": "JSONLength(events)", "links": "JSONLength(links)"}
+)
 BRIEF_SPAN_SELECT: Final = _select(BriefSpanColumns._fields, _SPAN_SQL)
 OCCURRENCE_SELECT: Final = _select(OccurrenceColumns._fields, _OCCURRENCE_SQL)
 OCCURRENCE_RECORD_SELECT: Final = (*OCCURRENCE_SELECT, "stacktrace")

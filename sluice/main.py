@@ -27,6 +27,7 @@ _COMMANDS: Final = (
     ("limits", "sluice.cli.limits", "shows or sets the quota of an organization and the rates of its keys"),
     ("billing", "sluice.cli.billing", "shows the subscription of an organization, or names its customer"),
     ("password", "sluice.cli.password", "resets a forgotten password"),
+    ("open", "sluice.cli.open", "opens the page in a browser, logged in as an owner (docs/web.md)"),
     ("owner", "sluice.cli.recover_owner", "recovers access when every owner is locked out"),
     ("signers", "sluice.cli.signing_keys", "lists or withdraws the keys that sign session tokens"),
     ("audit", "sluice.cli.audit", "verifies the audit hash chain of every organization"),
@@ -213,6 +214,11 @@ def _password(command: argparse.ArgumentParser) -> None:
         "the only one",
     )
     command.add_argument("--without-factor", action="store_true", help="remove the second factor as well")
+
+
+def _open(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--org", metavar="SLUG", help="organization to log in to; default: the first one")
+    command.add_argument("--print", action="store_true", help="print the link instead of opening a browser")
 
 
 def _owner(command: argparse.ArgumentParser) -> None:
@@ -488,6 +494,7 @@ _OPTIONS: Final = {
     "limits": _limits,
     "billing": _billing,
     "password": _password,
+    "open": _open,
     "owner": _owner,
     "signers": _signers,
     "audit": _audit,

@@ -58,9 +58,12 @@ class BearerAuth:
 
 @dataclass(frozen=True, slots=True)
 class SessionAuth:
-    """A dashboard session, of any organization. `allows_pending_mfa`: also one whose second factor is pending."""
+    """A dashboard session, of any organization. `allows_pending_mfa`: also one whose second factor is pending.
+    `accepts_tokens`: also a personal access token.
+    """
 
     allows_pending_mfa: bool = False
+    accepts_tokens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,11 @@ def session(*, allows_pending_mfa: bool = False) -> Access:
     tokens.
     """
     return SessionAuth(allows_pending_mfa)
+
+
+def any_credential() -> Access:
+    """401 without a valid session or token, of any organization; also a session whose second factor is pending."""
+    return SessionAuth(allows_pending_mfa=True, accepts_tokens=True)
 
 
 def project_key() -> Access:
@@ -180,7 +188,7 @@ async def reauthorize(request: web.Request, connection: AsyncConnection, now: da
 
 
 def authenticated_credential(request: web.Request) -> AuthenticatedCredential:
-    """The session of the caller. On `session` routes only."""
+    """The credential of the caller. On `session` and `any_credential` routes only."""
     return request[AUTHENTICATED_CREDENTIAL]
 
 
@@ -220,7 +228,7 @@ def with_access_check(
         if guards.bearer is None:
             raise ValueError(f"no guard for {access}")
         if isinstance(access, SessionAuth):
-            return _with_session_check(guards.bearer, access.allows_pending_mfa, handler, rate_limits, limit)
+            return _with_session_check(guards.bearer, access, handler, rate_limits, limit)
         return _with_bearer_check(guards.bearer, access, handler, rate_limits, limit)
     if isinstance(access, DirectoryAuth):
         return _with_directory_check(access.guard, handler, rate_limits)
@@ -261,15 +269,15 @@ def _with_bearer_check(
 
 
 def _with_session_check(
-    guard: BearerCheck, allows_pending_mfa: bool, handler: Handler, rate_limits: RateLimits, limit: LimitClass
+    guard: BearerCheck, access: SessionAuth, handler: Handler, rate_limits: RateLimits, limit: LimitClass
 ) -> Handler:
     async def checked(request: web.Request) -> web.StreamResponse:
         found = await _authenticate_with_limits(request, guard, rate_limits, limit)
-        if not found.is_session:
+        if not found.is_session and not access.accepts_tokens:
             raise Forbidden("This endpoint requires a session (POST /auth/login), not a personal access token.")
-        if found.mfa_pending and not allows_pending_mfa:
+        if found.mfa_pending and not access.allows_pending_mfa:
             raise MfaRequired
-        request[AUTHENTICATED_CREDENTIAL], request[ALLOWS_PENDING_MFA] = found, allows_pending_mfa
+        request[AUTHENTICATED_CREDENTIAL], request[ALLOWS_PENDING_MFA] = found, access.allows_pending_mfa
         return await handler(request)
 
     return checked

@@ -53,6 +53,7 @@ from control.directory.tables import (
     scim_users,
 )
 from control.identity.anonymization import anonymize_orphans
+from control.identity.login_code_repository import login_codes
 from control.identity.user_repository import leave_home
 from control.integrations.tables import inbound_deliveries, integrations
 from control.issues.tables import issue_activity, issue_erasures, issue_links, issue_projects
@@ -161,6 +162,7 @@ _ORGANIZATION_STEPS: Final = (
     _TableStep(project_keys, ("created_by",)),
     _TableStep(delegations, ("subject_id",)),
     _TableStep(refresh_tokens),
+    _TableStep(login_codes, ("principal_id",)),
     _TableStep(sessions, ("principal_id",)),
     _TableStep(invitations, ("created_by", "accepted_by")),
     _TableStep(access_tokens, ("principal_id",)),

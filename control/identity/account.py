@@ -24,6 +24,7 @@ from control.identity.login_throttle import LoginThrottle, ReauthenticationFaile
 from control.identity.passwords import Passwords
 from control.identity.schemas import AvatarUrl, Locale, NewPassword, PasswordInput, ThemeName
 from control.identity.session_issuer import SessionUser, user_body
+from control.identity.user_repository import User
 from proto.identity import Role
 
 
@@ -37,10 +38,10 @@ class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 
 
 class PasswordChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The current password and the new one."""
+    """The current password, if there is one, and the new one."""
 
-    current: PasswordInput
     password: NewPassword
+    current: PasswordInput | None = None
 
 
 class OwnOrganization(msgspec.Struct, frozen=True, rename="camel"):
@@ -137,14 +138,15 @@ class Accounts:
     async def change_password(self, request: web.Request) -> web.StreamResponse:
         """Change the password.
 
-        All other sessions of the account end, in every organization.
+        A user who has none yet and has logged in with a one-time code sets it without `current`. All other sessions of
+        the account end, in every organization.
         """
         body = await self.context.read_body(request, PasswordChange)
         caller = authenticated_credential(request)
         async with self.context.database.read() as connection:
             user = await user_repository.get_user(connection, caller.principal_id)
         async with self.throttle.account(request, caller):
-            if not await self.passwords.matches(user.password_hash, body.current):
+            if not await self._confirms(caller, user, body.current):
                 raise ReauthenticationFailed("The password is not valid.")
         hashed = await self.passwords.hash(body.password, salted_like=user.password_hash)
         async with self.context.session_transaction(request) as (connection, caller):
@@ -156,6 +158,14 @@ class Accounts:
             await record_in_all_orgs(connection, user.id, by, "user.password", {}, request_id(request))
         self.context.guards.invalidate_sessions(caller.principal_id)
         return web.Response(status=204)
+
+    async def _confirms(self, caller: AuthenticatedCredential, user: User, current: str | None) -> bool:
+        """Whether the current password is right. An account without one that no identity provider vouches for has a
+        session only by a code of the operator.
+        """
+        if current is None:
+            return user.password_hash is None and not caller.is_federated
+        return await self.passwords.matches(user.password_hash, current)
 
 
 async def _require_own(connection: AsyncConnection, caller: AuthenticatedCredential) -> None:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -11,7 +11,7 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
-from chassis.errors import Forbidden, Unauthorized
+from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
 from chassis.http.access import anonymous
 from chassis.http.operation import Body, Operation, ResponseSpec, Tag, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
@@ -19,9 +19,18 @@ from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Slug
-from control.identity import enforcement, member_repository, session_repository, user_repository
+from control.identity import (
+    enforcement,
+    login_code_repository,
+    member_repository,
+    refresh_cookie,
+    session_repository,
+    user_repository,
+)
 from control.identity.authentication import INVALID_CREDENTIALS, Authenticator, select_organization_error
+from control.identity.login_code_repository import LoginCode
 from control.identity.login_throttle import InvalidCredentials, LoginThrottle
+from control.identity.refresh_cookie import session_response
 from control.identity.schemas import Email, MfaCodeInput, PasswordInput, SecretInput
 from control.identity.session_issuer import KeyWithdrawn, SessionIssuer, SessionMaterial
 from control.identity.session_repository import IssuedSession, RefreshFailure, Session
@@ -29,6 +38,16 @@ from control.identity.user_repository import User
 from proto.identity import PrincipalKind
 
 MAX_ORGANIZATIONS: Final = 1_000  # that one user is a member of
+LOGIN_CODE: Final = "code"  # amr value of our own: a one-time code that an operator has created
+
+
+InCookie = Annotated[
+    bool,
+    Meta(
+        description="Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, "
+        "instead of the body. Demands `Sec-Fetch-Site: same-origin`."
+    ),
+]
 
 
 class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -40,12 +59,21 @@ class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     password: PasswordInput
     totp: MfaCodeInput | None = None
     org_slug: Slug | None = None
+    cookie: InCookie = False
 
 
 class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The refresh token of the session to refresh or to end."""
+    """The refresh token of the session to refresh or to end; or `cookie`, which has it."""
 
-    refresh_token: SecretInput
+    refresh_token: SecretInput | None = None
+    cookie: InCookie = False
+
+
+class CodeExchange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A one-time code of `sluice open`."""
+
+    code: SecretInput
+    cookie: InCookie = False
 
 
 class Jwk(msgspec.Struct, frozen=True):
@@ -65,6 +93,8 @@ class KeySet(msgspec.Struct, frozen=True):
     keys: Annotated[list[Jwk], Meta(max_length=100)]
 
 
+_Body = TypeVar("_Body", Login, Refresh, CodeExchange)
+
 TAG: Final = Tag("auth", "User sessions: login, second factor, account.")
 _SESSION_CONTENT: Final = json_content(SessionMaterial)
 LOGIN: Final = Operation(
@@ -80,6 +110,13 @@ REFRESH: Final = Operation(
     (ResponseSpec("The refreshed session.", _SESSION_CONTENT),),
     body=Body(json_content(Refresh)),
     error_statuses=(401,),
+)
+EXCHANGE: Final = Operation(
+    "exchangeLoginCode",
+    TAG,
+    (ResponseSpec("A session.", _SESSION_CONTENT),),
+    body=Body(json_content(CodeExchange), example={"code": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"}),
+    error_statuses=(401, 403),
 )
 LOGOUT: Final = Operation(
     "logout", TAG, (ResponseSpec("The session has ended.", status=204),), body=Body(json_content(Refresh))
@@ -100,6 +137,7 @@ class Logins:
         """Every route of this resource; all are anonymous."""
         return [
             Route("POST", "/auth/login", self.login, anonymous(), operation=LOGIN),
+            Route("POST", "/auth/exchange", self.exchange, anonymous(), operation=EXCHANGE),
             Route("POST", "/auth/refresh", self.refresh, anonymous(), operation=REFRESH),
             Route("POST", "/auth/logout", self.logout, anonymous(), operation=LOGOUT),
             Route("GET", "/auth/keys", self.list_keys, anonymous(), operation=LIST_KEYS),
@@ -113,14 +151,31 @@ class Logins:
         organizations, or if several accounts with an unverified address have the password. 403 if the organization
         requires single sign-on, for everyone but the owner who keeps a way in.
         """
-        body = await self.context.read_body(request, Login)
+        body = await self._read_body(request, Login)
         await self.issuer.ensure_key_published()
         async with self.throttle.login(request, body.email, body.org_slug):
             user = await self.authenticator.find_account(request, body.email, body.password, body.org_slug)
             code_attempt = self.authenticator.code_attempt(request, user, body.totp)
             async with code_attempt, self.context.database.write() as connection:
                 issued, user = await self._start_session(connection, request, user, body)
-        return json_response(self.issuer.issue(issued, user))
+        return session_response(self.issuer.issue(issued, user), in_cookie=body.cookie)
+
+    async def exchange(self, request: web.Request) -> web.StreamResponse:
+        """Log in with a one-time code.
+
+        `sluice open` creates it. It is valid for ten minutes, once. The user has a session of one factor: 401
+        `mfa_required` until `/auth/totp/verify` has accepted a code, if the account has a second one.
+        """
+        body = await self._read_body(request, CodeExchange)
+        await self.issuer.ensure_key_published()
+        now = datetime.now(UTC)
+        async with self.context.database.write() as connection:
+            code = await login_code_repository.spend(connection, body.code, now)
+            found = None if code is None else await self._start_session_by_code(connection, request, code, now)
+        if found is None:
+            await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
+            raise Unauthorized("The code is unknown, was used, or has expired: `sluice open` creates another one.")
+        return session_response(self.issuer.issue(*found), in_cookie=body.cookie)
 
     async def refresh(self, request: web.Request) -> web.StreamResponse:
         """Refresh a session.
@@ -128,14 +183,16 @@ class Logins:
         Consumes the refresh token. Reusing a consumed token ends the session, because the token may be stolen.
         For ten seconds it is still accepted, because the response may have been lost.
         """
-        body = await self.context.read_body(request, Refresh)
+        body = await self._read_body(request, Refresh)
+        refresh_token = _refresh_token(request, body)
         await self.issuer.ensure_key_published()
-        await self._check_refresh_rate(request, body.refresh_token)
-        issued, user = await self._refresh_session(request, body.refresh_token)
+        await self._check_refresh_rate(request, refresh_token)
+        issued, user = await self._refresh_session(request, refresh_token)
         if issued is None or user is None:
-            await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
+            if refresh_token or not body.cookie:  # a browser that has never logged in has no cookie
+                await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
             raise Unauthorized("The refresh token is not valid.")
-        return json_response(self.issuer.issue(issued, user))
+        return session_response(self.issuer.issue(issued, user), in_cookie=body.cookie)
 
     async def logout(self, request: web.Request) -> web.StreamResponse:
         """End a session.
@@ -143,15 +200,19 @@ class Logins:
         Its access tokens stop working in this process at once; in others at once with Redis, else within five seconds.
         The same response for the refresh token of an ended or unknown session.
         """
-        body = await self.context.read_body(request, Refresh)
+        body = await self._read_body(request, Refresh)
+        refresh_token = _refresh_token(request, body)
         async with self.context.database.write() as connection:
-            session = await session_repository.find_by_token(connection, body.refresh_token)
+            session = await session_repository.find_by_token(connection, refresh_token)
             ended = session is not None and await self._end_session(connection, request, session, "logout")
         if session is None:
             await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
         elif ended:
             self.context.guards.invalidate_sessions(session.principal_id)
-        return web.Response(status=204)
+        response = web.Response(status=204)
+        if body.cookie:
+            refresh_cookie.clear(response)
+        return response
 
     async def list_keys(self, _request: web.Request) -> web.StreamResponse:
         """List the public keys of access tokens."""
@@ -160,6 +221,26 @@ class Logins:
         found = await self.issuer.trusted_keys()
         headers = {"Cache-Control": "public, max-age=300"}
         return json_response({"keys": [key.jwk() for key in found]}, headers=headers)
+
+    async def _read_body(self, request: web.Request, type_: type[_Body]) -> _Body:
+        """The body; with `cookie`, only of a request of the page itself."""
+        body = await self.context.read_body(request, type_)
+        if body.cookie:
+            refresh_cookie.require_same_origin(request)
+        return body
+
+    async def _start_session_by_code(
+        self, connection: AsyncConnection, request: web.Request, code: LoginCode, now: datetime
+    ) -> tuple[IssuedSession, User] | None:
+        """None if the user is no member any more. Raises SsoRequired."""
+        found = await load_membership_statuses(connection, code.org_id, [code.principal_id])
+        if any_disabled(found) or common_scopes(found, None) is None:
+            return None
+        await enforcement.check_password_login(connection, code.org_id, code.principal_id)
+        user = await user_repository.get_user(connection, code.principal_id)
+        issued = await session_repository.start(connection, code.org_id, user.id, (LOGIN_CODE,), now)
+        await _record_audit(connection, request, issued.session, "session.start", {"methods": [LOGIN_CODE]})
+        return issued, user
 
     async def _start_session(
         self, connection: AsyncConnection, request: web.Request, authenticated: User, body: Login
@@ -210,6 +291,14 @@ class Logins:
         if ended:
             await _record_audit(connection, request, session, "session.end", {"reason": reason})
         return ended
+
+
+def _refresh_token(request: web.Request, body: Refresh) -> str:
+    """Raises BadRequest for a body with both or none of a token and `cookie`."""
+    if body.cookie == (body.refresh_token is not None):
+        issue = Issue("body.refreshToken", "Either `refreshToken` or `cookie` must be given.", "required")
+        raise BadRequest("The request body is not valid.", [issue])
+    return refresh_cookie.read(request) if body.refresh_token is None else body.refresh_token
 
 
 async def _select_organization(connection: AsyncConnection, user: User, org_slug: str | None, *, naming: bool) -> str:

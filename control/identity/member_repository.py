@@ -97,6 +97,23 @@ async def find_member(connection: AsyncConnection, org_id: str, principal_id: st
     return None if row is None else _member(row)
 
 
+async def find_first_owner(connection: AsyncConnection, org_id: str) -> str | None:
+    """The id of the owner with the oldest membership, among users that are not disabled."""
+    query = (
+        sa.select(principals.c.id)
+        .join_from(memberships, principals, principals.c.id == memberships.c.principal_id)
+        .where(
+            memberships.c.org_id == org_id,
+            memberships.c.role == Role.OWNER.value,
+            principals.c.kind == PrincipalKind.USER.value,
+            principals.c.disabled_at.is_(None),
+        )
+        .order_by(memberships.c.created_at, principals.c.id)
+        .limit(1)
+    )
+    return await connection.scalar(query)
+
+
 async def list_organizations(
     connection: AsyncConnection, principal_id: str, limit: int
 ) -> list[tuple[StoredOrganization, Role]]:

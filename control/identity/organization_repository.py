@@ -124,6 +124,14 @@ async def find_organization(connection: AsyncConnection, slug: str) -> StoredOrg
     return None if row is None else StoredOrganization(**row)
 
 
+async def find_first_organization(connection: AsyncConnection) -> StoredOrganization | None:
+    """The oldest organization that is not deleted."""
+    columns = [organizations.c[name] for name in StoredOrganization.__slots__]
+    found = sa.select(*columns).where(organizations.c.deleted_at.is_(None))
+    row = (await connection.execute(found.order_by(organizations.c.created_at).limit(1))).mappings().one_or_none()
+    return None if row is None else StoredOrganization(**row)
+
+
 async def rename_organization(connection: AsyncConnection, org_id: str, name: str) -> None:
     """Raises ValueError for an invalid name."""
     await connection.execute(

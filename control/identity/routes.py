@@ -21,6 +21,7 @@ from control.identity.principals import Principals
 from control.identity.session_issuer import SessionIssuer
 from control.identity.tokens import AccessTokens
 from control.identity.verification import EmailVerification
+from control.identity.whoami import WhoamiHandler
 from control.secrets.secret_box import SecretBox
 
 
@@ -40,6 +41,7 @@ def build_identity_routes(
         *Logins(context, throttle, authenticator, issuer).routes(),
         *Mfa(context, throttle, passwords, mfa_secrets, issuer).routes(),
         *Accounts(context, throttle, passwords).routes(),
+        *WhoamiHandler(context).routes(),
         *EmailVerification(context, throttle, passwords, mailer).routes(),
         *Members(context).routes(),
         *Invitations(context, mailer).routes(),

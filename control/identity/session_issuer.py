@@ -11,6 +11,7 @@ import msgspec
 import structlog
 from aiohttp import web
 from msgspec import Meta
+from msgspec.structs import replace
 
 from chassis.auth.bearer import FRESH_S
 from chassis.auth.jwt import LIFETIME, JwtSigner, PublicKey
@@ -30,7 +31,9 @@ class Tokens(msgspec.Struct, frozen=True, rename="camel"):
     """Credentials of a session."""
 
     access_token: Annotated[str, Meta(description="A JWT, for `Authorization: Bearer`.")]
-    refresh_token: Annotated[str, Meta(description="Can be used once: `/auth/refresh` returns the next one.")]
+    refresh_token: Annotated[
+        str, Meta(description="Can be used once: `/auth/refresh` returns the next one. Empty: it is in the cookie.")
+    ]
     expires_in: Annotated[int, Meta(description="Seconds until the access token expires.")]
     token_type: Literal["Bearer"] = "Bearer"  # noqa: S105  # the name of a scheme
 
@@ -54,6 +57,10 @@ class SessionMaterial(msgspec.Struct, frozen=True, rename="camel"):
 
     tokens: Tokens
     user: SessionUser
+
+    def without_refresh_token(self) -> "SessionMaterial":
+        """For a browser that keeps it in a cookie."""
+        return replace(self, tokens=replace(self.tokens, refresh_token=""))
 
 
 class KeyWithdrawn(ServiceUnavailable):

@@ -96,6 +96,27 @@ async def create_user(
     return await get_user(connection, principal.id)
 
 
+async def create_account(connection: AsyncConnection, principal_id: str, email: str, org_id: str) -> User:
+    """An account without password for a user who has none: the first owner. It is confined to the organization. Raises
+    EmailTaken.
+    """
+    row = {
+        "principal_id": principal_id,
+        "email": normalize_email(email),
+        "email_verified": False,
+        "home_org_id": org_id,
+        "password_hash": None,
+        "locale": DEFAULT_LOCALE,
+        "theme": DEFAULT_THEME,
+        "created_at": to_milliseconds(datetime.now(UTC)),
+    }
+    try:
+        await connection.execute(users.insert().values(row))
+    except exc.IntegrityError as error:
+        raise EmailTaken from error
+    return await get_user(connection, principal_id)
+
+
 async def find_verified(connection: AsyncConnection, email: str) -> User | None:
     """The account that has verified this address, case-insensitive."""
     return await _load_user(connection, _USERS.where(users.c.email == normalize_email(email), users.c.email_verified))

@@ -11,8 +11,9 @@ from query.rows import (
     OCCURRENCE_SELECT,
     SPAN_RECORD_SELECT,
     SPAN_SELECT,
+    TRACE_ROW_SELECT,
 )
-from query.sql import compare, error_groups
+from query.sql import compare, error_groups, traces
 from query.sql.aggregate import aggregation, group_ranking, group_series, span_count
 from query.sql.attributes import (
     attribute_keys,
@@ -61,8 +62,12 @@ from query.statements import (
     Statement,
     TraceAttributes,
     TraceBounds,
+    TraceRanges,
+    TraceRanking,
+    TraceRows,
     TraceSize,
     TraceSpansBrief,
+    TraceSummaries,
 )
 from query.statements.window import Window
 
@@ -127,6 +132,13 @@ def _trace_spans_brief(statement: TraceSpansBrief) -> Query:
     return select(BRIEF_SPAN_SELECT, SPANS.name, where, tail, bindings)
 
 
+def _trace_rows(statement: TraceRows) -> Query:
+    bindings = Bindings()
+    where = _trace_predicates(statement, statement.trace_id, statement.window, bindings)
+    tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_SPAN_IDENTITY}", f"LIMIT {bindings.uint64(statement.limit)}")
+    return select(TRACE_ROW_SELECT, SPANS.name, where, tail, bindings)
+
+
 def _trace_size(statement: TraceSize) -> Query:
     bindings = Bindings()
     where = _trace_predicates(statement, statement.trace_id, statement.window, bindings)
@@ -179,7 +191,11 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     ExistingAttributeKeys: _existing_attribute_keys,
     TraceBounds: _trace_bounds,
     TraceSpansBrief: _trace_spans_brief,
+    TraceRows: _trace_rows,
     TraceSize: _trace_size,
+    TraceRanking: traces.trace_ranking,
+    TraceSummaries: traces.trace_summaries,
+    TraceRanges: traces.trace_ranges,
     TraceAttributes: _trace_attributes,
     SpanRecords: _span_records,
     ErrorRanking: error_groups.ranking,

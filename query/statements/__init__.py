@@ -60,14 +60,19 @@ from query.statements.predicates import (
     TextMatches,
 )
 from query.statements.search import ExistingAttributeKeys, Listing, Position
-from query.statements.trace import SpanRecords, TraceAttributes, TraceBounds, TraceSize, TraceSpansBrief
+from query.statements.trace import SpanRecords, TraceAttributes, TraceBounds, TraceRows, TraceSize, TraceSpansBrief
+from query.statements.traces import TraceRanges, TraceRanking, TraceSummaries
 
 Statement = (
     Listing
     | ExistingAttributeKeys
     | TraceBounds
     | TraceSpansBrief
+    | TraceRows
     | TraceSize
+    | TraceRanking
+    | TraceSummaries
+    | TraceRanges
     | TraceAttributes
     | SpanRecords
     | ErrorRanking
@@ -159,6 +164,10 @@ __all__ = [
     "TimeBuckets",
     "TraceAttributes",
     "TraceBounds",
+    "TraceRanges",
+    "TraceRanking",
+    "TraceRows",
     "TraceSize",
     "TraceSpansBrief",
+    "TraceSummaries",
 ]

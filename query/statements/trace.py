@@ -23,6 +23,15 @@ class TraceSpansBrief(BaseStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRows(BaseStatement):
+    """The same with everything that a row of the page's waterfall shows."""
+
+    trace_id: bytes
+    window: Window
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSize(BaseStatement):
     """The number of spans of a trace, resent spans counted once."""
 

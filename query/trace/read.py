@@ -1,7 +1,7 @@
 """One trace: its time range, its waterfall (specification 2.4 and 4.2), and the full records of its spans."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -200,10 +200,21 @@ async def _read_brief_spans(
     """At most `limit` + 1 rows, and the limit that was used: a smaller one if the rows with long names exceed the byte
     limit.
     """
+    return await read_shrinking(
+        lambda most: store.rows(
+            TraceSpansBrief(project_id=project_id, trace_id=trace_id, window=window, limit=most + 1)
+        ),
+        limit,
+    )
+
+
+async def read_shrinking(
+    read: Callable[[int], Awaitable[list[tuple[Any, ...]]]], limit: int
+) -> tuple[list[tuple[Any, ...]], int]:
+    """Rows read with `limit`, or with a smaller one if they exceed the byte limit; and the limit that was used."""
     while True:
-        statement = TraceSpansBrief(project_id=project_id, trace_id=trace_id, window=window, limit=limit + 1)
         try:
-            return await store.rows(statement), limit
+            return await read(limit), limit
         except QueryTooLarge:
             if limit == 1:
                 raise

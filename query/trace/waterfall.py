@@ -7,9 +7,11 @@ ids that several spans share, chains ten thousand deep. No timestamp is changed.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from query.rows import BriefSpanColumns
+from query.rows import BriefSpanColumns, TraceRowColumns
 
 _ROOT: Final = -1
+
+LaidOutSpan = BriefSpanColumns | TraceRowColumns
 
 
 class PositionedSpan(NamedTuple):
@@ -31,7 +33,7 @@ class Layout(NamedTuple):
     end_ns: int | None
 
 
-def build_layout(spans: Sequence[BriefSpanColumns]) -> Layout:
+def build_layout(spans: Sequence[LaidOutSpan]) -> Layout:
     """Depth first, siblings by start. `spans` are distinct and sorted by start, span id, batch, row.
 
     An orphan is a span with an invalid parent link: to a span that does not exist, to itself, or, for the earliest span
@@ -52,12 +54,12 @@ def build_layout(spans: Sequence[BriefSpanColumns]) -> Layout:
     return Layout(lines, spans[0].start_ns, max(map(span_end_ns, spans)))
 
 
-def span_end_ns(span: BriefSpanColumns) -> int:
+def span_end_ns(span: LaidOutSpan) -> int:
     """The end of a span; a span that ends before it starts has length zero."""
     return span.start_ns + max(span.duration_ns, 0)
 
 
-def self_time_ns(spans: Sequence[BriefSpanColumns], index: int, children: Sequence[int]) -> int:
+def self_time_ns(spans: Sequence[LaidOutSpan], index: int, children: Sequence[int]) -> int:
     """The time of a span that none of its children covers. `children` are sorted by start; only their time inside the
     span counts.
     """
@@ -71,7 +73,7 @@ def self_time_ns(spans: Sequence[BriefSpanColumns], index: int, children: Sequen
     return end - start - covered
 
 
-def _find_parents(spans: Sequence[BriefSpanColumns]) -> tuple[list[int], set[int]]:
+def _find_parents(spans: Sequence[LaidOutSpan]) -> tuple[list[int], set[int]]:
     """The index of each span's parent, and the orphans so far."""
     owners: dict[bytes, int] = {}
     for index, span in enumerate(spans):

@@ -7,16 +7,13 @@ import argparse
 from pathlib import Path
 
 import msgspec
-import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.tables import memberships, principals
 from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.identity import enforcement, organization_repository
-from proto.identity import PrincipalKind, Role
+from control.identity import enforcement, member_repository, organization_repository
 from sluice import bootstrap_file, data_dir, process
 from sluice.settings_sources import SettingsSources
 
@@ -67,7 +64,7 @@ async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> R
     organization = await organization_repository.find_organization(connection, org_slug)
     if organization is None:
         raise StartupError(f"There is no organization {org_slug}.")
-    owner_id = await _first_owner(connection, organization.id)
+    owner_id = await member_repository.find_first_owner(connection, organization.id)
     if owner_id is None:
         raise StartupError(f"The organization {org_slug} has no owner.")
     if await enforcement.blocks_user_tokens(connection, organization.id):
@@ -79,20 +76,3 @@ async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> R
     data = {"holder": owner_id, "name": TOKEN_NAME, "scopes": [], "expiresAt": ""}
     await record(connection, Actor(organization.id), "token.create", token.id, data, COMMAND_REQUEST_ID)
     return RecoveredToken(base_url, org_slug, owner_id, token.secret)
-
-
-async def _first_owner(connection: AsyncConnection, org_id: str) -> str | None:
-    """The id of the owner with the oldest membership, among users that are not disabled."""
-    query = (
-        sa.select(principals.c.id)
-        .join_from(memberships, principals, principals.c.id == memberships.c.principal_id)
-        .where(
-            memberships.c.org_id == org_id,
-            memberships.c.role == Role.OWNER.value,
-            principals.c.kind == PrincipalKind.USER.value,
-            principals.c.disabled_at.is_(None),
-        )
-        .order_by(memberships.c.created_at, principals.c.id)
-        .limit(1)
-    )
-    return await connection.scalar(query)

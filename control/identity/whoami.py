@@ -1,0 +1,115 @@
+"""`GET /auth/whoami`: who calls, where, and what for."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import msgspec
+import sqlalchemy as sa
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import AuthenticatedCredential
+from chassis.auth.tables import organizations, principals, users
+from chassis.http.access import any_credential, authenticated_credential
+from chassis.http.operation import Operation, ResponseSpec, json_content
+from chassis.http.web import Route, json_response
+from control.http.context import HandlerContext
+from control.http.field_types import Name, Slug
+from control.identity import organization_repository
+from control.identity.login import TAG
+from proto.identity import PrincipalKind, Role, Scope
+
+MAX_PROJECTS: Final = 1_000
+
+
+class WhoamiPrincipal(msgspec.Struct, frozen=True, rename="camel"):
+    """The caller."""
+
+    id: str
+    kind: PrincipalKind
+    name: Name
+    email: str | None
+
+
+class WhoamiOrganization(msgspec.Struct, frozen=True, rename="camel"):
+    """The organization of the credential."""
+
+    id: str
+    slug: Slug
+    name: Name
+
+
+class WhoamiProject(msgspec.Struct, frozen=True, rename="camel"):
+    """A project that the caller may see."""
+
+    id: str
+    slug: Slug
+    name: Name
+
+
+class Whoami(msgspec.Struct, frozen=True, rename="camel"):
+    """What the credential of the request is worth."""
+
+    principal: WhoamiPrincipal
+    role: Annotated[Role | None, Meta(description="Null: the caller is no member of the organization any more.")]
+    scopes: Annotated[list[Scope], Meta(description="What the credential permits.", max_length=200)]
+    organization: WhoamiOrganization
+    projects: Annotated[list[WhoamiProject], Meta(description="By slug.", max_length=MAX_PROJECTS)]
+    session: Annotated[bool, Meta(description="Whether the credential is a session.")]
+    mfa_pending: Annotated[bool, Meta(description="The session needs its second factor: it has no scopes yet.")]
+    password_set: Annotated[bool | None, Meta(description="Whether the user has a password; null for others.")]
+
+
+WHOAMI: Final = Operation("whoami", TAG, (ResponseSpec("The caller.", json_content(Whoami)),), error_statuses=(401,))
+
+
+@dataclass(frozen=True, slots=True)
+class WhoamiHandler:
+    """The handler, and its dependencies."""
+
+    context: HandlerContext
+
+    def routes(self) -> list[Route]:
+        """The route of this resource."""
+        return [Route("GET", "/auth/whoami", self.show, any_credential(), operation=WHOAMI)]
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show who calls, in which organization, and what the credential permits."""
+        caller = authenticated_credential(request)
+        async with self.context.database.read() as connection:
+            return json_response(await _describe(connection, caller))
+
+
+_NAMES: Final = (
+    sa.select(
+        principals.c.name,
+        users.c.email,
+        users.c.password_hash.is_not(None).label("password_set"),
+        organizations.c.slug,
+        organizations.c.name.label("org_name"),
+    )
+    .select_from(principals)
+    .outerjoin(users, users.c.principal_id == principals.c.id)
+    .join(organizations, organizations.c.id == sa.bindparam("org_id"))
+    .where(principals.c.id == sa.bindparam("principal_id"))
+)
+
+
+async def _describe(connection: AsyncConnection, caller: AuthenticatedCredential) -> Whoami:
+    asked = {"org_id": caller.org_id, "principal_id": caller.principal_id}
+    named = (await connection.execute(_NAMES, asked)).one()
+    is_complete = caller.role is not None and not caller.mfa_pending
+    projects = (
+        await organization_repository.list_projects(connection, caller.org_id, "", MAX_PROJECTS) if is_complete else []
+    )
+    return Whoami(
+        principal=WhoamiPrincipal(caller.principal_id, caller.kind, named.name, named.email),
+        role=caller.role,
+        scopes=sorted(caller.scopes) if is_complete else [],
+        organization=WhoamiOrganization(caller.org_id, named.slug, named.org_name),
+        projects=[WhoamiProject(str(one.id), one.slug, one.name) for one in projects],
+        session=caller.is_session,
+        mfa_pending=caller.mfa_pending,
+        password_set=bool(named.password_set) if caller.kind is PrincipalKind.USER else None,
+    )

@@ -1,0 +1,81 @@
+"""Lists of traces: which, in which order; and what is shown of each."""
+
+from typing import Final
+
+from query.fields import SPANS
+from query.sql.bindings import Bindings, Query
+from query.sql.clauses import project_predicate, time_predicates
+from query.sql.predicates import condition_sql
+from query.statements.traces import TraceRanges, TraceRanking, TraceSummaries
+
+_TIME: Final = f"toUnixTimestamp64Nano({SPANS.time_column})"
+_IDENTITY: Final = "(span_id, start_time, duration, name, kind)"  # rows equal in these are one span, resent
+_NO_PARENT: Final = "parent_span_id = toFixedString('', 8)"
+_ERROR: Final = 2  # of the status codes
+
+
+def trace_ranking(statement: TraceRanking) -> Query:
+    """Rows: (trace, rank), in order."""
+    bindings = Bindings(statement.existing_attributes)
+    rank = "max(greatest(duration, 0))" if statement.by_duration else f"max({_TIME})"
+    where = _matching(statement, bindings)
+    if statement.shown is not None:
+        later = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.shown, bindings)]
+        later += [condition_sql(condition, bindings) for condition in statement.conditions]
+        where.append(f"trace_id NOT IN (SELECT trace_id FROM spans WHERE {' AND '.join(later)})")
+    recheck = bindings.recheck_condition
+    having = ""
+    if statement.after is not None:
+        after = statement.after
+        having = f"HAVING (place, trace_id) < ({bindings.int64(after.rank)}, {bindings.id(after.trace_id)})\n"
+    conditions = "\n  AND ".join(where)
+    sql = f"""SELECT trace_id, {rank} AS place{f", max({recheck})" if recheck else ""}
+FROM spans
+WHERE {conditions}
+GROUP BY trace_id
+{having}ORDER BY place DESC, trace_id DESC
+LIMIT {bindings.uint64(statement.limit)}
+"""
+    return Query(sql, bindings.used_parameters(sql), needs_recheck=recheck is not None)
+
+
+def trace_summaries(statement: TraceSummaries) -> Query:
+    """Rows: (trace, start, end, spans, errors, services as (name, spans), matched, has a root, root as (span, name,
+    service, kind, status)).
+    """
+    bindings = Bindings(statement.existing_attributes)
+    where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
+    where.append(f"trace_id IN ({', '.join(bindings.id(each) for each in statement.trace_ids)})")
+    matched = [*time_predicates(SPANS, statement.matching, bindings)]
+    matched += [condition_sql(condition, bindings) for condition in statement.conditions]
+    recheck = bindings.recheck_condition
+    conditions = "\n  AND ".join(where)
+    sql = f"""SELECT trace_id, min({_TIME}), max({_TIME} + greatest(duration, 0)), uniqExact({_IDENTITY}),
+  uniqExactIf({_IDENTITY}, status_code = {_ERROR}),
+  sumMap(map(toString(service_name), 1)), countIf({" AND ".join(matched)}), countIf({_NO_PARENT}) > 0,
+  argMinIf((span_id, toString(name), toString(service_name), kind, status_code), (start_time, span_id), {_NO_PARENT}){
+        f", max({recheck})" if recheck else ""
+    }
+FROM spans
+WHERE {conditions}
+GROUP BY trace_id
+"""
+    return Query(sql, bindings.used_parameters(sql), needs_recheck=recheck is not None)
+
+
+def trace_ranges(statement: TraceRanges) -> Query:
+    """One row: (first, last start), or none."""
+    bindings = Bindings()
+    ids = ", ".join(bindings.id(each) for each in statement.trace_ids)
+    sql = f"""SELECT toUnixTimestamp64Nano(min(min_time)), toUnixTimestamp64Nano(max(max_time))
+FROM trace_index
+WHERE {project_predicate(statement, bindings)}
+  AND trace_id IN ({ids}) AND signal = {SPANS.trace_index_code}
+HAVING count() > 0
+"""
+    return Query(sql, bindings.used_parameters(sql))
+
+
+def _matching(statement: TraceRanking, bindings: Bindings) -> list[str]:
+    where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
+    return where + [condition_sql(condition, bindings) for condition in statement.conditions]

@@ -1,0 +1,76 @@
+"""`sluice open`: opens the page in a browser, logged in as an owner of an organization.
+
+Whoever can run it has access to the database, and so to everything. The link has a one-time code in its fragment, which
+reaches no log and no proxy; it is good once, for ten minutes.
+"""
+
+import argparse
+import webbrowser
+from datetime import UTC, datetime
+from typing import Final
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.db import migrations
+from chassis.db.database import Database
+from chassis.errors import StartupError
+from chassis.runtime.settings import ChassisSettings
+from control.identity import login_code_repository, member_repository, organization_repository, user_repository
+from sluice import data_dir, process
+from sluice.settings_sources import SettingsSources
+
+# Of the first owner, who has no address; `.invalid` is reserved (RFC 2606), so no mail is ever sent there.
+PLACEHOLDER: Final = "owner@sluice.invalid"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Create the code, and open or print the link; the exit code. Raises StartupError for an organization without an
+    owner.
+    """
+    settings = SettingsSources.from_arguments(arguments).chassis_settings()
+    process.log_to_stderr(settings)
+    data_dir.prepare(settings.data_dir)
+    migrations.check(settings.effective_database_url)
+    link = process.run(make_link(settings, data_dir.running_url(settings.data_dir) or settings.base_url, arguments.org))
+    if not arguments.print and webbrowser.open(link):
+        print("The page opens in your browser, logged in as an owner. `sluice open --print` prints the link instead.")
+        return 0
+    print(link)
+    return 0
+
+
+async def make_link(settings: ChassisSettings, base_url: str, org_slug: str | None) -> str:
+    """A link that logs an owner in once, within ten minutes. `org_slug` None: the first organization."""
+    database = Database.from_settings(settings)
+    await database.start()
+    try:
+        async with database.write() as connection:
+            return f"{base_url}/ui/#code={await _code(connection, org_slug)}"
+    finally:
+        await database.close()
+
+
+async def _code(connection: AsyncConnection, org_slug: str | None) -> str:
+    from control.audit.record import COMMAND_REQUEST_ID, Actor, record
+
+    org_id = await _find_organization(connection, org_slug)
+    owner_id = await member_repository.find_first_owner(connection, org_id)
+    if owner_id is None:
+        raise StartupError("The organization has no owner.")
+    if await user_repository.find_user(connection, owner_id) is None:
+        await user_repository.create_account(connection, owner_id, PLACEHOLDER, org_id)
+    code = await login_code_repository.create(connection, org_id, owner_id, datetime.now(UTC))
+    await record(connection, Actor(org_id), "login_code.create", owner_id, {}, COMMAND_REQUEST_ID)
+    return code
+
+
+async def _find_organization(connection: AsyncConnection, org_slug: str | None) -> str:
+    if org_slug is None:
+        found = await organization_repository.find_first_organization(connection)
+        if found is None:
+            raise StartupError("There is no organization yet: `sluice up` creates one.")
+        return found.id
+    named = await organization_repository.find_organization(connection, org_slug)
+    if named is None:
+        raise StartupError(f"There is no organization {org_slug}.")
+    return named.id
