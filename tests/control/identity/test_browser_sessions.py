@@ -1,0 +1,124 @@
+"""What a browser logs in with: a one-time code, and a refresh token that no script can read."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from http.cookies import SimpleCookie
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from control.identity import login_code_repository, user_repository
+from control.identity.login_code_repository import LIFETIME, login_codes
+from tests.control.conftest import Control
+from tests.control.identity.conftest import PASSWORD, NewPerson
+
+COOKIE = "__Secure-sluice"
+OF_THE_PAGE = {"Sec-Fetch-Site": "same-origin"}
+
+
+async def new_code(control: Control, principal_id: str, *, age: timedelta = timedelta()) -> str:
+    async with control.checks.database.write() as connection:
+        org_id = control.acme.organization.id
+        return await login_code_repository.create(connection, org_id, principal_id, datetime.now(UTC) - age)
+
+
+def cookie_of(headers: Any) -> Any:
+    return SimpleCookie(headers["Set-Cookie"])[COOKIE]
+
+
+@pytest.mark.both_stores
+async def test_a_code_is_good_once_whoever_comes_first(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    code = await new_code(control, ada.id)
+    answers = await asyncio.gather(*(control.call("POST", "/auth/exchange", {"code": code}) for _ in range(4)))
+    assert sorted(status for status, _, _ in answers) == [200, 401, 401, 401]
+    (session,) = [body for status, body, _ in answers if status == 200]
+    assert session["user"]["id"] == ada.id
+    token = session["tokens"]["accessToken"]
+    status, me, _ = await control.call("GET", "/auth/whoami", token=token)
+    assert (status, me["session"], me["principal"]["id"]) == (200, True, ada.id)
+
+
+async def test_codes_expire_and_are_deleted(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    code = await new_code(control, ada.id, age=LIFETIME)
+    assert (await control.call("POST", "/auth/exchange", {"code": code}))[0] == 401
+    await new_code(control, ada.id)
+    async with control.checks.database.read() as connection:
+        assert await connection.scalar(sa.select(sa.func.count()).select_from(login_codes)) == 1
+    assert (await control.call("POST", "/auth/exchange", {"code": "x" * 43}))[0] == 401
+
+
+async def test_a_code_of_somebody_who_is_gone(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    code = await new_code(control, ada.id)
+    assert (await control.call("DELETE", f"/orgs/acme/members/{ada.id}"))[0] == 204
+    assert (await control.call("POST", "/auth/exchange", {"code": code}))[0] == 401
+
+
+async def test_the_refresh_token_in_a_cookie(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    body = {"email": ada.email, "password": PASSWORD, "cookie": True}
+    status, session, headers = await control.call("POST", "/auth/login", body, headers=OF_THE_PAGE)
+    assert (status, session["tokens"]["refreshToken"]) == (200, "")
+    cookie = cookie_of(headers)
+    assert (cookie["path"], cookie["secure"], cookie["httponly"], cookie["samesite"]) == ("/auth", True, True, "Strict")
+    first = {"Cookie": f"{COOKIE}={cookie.value}"} | OF_THE_PAGE
+    status, refreshed, headers = await control.call("POST", "/auth/refresh", {"cookie": True}, headers=first)
+    assert (status, refreshed["tokens"]["refreshToken"]) == (200, "")
+    second = {"Cookie": f"{COOKIE}={cookie_of(headers).value}"} | OF_THE_PAGE
+    status, _, headers = await control.call("POST", "/auth/logout", {"cookie": True}, headers=second)
+    assert (status, cookie_of(headers).value) == (204, "")
+    assert (await control.call("POST", "/auth/refresh", {"cookie": True}, headers=second))[0] == 401
+    assert (await control.call("POST", "/auth/refresh", {"cookie": True}, headers=OF_THE_PAGE))[0] == 401
+
+
+@pytest.mark.parametrize("origin", [{}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}])
+async def test_another_page_gets_nothing_by_the_cookie(
+    control: Control, person: NewPerson, origin: dict[str, str]
+) -> None:
+    ada = await person()
+    cookie = {"Cookie": f"{COOKIE}={ada.refresh}"}
+    for path, body in (
+        ("/auth/refresh", {"cookie": True}),
+        ("/auth/logout", {"cookie": True}),
+        ("/auth/login", {"email": ada.email, "password": PASSWORD, "cookie": True}),
+        ("/auth/exchange", {"code": await new_code(control, ada.id), "cookie": True}),
+    ):
+        assert (await control.call("POST", path, body, headers=cookie | origin))[0] == 403, path
+    assert (await control.call("POST", "/auth/refresh", {}, headers=cookie | OF_THE_PAGE))[0] == 400
+    both = {"cookie": True, "refreshToken": ada.refresh}
+    assert (await control.call("POST", "/auth/refresh", both, headers=cookie | OF_THE_PAGE))[0] == 400
+    assert (await control.call("GET", "/auth/user", token="none", headers=cookie | OF_THE_PAGE))[0] == 401
+    assert (await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))[0] == 200
+
+
+async def test_whoami(control: Control, person: NewPerson) -> None:
+    status, me, _ = await control.call("GET", "/auth/whoami")
+    assert status == 200
+    assert (me["role"], me["session"], me["mfaPending"]) == ("OWNER", False, False)
+    assert me["organization"] == {"id": control.acme.organization.id, "slug": "acme", "name": "Acme"}
+    assert [project["slug"] for project in me["projects"]] == ["web"]
+    assert "explore:read" in me["scopes"]
+    ada = await person()
+    status, me, _ = await ada.call("GET", "/auth/whoami")
+    assert (status, me["role"], me["session"], me["passwordSet"]) == (200, "MEMBER", True, True)
+    assert me["principal"] == {"id": ada.id, "kind": "user", "name": "Ada", "email": "ada@example.org"}
+    assert (await control.call("GET", "/auth/whoami", token="none"))[0] == 401
+
+
+async def test_the_first_password(control: Control) -> None:
+    """Of an owner without one, in a session by a code; afterwards only with the current one."""
+    async with control.checks.database.write() as connection:
+        await user_repository.create_account(
+            connection, control.acme.owner_id, "owner@sluice.invalid", control.acme.organization.id
+        )
+    code = await new_code(control, control.acme.owner_id)
+    session = (await control.call("POST", "/auth/exchange", {"code": code}))[1]
+    token = session["tokens"]["accessToken"]
+    assert (await control.call("GET", "/auth/whoami", token=token))[1]["passwordSet"] is False
+    assert (await control.call("POST", "/auth/password", {"password": PASSWORD}, token))[0] == 204
+    assert (await control.call("POST", "/auth/password", {"password": "another horse"}, token))[0] == 403
+    login = {"email": "owner@sluice.invalid", "password": PASSWORD}
+    assert (await control.call("POST", "/auth/login", login))[0] == 200
