@@ -109,7 +109,7 @@ REFRESH: Final = Operation(
     TAG,
     (ResponseSpec("The refreshed session.", _SESSION_CONTENT),),
     body=Body(json_content(Refresh)),
-    error_statuses=(401,),
+    error_statuses=(401, 403),
 )
 EXCHANGE: Final = Operation(
     "exchangeLoginCode",
@@ -119,7 +119,11 @@ EXCHANGE: Final = Operation(
     error_statuses=(401, 403),
 )
 LOGOUT: Final = Operation(
-    "logout", TAG, (ResponseSpec("The session has ended.", status=204),), body=Body(json_content(Refresh))
+    "logout",
+    TAG,
+    (ResponseSpec("The session has ended.", status=204),),
+    body=Body(json_content(Refresh)),
+    error_statuses=(403,),
 )
 LIST_KEYS: Final = Operation("listSigningKeys", TAG, (ResponseSpec("The public keys.", json_content(KeySet)),))
 
