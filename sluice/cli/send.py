@@ -47,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     _wait_for(f"{trace}/logs", credentials, lambda logs: bool(logs["data"]), deadline)
     address = f"{trace}/waterfall"
     _show(_wait_for(address, credentials, lambda found: found["spanCount"] >= sent.spans, deadline), address, file)
+    page = f"{query_url}/ui/{credentials.org_slug}/{credentials.project_slug}/trace/{sent.trace_id}"
+    print(f"\nIn a browser, after `sluice open` has logged it in:\n\n    {page}")
     return 0
 
 

@@ -104,7 +104,8 @@ def _announce(settings: ChassisSettings, lock: data_dir.DataDirLock) -> None:
     lock.write_url(settings.base_url)
     data_marker.record_files(settings.data_dir)
     grpc = "" if settings.grpc_address is None else f", takes OTLP/gRPC on {settings.grpc_address}"
-    print(f"Sluice listens on {settings.base_url}{grpc} and keeps its data in {settings.data_dir}.\n", flush=True)
+    print(f"Sluice listens on {settings.base_url}{grpc} and keeps its data in {settings.data_dir}.")
+    print(f"The page is at {settings.base_url}/ui/; `sluice open` opens it logged in.\n", flush=True)
     file = settings.data_dir / bootstrap_file.FILE_NAME
     if file.exists():
         print(quickstart_text(settings, file), flush=True)
