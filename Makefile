@@ -125,7 +125,8 @@ $(VENV)/load/.made: requirements/load.lock $(VENV)/.made
 	@$(VENV)/load/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r requirements/load.lock
 	@touch $@
 
-setup: $(VENV)/.package $(VENV)/.page ## everything that `run` needs, in .venv
+setup: $(VENV)/.package ## everything that `run` needs, in .venv
+	@$(MAKE) --no-print-directory $(VENV)/.page || echo "warning: the page was not built; the APIs work without it." >&2
 
 run: setup ## all services in one process, embedded stores, data in ./data
 	exec $(BIN)/sluice up
