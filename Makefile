@@ -126,7 +126,7 @@ $(VENV)/load/.made: requirements/load.lock $(VENV)/.made
 	@touch $@
 
 setup: $(VENV)/.package ## everything that `run` needs, in .venv
-	@$(MAKE) --no-print-directory $(VENV)/.page || echo "warning: the page was not built; the APIs work without it." >&2
+	@$(MAKE) --silent --no-print-directory $(VENV)/.page || echo "warning: the page was not built; the APIs work without it." >&2
 
 run: setup ## all services in one process, embedded stores, data in ./data
 	exec $(BIN)/sluice up
