@@ -51,7 +51,7 @@ async def test_certificates_are_watched_thirty_days_ahead(saml: SamlProvider, co
         value = registry.get_sample_value("sluice_sso_certificates_expiring")
         return value, [line["org_id"] for line in lines if line["log_level"] == "warning"]
 
-    await saml.connect(idpCertificate=certificate(31))
+    await saml.connect(idpCertificate=certificate(40))
     assert await expiring() == (0, [])
     await saml.connect(idpCertificateAlternates=[certificate(29)])
     assert await expiring() == (1, [control.acme.organization.id])
