@@ -32,7 +32,7 @@ _SERVICES: Final[Mapping[str, Sequence[str]]] = {
     "payment": (_OLD, _NEW),
     "email": ("1.0.7",),
 }
-_ROUTES: Final = (("GET /", 40), ("GET /products/{id}", 35), ("POST /cart", 14), ("POST /orders", 11))
+_ROUTES: Final = (("GET /", 35), ("GET /products/{id}", 30), ("POST /cart", 13), ("POST /orders", 22))
 
 
 @dataclass(frozen=True, slots=True)

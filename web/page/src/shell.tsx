@@ -6,6 +6,7 @@ import { moved, PRESETS, zoneLabel } from './address/time';
 import { logOut, who } from './api/session';
 import type { Whoami } from './api/types';
 import { findView, type Place, projectPath, type View } from './router';
+import { SavedViews } from './saved/menu';
 import { linkOfThis } from './ui/copy';
 import { areKeysOn, setKeysOn, shortcuts, useKeys } from './ui/keyboard';
 import { Link } from './ui/link';
@@ -19,6 +20,7 @@ const VIEWS: [string, string, string][] = [
   ['explore', 'Explore', 'g e'],
   ['errors', 'Errors', 'g r'],
   ['logs', 'Logs', 'g l'],
+  ['map', 'Map', 'g m'],
   ['issues', 'Issues', 'g i'],
 ];
 
@@ -96,6 +98,7 @@ function Main({ me }: { me: Whoami }): JSX.Element {
           </Link>
         </nav>
         <span class="spring" />
+        {project !== '' && <SavedViews key={project} place={inProject} />}
         <TimePicker />
         <button type="button" class="quiet" aria-label="Keys" onClick={() => setHelp(true)}>
           ?
