@@ -519,7 +519,7 @@ def test_no_sequence_and_no_interleaving_breaks_an_approval(migrated_url: str) -
             run_state_machine_as_test(
                 made,
                 settings=settings(
-                    max_examples=scaled(6, 200) if migrated_url.startswith("sqlite") else scaled(2, 60),
+                    max_examples=scaled(4, 200) if migrated_url.startswith("sqlite") else scaled(1, 60),
                     stateful_step_count=30,
                     deadline=None,
                     suppress_health_check=list(HealthCheck),

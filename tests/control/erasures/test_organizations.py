@@ -222,7 +222,6 @@ async def test_nothing_personal_is_left(control: Control, populated: Populated) 
     assert (await populated.bob.login())[0] == 200
 
 
-@pytest.mark.both_stores
 async def test_the_audit_chain_stays_verifiable(control: Control, populated: Populated) -> None:
     database, org_id = control.checks.database, control.acme.organization.id
     await deleted(control)
@@ -298,7 +297,6 @@ async def test_events_of_a_living_organization_cannot_be_erased(control: Control
     assert (found_break.seq, found_break.kind) == (1, "unsealed")
 
 
-@pytest.mark.both_stores
 async def test_its_slug_is_not_given_again(control: Control) -> None:
     await deleted(control)
     for _ in range(2):
@@ -311,7 +309,6 @@ async def test_its_slug_is_not_given_again(control: Control) -> None:
         await organization_repository.create_organization(connection, "acme-2", "Anew")
 
 
-@pytest.mark.both_stores
 async def test_a_purge_that_was_interrupted_is_resumed(
     control: Control, populated: Populated, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ def spans_of(data: list[dict[str, object]]) -> dict[object, object]:
     return {row["key"]: row["spans"] for row in data}
 
 
-@pytest.mark.parametrize("keys", [MOST + 500, 1_000_000])
+@pytest.mark.parametrize("keys", [MOST + 500, pytest.param(1_000_000, marks=pytest.mark.long)])
 async def test_of_a_million_keys_those_of_most_spans_are_listed(
     loader: Loader, explore: Explore, clickhouse: ClickHouse, keys: int
 ) -> None:
