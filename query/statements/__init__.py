@@ -38,7 +38,9 @@ from query.statements.error_groups import (
     ErrorRanking,
     ErrorRecord,
     ErrorSeries,
+    ErrorSparklines,
     ErrorTraces,
+    FirstOccurrences,
     LatestOccurrences,
 )
 from query.statements.figures import Figure, FigureRanking, FigureSeries, RankedFigures
@@ -80,6 +82,8 @@ Statement = (
     | ErrorTraces
     | LatestOccurrences
     | ErrorSeries
+    | ErrorSparklines
+    | FirstOccurrences
     | ErrorGroupType
     | ErrorRecord
     | AttributeKeys
@@ -120,6 +124,7 @@ __all__ = [
     "ErrorRanking",
     "ErrorRecord",
     "ErrorSeries",
+    "ErrorSparklines",
     "ErrorTraces",
     "ExcludedSpans",
     "ExistingAttributeKeys",
@@ -128,6 +133,7 @@ __all__ = [
     "Figure",
     "FigureRanking",
     "FigureSeries",
+    "FirstOccurrences",
     "Fn",
     "FrequentPairs",
     "GroupKey",
