@@ -46,6 +46,7 @@ from tests.query.analysis import compare_statements as compare
 from tests.query.analysis import figure_statements as figures
 from tests.query.analysis import heatmap_statements as heatmaps
 from tests.query.error_groups import statements as errors
+from tests.query.logs import statements as log_counts
 
 NOW_NS = time.time_ns()
 GOLDEN = Path(__file__).parent / "sql"
@@ -204,6 +205,7 @@ SHAPES: dict[str, Statement] = {
     **aggregate.SHAPES,
     **figures.SHAPES,
     **heatmaps.SHAPES,
+    **log_counts.SHAPES,
 }
 
 
