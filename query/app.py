@@ -21,6 +21,7 @@ from query.changes.handlers import ChangeHandlers
 from query.error_groups.handlers import ErrorHandlers
 from query.error_groups.issue_states import IssueStates
 from query.handlers import ExploreHandlers
+from query.live.handlers import LiveHandlers
 from query.logs.handlers import LogHandlers
 from query.metrics import QueryMetrics
 from query.read_store import ReadStores
@@ -65,6 +66,7 @@ def service(
     explore = ExploreHandlers(stores, scheduler, signer, settings, now)
     errors = ErrorHandlers(stores, scheduler, signer, IssueStates(database, clock), now)
     logs = LogHandlers(stores, scheduler, settings, now)
+    live = LiveHandlers(stores, scheduler, now)
     changes = ChangeHandlers(database, signer, now)
 
     async def open_store(_app: web.Application) -> AsyncIterator[None]:
@@ -73,7 +75,7 @@ def service(
         await clickhouse.close()
 
     return Service(
-        "query", cross_origin(_routes(explore, errors, logs, changes), _cors(settings)), [open_store], [stores]
+        "query", cross_origin(_routes(explore, errors, logs, live, changes), _cors(settings)), [open_store], [stores]
     )
 
 
@@ -86,7 +88,9 @@ def _cors(settings: QuerySettings) -> Cors:
     )
 
 
-def _routes(explore: ExploreHandlers, errors: ErrorHandlers, logs: LogHandlers, changes: ChangeHandlers) -> list[Route]:
+def _routes(
+    explore: ExploreHandlers, errors: ErrorHandlers, logs: LogHandlers, live: LiveHandlers, changes: ChangeHandlers
+) -> list[Route]:
     read = bearer(SCOPE)
     return [
         Route("GET", f"{EXPLORE_PATH}/attributes", explore.attributes, read, operation=openapi.LIST_ATTRIBUTES),
@@ -98,7 +102,9 @@ def _routes(explore: ExploreHandlers, errors: ErrorHandlers, logs: LogHandlers, 
             operation=openapi.LIST_ATTRIBUTE_VALUES,
         ),
         Route("GET", f"{EXPLORE_PATH}/spans", explore.spans, read, operation=openapi.LIST_SPANS),
+        Route("GET", f"{EXPLORE_PATH}/spans/live", live.spans, read, operation=openapi.TAIL_SPANS),
         Route("GET", f"{EXPLORE_PATH}/logs", explore.logs, read, operation=openapi.LIST_LOGS),
+        Route("GET", f"{EXPLORE_PATH}/logs/live", live.logs, read, operation=openapi.TAIL_LOGS),
         Route("GET", f"{EXPLORE_PATH}/logs/attributes", logs.attributes, read, operation=openapi.LIST_LOG_ATTRIBUTES),
         Route(
             "GET",

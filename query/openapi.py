@@ -20,6 +20,8 @@ from query.error_groups.handlers import MAX_ID
 from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
 from query.error_groups.schemas import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
 from query.fields import TelemetryTable
+from query.live.position import MAX_POSITION
+from query.live.tail import LogTail, SpanTail
 from query.logs.schemas import LogCounts, LogCountsRequest, LogKeys
 from query.request.filters import MAX_FILTERS, MAX_TEXT, MAX_VALUE, KeyText
 from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID
@@ -287,6 +289,24 @@ LIST_SPANS: Final = Operation(
 )
 LIST_LOGS: Final = Operation(
     "listLogs", LOGS, (ResponseSpec("A page of log records.", json_content(LogPage)),), _LOG_LIST
+)
+AFTER: Final = Parameter(
+    "after",
+    "query",
+    Annotated[str, Meta(min_length=1, max_length=MAX_POSITION)],
+    "`next` of the previous answer. Without it the tail begins with the last minute.",
+)
+TAIL_SPANS: Final = Operation(
+    "tailSpans",
+    SPANS,
+    (ResponseSpec("The spans that ended since.", json_content(SpanTail)),),
+    (AFTER, FILTERS_OF_SPANS, LIMIT),
+)
+TAIL_LOGS: Final = Operation(
+    "tailLogs",
+    LOGS,
+    (ResponseSpec("The log records since.", json_content(LogTail)),),
+    (AFTER, FILTERS_OF_LOGS, LIMIT),
 )
 LIST_TRACE_LOGS: Final = Operation(
     "listTraceLogs",

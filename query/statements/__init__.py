@@ -61,12 +61,13 @@ from query.statements.predicates import (
     TextIn,
     TextMatches,
 )
-from query.statements.search import ExistingAttributeKeys, Listing, Position
+from query.statements.search import EndedRows, ExistingAttributeKeys, Listing, Position
 from query.statements.trace import SpanRecords, TraceAttributes, TraceBounds, TraceRows, TraceSize, TraceSpansBrief
 from query.statements.traces import TraceRanges, TraceRanking, TraceSummaries
 
 Statement = (
     Listing
+    | EndedRows
     | ExistingAttributeKeys
     | TraceBounds
     | TraceSpansBrief
@@ -118,6 +119,7 @@ __all__ = [
     "Condition",
     "ConditionCounts",
     "DistinctAttributeSets",
+    "EndedRows",
     "ErrorFacets",
     "ErrorGroupType",
     "ErrorOrder",

@@ -118,6 +118,7 @@ def posted(path: str, body: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrat
 
 CALLS: Final = {
     "lists": called(st.sampled_from(["/spans", "/logs"]), QUERY),
+    "tails": called(st.sampled_from(["/spans/live", "/logs/live"]), some(after=TEXTS, limit=TEXTS, filters=WRITTEN)),
     "keys": called(st.just("/attributes"), QUERY),
     "traces": called(path("/traces/{}/waterfall", IDS) | path("/traces/{}/logs", IDS), QUERY),
     "one span": called(path("/traces/{}/spans/{}", IDS, IDS), QUERY),

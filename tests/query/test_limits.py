@@ -31,7 +31,7 @@ from tests.query.conftest import (
 TRACE = "0" * 31 + "1"
 LISTED = ["/spans", "/logs", "/attributes", f"/traces/{TRACE}/logs", f"/traces/{TRACE}/waterfall"]
 LISTED += [f"/traces/{TRACE}/spans/{'0' * 15}1"]
-LISTED += ["/logs/attributes", "/logs/attributes/values"]
+LISTED += ["/logs/attributes", "/logs/attributes/values", "/spans/live", "/logs/live"]
 LISTED += ["/errors", "/errors/1", "/errors/1/occurrences", "/errors/1/occurrences/1"]
 ANALYSED = ["/spans/aggregate", "/spans/figures", "/spans/heatmap", "/spans/compare", "/logs/aggregate"]
 NAMES = ("x-ratelimit-limit", "x-ratelimit-remaining")

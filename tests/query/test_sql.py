@@ -26,6 +26,7 @@ from query.statements import (
     Attribute,
     AttributeKeys,
     DistinctAttributeSets,
+    EndedRows,
     Fn,
     Listing,
     NonFiniteCounts,
@@ -162,6 +163,20 @@ SHAPES: dict[str, Statement] = {
         ("spanId", Op.EQ, "00000000000000ab"),
         ("time", Op.LTE, "now-1m"),
         ("name", Op.EQ, "an attribute here"),
+    ),
+    "ended_spans": EndedRows(project_id=7, signal=SPANS, window=WINDOW, after_ns=NOW - HOUR // 60, limit=51),
+    "ended_spans_after": EndedRows(
+        project_id=7,
+        signal=SPANS,
+        window=WINDOW,
+        after_ns=NOW - HOUR // 60,
+        conditions=spans(("http.route", Op.EQ, "/x")).conditions,
+        existing_attributes=frozenset({"http.route", "resource.http.route"}),
+        shown=((2**64 - 1, 0), (5, 2**32 - 1)),
+        limit=51,
+    ),
+    "ended_logs": EndedRows(
+        project_id=7, signal=LOGS, window=WINDOW, after_ns=WINDOW.from_ns - 1, shown=((1, 2),), limit=51
     ),
     "trace_bounds": TraceBounds(project_id=7, trace_id=TRACE),
     "trace_skeleton": TraceSpansBrief(project_id=7, trace_id=TRACE, window=WINDOW, limit=10_001),
