@@ -20,6 +20,9 @@ from query.error_groups.handlers import MAX_ID
 from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
 from query.error_groups.schemas import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
 from query.fields import TelemetryTable
+from query.live.position import MAX_POSITION
+from query.live.tail import LogTail, SpanTail
+from query.logs.schemas import LogCounts, LogCountsRequest, LogKeys
 from query.request.filters import MAX_FILTERS, MAX_TEXT, MAX_VALUE, KeyText
 from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID
 from query.search.schemas import LogPage, SpanPage
@@ -32,7 +35,7 @@ from query.trace.columns import TraceTable
 from query.trace.read import SpanDetail, Waterfall
 
 SPANS: Final = Tag("spans", "Spans of a project: list, aggregate and compare them.")
-LOGS: Final = Tag("logs", "Log records of a project.")
+LOGS: Final = Tag("logs", "Log records of a project: list and count them.")
 TRACES: Final = Tag("traces", "One trace.")
 ERRORS: Final = Tag("errors", "Exceptions, grouped by fingerprint.")
 CHANGE_EVENTS: Final = Tag("change-events", "What changed: deployments, releases and flags on a time line.")
@@ -154,18 +157,59 @@ LIST_ATTRIBUTES: Final = Operation(
     ),
     TIME,
 )
+
+
+def _values_of(filters: Parameter, example: str) -> tuple[Parameter, ...]:
+    """The parameters of a list of values; `example` is a key."""
+    return (
+        Parameter("key", "query", KeyText, "The key, as in filters.", required=True, example=example),
+        Parameter("prefix", "query", Annotated[str, Meta(max_length=MAX_VALUE)], "Only values that start with this."),
+        *TIME,
+        filters,
+        Parameter(
+            "limit", "query", Annotated[int, Meta(ge=1, le=MAX_VALUES)], "Maximum number.", default=DEFAULT_VALUES
+        ),
+    )
+
+
 LIST_ATTRIBUTE_VALUES: Final = Operation(
     "listAttributeValues",
     SPANS,
     (ResponseSpec("The values.", json_content(AttributeValues)),),
+    _values_of(FILTERS_OF_SPANS, "http.route"),
+)
+LIST_LOG_ATTRIBUTES: Final = Operation(
+    "listLogAttributes",
+    LOGS,
     (
-        Parameter("key", "query", KeyText, "The key, as in filters.", required=True, example="http.route"),
-        Parameter("prefix", "query", Annotated[str, Meta(max_length=MAX_VALUE)], "Only values that start with this."),
-        *TIME,
-        FILTERS_OF_SPANS,
-        Parameter(
-            "limit", "query", Annotated[int, Meta(ge=1, le=MAX_VALUES)], "Maximum number.", default=DEFAULT_VALUES
+        ResponseSpec(
+            "The keys for filters and groups, those of most records first.",
+            json_content(LogKeys),
+            headers={TRUNCATED_HEADER: "`keys` if there are more keys than were listed."},
         ),
+    ),
+    TIME,
+)
+LIST_LOG_ATTRIBUTE_VALUES: Final = Operation(
+    "listLogAttributeValues",
+    LOGS,
+    (ResponseSpec("The values.", json_content(AttributeValues)),),
+    _values_of(FILTERS_OF_LOGS, "serviceName"),
+)
+AGGREGATE_LOGS: Final = Operation(
+    "aggregateLogs",
+    LOGS,
+    (ResponseSpec("The counts.", json_content(LogCounts)),),
+    body=Body(
+        json_content(LogCountsRequest),
+        "Without `groupBy` all records are one group.",
+        example={
+            "groupBy": "severityNumber",
+            "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],
+            "hours": 3,
+            "limit": 25,
+            "intervalSeconds": 300,
+        },
     ),
 )
 AGGREGATE_SPANS: Final = Operation(
@@ -245,6 +289,24 @@ LIST_SPANS: Final = Operation(
 )
 LIST_LOGS: Final = Operation(
     "listLogs", LOGS, (ResponseSpec("A page of log records.", json_content(LogPage)),), _LOG_LIST
+)
+AFTER: Final = Parameter(
+    "after",
+    "query",
+    Annotated[str, Meta(min_length=1, max_length=MAX_POSITION)],
+    "`next` of the previous answer. Without it the tail begins with the last minute.",
+)
+TAIL_SPANS: Final = Operation(
+    "tailSpans",
+    SPANS,
+    (ResponseSpec("The spans that ended since.", json_content(SpanTail)),),
+    (AFTER, FILTERS_OF_SPANS, LIMIT),
+)
+TAIL_LOGS: Final = Operation(
+    "tailLogs",
+    LOGS,
+    (ResponseSpec("The log records since.", json_content(LogTail)),),
+    (AFTER, FILTERS_OF_LOGS, LIMIT),
 )
 LIST_TRACE_LOGS: Final = Operation(
     "listTraceLogs",

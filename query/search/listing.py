@@ -4,7 +4,7 @@ plan     query string -> ListPlan, or all its faults at once; does not read the 
 fetch    reads slices of time, newest first, until the page is full
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -21,7 +21,7 @@ from query.request.filters import conditions
 from query.request.parameters import FILTERS_PATH, ListRequest, parse_list_request, parse_page_request
 from query.rows import LogColumns, OccurrenceColumns, SpanColumns, text_size, within_bytes
 from query.sql import attribute_names
-from query.statements import Attribute, Condition, IdIn, Listing, Position, Subject
+from query.statements import Attribute, Condition, EndedRows, IdIn, Listing, Position, Subject
 from query.statements.window import Window, slices
 from query.timestamps import HOUR
 from query.trace_windows import trace_windows
@@ -138,7 +138,7 @@ async def _read_rows(
     limit, rows, budget = plan.request.limit, list[tuple[Any, ...]](), store.max_page_bytes
     if plan.after is not None:
         window = Window(window.from_ns, min(window.to_ns, plan.after.time_ns + 1))
-    existing = _all_attribute_names(plan)
+    existing = attribute_names_of(plan.subjects)
     for slice_ in slices(window):
         if existing and plan.scope.signal is SPANS and slice_.to_ns - slice_.from_ns > _MIN_ROLLUP_SLICE_NS:
             existing = await store.find_existing_attributes(plan.scope.project_id, slice_, plan.subjects)
@@ -154,7 +154,7 @@ async def _read_rows(
 
 
 async def read_bounded(
-    store: ReadStore, statement: Listing, max_rows: int, budget: int, page_started: bool
+    store: ReadStore, statement: Listing | EndedRows, max_rows: int, budget: int, page_started: bool
 ) -> tuple[list[tuple[Any, ...]], bool]:
     """At most `max_rows` rows of one slice, and whether they were cut short: if the rows exceed `budget` bytes, fewer
     are read. With `page_started` the result may be empty; the first row of a page may have any size.
@@ -187,10 +187,9 @@ def _statement(plan: ListPlan, trace_id: bytes | None, slice_: Window) -> Listin
     )
 
 
-def _all_attribute_names(plan: ListPlan) -> frozenset[str]:
-    return frozenset(
-        name for each in plan.subjects if isinstance(each, Attribute) for name in attribute_names(each.key)
-    )
+def attribute_names_of(subjects: Iterable[Subject]) -> frozenset[str]:
+    """All names of their attributes: any of them may exist."""
+    return frozenset(name for each in subjects if isinstance(each, Attribute) for name in attribute_names(each.key))
 
 
 async def _window(store: ReadStore, plan: ListPlan, trace_id: bytes | None) -> Window | None:

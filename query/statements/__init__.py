@@ -38,7 +38,9 @@ from query.statements.error_groups import (
     ErrorRanking,
     ErrorRecord,
     ErrorSeries,
+    ErrorSparklines,
     ErrorTraces,
+    FirstOccurrences,
     LatestOccurrences,
 )
 from query.statements.figures import Figure, FigureRanking, FigureSeries, RankedFigures
@@ -59,12 +61,13 @@ from query.statements.predicates import (
     TextIn,
     TextMatches,
 )
-from query.statements.search import ExistingAttributeKeys, Listing, Position
+from query.statements.search import EndedRows, ExistingAttributeKeys, Listing, Position
 from query.statements.trace import SpanRecords, TraceAttributes, TraceBounds, TraceRows, TraceSize, TraceSpansBrief
 from query.statements.traces import TraceRanges, TraceRanking, TraceSummaries
 
 Statement = (
     Listing
+    | EndedRows
     | ExistingAttributeKeys
     | TraceBounds
     | TraceSpansBrief
@@ -80,6 +83,8 @@ Statement = (
     | ErrorTraces
     | LatestOccurrences
     | ErrorSeries
+    | ErrorSparklines
+    | FirstOccurrences
     | ErrorGroupType
     | ErrorRecord
     | AttributeKeys
@@ -114,12 +119,14 @@ __all__ = [
     "Condition",
     "ConditionCounts",
     "DistinctAttributeSets",
+    "EndedRows",
     "ErrorFacets",
     "ErrorGroupType",
     "ErrorOrder",
     "ErrorRanking",
     "ErrorRecord",
     "ErrorSeries",
+    "ErrorSparklines",
     "ErrorTraces",
     "ExcludedSpans",
     "ExistingAttributeKeys",
@@ -128,6 +135,7 @@ __all__ = [
     "Figure",
     "FigureRanking",
     "FigureSeries",
+    "FirstOccurrences",
     "Fn",
     "FrequentPairs",
     "GroupKey",

@@ -33,6 +33,20 @@ class Listing(BaseStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRows(BaseStatement):
+    """Rows of one signal with a time in `window` that ended after `after_ns` and before the window does, besides those
+    of `shown` (batch and row); those that ended last first, at most `limit`. A log record ends at its time.
+    """
+
+    signal: TelemetryTable
+    window: Window
+    after_ns: int
+    conditions: tuple[Condition, ...] = ()
+    shown: tuple[tuple[int, int], ...] = ()
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingAttributeKeys(BaseStatement):
     """Which of `names` the roll-up of attribute keys has in `window`. It lacks keys that a crash lost."""
 
