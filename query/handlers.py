@@ -157,7 +157,7 @@ class ExploreHandlers:
         return await self._scheduler.respond(request, key, make)
 
     async def spans(self, request: web.Request) -> web.StreamResponse:
-        """List spans, newest first.
+        """List spans, newest or longest first.
 
         Every stored span that matches is listed exactly once, even if times are equal; pages stay consistent while
         spans are stored.

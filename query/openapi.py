@@ -21,7 +21,7 @@ from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
 from query.error_groups.schemas import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
 from query.fields import TelemetryTable
 from query.request.filters import MAX_FILTERS, MAX_TEXT, MAX_VALUE, KeyText
-from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID
+from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID, SORTS
 from query.search.schemas import LogPage, SpanPage
 from query.search.traces import TracePage
 from query.send_buffer import TRUNCATED_HEADER
@@ -132,6 +132,7 @@ SORT: Final = Parameter(
     "Order, always descending: by last occurrence, number of occurrences, or first occurrence in the window.",
     default=ErrorOrder.LAST_SEEN,
 )
+SPAN_SORT: Final = Parameter("sort", "query", Literal["time", "duration"], "Newest or longest first.", default=SORTS[0])
 SURROUNDING_LOGS: Final = Parameter(
     "logs",
     "query",
@@ -139,7 +140,7 @@ SURROUNDING_LOGS: Final = Parameter(
     "Maximum number of log records before, and after, the occurrence.",
     default=DEFAULT_LOGS,
 )
-_SPAN_LIST: Final = (*TIME, TRACE, FILTERS_OF_SPANS, LIMIT, CURSOR)
+_SPAN_LIST: Final = (*TIME, TRACE, FILTERS_OF_SPANS, SPAN_SORT, LIMIT, CURSOR)
 _LOG_LIST: Final = (*TIME, TRACE, FILTERS_OF_LOGS, LIMIT, CURSOR)
 
 LIST_ATTRIBUTES: Final = Operation(
@@ -259,7 +260,7 @@ LIST_TRACES: Final = Operation(
     (
         *TIME,
         FILTERS_OF_SPANS,
-        Parameter("sort", "query", Literal["time", "duration"], "Newest or longest first.", default="time"),
+        SPAN_SORT,
         LIMIT,
         CURSOR,
     ),

@@ -27,6 +27,7 @@ from query.sql.clauses import project_predicate, select, time_predicates
 from query.sql.figures import figure_ranking, figure_series, ranked_figures
 from query.sql.heatmap import heatmap
 from query.sql.predicates import condition_sql
+from query.sql.ranked_spans import ranked_spans, span_ranking
 from query.statements import (
     Aggregation,
     AttributeKeys,
@@ -56,8 +57,10 @@ from query.statements import (
     Position,
     PresenceCounts,
     RankedFigures,
+    RankedSpans,
     RollupKeys,
     SpanCount,
+    SpanRanking,
     SpanRecords,
     Statement,
     TraceAttributes,
@@ -188,6 +191,8 @@ def _before(signal: TelemetryTable, after: Position, bindings: Bindings) -> str:
 
 _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     Listing: _list,
+    SpanRanking: span_ranking,
+    RankedSpans: ranked_spans,
     ExistingAttributeKeys: _existing_attribute_keys,
     TraceBounds: _trace_bounds,
     TraceSpansBrief: _trace_spans_brief,

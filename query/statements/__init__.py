@@ -59,12 +59,14 @@ from query.statements.predicates import (
     TextIn,
     TextMatches,
 )
-from query.statements.search import ExistingAttributeKeys, Listing, Position
+from query.statements.search import ExistingAttributeKeys, Listing, Position, RankedSpans, SpanRanking
 from query.statements.trace import SpanRecords, TraceAttributes, TraceBounds, TraceRows, TraceSize, TraceSpansBrief
 from query.statements.traces import TraceRanges, TraceRanking, TraceSummaries
 
 Statement = (
     Listing
+    | SpanRanking
+    | RankedSpans
     | ExistingAttributeKeys
     | TraceBounds
     | TraceSpansBrief
@@ -153,9 +155,11 @@ __all__ = [
     "Predicate",
     "PresenceCounts",
     "RankedFigures",
+    "RankedSpans",
     "RegexMatches",
     "RollupKeys",
     "SpanCount",
+    "SpanRanking",
     "SpanRecords",
     "Statement",
     "Subject",

@@ -31,7 +31,9 @@ from query.statements import (
     NonFiniteCounts,
     Position,
     PresenceCounts,
+    RankedSpans,
     RollupKeys,
+    SpanRanking,
     SpanRecords,
     Statement,
     TraceAttributes,
@@ -161,6 +163,13 @@ SHAPES: dict[str, Statement] = {
         ("spanId", Op.EQ, "00000000000000ab"),
         ("time", Op.LTE, "now-1m"),
         ("name", Op.EQ, "an attribute here"),
+    ),
+    "longest_spans": SpanRanking(project_id=7, window=WINDOW, conditions=spans(("k", Op.EQ, "x")).conditions, limit=51),
+    "longest_spans_after": SpanRanking(
+        project_id=7, window=WINDOW, trace_id=TRACE, after=replace(AFTER, duration_ns=5), limit=51
+    ),
+    "longest_spans_of_page": RankedSpans(
+        project_id=7, positions=(replace(AFTER, duration_ns=5), Position(NOW - HOUR, TRACE, SPAN, 3, 4, 0)), limit=2
     ),
     "trace_bounds": TraceBounds(project_id=7, trace_id=TRACE),
     "trace_skeleton": TraceSpansBrief(project_id=7, trace_id=TRACE, window=WINDOW, limit=10_001),
