@@ -15,6 +15,7 @@ from query.analysis.attributes import Keys
 from query.analysis.compare import CompareRequest, SpanComparison
 from query.analysis.figures import Figures, FiguresRequest
 from query.analysis.heatmap import HeatmapRequest, SpanHeatmap
+from query.analysis.service_map import ServiceMap
 from query.changes.schemas import ChangeEventPage
 from query.error_groups.handlers import MAX_ID
 from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
@@ -240,6 +241,9 @@ COMPARE_SPANS: Final = Operation(
             "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],
         },
     ),
+)
+SHOW_SERVICE_MAP: Final = Operation(
+    "showServiceMap", SPANS, (ResponseSpec("The map.", json_content(ServiceMap)),), (*TIME, FILTERS_OF_SPANS)
 )
 LIST_SPANS: Final = Operation(
     "listSpans", SPANS, (ResponseSpec("A page of spans.", json_content(SpanPage)),), _SPAN_LIST

@@ -28,6 +28,7 @@ from query.sql.figures import figure_ranking, figure_series, ranked_figures
 from query.sql.heatmap import heatmap
 from query.sql.predicates import condition_sql
 from query.sql.ranked_spans import ranked_spans, span_ranking
+from query.sql.service_map import service_calls, service_figures
 from query.statements import (
     Aggregation,
     AttributeKeys,
@@ -59,6 +60,8 @@ from query.statements import (
     RankedFigures,
     RankedSpans,
     RollupKeys,
+    ServiceCalls,
+    ServiceFigures,
     SpanCount,
     SpanRanking,
     SpanRecords,
@@ -218,6 +221,8 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     FigureRanking: figure_ranking,
     FigureSeries: figure_series,
     Heatmap: heatmap,
+    ServiceCalls: service_calls,
+    ServiceFigures: service_figures,
     AttributeKeys: attribute_keys,
     DistinctAttributeSets: distinct_attribute_sets,
     NonFiniteCounts: non_finite_counts,

@@ -4,7 +4,7 @@ Nothing here knows SQL; `query.sql` is the only place that writes it. Every stat
 
     predicates                         the meaning of a filter: a predicate on a subject
     search, trace, error_groups        statements that read rows
-    aggregate, figures, heatmap, compare, attributes
+    aggregate, figures, heatmap, service_map, compare, attributes
                                        statements that count them
     window                             half-open time windows
 """
@@ -60,6 +60,7 @@ from query.statements.predicates import (
     TextMatches,
 )
 from query.statements.search import ExistingAttributeKeys, Listing, Position, RankedSpans, SpanRanking
+from query.statements.service_map import ServiceCalls, ServiceFigures
 from query.statements.trace import SpanRecords, TraceAttributes, TraceBounds, TraceRows, TraceSize, TraceSpansBrief
 from query.statements.traces import TraceRanges, TraceRanking, TraceSummaries
 
@@ -97,6 +98,8 @@ Statement = (
     | FigureRanking
     | FigureSeries
     | Heatmap
+    | ServiceCalls
+    | ServiceFigures
     | CohortSize
     | FieldPairs
     | ListPairs
@@ -158,6 +161,8 @@ __all__ = [
     "RankedSpans",
     "RegexMatches",
     "RollupKeys",
+    "ServiceCalls",
+    "ServiceFigures",
     "SpanCount",
     "SpanRanking",
     "SpanRecords",

@@ -130,6 +130,7 @@ CALLS: Final = {
         joined(st.fixed_dictionaries({"figures": st.lists(joined(FIGURE, COVERED), min_size=1, max_size=3)}), GROUPED),
     ),
     "heatmaps": posted("/spans/heatmap", some(field=NAMED, filters=st.lists(VALID, max_size=2))),
+    "service maps": called(st.just("/services/map"), QUERY),
     "comparisons": posted("/spans/compare", joined(SIDES, COMPARED)),
     "odd comparisons": posted("/spans/compare", joined(SIDES, COMPARED, ODD_SIDES)),
 }

@@ -47,6 +47,7 @@ from tests.query.analysis import aggregate_statements as aggregate
 from tests.query.analysis import compare_statements as compare
 from tests.query.analysis import figure_statements as figures
 from tests.query.analysis import heatmap_statements as heatmaps
+from tests.query.analysis import service_map_statements as service_maps
 from tests.query.error_groups import statements as errors
 
 NOW_NS = time.time_ns()
@@ -213,6 +214,7 @@ SHAPES: dict[str, Statement] = {
     **aggregate.SHAPES,
     **figures.SHAPES,
     **heatmaps.SHAPES,
+    **service_maps.SHAPES,
 }
 
 
