@@ -158,6 +158,14 @@ def _routes(
             cancel_on_disconnect=True,
             operation=openapi.COMPARE_SPANS,
         ),
+        Route(
+            "GET",
+            f"{EXPLORE_PATH}/services/map",
+            explore.service_map,
+            read,
+            limit=LimitClass.ANALYSIS,
+            operation=openapi.SHOW_SERVICE_MAP,
+        ),
         Route("GET", f"{EXPLORE_PATH}/traces", explore.traces, read, operation=openapi.LIST_TRACES),
         Route(
             "GET",

@@ -15,6 +15,7 @@ from query.analysis.attributes import Keys
 from query.analysis.compare import CompareRequest, SpanComparison
 from query.analysis.figures import Figures, FiguresRequest
 from query.analysis.heatmap import HeatmapRequest, SpanHeatmap
+from query.analysis.service_map import ServiceMap
 from query.changes.schemas import ChangeEventPage
 from query.error_groups.handlers import MAX_ID
 from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
@@ -24,7 +25,7 @@ from query.live.position import MAX_POSITION
 from query.live.tail import LogTail, SpanTail
 from query.logs.schemas import LogCounts, LogCountsRequest, LogKeys
 from query.request.filters import MAX_FILTERS, MAX_TEXT, MAX_VALUE, KeyText
-from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID
+from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID, SORTS
 from query.search.schemas import LogPage, SpanPage
 from query.search.traces import TracePage
 from query.send_buffer import TRUNCATED_HEADER
@@ -135,6 +136,7 @@ SORT: Final = Parameter(
     "Order, always descending: by last occurrence, number of occurrences, or first occurrence in the window.",
     default=ErrorOrder.LAST_SEEN,
 )
+SPAN_SORT: Final = Parameter("sort", "query", Literal["time", "duration"], "Newest or longest first.", default=SORTS[0])
 SURROUNDING_LOGS: Final = Parameter(
     "logs",
     "query",
@@ -142,7 +144,7 @@ SURROUNDING_LOGS: Final = Parameter(
     "Maximum number of log records before, and after, the occurrence.",
     default=DEFAULT_LOGS,
 )
-_SPAN_LIST: Final = (*TIME, TRACE, FILTERS_OF_SPANS, LIMIT, CURSOR)
+_SPAN_LIST: Final = (*TIME, TRACE, FILTERS_OF_SPANS, SPAN_SORT, LIMIT, CURSOR)
 _LOG_LIST: Final = (*TIME, TRACE, FILTERS_OF_LOGS, LIMIT, CURSOR)
 
 LIST_ATTRIBUTES: Final = Operation(
@@ -284,6 +286,9 @@ COMPARE_SPANS: Final = Operation(
         },
     ),
 )
+SHOW_SERVICE_MAP: Final = Operation(
+    "showServiceMap", SPANS, (ResponseSpec("The map.", json_content(ServiceMap)),), (*TIME, FILTERS_OF_SPANS)
+)
 LIST_SPANS: Final = Operation(
     "listSpans", SPANS, (ResponseSpec("A page of spans.", json_content(SpanPage)),), _SPAN_LIST
 )
@@ -321,7 +326,7 @@ LIST_TRACES: Final = Operation(
     (
         *TIME,
         FILTERS_OF_SPANS,
-        Parameter("sort", "query", Literal["time", "duration"], "Newest or longest first.", default="time"),
+        SPAN_SORT,
         LIMIT,
         CURSOR,
     ),

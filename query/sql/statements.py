@@ -27,6 +27,8 @@ from query.sql.clauses import project_predicate, select, time_predicates
 from query.sql.figures import figure_ranking, figure_series, ranked_figures
 from query.sql.heatmap import heatmap
 from query.sql.predicates import condition_sql
+from query.sql.ranked_spans import ranked_spans, span_ranking
+from query.sql.service_map import service_calls, service_figures
 from query.statements import (
     Aggregation,
     AttributeKeys,
@@ -59,8 +61,12 @@ from query.statements import (
     Position,
     PresenceCounts,
     RankedFigures,
+    RankedSpans,
     RollupKeys,
+    ServiceCalls,
+    ServiceFigures,
     SpanCount,
+    SpanRanking,
     SpanRecords,
     Statement,
     TraceAttributes,
@@ -213,6 +219,8 @@ def _before(signal: TelemetryTable, after: Position, bindings: Bindings) -> str:
 _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     Listing: _list,
     EndedRows: _ended,
+    SpanRanking: span_ranking,
+    RankedSpans: ranked_spans,
     ExistingAttributeKeys: _existing_attribute_keys,
     TraceBounds: _trace_bounds,
     TraceSpansBrief: _trace_spans_brief,
@@ -240,6 +248,8 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     FigureRanking: figure_ranking,
     FigureSeries: figure_series,
     Heatmap: heatmap,
+    ServiceCalls: service_calls,
+    ServiceFigures: service_figures,
     AttributeKeys: attribute_keys,
     DistinctAttributeSets: distinct_attribute_sets,
     NonFiniteCounts: non_finite_counts,

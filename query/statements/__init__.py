@@ -4,7 +4,7 @@ Nothing here knows SQL; `query.sql` is the only place that writes it. Every stat
 
     predicates                         the meaning of a filter: a predicate on a subject
     search, trace, error_groups        statements that read rows
-    aggregate, figures, heatmap, compare, attributes
+    aggregate, figures, heatmap, service_map, compare, attributes
                                        statements that count them
     window                             half-open time windows
 """
@@ -61,13 +61,23 @@ from query.statements.predicates import (
     TextIn,
     TextMatches,
 )
-from query.statements.search import EndedRows, ExistingAttributeKeys, Listing, Position
+from query.statements.search import (
+    EndedRows,
+    ExistingAttributeKeys,
+    Listing,
+    Position,
+    RankedSpans,
+    SpanRanking,
+)
+from query.statements.service_map import ServiceCalls, ServiceFigures
 from query.statements.trace import SpanRecords, TraceAttributes, TraceBounds, TraceRows, TraceSize, TraceSpansBrief
 from query.statements.traces import TraceRanges, TraceRanking, TraceSummaries
 
 Statement = (
     Listing
     | EndedRows
+    | SpanRanking
+    | RankedSpans
     | ExistingAttributeKeys
     | TraceBounds
     | TraceSpansBrief
@@ -100,6 +110,8 @@ Statement = (
     | FigureRanking
     | FigureSeries
     | Heatmap
+    | ServiceCalls
+    | ServiceFigures
     | CohortSize
     | FieldPairs
     | ListPairs
@@ -161,9 +173,13 @@ __all__ = [
     "Predicate",
     "PresenceCounts",
     "RankedFigures",
+    "RankedSpans",
     "RegexMatches",
     "RollupKeys",
+    "ServiceCalls",
+    "ServiceFigures",
     "SpanCount",
+    "SpanRanking",
     "SpanRecords",
     "Statement",
     "Subject",

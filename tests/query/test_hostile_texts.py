@@ -137,6 +137,7 @@ CALLS: Final = {
     ),
     "counts of logs": posted("/logs/aggregate", some(groupBy=NAMED, filters=st.lists(VALID, max_size=2))),
     "heatmaps": posted("/spans/heatmap", some(field=NAMED, filters=st.lists(VALID, max_size=2))),
+    "service maps": called(st.just("/services/map"), QUERY),
     "comparisons": posted("/spans/compare", joined(SIDES, COMPARED)),
     "odd comparisons": posted("/spans/compare", joined(SIDES, COMPARED, ODD_SIDES)),
 }

@@ -32,7 +32,9 @@ from query.statements import (
     NonFiniteCounts,
     Position,
     PresenceCounts,
+    RankedSpans,
     RollupKeys,
+    SpanRanking,
     SpanRecords,
     Statement,
     TraceAttributes,
@@ -46,6 +48,7 @@ from tests.query.analysis import aggregate_statements as aggregate
 from tests.query.analysis import compare_statements as compare
 from tests.query.analysis import figure_statements as figures
 from tests.query.analysis import heatmap_statements as heatmaps
+from tests.query.analysis import service_map_statements as service_maps
 from tests.query.error_groups import statements as errors
 from tests.query.logs import statements as log_counts
 
@@ -178,6 +181,13 @@ SHAPES: dict[str, Statement] = {
     "ended_logs": EndedRows(
         project_id=7, signal=LOGS, window=WINDOW, after_ns=WINDOW.from_ns - 1, shown=((1, 2),), limit=51
     ),
+    "longest_spans": SpanRanking(project_id=7, window=WINDOW, conditions=spans(("k", Op.EQ, "x")).conditions, limit=51),
+    "longest_spans_after": SpanRanking(
+        project_id=7, window=WINDOW, trace_id=TRACE, after=replace(AFTER, duration_ns=5), limit=51
+    ),
+    "longest_spans_of_page": RankedSpans(
+        project_id=7, positions=(replace(AFTER, duration_ns=5), Position(NOW - HOUR, TRACE, SPAN, 3, 4, 0)), limit=2
+    ),
     "trace_bounds": TraceBounds(project_id=7, trace_id=TRACE),
     "trace_skeleton": TraceSpansBrief(project_id=7, trace_id=TRACE, window=WINDOW, limit=10_001),
     "trace_size": TraceSize(project_id=7, trace_id=TRACE, window=WINDOW),
@@ -221,6 +231,7 @@ SHAPES: dict[str, Statement] = {
     **figures.SHAPES,
     **heatmaps.SHAPES,
     **log_counts.SHAPES,
+    **service_maps.SHAPES,
 }
 
 
