@@ -1,7 +1,7 @@
 """Approval requests and votes in the database. Every function runs in the caller's transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,12 +9,12 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
-from chassis.auth.membership_status import load_membership_statuses, with_owner_chain
+from chassis.auth.membership_status import MembershipStatus, load_membership_statuses, with_owner_chain
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import principals
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
-from control.approvals.model import Approver, Participant, RequestRecord, Status, Verdict, acting_ids
+from control.approvals.model import Participant, RequestRecord, Status, StoredVote, Verdict, acting_ids
 from control.approvals.tables import DECIDED, MARKED_EXPIRED, OPEN, approval_requests, approval_votes
 from control.policies.evaluation import reason
 from control.policies.model import RiskClass, Rule, Source
@@ -35,23 +35,22 @@ class RequestDetails:
 async def load_participant(connection: AsyncConnection, caller: AuthorizationContext) -> Participant:
     """The caller with its owner group. Raises NotFound when one of them is no longer a member."""
     acting = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain)
-    found = await load_membership_statuses(connection, caller.org_id, acting)
-    if any(status.role is None for status in found.values()):
+    return participant(caller, await load_membership_statuses(connection, caller.org_id, acting))
+
+
+def participant(caller: AuthorizationContext, found: Mapping[str, MembershipStatus]) -> Participant:
+    """The same from statuses that have been loaded, perhaps with those of others."""
+    acting = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain)
+    owner_group = with_owner_chain(acting, found)
+    if any(found[one].role is None for one in owner_group):
         raise NotFound
-    return Participant(caller.principal_id, caller.kind, caller.on_behalf_of, tuple(caller.act_chain), frozenset(found))
+    return Participant(caller.principal_id, caller.kind, caller.on_behalf_of, tuple(caller.act_chain), owner_group)
 
 
 async def with_current_owners(connection: AsyncConnection, request: RequestRecord) -> RequestRecord:
-    """The request with the requester's current owners: agents and services may have been transferred."""
-    acting = acting_ids(request.requester_id, request.on_behalf_of, request.act_chain)
-    found = await load_membership_statuses(connection, request.org_id, acting)
-    all_active = all(one.role is not None and not one.is_disabled for one in found.values())
-    return replace(
-        request,
-        current_requester_ids=frozenset(found),
-        circle=request.circle | frozenset(found),
-        has_active_requester=all_active,
-    )
+    """The request with the requester's current owners."""
+    found = await load_membership_statuses(connection, request.org_id, request.acting_principal_ids)
+    return request.with_current_owners(found)
 
 
 async def create(
@@ -160,12 +159,14 @@ async def set_notified_channels(
     await connection.execute(approval_requests.update().where(where).values(told_channel_ids=list(channel_ids)))
 
 
-async def find_vote(connection: AsyncConnection, request: RequestRecord, principal_id: str) -> Verdict | None:
-    """The verdict of the principal's vote, None without one."""
+async def list_votes(connection: AsyncConnection, request_ids: Sequence[str]) -> dict[str, list[StoredVote]]:
+    """The votes on these requests, oldest first, by request."""
     votes = approval_votes.c
-    found = sa.select(votes.verdict).where(votes.request_id == request.id, votes.principal_id == principal_id)
-    verdict = await connection.scalar(found)
-    return None if verdict is None else Verdict(verdict)
+    found = sa.select(approval_votes).where(votes.request_id.in_(request_ids))
+    by_request: dict[str, list[StoredVote]] = {id_: [] for id_ in request_ids}
+    for row in await connection.execute(found.order_by(votes.voted_at, votes.principal_id)):
+        by_request[row.request_id].append(_vote(row))
+    return by_request
 
 
 async def cast_vote(
@@ -214,29 +215,6 @@ async def withdraw_approvals(
     return count
 
 
-async def valid_approvers(connection: AsyncConnection, request: RequestRecord) -> dict[str, Approver]:
-    """Approvers who may decide now, by principal; their owner groups include the owners then and now."""
-    approve = (approval_votes.c.request_id == request.id) & (approval_votes.c.verdict == Verdict.APPROVE.value)
-    votes = [
-        (row, acting_ids(row.principal_id, row.on_behalf_of, row.act_chain))
-        for row in await connection.execute(sa.select(approval_votes).where(approve))
-    ]
-    found = await load_membership_statuses(connection, request.org_id, {one for _, acting in votes for one in acting})
-    approvers = {}
-    for row, acting in votes:
-        owners = {one: found[one] for one in with_owner_chain(acting, found)}
-        kind = PrincipalKind(row.kind)
-        if request.may_decide(row.principal_id, kind, owners.values()):
-            approvers[row.principal_id] = Approver(kind, frozenset({*row.circle, *owners}))
-    return approvers
-
-
-async def may_decide(connection: AsyncConnection, request: RequestRecord, voter: Participant) -> bool:
-    """Whether the voter may decide the request now."""
-    statuses = await load_membership_statuses(connection, request.org_id, voter.acting_principal_ids)
-    return request.may_decide(voter.principal_id, voter.kind, statuses.values())
-
-
 async def principal_names(connection: AsyncConnection, principal_ids: Iterable[str]) -> dict[str, str]:
     """Names of principals, by id."""
     found = sa.select(principals.c.id, principals.c.name).where(principals.c.id.in_(list(principal_ids)))
@@ -272,6 +250,19 @@ def _rule_columns(rule: Rule) -> dict[str, Any]:
         "policy_source": rule.source.value,
         "policy_reason": reason(rule),
     }
+
+
+def _vote(row: sa.Row[*tuple[Any, ...]]) -> StoredVote:
+    return StoredVote(
+        principal_id=row.principal_id,
+        kind=PrincipalKind(row.kind),
+        verdict=Verdict(row.verdict),
+        reason=row.reason,
+        on_behalf_of=row.on_behalf_of,
+        act_chain=tuple(row.act_chain),
+        owner_group=frozenset(row.circle),
+        voted_at=row.voted_at,
+    )
 
 
 def _request(row: sa.RowMapping) -> RequestRecord:
