@@ -13,6 +13,7 @@ from chassis.runtime.settings import ChassisSettings
 from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
+from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
 from control.changes.changes import Changes
 from control.channels.channels import Channels
@@ -108,7 +109,7 @@ def service(
     routes += [*sso_routes, *build_scim_routes(context, chassis.base_url), *webhook_routes, *warehouse_routes]
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
-    routes += [*approvals.routes(), *policies.routes()]
+    routes += [*ApprovalViews(context).routes(), *approvals.routes(), *policies.routes()]
     routes += [*IssueHandlers(context).routes(), *Subscriptions(context, channels).routes()]
     routes += [*Suspects(context, clickhouse).routes()]
     routes += [*Releases(context).routes(), *Changes(context).routes()]

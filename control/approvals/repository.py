@@ -128,12 +128,38 @@ async def list_requests(
     connection: AsyncConnection, org_id: str, status: Status | None, now: datetime, limit: int
 ) -> list[RequestRecord]:
     """At most `limit` requests with this status (None: any) at that time, newest first."""
-    found: list[RequestRecord] = []
-    for conditions in _status_conditions(status, now):
-        page = sa.select(approval_requests).where(approval_requests.c.org_id == org_id, *conditions)
-        page = page.order_by(approval_requests.c.id.desc()).limit(limit)
-        found += [_request(row) for row in (await connection.execute(page)).mappings()]
-    return sorted(found, key=lambda one: one.id, reverse=True)[:limit]
+    return await _list_newest(connection, org_id, _status_conditions(status, now), None, limit)
+
+
+async def list_ended(
+    connection: AsyncConnection, org_id: str, statuses: Iterable[Status], now: datetime, before: str | None, limit: int
+) -> list[RequestRecord]:
+    """At most `limit` requests with one of these statuses at that time, newest first; those older than `before`."""
+    conditions = [one for status in statuses for one in _status_conditions(status, now)]
+    return await _list_newest(connection, org_id, conditions, before, limit)
+
+
+async def list_pending(
+    connection: AsyncConnection, org_id: str, now: datetime, after: tuple[datetime, str] | None, limit: int
+) -> list[RequestRecord]:
+    """At most `limit` pending requests, the first to expire first; `after`: expiry and id of the one before them. Only
+    their ids are sorted, of which `open_limits` bounds the number.
+    """
+    columns = approval_requests.c
+    page = sa.select(columns.id).where(columns.org_id == org_id, OPEN, columns.expires_at > now)
+    if after is not None:
+        same_time = (columns.expires_at == after[0]) & (columns.id > after[1])
+        page = page.where((columns.expires_at > after[0]) | same_time)
+    ids = (await connection.scalars(page.order_by(columns.expires_at, columns.id).limit(limit))).all()
+    found = await connection.execute(sa.select(approval_requests).where(columns.id.in_(ids)))
+    return sorted((_request(row) for row in found.mappings()), key=lambda one: (one.expires_at, one.id))
+
+
+async def count_pending(connection: AsyncConnection, org_id: str, now: datetime) -> int:
+    """How many requests of the organization are pending."""
+    columns = approval_requests.c
+    waiting = (columns.org_id == org_id, OPEN, columns.expires_at > now)
+    return await connection.scalar(sa.select(sa.func.count()).select_from(approval_requests).where(*waiting)) or 0
 
 
 async def mark_expired(connection: AsyncConnection, request_id: str, now: datetime) -> bool:
@@ -226,9 +252,23 @@ def expiry_time(now: datetime, minutes: int) -> datetime:
     return to_milliseconds(now) + timedelta(minutes=minutes)
 
 
-def _status_conditions(
-    status: Status | None, now: datetime
-) -> list[tuple[sa.ColumnElement[bool] | sa.TextClause, ...]]:
+_Conditions = tuple[sa.ColumnElement[bool] | sa.TextClause, ...]
+
+
+async def _list_newest(
+    connection: AsyncConnection, org_id: str, alternatives: Iterable[_Conditions], before: str | None, limit: int
+) -> list[RequestRecord]:
+    found: list[RequestRecord] = []
+    for conditions in alternatives:
+        page = sa.select(approval_requests).where(approval_requests.c.org_id == org_id, *conditions)
+        if before is not None:
+            page = page.where(approval_requests.c.id < before)
+        page = page.order_by(approval_requests.c.id.desc()).limit(limit)
+        found += [_request(row) for row in (await connection.execute(page)).mappings()]
+    return sorted(found, key=lambda one: one.id, reverse=True)[:limit]
+
+
+def _status_conditions(status: Status | None, now: datetime) -> list[_Conditions]:
     """Alternative conditions for requests of a status; each has a partial index of exactly these requests."""
     columns = approval_requests.c
     if status is None:
