@@ -44,6 +44,7 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
         {"repository": "shop/web", "number": "1", "title": "x", "state": "open"},
     ),
     "integration": ("POST", "/orgs/acme/integrations", {"kind": "generic", "name": "x"}),
+    "view": ("POST", "/orgs/acme/projects/web/views", {"name": "x", "path": "/ui/"}),
     "proof": ("POST", "/orgs/acme/projects/web/proof-bundles", bundle()),
     "issuer key": (
         "POST",

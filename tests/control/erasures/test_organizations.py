@@ -83,6 +83,7 @@ async def populated(control: Control, person: NewPerson) -> Populated:
         ("POST", "/projects", {"slug": "xyzzy-of-plugh", "name": "Xyzzy"}),
         ("PATCH", "/projects/web", {"sensitiveWords": ["fnord"]}),
         ("POST", "/projects/web/keys", {"name": "Key of Zebedee"}),
+        ("POST", "/projects/web/views", {"name": "Of Zebedee", "path": "/ui/acme/web/explore?q=waldo"}),
         ("POST", "/tokens", {"name": "Laptop of Zebedee"}),
         ("POST", "/principals", {"kind": "agent", "name": "Bot of Zebedee"}),
         ("POST", "/approval-policies", {"name": "Waldo", "actionPattern": "a.b", "effect": "ASK", "riskClass": "LOW"}),
@@ -196,7 +197,7 @@ async def test_nothing_personal_is_left(control: Control, populated: Populated) 
     assert {place.partition(".")[0] for place, _ in await leftovers(database)} >= {
         *("organizations", "projects", "project_keys", "principals", "users", "access_tokens", "invitations"),
         *("approval_policies", "approval_requests", "approval_votes", "notification_channels", "delivery_messages"),
-        *("audit_events", "erasures", "email_verifications"),
+        *("audit_events", "erasures", "email_verifications", "saved_views"),
         *("sso_connections", "sso_domains", "sso_identities", "sso_logins", "sso_handoff_codes"),
     }
     erasure_id = await deleted(control)
