@@ -3,7 +3,7 @@ import { Component, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { address, go, kept, push, rangeOf, zoneOf } from './address/address';
 import { moved, PRESETS, zoneLabel } from './address/time';
-import { logOut, who } from './api/session';
+import { invitation, logOut, who } from './api/session';
 import type { Whoami } from './api/types';
 import { findView, type Place, projectPath, type View } from './router';
 import { SavedViews } from './saved/menu';
@@ -26,11 +26,12 @@ const VIEWS: [string, string, string][] = [
 
 export function Shell(): JSX.Element {
   const me = useSignal(who);
+  const invited = useSignal(invitation);
   if (me === undefined) return <Skeleton />;
   return (
     <>
       {me !== null && <Main me={me} />}
-      {(me === null || me.mfaPending) && <Login me={me} />}
+      {(me === null || me.mfaPending || invited !== null) && <Login me={me} />}
     </>
   );
 }
