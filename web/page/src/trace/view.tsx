@@ -14,6 +14,7 @@ import { useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
 import { Empty, Loaded } from '../ui/states';
 import { Text } from '../ui/text';
+import { totalsByName } from './by_name';
 import { criticalPath, sharesOf } from './critical_path';
 import { drawMinimap } from './minimap';
 import { isError, nameOf, serviceOf, toTrace, type Trace, visibleRows } from './rows';
@@ -22,6 +23,7 @@ import { SpanDetails, TraceLogs } from './span';
 import { Waterfall } from './waterfall';
 
 const ARRIVING_S = 60;
+const MAX_NAMES = 30; // those with the most self time; a page of some hundred elements stays quick
 
 export default function TraceView({ place }: ViewProps): JSX.Element {
   const here = useSignal(address);
@@ -440,19 +442,8 @@ function Flame({ trace, fromNs, toNs, selected, onSelect }: FlameProps): JSX.Ele
 }
 
 function ByName({ trace }: { trace: Trace }): JSX.Element {
-  const by = new Map<string, { service: string; name: string; spans: number; errors: number; total: number; self: number }>();
-  for (let at = 0; at < trace.length; at++) {
-    const service = serviceOf(trace, at);
-    const name = nameOf(trace, at);
-    const key = `${service}\u0000${name}`;
-    const known = by.get(key) ?? { service, name, spans: 0, errors: 0, total: 0, self: 0 };
-    known.spans += 1;
-    known.errors += isError(trace, at) ? 1 : 0;
-    known.total += trace.data.columns.durationNs[at] ?? 0;
-    known.self += trace.data.columns.selfTimeNs[at] ?? 0;
-    by.set(key, known);
-  }
-  const rows = [...by.values()].sort((a, b) => b.self - a.self).slice(0, 200);
+  const all = useMemo(() => totalsByName(trace), [trace]);
+  const rows = all.slice(0, MAX_NAMES);
   return (
     <div class="scroll panel">
       <table>
@@ -468,7 +459,7 @@ function ByName({ trace }: { trace: Trace }): JSX.Element {
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={`${row.service}/${row.name}`}>
+            <tr key={JSON.stringify([row.service, row.name])}>
               <td>
                 <Text of={row.service} />
               </td>
@@ -477,12 +468,17 @@ function ByName({ trace }: { trace: Trace }): JSX.Element {
               </td>
               <td class="number">{row.spans}</td>
               <td class="number">{row.errors}</td>
-              <td class="number">{duration(row.self / 1e6)}</td>
-              <td class="number">{duration(row.total / 1e6)}</td>
+              <td class="number">{duration(row.selfNs / 1e6)}</td>
+              <td class="number">{duration(row.totalNs / 1e6)}</td>
             </tr>
           ))}
         </tbody>
       </table>
+      {rows.length < all.length && (
+        <p class="covered partial">
+          {rows.length} of {all.length.toLocaleString('en')} names are shown.
+        </p>
+      )}
     </div>
   );
 }

@@ -8,7 +8,7 @@ import { type Box, HeatmapChart } from '../../charts/heatmap';
 import { LineChart } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
-import { equals, withTerm } from '../../filters/language';
+import { equals, lacks, withTerm } from '../../filters/language';
 import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
 import { CopyAs } from '../../ui/copy';
 import { count, drawn, duration, share } from '../../ui/format';
@@ -189,7 +189,8 @@ function Lines({ place, range, text, metric, by, zone }: LinesProps): JSX.Elemen
         const step = data.intervalSeconds ?? 60;
         const buckets = (data.series[0]?.points ?? []).map((point) => point.bucket);
         const lines = data.series.map((series, at) => ({
-          name: series.group[0] ?? 'none',
+          name: series.group[0] ?? (by === '' ? metric : 'none'),
+          filter: typeof series.group[0] === 'string' ? equals(by, series.group[0]) : lacks(by),
           color: HUES[at % HUES.length] ?? HUES[0],
           values: series.points.map((point) =>
             metric === 'rate'
@@ -212,21 +213,23 @@ function Lines({ place, range, text, metric, by, zone }: LinesProps): JSX.Elemen
               lines={lines}
               onZoom={(first, last) => push({ from: buckets[first] ?? range.from, to: buckets[last + 1] ?? range.to })}
             />
-            <ul class="legend">
-              {lines.map((line) => (
-                <li key={line.name}>
-                  <i
-                    class="swatch"
-                    ref={(element) => {
-                      if (element !== null) element.style.background = line.color;
-                    }}
-                  />
-                  <button type="button" class="quiet" onClick={() => push({ q: withTerm(text, equals(by, line.name)) })}>
-                    <Text of={line.name} />
-                  </button>
-                </li>
-              ))}
-            </ul>
+            {by !== '' && (
+              <ul class="legend">
+                {lines.map((line) => (
+                  <li key={line.name}>
+                    <i
+                      class="swatch"
+                      ref={(element) => {
+                        if (element !== null) element.style.background = line.color;
+                      }}
+                    />
+                    <button type="button" class="quiet" onClick={() => push({ q: withTerm(text, line.filter) })}>
+                      <Text of={line.name} />
+                    </button>
+                  </li>
+                ))}
+              </ul>
+            )}
             <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
             {data.groupsTruncated && (
               <p class="covered partial">
