@@ -118,7 +118,8 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
     const grown = Math.min(trace.total, Math.max(1_000, length * factor));
     const middle = (fromNs + toNs) / 2 + shift * length;
     const from = Math.max(0, Math.min(trace.total - grown, middle - grown / 2));
-    replace({ zoom: grown >= trace.total ? null : `${Math.round(from)},${Math.round(from + grown)}` });
+    const change = factor === 1 ? replace : push; // a walk along the trace is no row of steps
+    change({ zoom: grown >= trace.total ? null : `${Math.round(from)},${Math.round(from + grown)}` });
   }
   useKeys(
     [
@@ -151,7 +152,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
       { keys: 's', does: 'zoom out', run: () => zoom(2) },
       { keys: 'a', does: 'earlier', run: () => zoom(1, -0.25) },
       { keys: 'd', does: 'later', run: () => zoom(1, 0.25) },
-      { keys: '0', does: 'the whole trace', run: () => replace({ zoom: null }) },
+      { keys: '0', does: 'the whole trace', run: () => push({ zoom: null }) },
       { keys: 'l', does: 'logs', run: () => push({ tab: 'logs' }) },
       { keys: 'Escape', does: 'close the span', run: () => replace({ span: null }) },
     ],
@@ -160,7 +161,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
   function zoomTo(at: number): void {
     if (at < 0) return;
     const from = data.columns.startOffsetNs[at] ?? 0;
-    replace({ zoom: `${from},${from + Math.max(1, data.columns.durationNs[at] ?? 0)}` });
+    push({ zoom: `${from},${from + Math.max(1, data.columns.durationNs[at] ?? 0)}` });
   }
   const shares = sharesOf(path, (row) => serviceOf(trace, row) || 'no service');
   return (
@@ -351,11 +352,11 @@ function Minimap({ trace, fromNs, toNs }: { trace: Trace; fromNs: number; toNs: 
       onPointerUp={(event) => {
         const now = timeAt(event);
         if (begun !== null && Math.abs(now - begun) > trace.total / 200) {
-          replace({ zoom: `${Math.round(Math.min(begun, now))},${Math.round(Math.max(begun, now))}` });
+          push({ zoom: `${Math.round(Math.min(begun, now))},${Math.round(Math.max(begun, now))}` });
         }
         setBegun(null);
       }}
-      onDblClick={() => replace({ zoom: null })}
+      onDblClick={() => push({ zoom: null })}
     >
       <canvas ref={canvas} class="minimap" height={56} role="img" aria-label="The whole trace; drag to zoom" />
       {isZoomed && (
