@@ -1,23 +1,29 @@
 """The page in a browser: Debian's Chromium, on the real product with real spans."""
 
-import os
-import shutil
-import subprocess
-import sys
+import json
+import re
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright, expect
 
 from tests.chassis.conftest import serve
-from tests.e2e.product import Service
+from tests.e2e.product import Answer, Service, call, clean_environment, eventually
+from tests.forks import Command
+from tests.programs import program
+from tests.web.shop import SECOND, Sent, export, traffic
 
 __all__ = ("serve",)  # a fixture
 
 ROOT = Path(__file__).parents[2]
+DEADLINE_MS = 30_000  # for anything that must happen; never a measure of speed
 
 
 @dataclass
@@ -34,17 +40,61 @@ class Site:
     def url(self, path: str) -> str:
         return f"{self.service.url}/ui/default/default/{path}"
 
+    def secrets(self) -> Any:
+        return json.loads((self.service.data / "bootstrap.json").read_text())
+
+    def ask(self, method: str, path: str, body: Any = None, token: str | None = None) -> Answer:
+        """A call of the API, by default the owner's."""
+        headers = {"Authorization": f"Bearer {token or self.secrets()['accessToken']}"}
+        if body is None:
+            return call(method, self.service.url + path, None, headers)
+        headers["Content-Type"] = "application/json"
+        return call(method, self.service.url + path, json.dumps(body).encode(), headers)
+
+    def send(self, spans: list[Sent]) -> None:
+        """Export spans and wait until all of them can be found."""
+        headers = {
+            "X-Legacy-Auth": f"Legacy legacy_key={self.secrets()['legacyKey']}",
+            "Content-Type": "application/json",
+        }
+        for at in range(0, len(spans), 2_000):
+            body = export(spans[at : at + 2_000])
+            answer = call("POST", f"{self.service.url}/v1/traces", body, headers)
+            assert answer.status == 200, answer
+            assert not json.loads(answer.body).get("partialSuccess"), answer
+        eventually(lambda: self._pending() == 0, "everything stored", 60)
+        window = {
+            "from": str(min(each.start_ns for each in spans)),
+            "to": str(max(each.start_ns for each in spans) + 1),
+            "figures": [{"fn": "count"}],
+        }
+        answer = self.ask("POST", "/orgs/default/projects/default/explore/spans/figures", window)
+        assert answer.json()["groups"][0]["count"] >= len(spans), answer
+
+    def _pending(self) -> float:
+        """Items that the gateway has taken and not stored."""
+        metrics = call("GET", f"{self.service.url}/metrics").body.decode()
+        told = re.findall(r"^sluice_gateway_pending_items(?:{.*})? (\S+)$", metrics, re.MULTILINE)
+        assert told, "the gateway does not say"
+        return sum(map(float, told))
+
 
 def sluice(site: Site, *arguments: str) -> str:
-    command = [sys.executable, "-m", "sluice", *arguments, "--data", str(site.service.data)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    """What a command prints."""
+    with site.service.log.open("ab") as log:
+        command = Command([*arguments, "--data", str(site.service.data)], clean_environment({}), stderr=log)
+        assert command.stdout is not None
+        with command.stdout as output:
+            printed = output.read()
+    assert command.wait() == 0, site.service.log.read_text()
+    return printed
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     directory = tmp_path_factory.mktemp("site")
-    service = Service("up", directory / "data", directory / "log", {"SLUICE_GRPC_PORT": ""})
+    rates = {f"SLUICE_{name}": "100000" for name in ("API_RATE", "API_BURST", "ANALYSIS_RATE", "ANALYSIS_BURST")}
+    service = Service("up", directory / "data", directory / "log", rates)
     service.start()
     found = Site(service, "")
     found.trace_id = sluice(found, "send").split("/traces/")[1].split("/")[0]
@@ -52,45 +102,106 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     service.stop()
 
 
+@dataclass
+class Shop:
+    """Traffic of 40 minutes, three hours ago; nothing else is in this time."""
+
+    spans: list[Sent]
+    start_ns: int
+    end_ns: int
+
+    @property
+    def times(self) -> str:
+        return f"from={utc(self.start_ns)}&to={utc(self.end_ns)}&tz=utc"
+
+
+@pytest.fixture(scope="session")
+def shop(site: Site) -> Shop:
+    start = (time.time_ns() // (60 * SECOND) - 180) * 60 * SECOND
+    length = 2_400 * SECOND
+    made = Shop(traffic(start, length, 400), start, start + length)
+    site.send(made.spans)
+    return made
+
+
+def utc(nanos: int) -> str:
+    """With nine digits where there are any."""
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(nanos // SECOND))
+    return f"{whole}.{nanos % SECOND:09d}Z" if nanos % SECOND else f"{whole}Z"
+
+
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    path = shutil.which("chromium") or str(ROOT / ".venv/bin/chromium")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(executable_path=program("chromium"), args=["--no-sandbox"])
         yield browser
         await browser.close()
 
 
 class Tab:
     """A page of a browser, and what went wrong in it: errors in the console, violations of the policy, requests to
-    another origin.
+    another origin. `allowed`: what a test provokes. `calls`: what was asked of the APIs, but for the session's own.
     """
 
     def __init__(self, page: Page, origin: str) -> None:
         self.page = page
         self.wrong: list[str] = []
+        self.allowed: str | None = None
+        self.calls: list[Request] = []
         self._origin = origin
         page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        page.on("pageerror", lambda error: self._note(f"error: {error}"))
         page.on("request", self._on_request)
+
+    async def open(self, url: str) -> None:
+        """Go there, and wait for all that the view asks for."""
+        await self.page.goto(url)
+        await self.settled()
+
+    async def settled(self) -> None:
+        await self.page.wait_for_selector("main :is(h1, .empty, .failure)", state="attached")
+        await expect(self.page.locator(".skeleton, [aria-busy=true]")).to_have_count(0, timeout=DEADLINE_MS)
+
+    async def picture(self) -> tuple[str, list[str]]:
+        """What is to be seen: the text, and the canvases."""
+        canvases = "() => [...document.querySelectorAll('canvas')].map((each) => each.toDataURL())"
+        return await self.page.inner_text("main"), await self.page.evaluate(canvases)
+
+    def query(self, name: str) -> str | None:
+        """A parameter of the address."""
+        found = parse_qs(urlsplit(self.page.url).query).get(name)
+        return None if found is None else found[0]
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.wrong.append(f"{message.type}: {message.text}")
+            self._note(f"{message.type}: {message.text}")
 
     def _on_request(self, request: Request) -> None:
         if not request.url.startswith((self._origin, "data:", "blob:")):
-            self.wrong.append(f"request: {request.url}")
+            self._note(f"request: {request.url}")
+        if urlsplit(request.url).path.startswith("/orgs/"):
+            self.calls.append(request)
+
+    def _note(self, text: str) -> None:
+        if self.allowed is None or not re.search(self.allowed, text):
+            self.wrong.append(text)
 
 
-@pytest.fixture
-async def context(site: Site) -> AsyncIterator[BrowserContext]:
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as started:
+        yield started
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
     """A browser without any history."""
-    async with chromium() as browser:
-        yield await browser.new_context(viewport={"width": 1400, "height": 900})
+    made = await browser.new_context(viewport={"width": 1400, "height": 900}, timezone_id="America/St_Johns")
+    yield made
+    await made.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def tab(context: BrowserContext, site: Site) -> AsyncIterator[Tab]:
     """A tab that is logged in. It fails the test if anything went wrong in it."""
     made = Tab(await context.new_page(), site.service.url)

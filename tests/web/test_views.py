@@ -11,7 +11,7 @@ from playwright.async_api import BrowserContext
 from tests.e2e.product import call
 from tests.web.conftest import ROOT, Site, Tab
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="session")]
 
 AXE = ROOT / "web/page/node_modules/axe-core/axe.min.js"
 HOSTILE = "<img src=x onerror=alert(1)>\u202elive\u200b"

@@ -3,7 +3,7 @@ import { Component, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { address, go, kept, push, rangeOf, zoneOf } from './address/address';
 import { moved, PRESETS, zoneLabel } from './address/time';
-import { invitation, logOut, who } from './api/session';
+import { continueSession, invitation, logOut, owner, trouble, who } from './api/session';
 import type { Whoami } from './api/types';
 import { findView, type Place, projectPath, type View } from './router';
 import { SavedViews } from './saved/menu';
@@ -27,11 +27,19 @@ const VIEWS: [string, string, string][] = [
 export function Shell(): JSX.Element {
   const me = useSignal(who);
   const invited = useSignal(invitation);
+  const whose = useSignal(owner);
+  const error = useSignal(trouble);
+  if (error !== null) return <Failure error={error} again={() => void continueSession()} />;
   if (me === undefined) return <Skeleton />;
+  const isLoggedIn = me !== null && !me.mfaPending;
   return (
     <>
-      {me !== null && <Main me={me} />}
-      {(me === null || me.mfaPending || invited !== null) && <Login me={me} />}
+      {whose !== null && (
+        <div key={whose.principal.id} inert={!isLoggedIn}>
+          <Main me={whose} />
+        </div>
+      )}
+      {(!isLoggedIn || invited !== null) && <Login me={me} />}
     </>
   );
 }
@@ -231,6 +239,7 @@ function TimePicker(): JSX.Element {
 }
 
 function Account({ me }: { me: Whoami }): JSX.Element {
+  const [error, setError] = useState<Error | null>(null);
   return (
     <details class="menu">
       <summary>
@@ -247,9 +256,10 @@ function Account({ me }: { me: Whoami }): JSX.Element {
         {me.passwordSet === false && me.session && (
           <Link to={`/ui/${encodeURIComponent(me.organization.slug)}/settings/account`}>Set a password</Link>
         )}
-        <button type="button" onClick={() => void logOut()}>
+        <button type="button" onClick={() => void logOut().catch(setError)}>
           Log out
         </button>
+        {error !== null && <Failure error={error} />}
       </div>
     </details>
   );

@@ -17,23 +17,56 @@ export const PRESETS: [string, string][] = [
   ['now-30d', 'last 30 days'],
 ];
 
-const UNITS: Record<string, number> = { s: 1, m: 60, h: 3_600, d: 86_400, w: 604_800 };
-const RELATIVE = /^now(?:-(\d{1,6})([smhdw]))?$/;
-const ABSOLUTE = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?Z$/;
 const BILLION = 1_000_000_000n;
+const MAX_NANOSECONDS = 2n ** 63n - 1n;
+const UNITS: Record<string, bigint> = {
+  ms: 1_000_000n,
+  s: BILLION,
+  m: 60n * BILLION,
+  h: 3_600n * BILLION,
+  d: 86_400n * BILLION,
+  w: 604_800n * BILLION,
+};
+const RELATIVE = /^(?:now(?:([+\- ])(\d{1,9})(ms|s|m|h|d|w))?|(-)(\d{1,9})(ms|s|m|h|d|w))$/;
+const EPOCH = /^(\d{1,19})(?:\.(\d{1,9}))?$/;
+const ABSOLUTE =
+  /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,18}))?)?(?:[Zz]|([+\- ])(\d{2}):?(\d{2}))?)?$/;
 
-/** Nanoseconds since 1970; null for what is no time of the address. */
+/** Nanoseconds since 1970 of a time as the API takes it; null for anything else. */
 export function toNanoseconds(text: string, nowMs: number): bigint | null {
-  const relative = RELATIVE.exec(text);
-  if (relative !== null) {
-    const seconds = relative[1] === undefined ? 0 : Number(relative[1]) * (UNITS[relative[2] ?? ''] ?? 0);
-    return BigInt(Math.ceil(nowMs / 1000) - seconds) * BILLION;
-  }
-  const absolute = ABSOLUTE.exec(text);
-  if (absolute === null) return null;
-  const whole = Date.parse(`${absolute[1]}Z`);
-  if (Number.isNaN(whole)) return null;
-  return BigInt(whole / 1000) * BILLION + BigInt((absolute[2] ?? '').padEnd(9, '0'));
+  const time = relative(text, nowMs) ?? epoch(text) ?? absolute(text);
+  return time === null || time < 0n || time > MAX_NANOSECONDS ? null : time;
+}
+
+/** The API rounds its clock up to a second. */
+function relative(text: string, nowMs: number): bigint | null {
+  const found = RELATIVE.exec(text);
+  if (found === null) return null;
+  const now = BigInt(Math.ceil(nowMs / 1000)) * BILLION;
+  const distance = BigInt(found[2] ?? found[5] ?? 0) * (UNITS[found[3] ?? found[6] ?? ''] ?? 0n);
+  return (found[1] ?? found[4]) === '-' ? now - distance : now + distance;
+}
+
+/** Seconds, milliseconds, microseconds or nanoseconds, by magnitude. */
+function epoch(text: string): bigint | null {
+  const found = EPOCH.exec(text);
+  if (found === null) return null;
+  const whole = BigInt(found[1] ?? 0);
+  const scale = whole < 10n ** 11n ? BILLION : whole < 10n ** 14n ? 1_000_000n : whole < 10n ** 17n ? 1_000n : 1n;
+  return (BigInt(`${found[1]}${(found[2] ?? '').padEnd(9, '0')}`) * scale) / BILLION;
+}
+
+function absolute(text: string): bigint | null {
+  const found = ABSOLUTE.exec(text);
+  if (found === null) return null;
+  const [, day = '', hour = '00', minute = '00', second = '00', fraction = '', sign, hours = '0', minutes = '0'] = found;
+  const midnight = new Date(`${day}T00:00:00Z`);
+  const isDay = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day);
+  if (!isDay || Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return null;
+  if (Number(hours) > 23 || Number(minutes) > 59) return null;
+  const east = (Number(hours) * 3_600 + Number(minutes) * 60) * (sign === '-' ? -1 : 1);
+  const seconds = midnight.getTime() / 1000 + Number(hour) * 3_600 + Number(minute) * 60 + Number(second) - east;
+  return BigInt(seconds) * BILLION + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
 }
 
 /** RFC 3339 in UTC, with nine fractional digits where there are any. */

@@ -1,4 +1,5 @@
 // JSON without loss: integers beyond 2^53 and doubles such as 200.0 keep the digits in which they were sent.
+import type { Json } from './types';
 
 /** A number whose text JavaScript would not give back. */
 export class ExactNumber {
@@ -32,4 +33,19 @@ export function parseExact(text: string): unknown {
 /** Parses large answers at full speed where no number can be rounded. */
 export function parseFast(text: string): unknown {
   return LONG_DIGITS.test(text) ? parseExact(text) : JSON.parse(text);
+}
+
+/** A value as it was sent: 200.0 is no 200, and 2^53 + 1 has all its digits. */
+export function printed(value: Json): string {
+  if (typeof value === 'string') return value;
+  return printedJson(value);
+}
+
+export function printedJson(value: Json): string {
+  if (value instanceof ExactNumber) return value.text;
+  if (Array.isArray(value)) return `[${value.map(printedJson).join(', ')}]`;
+  if (value !== null && typeof value === 'object') {
+    return `{${Object.entries(value).map(([key, each]) => `${JSON.stringify(key)}: ${printedJson(each)}`).join(', ')}}`;
+  }
+  return JSON.stringify(value);
 }

@@ -1,7 +1,7 @@
 // The session of the browser: the access token in memory alone, the refresh token in a cookie that no script can read.
 import { go } from '../address/address';
 import { signal } from '../ui/signal';
-import { call, callAnonymously } from './client';
+import { ApiError, call, callAnonymously } from './client';
 import type { SessionMaterial, Whoami } from './types';
 
 const REFRESH_LOCK = 'sluice-refresh';
@@ -23,6 +23,10 @@ const channel = 'BroadcastChannel' in window ? new BroadcastChannel('sluice') : 
 
 /** Who is logged in. `undefined`: not known yet; null: nobody. */
 export const who = signal<Whoami | null | undefined>(undefined);
+/** Whose page it is: of somebody whose session has ended too, until a logout. */
+export const owner = signal<Whoami | null>(null);
+/** Why it is not known who is logged in. */
+export const trouble = signal<Error | null>(null);
 
 export function accessToken(): string | null {
   return pasted ?? token?.text ?? null;
@@ -38,7 +42,7 @@ export const invitation = signal<string | null>(null);
 export async function startSession(): Promise<void> {
   channel?.addEventListener('message', (event: MessageEvent<Message>) => {
     if (event.data === 'logout') forget();
-    else if (who.value === null) void refreshSession().then((is) => (is ? loadWho() : undefined));
+    else if (who.value === null) void continueSession();
   });
   const isSignOn = location.pathname === SIGN_ON_END;
   const code = takeSecret('code', isSignOn ? '/ui/' : location.pathname + location.search);
@@ -54,8 +58,18 @@ export async function startSession(): Promise<void> {
     }
     return;
   }
-  if (await refreshSession()) await loadWho();
-  else who.value = null;
+  await continueSession();
+}
+
+/** By the cookie, if it is still good. */
+export async function continueSession(): Promise<void> {
+  trouble.value = null;
+  try {
+    if (await refreshSession()) await loadWho();
+    else who.value = null;
+  } catch (error) {
+    if (who.value === undefined) trouble.value = error as Error;
+  }
 }
 
 /** A secret leaves the address at once: it must not be in the history. `address` takes its place. */
@@ -128,21 +142,24 @@ export async function logOut(): Promise<void> {
   if (pasted === null) {
     try {
       await callAnonymously(post('/auth/logout', { cookie: true }));
-    } finally {
-      channel?.postMessage('logout' satisfies Message);
+    } catch (error) {
+      if (!isRefused(error)) throw error; // the session goes on
     }
+    channel?.postMessage('logout' satisfies Message);
   }
   forget();
 }
 
-/** Whether there is a session now. Tabs take turns: each refresh spends the token that the last one has left. */
+/** Whether there is a session now. Tabs take turns: each refresh spends the token that the last one has left. Raises
+ * what says nothing about the session: the server is away, or busy. */
 export function refreshSession(): Promise<boolean> {
   if (pasted !== null) return Promise.resolve(false);
   refreshing ??= inTurn(async () => {
     try {
       await keep(await callAnonymously<SessionMaterial>(post('/auth/refresh', { cookie: true })), false);
       return true;
-    } catch {
+    } catch (error) {
+      if (!isRefused(error)) throw error;
       return false;
     }
   }).finally(() => {
@@ -153,11 +170,20 @@ export function refreshSession(): Promise<boolean> {
 
 /** The login appears over the page, which keeps its state. */
 export function sessionEnded(): void {
-  forget();
+  token = null;
+  pasted = null;
+  who.value = null;
 }
 
 export async function loadWho(): Promise<void> {
-  who.value = await callAnonymouslyWithToken<Whoami>('/auth/whoami');
+  const me = await callAnonymouslyWithToken<Whoami>('/auth/whoami');
+  if (!me.mfaPending) owner.value = me;
+  else if (owner.value?.principal.id !== me.principal.id) owner.value = null;
+  who.value = me;
+}
+
+function isRefused(error: unknown): boolean {
+  return error instanceof ApiError && [400, 401, 403].includes(error.status);
 }
 
 async function callAnonymouslyWithToken<T>(path: string): Promise<T> {
@@ -182,14 +208,13 @@ function scheduleRefresh(): void {
   if (current === null) return;
   const wait = Math.max(EARLY_MS, current.expiresAt - Date.now() - EARLY_MS);
   setTimeout(() => {
-    if (token === current && document.visibilityState === 'visible') void refreshSession();
+    if (token === current && document.visibilityState === 'visible') refreshSession().catch(() => undefined); // the next 401 asks again
   }, wait);
 }
 
 function forget(): void {
-  token = null;
-  pasted = null;
-  who.value = null;
+  owner.value = null;
+  sessionEnded();
 }
 
 async function inTurn(work: () => Promise<boolean>): Promise<boolean> {

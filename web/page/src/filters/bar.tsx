@@ -5,7 +5,7 @@ import { call } from '../api/client';
 import { push } from '../address/address';
 import { useKeys } from '../ui/keyboard';
 import { Text } from '../ui/text';
-import { equals, termsOf, withoutTerm } from './language';
+import { equals, partsOf, termsOf, withoutTerm } from './language';
 
 interface Props {
   text: string;
@@ -141,11 +141,10 @@ async function suggest(
   of: 'spans' | 'logs',
   signal: AbortSignal,
 ): Promise<Suggestion[]> {
-  const at = term.indexOf(':');
+  const { isExcluded, key, value } = partsOf(term);
   const where = of === 'logs' ? `${base}/logs/attributes` : `${base}/attributes`;
-  const isExcluded = term.startsWith('-');
-  if (at < 0) {
-    const prefix = term.replace(/^-/, '').toLowerCase();
+  if (value === null) {
+    const prefix = key.toLowerCase();
     const { data } = await call<{ data: { key: string; spans?: number; logs?: number }[] }>({
       path: `${where}?${times}`,
       signal,
@@ -154,14 +153,12 @@ async function suggest(
       .filter((one) => one.key.toLowerCase().includes(prefix))
       .slice(0, 12)
       .map((one) => ({
-        text: `${equals(isExcluded ? `-${one.key}` : one.key, '').replace(/""$/, '')}`,
+        text: equals(one.key, '', isExcluded).replace(/""$/, ''),
         hint: `${one.spans ?? one.logs ?? 0}`,
       }));
   }
-  const key = term.slice(isExcluded ? 1 : 0, at);
-  const prefix = term.slice(at + 1);
-  if (/^[<>*[]/.test(prefix)) return [];
-  const query = `key=${encodeURIComponent(key)}&prefix=${encodeURIComponent(prefix)}&limit=12&${times}`;
+  if (/^[<>*[]/.test(value)) return [];
+  const query = `key=${encodeURIComponent(key)}&prefix=${encodeURIComponent(value)}&limit=12&${times}`;
   const { data } = await call<{ data: { value: string; count: number }[] }>({
     path: `${where}/values?${query}`,
     signal,

@@ -1,29 +1,19 @@
 // The text of filters is what the API takes: this only splits it into terms, for chips, and quotes what is added.
 
-const PLAIN = /^[^\s"\\()*,[\]]+$/;
+/** Between terms: what the API takes for spaces, which is not what `\s` is here. */
+const SPACE = /[\t-\r\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
+const PLAIN_KEY = /^[\p{L}\p{N}_/][\p{L}\p{N}_./@#$%&+~-]*$/u;
+const PLAIN_VALUE = /^[\p{L}\p{N}_./@#$%&+~=:;?!|-][\p{L}\p{N}_./@#$%&+~=:;?!|<>-]*$/u;
 
-/** The terms of a text, as written. */
+/** The terms of a text, as written. JSON is one. */
 export function termsOf(text: string): string[] {
-  if (text.trimStart().startsWith('[')) return text.trim() === '' ? [] : [text.trim()];
+  if (isJson(text)) return [text.trim()];
   const found: string[] = [];
-  let term = '';
-  let isQuoted = false;
-  let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    const one = text[at] ?? '';
-    if (one === '\\' && isQuoted) {
-      term += one + (text[++at] ?? '');
-      continue;
-    }
-    if (one === '"') isQuoted = !isQuoted;
-    if (!isQuoted && one === '(') depth++;
-    if (!isQuoted && one === ')') depth--;
-    if (/\s/.test(one) && !isQuoted && depth <= 0) {
-      if (term !== '') found.push(term);
-      term = '';
-    } else term += one;
+  for (let at = skipSpaces(text, 0); at < text.length; at = skipSpaces(text, at)) {
+    const end = text[at] === '(' ? endOfGroup(text, at) : endOfTerm(text, at, false);
+    found.push(text.slice(at, end));
+    at = end;
   }
-  if (term !== '') found.push(term);
   return found;
 }
 
@@ -40,17 +30,97 @@ export function withoutTerm(text: string, term: string): string {
 
 /** `key:value`, quoted where it must be. */
 export function equals(key: string, value: string, isExcluded = false): string {
-  return `${isExcluded ? '-' : ''}${quoted(key.replace(/^-/, '"-"'))}:${quotedValue(value)}`;
+  return `${isExcluded ? '-' : ''}${quotedKey(key)}:${PLAIN_VALUE.test(value) ? value : quoted(value)}`;
 }
 
-function quoted(key: string): string {
-  return PLAIN.test(key) && !key.includes(':') ? key : `"${escaped(key)}"`;
+export function lacks(key: string): string {
+  return `!has:${quotedKey(key)}`;
 }
 
-function quotedValue(value: string): string {
-  return PLAIN.test(value) && !/^[<>]/.test(value) ? value : `"${escaped(value)}"`;
+export interface Parts {
+  isExcluded: boolean;
+  key: string;
+  /** As far as it is written; null: the key is not yet complete. */
+  value: string | null;
 }
 
-function escaped(text: string): string {
-  return text.replaceAll('\\', '\\\\').replaceAll('"', '\\"');
+/** What a term that somebody is writing is about. */
+export function partsOf(term: string): Parts {
+  const isExcluded = /^[-!]/.test(term);
+  const begin = isExcluded ? 1 : 0;
+  const end = term[begin] === '"' ? endOfQuoted(term, begin) : term.indexOf(':', begin);
+  const isComplete = end >= 0 && term[end] === ':';
+  const key = unquoted(isComplete ? term.slice(begin, end) : term.slice(begin));
+  return { isExcluded, key, value: isComplete ? unquoted(term.slice(end + 1)) : null };
+}
+
+/** Also of what is not closed yet. */
+function unquoted(text: string): string {
+  const found = /^"((?:[^"\\]|\\.)*)/s.exec(text);
+  return found === null ? text : (found[1] ?? '').replace(/\\(.)/gs, '$1');
+}
+
+function isJson(text: string): boolean {
+  return text[skipSpaces(text, 0)] === '[';
+}
+
+/** `has:` begins another term. */
+function quotedKey(key: string): string {
+  return PLAIN_KEY.test(key) && key !== 'has' ? key : quoted(key);
+}
+
+function quoted(text: string): string {
+  return `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;
+}
+
+function isEnd(text: string, at: number): boolean {
+  return at >= text.length || SPACE.test(text[at] ?? '');
+}
+
+function skipSpaces(text: string, from: number): number {
+  let at = from;
+  while (at < text.length && isEnd(text, at)) at++;
+  return at;
+}
+
+/** Past the closing quote, or the end of the text. */
+function endOfQuoted(text: string, from: number): number {
+  let at = from + 1;
+  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
+  return Math.min(text.length, at + 1);
+}
+
+function endOfGroup(text: string, from: number): number {
+  let at = from + 1;
+  while (at < text.length && text[at] !== ')') {
+    at = isEnd(text, at) ? at + 1 : Math.max(at + 1, endOfTerm(text, at, true));
+  }
+  return Math.min(text.length, at + 1);
+}
+
+/** Quotes mean something where a key or a value begins, and so do brackets where a value does. */
+function endOfTerm(text: string, from: number, isGrouped: boolean): number {
+  const isOver = (at: number): boolean => isEnd(text, at) || (isGrouped && /[()]/.test(text[at] ?? ''));
+  let at = from;
+  if (/[-!]/.test(text[at] ?? '')) at++;
+  const has = text.startsWith('has:', at);
+  if (has) at += 4;
+  if (text.startsWith('attr:', at)) at += 5;
+  if (text[at] === '"') at = endOfQuoted(text, at);
+  else while (!isOver(at) && text[at] !== ':' && text[at] !== '"') at++;
+  if (!has && text[at] === ':') {
+    at++;
+    const order = /^(?:[<>]=?)/.exec(text.slice(at, at + 2));
+    if (order !== null) at += order[0].length;
+    if (text[at] === '"') at = endOfQuoted(text, at);
+    else if (text[at] === '[' && order === null) at = endOfList(text, at);
+  }
+  while (!isOver(at)) at++;
+  return at;
+}
+
+function endOfList(text: string, from: number): number {
+  let at = from + 1;
+  while (at < text.length && text[at] !== ']') at = text[at] === '"' ? endOfQuoted(text, at) : at + 1;
+  return Math.min(text.length, at + 1);
 }

@@ -1,7 +1,7 @@
 // Everything that is stored of one span.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { ExactNumber } from '../api/numbers';
+import { printed, printedJson } from '../api/numbers';
 import type { Json, LogRecord, Page, SpanRecord } from '../api/types';
 import { shownTime, type Zone } from '../address/time';
 import { exploreBase, type Place, projectPath } from '../router';
@@ -13,20 +13,7 @@ import { Loaded } from '../ui/states';
 import { Text } from '../ui/text';
 import { equals } from '../filters/language';
 
-/** A value as it was sent: 200.0 is no 200, and 2^53 + 1 has all its digits. */
-export function printed(value: Json): string {
-  if (typeof value === 'string') return value;
-  return printedJson(value);
-}
-
-function printedJson(value: Json): string {
-  if (value instanceof ExactNumber) return value.text;
-  if (Array.isArray(value)) return `[${value.map(printedJson).join(', ')}]`;
-  if (value !== null && typeof value === 'object') {
-    return `{${Object.entries(value).map(([key, each]) => `${JSON.stringify(key)}: ${printedJson(each)}`).join(', ')}}`;
-  }
-  return JSON.stringify(value);
-}
+export { printed };
 
 export function Pairs({ of, place }: { of: Record<string, Json>; place?: Place }): JSX.Element {
   const [find, setFind] = useState('');

@@ -14,6 +14,7 @@ import { useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
 import { Empty, Loaded } from '../ui/states';
 import { Text } from '../ui/text';
+import { totalsByName } from './by_name';
 import { criticalPath, sharesOf } from './critical_path';
 import { drawMinimap } from './minimap';
 import { isError, nameOf, serviceOf, toTrace, type Trace, visibleRows } from './rows';
@@ -22,6 +23,7 @@ import { SpanDetails, TraceLogs } from './span';
 import { Waterfall } from './waterfall';
 
 const ARRIVING_S = 60;
+const MAX_NAMES = 30; // those with the most self time; a page of some hundred elements stays quick
 
 export default function TraceView({ place }: ViewProps): JSX.Element {
   const here = useSignal(address);
@@ -116,7 +118,8 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
     const grown = Math.min(trace.total, Math.max(1_000, length * factor));
     const middle = (fromNs + toNs) / 2 + shift * length;
     const from = Math.max(0, Math.min(trace.total - grown, middle - grown / 2));
-    replace({ zoom: grown >= trace.total ? null : `${Math.round(from)},${Math.round(from + grown)}` });
+    const change = factor === 1 ? replace : push; // a walk along the trace is no row of steps
+    change({ zoom: grown >= trace.total ? null : `${Math.round(from)},${Math.round(from + grown)}` });
   }
   useKeys(
     [
@@ -149,7 +152,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
       { keys: 's', does: 'zoom out', run: () => zoom(2) },
       { keys: 'a', does: 'earlier', run: () => zoom(1, -0.25) },
       { keys: 'd', does: 'later', run: () => zoom(1, 0.25) },
-      { keys: '0', does: 'the whole trace', run: () => replace({ zoom: null }) },
+      { keys: '0', does: 'the whole trace', run: () => push({ zoom: null }) },
       { keys: 'l', does: 'logs', run: () => push({ tab: 'logs' }) },
       { keys: 'Escape', does: 'close the span', run: () => replace({ span: null }) },
     ],
@@ -158,7 +161,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
   function zoomTo(at: number): void {
     if (at < 0) return;
     const from = data.columns.startOffsetNs[at] ?? 0;
-    replace({ zoom: `${from},${from + Math.max(1, data.columns.durationNs[at] ?? 0)}` });
+    push({ zoom: `${from},${from + Math.max(1, data.columns.durationNs[at] ?? 0)}` });
   }
   const shares = sharesOf(path, (row) => serviceOf(trace, row) || 'no service');
   return (
@@ -349,11 +352,11 @@ function Minimap({ trace, fromNs, toNs }: { trace: Trace; fromNs: number; toNs: 
       onPointerUp={(event) => {
         const now = timeAt(event);
         if (begun !== null && Math.abs(now - begun) > trace.total / 200) {
-          replace({ zoom: `${Math.round(Math.min(begun, now))},${Math.round(Math.max(begun, now))}` });
+          push({ zoom: `${Math.round(Math.min(begun, now))},${Math.round(Math.max(begun, now))}` });
         }
         setBegun(null);
       }}
-      onDblClick={() => replace({ zoom: null })}
+      onDblClick={() => push({ zoom: null })}
     >
       <canvas ref={canvas} class="minimap" height={56} role="img" aria-label="The whole trace; drag to zoom" />
       {isZoomed && (
@@ -440,19 +443,8 @@ function Flame({ trace, fromNs, toNs, selected, onSelect }: FlameProps): JSX.Ele
 }
 
 function ByName({ trace }: { trace: Trace }): JSX.Element {
-  const by = new Map<string, { service: string; name: string; spans: number; errors: number; total: number; self: number }>();
-  for (let at = 0; at < trace.length; at++) {
-    const service = serviceOf(trace, at);
-    const name = nameOf(trace, at);
-    const key = `${service}\u0000${name}`;
-    const known = by.get(key) ?? { service, name, spans: 0, errors: 0, total: 0, self: 0 };
-    known.spans += 1;
-    known.errors += isError(trace, at) ? 1 : 0;
-    known.total += trace.data.columns.durationNs[at] ?? 0;
-    known.self += trace.data.columns.selfTimeNs[at] ?? 0;
-    by.set(key, known);
-  }
-  const rows = [...by.values()].sort((a, b) => b.self - a.self).slice(0, 200);
+  const all = useMemo(() => totalsByName(trace), [trace]);
+  const rows = all.slice(0, MAX_NAMES);
   return (
     <div class="scroll panel">
       <table>
@@ -468,7 +460,7 @@ function ByName({ trace }: { trace: Trace }): JSX.Element {
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={`${row.service}/${row.name}`}>
+            <tr key={JSON.stringify([row.service, row.name])}>
               <td>
                 <Text of={row.service} />
               </td>
@@ -477,12 +469,17 @@ function ByName({ trace }: { trace: Trace }): JSX.Element {
               </td>
               <td class="number">{row.spans}</td>
               <td class="number">{row.errors}</td>
-              <td class="number">{duration(row.self / 1e6)}</td>
-              <td class="number">{duration(row.total / 1e6)}</td>
+              <td class="number">{duration(row.selfNs / 1e6)}</td>
+              <td class="number">{duration(row.totalNs / 1e6)}</td>
             </tr>
           ))}
         </tbody>
       </table>
+      {rows.length < all.length && (
+        <p class="covered partial">
+          {rows.length} of {all.length.toLocaleString('en')} names are shown.
+        </p>
+      )}
     </div>
   );
 }

@@ -44,6 +44,7 @@ export function followKeys(): void {
   window.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || isField(event.target)) return;
     if (event.key.length === 1 && !areKeysOn()) return;
+    if (document.querySelector('dialog[open], [aria-modal="true"]') !== null) return; // the view is behind it
     const now = Date.now();
     const typed = pending !== '' && now < pendingUntil ? `${pending} ${event.key}` : event.key;
     pending = '';

@@ -1,6 +1,7 @@
 // Loads what a view shows: the last picture stays, dimmed, until the next one is there; a new question ends the last one.
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, call, type Call } from '../api/client';
+import { who } from '../api/session';
 
 const SLOW_MS = 3_000;
 
@@ -28,6 +29,16 @@ export function useQuery<T>(asked: Call | null): Query<T> {
   const [attempt, setAttempt] = useState(0);
   const abort = useRef<AbortController | null>(null);
   const key = asked === null ? '' : JSON.stringify(asked);
+  const isRefused = useRef(false);
+  isRefused.current = state.error instanceof ApiError && state.error.status === 401;
+
+  useEffect(
+    () =>
+      who.subscribe((me) => {
+        if (me && isRefused.current) setAttempt((before) => before + 1); // logged in again
+      }),
+    [],
+  );
 
   useEffect(() => {
     if (asked === null) return;
@@ -66,9 +77,9 @@ export function useQuery<T>(asked: Call | null): Query<T> {
     return () => {
       if (abort.current === controller) abort.current = null;
       controller.abort();
-      end();
       clearInterval(ticking);
       setSlowS(null);
+      setWaitS(null);
     };
   }, [key, attempt]);
 

@@ -31,6 +31,11 @@ interface Request {
   payload: { [key: string]: Json };
 }
 
+interface Vote {
+  remaining: number;
+  idempotent: boolean;
+}
+
 const STATUSES = ['PENDING', 'APPROVED', 'REJECTED', 'EXPIRED'];
 
 export default function Approvals({ place }: ViewProps): JSX.Element {
@@ -84,6 +89,7 @@ function Card({ request, base, zone, done }: CardProps): JSX.Element {
   const [reason, setReason] = useState('');
   const [typed, setTyped] = useState('');
   const [error, setError] = useState<Error | null>(null);
+  const [counted, setCounted] = useState<Vote | null>(null);
   const isOwn = me?.principal.id === request.requesterPrincipalId || me?.principal.id === request.onBehalfOfPrincipalId;
   const mayVote = me?.scopes.includes('approvals:decide') || me?.scopes.includes('approvals:approve');
   const mustType = request.riskClass === 'CRITICAL';
@@ -94,10 +100,12 @@ function Card({ request, base, zone, done }: CardProps): JSX.Element {
       : mustType && typed !== request.targetId
         ? `Type ${request.targetId} to confirm.`
         : null;
+  const isSilent = reason.trim() === '';
   async function vote(which: 'approve' | 'reject'): Promise<void> {
     setError(null);
     try {
-      await call({ method: 'POST', path: `${base}/${request.id}/${which}`, body: reason === '' ? {} : { reason } });
+      const body = isSilent ? {} : { reason };
+      setCounted(await call<Vote>({ method: 'POST', path: `${base}/${request.id}/${which}`, body }));
       done();
     } catch (failure) {
       setError(failure as Error);
@@ -162,11 +170,20 @@ function Card({ request, base, zone, done }: CardProps): JSX.Element {
           <button type="button" disabled={why !== null} onClick={() => void vote('approve')}>
             Approve
           </button>
-          <button type="button" onClick={() => void vote('reject')}>
+          <button type="button" disabled={isSilent || mayVote === false} onClick={() => void vote('reject')}>
             {isOwn ? 'Withdraw' : 'Reject'}
           </button>
           {why !== null && <span class="quiet">{why}</span>}
+          {isSilent && mayVote !== false && (
+            <span class="quiet">{isOwn ? 'To withdraw it' : 'To reject it'}, give a reason.</span>
+          )}
         </div>
+      )}
+      {counted !== null && request.status === 'PENDING' && (
+        <p role="status">
+          {counted.idempotent ? 'You have approved it before.' : 'Your approval counts.'} Needed besides:{' '}
+          {counted.remaining}.
+        </p>
       )}
       {error !== null && <Failure error={error} />}
     </article>

@@ -8,7 +8,7 @@ import { type Box, HeatmapChart } from '../../charts/heatmap';
 import { LineChart } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
-import { equals, withTerm } from '../../filters/language';
+import { equals, lacks, withTerm } from '../../filters/language';
 import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
 import { CopyAs } from '../../ui/copy';
 import { count, drawn, duration, share } from '../../ui/format';
@@ -273,21 +273,23 @@ function Lines({ place, range, text, metric, by, zone }: LinesProps): JSX.Elemen
               lines={lines}
               onZoom={(first, last) => push({ from: buckets[first] ?? range.from, to: buckets[last + 1] ?? range.to })}
             />
-            <ul class="legend" hidden={keys.length === 0}>
-              {lines.map((line) => (
-                <li key={line.name}>
-                  <i
-                    class="swatch"
-                    ref={(element) => {
-                      if (element !== null) element.style.background = line.color;
-                    }}
-                  />
-                  <button type="button" class="quiet" onClick={() => push({ q: line.filter.reduce(withTerm, text) })}>
-                    <Text of={line.name} />
-                  </button>
-                </li>
-              ))}
-            </ul>
+            {keys.length > 0 && (
+              <ul class="legend">
+                {lines.map((line) => (
+                  <li key={line.name}>
+                    <i
+                      class="swatch"
+                      ref={(element) => {
+                        if (element !== null) element.style.background = line.color;
+                      }}
+                    />
+                    <button type="button" class="quiet" onClick={() => push({ q: line.filter.reduce(withTerm, text) })}>
+                      <Text of={line.name} />
+                    </button>
+                  </li>
+                ))}
+              </ul>
+            )}
             <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
             {data.groupsTruncated && (
               <p class="covered partial">
@@ -303,7 +305,7 @@ function Lines({ place, range, text, metric, by, zone }: LinesProps): JSX.Elemen
 
 /** The filter that finds the spans of a group. */
 function isValue(key: string, value: string | null): string {
-  return value === null ? equals('!has', key) : equals(key, value);
+  return value === null ? lacks(key) : equals(key, value);
 }
 
 /** `box=from,to,low,high` in the address: times, and the bounds of the rows. */

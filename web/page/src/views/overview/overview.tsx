@@ -7,7 +7,7 @@ import type { Call } from '../../api/client';
 import type { ErrorGroup, Figures, Page } from '../../api/types';
 import { LineChart, Sparkline } from '../../charts/line';
 import { HUES } from '../../charts/palette';
-import { equals } from '../../filters/language';
+import { equals, lacks } from '../../filters/language';
 import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
 import { CopyAs } from '../../ui/copy';
 import { count, drawn, duration, rate, share } from '../../ui/format';
@@ -39,7 +39,6 @@ export default function Overview({ place }: ViewProps): JSX.Element {
   const errors = useQuery<Page<ErrorGroup>>({
     path: `${exploreBase(place)}/errors?limit=8&from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`,
   });
-  const seconds = Math.max(1, lengthSeconds(range, Date.now()));
   return (
     <section aria-label="Overview">
       <h1>Overview</h1>
@@ -106,7 +105,7 @@ export default function Overview({ place }: ViewProps): JSX.Element {
           <Loaded query={services}>
             {(data) => (
               <>
-                <Services data={data} place={place} seconds={seconds} query={kept(here)} />
+                <Services data={data} place={place} query={kept(here)} />
                 {data.groupsTruncated && (
                   <p class="covered partial">
                     {data.groups.length} of {data.groupCount} services are shown.
@@ -146,11 +145,11 @@ export default function Overview({ place }: ViewProps): JSX.Element {
 interface ServicesProps {
   data: Figures;
   place: Place;
-  seconds: number;
   query: string;
 }
 
-function Services({ data, place, seconds, query }: ServicesProps): JSX.Element {
+function Services({ data, place, query }: ServicesProps): JSX.Element {
+  const seconds = lengthSeconds(data.range, Date.now()) || 1; // of what was read, which may be less than was asked
   return (
     <table>
       <thead>
@@ -167,7 +166,7 @@ function Services({ data, place, seconds, query }: ServicesProps): JSX.Element {
       <tbody>
         {data.groups.map(({ group, count: spans, values }, at) => {
           const name = group[0] ?? null;
-          const filter = name === null ? '!has:serviceName' : equals('serviceName', name);
+          const filter = name === null ? lacks('serviceName') : equals('serviceName', name);
           const failed = spans === 0 ? 0 : Number(values[1] ?? 0) / spans;
           const points = data.series[at]?.points ?? [];
           return (
