@@ -186,8 +186,8 @@ def _payment(draw: Random, *, is_new: bool) -> _Call:
             call.took += waited + 2
         database.offset += waited + 2
         called.log = f"waited {waited:.0f} ms for a connection"
-        if waited > 1_400:
-            called.error = charge.error = TimeoutError("no connection to the database within 1400 ms")
+        if waited > 1_100:
+            called.error = charge.error = TimeoutError("no connection to the database within 1100 ms")
     return charge
 
 

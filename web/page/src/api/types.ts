@@ -175,8 +175,22 @@ export interface ErrorGroup {
   firstRelease: string | null;
   lastRelease: string | null;
   traces: number;
+  /** The first occurrence that is stored, whatever the time that is shown. */
+  firstEver: string | null;
   services: { name?: string | null; value?: string | null; count: number }[];
   issue?: { id: string; shortId: string; status: string } | null;
+}
+
+/** `series`: occurrences in 24 equal parts of the window. */
+export interface ListedError extends ErrorGroup {
+  series: number[];
+}
+
+export interface LogCounts extends Coverage {
+  groupBy: string | null;
+  intervalSeconds: number | null;
+  groups: { group: string | null; count: number }[];
+  series: { group: string | null; points: { bucket: string; count: number }[] }[];
 }
 
 export interface ErrorDetail extends ErrorGroup {
@@ -199,19 +213,28 @@ export interface Occurrence {
   logs?: { of: string; before: { data: LogRecord[] }; after: { data: LogRecord[] } } | null;
 }
 
+export interface MapNode {
+  serviceName: string | null;
+  spans: number;
+  count: number;
+  errors: number;
+  avgMs: Num | null;
+}
+
 export interface MapEdge {
-  from: string;
-  to: string;
+  from: string | null;
+  to: string | null;
   count: number;
   errors: number;
   avgMs: Num;
 }
 
 export interface ServiceMap extends Coverage {
-  services: string[];
+  nodes: MapNode[];
   edges: MapEdge[];
-  /** One trace in so many was read. */
+  /** One trace in so many was counted. */
   sample: number;
+  truncated: boolean;
 }
 
 export interface SavedView {

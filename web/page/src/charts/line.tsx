@@ -18,6 +18,10 @@ interface Props {
   zone: Zone;
   onZoom?: (first: number, last: number) => void;
   height?: number;
+  /** Bars on each other, of what is counted, instead of lines. */
+  isStacked?: boolean;
+  /** Names of the lines in the caption. */
+  hasLegend?: boolean;
 }
 
 const WIDTH = 600;
@@ -42,10 +46,32 @@ export function pathOf(values: (number | null)[], top: number, width: number, he
   return path;
 }
 
-export function LineChart({ title, buckets, lines, format, zone, onZoom, height = 140 }: Props): JSX.Element {
+/** The sum of the first lines in a bucket. */
+function heightAt(lines: Line[], many: number, index: number): number {
+  return lines.slice(0, many).reduce((sum, line) => sum + (line.values[index] ?? 0), 0);
+}
+
+/** A bar for each bucket, on those of the lines before; its middle is where a line would have its point. */
+function barsOf(lines: Line[], which: number, top: number, height: number): string {
+  const values = lines[which]?.values ?? [];
+  const step = values.length > 1 ? (WIDTH - PAD.left - PAD.right) / (values.length - 1) : WIDTH / 2;
+  const scale = top === 0 ? 0 : (height - PAD.top - PAD.bottom) / top;
+  return values
+    .map((value, index) => {
+      if (value === null || value === 0) return '';
+      const x = Math.max(0, PAD.left + (index - 0.4) * step).toFixed(1);
+      const y = (height - PAD.bottom - heightAt(lines, which + 1, index) * scale).toFixed(2);
+      return `M${x} ${y}h${(step * 0.8).toFixed(1)}v${(value * scale).toFixed(2)}h${(-step * 0.8).toFixed(1)}z`;
+    })
+    .join('');
+}
+
+export function LineChart({ title, buckets, lines, format, zone, onZoom, height = 140, isStacked = false, hasLegend = false }: Props): JSX.Element {
   const [at, setAt] = useState<number | null>(null);
   const [begun, setBegun] = useState<number | null>(null);
-  const top = Math.max(0, ...lines.flatMap((line) => line.values.filter((value): value is number => value !== null)));
+  const top = isStacked
+    ? Math.max(0, ...buckets.map((_, index) => heightAt(lines, lines.length, index)))
+    : Math.max(0, ...lines.flatMap((line) => line.values.filter((value): value is number => value !== null)));
   const last = Math.max(0, buckets.length - 1);
 
   function indexAt(event: PointerEvent): number {
@@ -68,6 +94,18 @@ export function LineChart({ title, buckets, lines, format, zone, onZoom, height 
     <figure class="line-chart">
       <figcaption>
         {title} <span class="quiet">up to {format(top)}</span>
+        {hasLegend &&
+          lines.map((line) => (
+            <span key={line.name} class="quiet">
+              <i
+                class="swatch"
+                ref={(element) => {
+                  if (element !== null) element.style.background = line.color;
+                }}
+              />
+              {line.name}
+            </span>
+          ))}
         <span class="readout" role="status">
           {at !== null &&
             buckets[at] !== undefined &&
@@ -91,16 +129,20 @@ export function LineChart({ title, buckets, lines, format, zone, onZoom, height 
         {begun !== null && at !== null && begun !== at && (
           <rect class="selection" x={xOf(Math.min(begun, at))} y={0} width={xOf(Math.abs(at - begun))} height={height} />
         )}
-        {lines.map((line) => (
-          <path
-            key={line.name}
-            d={pathOf(line.values, top, WIDTH, height)}
-            fill="none"
-            stroke={line.color}
-            stroke-width="2"
-            vector-effect="non-scaling-stroke"
-          />
-        ))}
+        {lines.map((line, which) =>
+          isStacked ? (
+            <path key={line.name} d={barsOf(lines, which, top, height)} fill={line.color} />
+          ) : (
+            <path
+              key={line.name}
+              d={pathOf(line.values, top, WIDTH, height)}
+              fill="none"
+              stroke={line.color}
+              stroke-width="2"
+              vector-effect="non-scaling-stroke"
+            />
+          ),
+        )}
         {x !== null && <line class="cursor" x1={x} x2={x} y1={0} y2={height} vector-effect="non-scaling-stroke" />}
       </svg>
       <TimeAxis ticks={timeTicks(buckets[0] ?? '', buckets[last] ?? '', zone)} />

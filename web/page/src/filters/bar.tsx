@@ -145,7 +145,7 @@ async function suggest(
   const where = of === 'logs' ? `${base}/logs/attributes` : `${base}/attributes`;
   if (value === null) {
     const prefix = key.toLowerCase();
-    const { data } = await call<{ data: { key: string; spans?: number; logs?: number }[] }>({
+    const { data } = await call<{ data: { key: string; spans?: number; records?: number }[] }>({
       path: `${where}?${times}`,
       signal,
     });
@@ -154,7 +154,7 @@ async function suggest(
       .slice(0, 12)
       .map((one) => ({
         text: equals(one.key, '', isExcluded).replace(/""$/, ''),
-        hint: `${one.spans ?? one.logs ?? 0}`,
+        hint: `${one.spans ?? one.records ?? 0}`,
       }));
   }
   if (/^[<>*[]/.test(value)) return [];

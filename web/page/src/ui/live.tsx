@@ -8,15 +8,19 @@ const POLL_MS = 2_000;
 const MAX_ROWS = 200;
 const SCROLLED_PX = 120;
 
+/** The newest first. */
 interface Answer<T> {
   data: T[];
   next: string;
+  truncated: boolean;
 }
 
 export interface Live<T> {
   rows: T[];
   /** Rows that came while paused. */
   held: number;
+  /** Whether rows came faster than they could be shown. */
+  isTruncated: boolean;
   isPaused: boolean;
   error: Error | null;
   pause(paused: boolean): void;
@@ -29,6 +33,7 @@ export function useLive<T>(path: string | null): Live<T> {
   const [isPaused, pause] = useState(false);
   const [isScrolled, setScrolled] = useState(false);
   const [error, setError] = useState<Error | null>(null);
+  const [isTruncated, setTruncated] = useState(false);
   const isHolding = useRef(false);
   isHolding.current = isPaused || isScrolled;
 
@@ -42,6 +47,7 @@ export function useLive<T>(path: string | null): Live<T> {
     setRows([]);
     setHeld([]);
     setError(null);
+    setTruncated(false);
     if (path === null) return;
     const controller = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -54,9 +60,9 @@ export function useLive<T>(path: string | null): Live<T> {
           const answer: Answer<T> = await call<Answer<T>>({ path: asked, signal: controller.signal });
           after = answer.next;
           setError(null);
-          const newestFirst = [...answer.data].reverse();
-          const add = (before: T[]): T[] => [...newestFirst, ...before].slice(0, MAX_ROWS);
-          if (newestFirst.length > 0) (isHolding.current ? setHeld : setRows)(add);
+          if (answer.truncated) setTruncated(true);
+          const add = (before: T[]): T[] => [...answer.data, ...before].slice(0, MAX_ROWS);
+          if (answer.data.length > 0) (isHolding.current ? setHeld : setRows)(add);
         } catch (failure) {
           if (controller.signal.aborted) return;
           setError(failure as Error);
@@ -76,7 +82,7 @@ export function useLive<T>(path: string | null): Live<T> {
     setRows((before) => [...held, ...before].slice(0, MAX_ROWS));
     setHeld([]);
   }, [isPaused, isScrolled, held.length]);
-  return { rows, held: held.length, isPaused: isPaused || isScrolled, error, pause };
+  return { rows, held: held.length, isTruncated, isPaused: isPaused || isScrolled, error, pause };
 }
 
 export function LiveBar<T>({ live, what, missing }: { live: Live<T>; what: string; missing: string }): JSX.Element {
@@ -93,7 +99,10 @@ export function LiveBar<T>({ live, what, missing }: { live: Live<T>; what: strin
         >
           {live.isPaused ? 'Go on' : 'Pause'}
         </button>{' '}
-        <span class="quiet">{missing}</span>
+        <span class="quiet">
+          {live.isTruncated && `Not all ${what} are shown: they came too fast. `}
+          {missing}
+        </span>
       </p>
       {live.error !== null && <Failure error={live.error} />}
     </>

@@ -1,14 +1,14 @@
 // The inbox of approvals: what is asked, for whom, what a vote would do.
-import type { JSX } from 'preact';
+import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address, push, zoneOf } from '../../address/address';
-import { shownTime, type Zone } from '../../address/time';
+import { shownTime } from '../../address/time';
 import { call, type Call } from '../../api/client';
-import { who } from '../../api/session';
-import type { Json } from '../../api/types';
-import type { ViewProps } from '../../router';
+import type { Json, Page } from '../../api/types';
+import type { Place, ViewProps } from '../../router';
 import { printed } from '../../trace/span';
 import { CopyAs } from '../../ui/copy';
+import { Link } from '../../ui/link';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Empty, Failure, Loaded } from '../../ui/states';
@@ -32,43 +32,77 @@ interface Request {
 }
 
 interface Vote {
+  approver: string;
+  approverName: string | null;
+  onBehalfOfName: string | null;
+  decision: 'APPROVE' | 'REJECT';
+  reason: string | null;
+  at: string;
+  counts: boolean | null;
+}
+
+/** A request as the API shows it to one who may vote. */
+interface View {
+  request: Request;
+  requesterName: string | null;
+  onBehalfOfName: string | null;
+  deciderName: string | null;
+  approverRoles: string[];
+  votes: Vote[];
+  approvals: number;
   remaining: number;
-  idempotent: boolean;
+  hasIndependentApprover: boolean;
+  viewer: { mayApprove: boolean; mayReject: boolean; withdraws: boolean; why: { approve: string | null; reject: string | null } };
 }
 
 const STATUSES = ['PENDING', 'APPROVED', 'REJECTED', 'EXPIRED'];
 
 export default function Approvals({ place }: ViewProps): JSX.Element {
-  const here = useSignal(address);
-  const zone = zoneOf(here);
   const base = `/orgs/${encodeURIComponent(place.org)}/approval-requests`;
+  return place.id === '' ? <Inbox place={place} base={base} /> : <One place={place} base={base} />;
+}
+
+function Inbox({ place, base }: { place: Place; base: string }): JSX.Element {
+  const here = useSignal(address);
   const status = here.query.get('status') ?? 'PENDING';
-  const asked: Call = { path: `${base}?status=${status}&limit=100` };
-  const query = useQuery<{ data: Request[] }>(asked);
+  const cursor = here.query.get('cursor');
+  const asked: Call = {
+    path: `${base}/inbox?status=${encodeURIComponent(status)}&limit=50${cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`}`,
+  };
+  const query = useQuery<Page<View> & { pendingCount: number }>(asked);
   return (
     <section aria-label="Approvals" class="narrow">
       <div class="bar-row">
         <h1>Approvals</h1>
         <span class="segments" role="group" aria-label="Status">
           {STATUSES.map((name) => (
-            <button key={name} type="button" aria-pressed={status === name} onClick={() => push({ status: name })}>
+            <button
+              key={name}
+              type="button"
+              aria-pressed={status === name}
+              onClick={() => push({ status: name === 'PENDING' ? null : name, cursor: null })}
+            >
               {name.toLowerCase()}
+              {name === 'PENDING' && query.data !== null && ` (${query.data.pendingCount})`}
             </button>
           ))}
         </span>
         <CopyAs asked={asked} />
       </div>
       <Loaded query={query}>
-        {({ data }) =>
-          data.length === 0 ? (
+        {(page) =>
+          page.data.length === 0 ? (
             <Empty title={`No request is ${status.toLowerCase()}.`} />
           ) : (
             <>
-              {[...data]
-                .sort((a, b) => (a.expiresAt < b.expiresAt ? -1 : 1))
-                .map((request) => (
-                  <Card key={request.id} request={request} base={base} zone={zone} done={query.again} />
-                ))}
+              {page.data.map((view) => (
+                <Card key={view.request.id} view={view} base={base} place={place} done={query.again} />
+              ))}
+              {page.hasMore && (
+                <button type="button" onClick={() => push({ cursor: page.nextCursor })}>
+                  More
+                </button>
+              )}
             </>
           )
         }
@@ -77,35 +111,50 @@ export default function Approvals({ place }: ViewProps): JSX.Element {
   );
 }
 
+function One({ place, base }: { place: Place; base: string }): JSX.Element {
+  const asked: Call = { path: `${base}/${encodeURIComponent(place.id)}/view` };
+  const query = useQuery<View>(asked);
+  return (
+    <section aria-label="Approval request" class="narrow">
+      <div class="bar-row">
+        <h1>Approval request</h1>
+        <Link to={`/ui/${encodeURIComponent(place.org)}/approvals`}>All requests</Link>
+        <CopyAs asked={asked} />
+      </div>
+      <Loaded query={query}>{(view) => <Card view={view} base={base} place={place} done={query.again} />}</Loaded>
+    </section>
+  );
+}
+
 interface CardProps {
-  request: Request;
+  view: View;
   base: string;
-  zone: Zone;
+  place: Place;
   done: () => void;
 }
 
-function Card({ request, base, zone, done }: CardProps): JSX.Element {
-  const me = useSignal(who);
+interface Outcome {
+  remaining: number;
+  idempotent: boolean;
+}
+
+function Card({ view, base, place, done }: CardProps): JSX.Element {
+  const { request, viewer } = view;
+  const zone = zoneOf(useSignal(address));
   const [reason, setReason] = useState('');
   const [typed, setTyped] = useState('');
   const [error, setError] = useState<Error | null>(null);
-  const [counted, setCounted] = useState<Vote | null>(null);
-  const isOwn = me?.principal.id === request.requesterPrincipalId || me?.principal.id === request.onBehalfOfPrincipalId;
-  const mayVote = me?.scopes.includes('approvals:decide') || me?.scopes.includes('approvals:approve');
-  const mustType = request.riskClass === 'CRITICAL';
-  const why = isOwn
-    ? 'It is your own request: somebody else must approve it. You can withdraw it.'
-    : mayVote === false
-      ? 'Your role may not vote.'
-      : mustType && typed !== request.targetId
-        ? `Type ${request.targetId} to confirm.`
-        : null;
+  const [counted, setCounted] = useState<Outcome | null>(null);
+  const mustType = request.riskClass === 'CRITICAL' && viewer.mayApprove;
   const isSilent = reason.trim() === '';
+  const noApproval = viewer.why.approve ?? (mustType && typed !== request.targetId ? `Type ${request.targetId} to approve.` : null);
+  const noRejection =
+    viewer.why.reject ?? (isSilent ? `${viewer.withdraws ? 'To withdraw it' : 'To reject it'}, give a reason.` : null);
   async function vote(which: 'approve' | 'reject'): Promise<void> {
     setError(null);
     try {
       const body = isSilent ? {} : { reason };
-      setCounted(await call<Vote>({ method: 'POST', path: `${base}/${request.id}/${which}`, body }));
+      setCounted(await call<Outcome>({ method: 'POST', path: `${base}/${request.id}/${which}`, body }));
       done();
     } catch (failure) {
       setError(failure as Error);
@@ -114,31 +163,52 @@ function Card({ request, base, zone, done }: CardProps): JSX.Element {
   return (
     <article class="panel" aria-label={`${request.action} ${request.targetId}`}>
       <h2>
-        <Text of={request.action} />: <Text of={request.targetType} /> <Text of={request.targetId} />
+        <Link to={`/ui/${encodeURIComponent(place.org)}/approvals/${encodeURIComponent(request.id)}`}>
+          <Text of={request.action} />: <Text of={request.targetType} /> <Text of={request.targetId} />
+        </Link>
       </h2>
       <dl class="pairs">
+        <dt>Status</dt>
+        <dd>
+          {request.status}
+          {view.deciderName !== null && (
+            <>
+              {' '}
+              by <Text of={view.deciderName} />
+            </>
+          )}
+        </dd>
         <dt>Risk</dt>
         <dd>{request.riskClass}</dd>
-        <dt>Approvals needed</dt>
-        <dd>{request.minApprovers}</dd>
+        <dt>Approvals</dt>
+        <dd>
+          {view.approvals} of {request.minApprovers}
+          {view.remaining > 0 && `, ${view.remaining} missing`}, by {view.approverRoles.join(' or ')}
+          {request.status === 'PENDING' && !view.hasIndependentApprover && view.remaining === 0 && ', one of somebody independent'}
+        </dd>
         <dt>Requested by</dt>
         <dd>
-          {request.requesterPrincipalId}
-          {request.onBehalfOfPrincipalId !== null && ` for ${request.onBehalfOfPrincipalId}`}
+          <Text of={view.requesterName ?? request.requesterPrincipalId} />
+          {request.onBehalfOfPrincipalId !== null && (
+            <>
+              {' '}
+              for <Text of={view.onBehalfOfName ?? request.onBehalfOfPrincipalId} />
+            </>
+          )}
         </dd>
         <dt>Created, expires</dt>
         <dd>
           {shownTime(request.createdAt, zone, 0)}, {shownTime(request.expiresAt, zone, 0)}
         </dd>
         {Object.entries(request.payload ?? {}).map(([key, value]) => (
-          <>
-            <dt key={key}>
+          <Fragment key={key}>
+            <dt>
               <Text of={key} />
             </dt>
             <dd>
               <Text of={printed(value)} />
             </dd>
-          </>
+          </Fragment>
         ))}
         {request.reason !== null && (
           <>
@@ -149,6 +219,29 @@ function Card({ request, base, zone, done }: CardProps): JSX.Element {
           </>
         )}
       </dl>
+      {view.votes.length > 0 && (
+        <ul class="plain" aria-label="Votes">
+          {view.votes.map((vote) => (
+            <li key={vote.approver + vote.at}>
+              <strong>{vote.decision === 'APPROVE' ? 'Approved' : 'Rejected'}</strong> by{' '}
+              <Text of={vote.approverName ?? vote.approver} />
+              {vote.onBehalfOfName !== null && (
+                <>
+                  {' '}
+                  for <Text of={vote.onBehalfOfName} />
+                </>
+              )}
+              , {shownTime(vote.at, zone, 0)}
+              {vote.reason !== null && (
+                <>
+                  : <Text of={vote.reason} />
+                </>
+              )}
+              {vote.counts === false && <span class="quiet"> (does not count: the voter may no longer decide)</span>}
+            </li>
+          ))}
+        </ul>
+      )}
       {request.status === 'PENDING' && (
         <div class="bar-row">
           <input
@@ -158,7 +251,7 @@ function Card({ request, base, zone, done }: CardProps): JSX.Element {
             value={reason}
             onInput={(event) => setReason(event.currentTarget.value)}
           />
-          {mustType && !isOwn && (
+          {mustType && (
             <input
               type="text"
               aria-label={`Type ${request.targetId} to confirm`}
@@ -167,15 +260,19 @@ function Card({ request, base, zone, done }: CardProps): JSX.Element {
               onInput={(event) => setTyped(event.currentTarget.value)}
             />
           )}
-          <button type="button" disabled={why !== null} onClick={() => void vote('approve')}>
+          <button type="button" disabled={noApproval !== null} onClick={() => void vote('approve')}>
             Approve
           </button>
-          <button type="button" disabled={isSilent || mayVote === false} onClick={() => void vote('reject')}>
-            {isOwn ? 'Withdraw' : 'Reject'}
+          <button type="button" disabled={noRejection !== null} onClick={() => void vote('reject')}>
+            {viewer.withdraws ? 'Withdraw' : 'Reject'}
           </button>
-          {why !== null && <span class="quiet">{why}</span>}
-          {isSilent && mayVote !== false && (
-            <span class="quiet">{isOwn ? 'To withdraw it' : 'To reject it'}, give a reason.</span>
+          {[...new Set([noApproval, noRejection])].map(
+            (why) =>
+              why !== null && (
+                <span key={why} class="quiet">
+                  {why}
+                </span>
+              ),
           )}
         </div>
       )}

@@ -3,8 +3,8 @@ import type { JSX } from 'preact';
 import { address, kept, push, rangeOf, zoneOf } from '../../address/address';
 import { shownTime, type Zone } from '../../address/time';
 import type { Call } from '../../api/client';
-import type { ErrorDetail, ErrorGroup, Occurrence, Page } from '../../api/types';
-import { LineChart } from '../../charts/line';
+import type { ErrorDetail, ListedError, Occurrence, Page } from '../../api/types';
+import { LineChart, Sparkline } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
 import { CopyAs } from '../../ui/copy';
@@ -14,6 +14,7 @@ import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Empty, Loaded } from '../../ui/states';
 import { Text } from '../../ui/text';
+import { isNew } from './new';
 import { printed } from '../../trace/span';
 
 export default function Errors({ place }: ViewProps): JSX.Element {
@@ -37,7 +38,7 @@ function List({ place }: { place: Place }): JSX.Element {
   const here = useSignal(address);
   const sort = here.query.get('sort') ?? 'lastSeen';
   const asked: Call = { path: `${exploreBase(place)}/errors?${times}&sort=${sort}&limit=50` };
-  const query = useQuery<Page<ErrorGroup>>(asked);
+  const query = useQuery<Page<ListedError> & { range: { from: string } }>(asked);
   return (
     <section aria-label="Errors">
       <div class="bar-row">
@@ -63,9 +64,10 @@ function List({ place }: { place: Place }): JSX.Element {
                     <th>Error</th>
                     <th class="number">Occurrences</th>
                     <th class="number">Traces</th>
+                    <th>Over time</th>
                     <th>Issue</th>
                     <th>Last release</th>
-                    <th>First in this time</th>
+                    <th>First ever</th>
                     <th>Last</th>
                   </tr>
                 </thead>
@@ -76,11 +78,15 @@ function List({ place }: { place: Place }): JSX.Element {
                         <Link to={projectPath(place, 'errors', error.fingerprint) + rest}>
                           <Text of={error.type} />
                         </Link>
+                        {isNew(error.firstEver, page.range.from) && <span class="new"> new</span>}
                         <br />
                         <Text of={error.message} />
                       </td>
                       <td class="number">{count(error.count)}</td>
                       <td class="number">{count(error.traces)}</td>
+                      <td>
+                        <Sparkline values={error.series} label={`occurrences over time, at most ${Math.max(...error.series)} at once`} />
+                      </td>
                       <td>
                         {error.issue ? (
                           <Link to={projectPath(place, 'issues', error.issue.id)}>
@@ -93,7 +99,7 @@ function List({ place }: { place: Place }): JSX.Element {
                       <td>
                         <Text of={error.lastRelease} />
                       </td>
-                      <td class="mono">{error.firstSeen === null ? '' : shownTime(error.firstSeen, zone, 0)}</td>
+                      <td class="mono">{error.firstEver === null ? '' : shownTime(error.firstEver, zone, 0)}</td>
                       <td class="mono">{error.lastSeen === null ? '' : shownTime(error.lastSeen, zone, 0)}</td>
                     </tr>
                   ))}

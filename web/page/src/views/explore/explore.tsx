@@ -87,7 +87,7 @@ export default function Explore({ place }: ViewProps): JSX.Element {
         </div>
         {isLive ? (
           <>
-            <LiveBar live={live} what="spans" missing="Spans that lasted longer than 15 minutes or came late are missing here." />
+            <LiveBar live={live} what="spans" missing="What lasted longer than 15 minutes or came a minute late is missing here." />
             <LiveSpans spans={live.rows} place={place} zone={zone} />
           </>
         ) : (

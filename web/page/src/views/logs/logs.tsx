@@ -4,15 +4,18 @@ import { useState } from 'preact/hooks';
 import { address, push, rangeOf, zoneOf } from '../../address/address';
 import { shownTime, type Zone } from '../../address/time';
 import type { Call } from '../../api/client';
-import type { LogRecord, Page } from '../../api/types';
+import type { LogCounts, LogRecord, Page } from '../../api/types';
+import { LineChart } from '../../charts/line';
+import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
 import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
 import { CopyAs } from '../../ui/copy';
+import { count } from '../../ui/format';
 import { Link } from '../../ui/link';
 import { LiveBar, useLive } from '../../ui/live';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Empty, Loaded } from '../../ui/states';
+import { Covered, Empty, Loaded } from '../../ui/states';
 import { Text } from '../../ui/text';
 import { Pairs, printed } from '../../trace/span';
 
@@ -39,6 +42,12 @@ export default function Logs({ place }: ViewProps): JSX.Element {
   const isLive = here.query.get('live') === '1';
   const live = useLive<LogRecord>(isLive ? `${exploreBase(place)}/logs/live?limit=100${filtered}` : null);
   const query = useQuery<Page<LogRecord>>(isLive ? null : asked);
+  const counted: Call = {
+    method: 'POST',
+    path: `${exploreBase(place)}/logs/aggregate`,
+    body: { ...range, groupBy: 'severityNumber', limit: MAX_SEVERITIES, ...(all === '' ? {} : { filters: all }) },
+  };
+  const counts = useQuery<LogCounts>(isLive ? null : counted);
   return (
     <section aria-label="Logs">
       <h1 class="sr-only">Logs</h1>
@@ -56,9 +65,14 @@ export default function Logs({ place }: ViewProps): JSX.Element {
         </button>
         <CopyAs asked={asked} />
       </div>
+      {!isLive && (
+        <div class="panel">
+          <Loaded query={counts}>{(data) => <Severities data={data} zone={zone} end={range.to} />}</Loaded>
+        </div>
+      )}
       {isLive ? (
         <div class="panel scroll">
-          <LiveBar live={live} what="records" missing="Records that came late are missing here." />
+          <LiveBar live={live} what="records" missing="What came a minute late is missing here." />
           <Records records={live.rows} place={place} zone={zone} />
         </div>
       ) : (
@@ -84,6 +98,41 @@ export default function Logs({ place }: ViewProps): JSX.Element {
         </Loaded>
       )}
     </section>
+  );
+}
+
+/** Names of classes of severities, the least number of each, and their colours. */
+const CLASSES: [string, number, string][] = [
+  ['errors', 17, 'var(--error)'],
+  ['warnings', 13, HUES[1]],
+  ['info', 9, HUES[4]],
+  ['other', 0, HUES[7]],
+];
+const MAX_SEVERITIES = 25; // 24, and null
+
+function Severities({ data, zone, end }: { data: LogCounts; zone: Zone; end: string }): JSX.Element {
+  const buckets = (data.series[0]?.points ?? []).map((point) => point.bucket);
+  const lines = CLASSES.map(([name, least, color], at) => {
+    const below = at === 0 ? Infinity : (CLASSES[at - 1]?.[1] ?? Infinity);
+    const members = data.series.filter(({ group }) => Number(group ?? 0) >= least && Number(group ?? 0) < below);
+    return { name, color, values: buckets.map((_, which) => members.reduce((sum, one) => sum + (one.points[which]?.count ?? 0), 0)) };
+  });
+  const total = data.groups.reduce((sum, one) => sum + one.count, 0);
+  return (
+    <>
+      <LineChart
+        title={`${total.toLocaleString('en')} records`}
+        buckets={buckets}
+        zone={zone}
+        format={count}
+        lines={lines.filter((line) => line.values.some((value) => value > 0))}
+        isStacked
+        hasLegend
+        height={90}
+        onZoom={(first, last) => push({ from: buckets[first] ?? null, to: buckets[last + 1] ?? end, cursor: null })}
+      />
+      <Covered scanned={data.scanned} truncated={data.scanTruncated} what="records" />
+    </>
   );
 }
 

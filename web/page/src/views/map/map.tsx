@@ -3,9 +3,9 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address, kept, rangeOf } from '../../address/address';
 import type { Call } from '../../api/client';
-import type { MapEdge, ServiceMap } from '../../api/types';
+import type { MapEdge, MapNode, ServiceMap } from '../../api/types';
 import { layered, type Placed } from '../../charts/layers';
-import { equals } from '../../filters/language';
+import { equals, lacks } from '../../filters/language';
 import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
 import { CopyAs } from '../../ui/copy';
 import { count, duration, share } from '../../ui/format';
@@ -30,10 +30,8 @@ export default function ServiceMapView({ place }: ViewProps): JSX.Element {
       </div>
       <Loaded query={query}>
         {(data) =>
-          data.edges.length === 0 ? (
-            <Empty title={`No service called another from ${range.from} to ${range.to}.`}>
-              <p>An edge is a CLIENT or PRODUCER span with a SERVER or CONSUMER span of another service below it.</p>
-            </Empty>
+          data.nodes.length === 0 ? (
+            <Empty title={`No service sent a span from ${range.from} to ${range.to}.`} />
           ) : (
             <>
               <div class="panel scroll">
@@ -41,9 +39,10 @@ export default function ServiceMapView({ place }: ViewProps): JSX.Element {
               </div>
               <p class={data.sample > 1 ? 'covered partial' : 'covered'}>
                 {data.sample > 1
-                  ? `One trace in ${data.sample} was read; the counts are of these.`
-                  : 'All traces of this time were read.'}
+                  ? `One trace in ${data.sample} was counted, as a whole; all have about ${data.sample} times as many calls.`
+                  : 'All traces of this time were counted.'}
               </p>
+              {data.truncated && <p class="covered partial">There are more services or calls than are shown.</p>}
               <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
               <div class="panel scroll">
                 <Edges data={data} place={place} rest={kept(here)} />
@@ -62,51 +61,71 @@ interface DrawingProps {
   rest: string;
 }
 
-const NODE = { width: 150, height: 34, gapX: 110, gapY: 18, pad: 12 };
+const NODE = { width: 160, height: 40, gapX: 110, gapY: 18, pad: 12 };
 const NAME_LENGTH = 19;
 
-function exploring(place: Place, rest: string, service: string): string {
+function exploring(place: Place, rest: string, service: string | null): string {
   const query = new URLSearchParams(rest);
-  query.set('q', equals('serviceName', service));
+  query.set('q', service === null ? lacks('serviceName') : equals('serviceName', service));
   return `${projectPath(place, 'explore')}?${query}`;
+}
+
+/** What tells a service from others; spans without a service are one, too. */
+function idOf(service: string | null): string {
+  return service === null ? 'none' : `name ${service}`;
+}
+
+function nameOf(service: string | null): string {
+  return service === null ? '(no service)' : service === '' ? '(empty)' : visible(service);
 }
 
 function Drawing({ data, place, rest }: DrawingProps): JSX.Element {
   const [near, setNear] = useState<string | null>(null);
-  const placed = layered(data.edges, data.services);
-  const at = new Map(placed.map((node) => [node.name, node]));
-  const deepest = Math.max(...placed.map((node) => node.layer));
-  const tallest = Math.max(...placed.map((node) => node.row));
+  const edges = data.edges.filter((edge) => edge.from !== edge.to);
+  const placed = layered(
+    edges.map((edge) => ({ from: idOf(edge.from), to: idOf(edge.to) })),
+    data.nodes.map((node) => idOf(node.serviceName)),
+  );
+  const at = new Map(placed.map((one) => [one.name, one]));
+  const deepest = Math.max(...placed.map((one) => one.layer));
+  const tallest = Math.max(...placed.map((one) => one.row));
   const width = NODE.pad * 2 + (deepest + 1) * NODE.width + deepest * NODE.gapX;
-  const height = NODE.pad * 2 + (tallest + 1) * NODE.height + tallest * NODE.gapY;
-  const most = Math.max(...data.edges.map((edge) => edge.count));
+  const height = NODE.pad * 2 + (tallest + 1) * NODE.height + tallest * NODE.gapY + NODE.gapY;
+  const most = Math.max(1, ...edges.map((edge) => edge.count));
   return (
     <svg class="service-map" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Services and calls">
-      {data.edges.map((edge) => (
+      {edges.map((edge) => (
         <path
-          key={`${edge.from} ${edge.to}`}
+          key={`${idOf(edge.from)} ${idOf(edge.to)}`}
           class={classOf(edge, near)}
-          d={curve(at.get(edge.from), at.get(edge.to))}
+          d={curve(at.get(idOf(edge.from)), at.get(idOf(edge.to)))}
           stroke-width={1 + (3 * Math.log1p(edge.count)) / Math.log1p(most)}
         >
-          <title>{`${visible(edge.from)} to ${visible(edge.to)}: ${said(edge)}`}</title>
+          <title>{`${nameOf(edge.from)} to ${nameOf(edge.to)}: ${said(edge)}`}</title>
         </path>
       ))}
-      {placed.map((node) => {
-        const { x, y } = cornerOf(node);
+      {data.nodes.map((node) => {
+        const id = idOf(node.serviceName);
+        const one = at.get(id);
+        if (one === undefined) return null;
+        const { x, y } = cornerOf(one);
         return (
           <a
-            key={node.name}
-            href={exploring(place, rest, node.name)}
-            onMouseEnter={() => setNear(node.name)}
+            key={id}
+            href={exploring(place, rest, node.serviceName)}
+            aria-label={`${nameOf(node.serviceName)}: ${ofNode(node)}`}
+            onMouseEnter={() => setNear(id)}
             onMouseLeave={() => setNear(null)}
-            onFocus={() => setNear(node.name)}
+            onFocus={() => setNear(id)}
             onBlur={() => setNear(null)}
           >
-            <title>{visible(node.name)}</title>
-            <rect x={x} y={y} width={NODE.width} height={NODE.height} rx="6" />
-            <text x={x + NODE.width / 2} y={y + NODE.height / 2} text-anchor="middle" dominant-baseline="central">
-              {shortened(visible(node.name === '' ? '(empty)' : node.name))}
+            <title>{`${nameOf(node.serviceName)}: ${ofNode(node)}`}</title>
+            <rect class={node.errors > 0 ? 'failed' : ''} x={x} y={y} width={NODE.width} height={NODE.height} rx="6" />
+            <text x={x + NODE.width / 2} y={y + 15} text-anchor="middle">
+              {shortened(nameOf(node.serviceName))}
+            </text>
+            <text class="figures" x={x + NODE.width / 2} y={y + 31} text-anchor="middle">
+              {node.count === 0 ? `${count(node.spans)} spans` : `${count(node.count)} calls${node.errors > 0 ? `, ! ${share(node.errors / node.count)}` : ''}`}
             </text>
           </a>
         );
@@ -115,9 +134,15 @@ function Drawing({ data, place, rest }: DrawingProps): JSX.Element {
   );
 }
 
+function ofNode(node: MapNode): string {
+  if (node.count === 0) return `${node.spans.toLocaleString('en')} spans, none of them called`;
+  return `${node.count.toLocaleString('en')} calls, ${share(node.errors / node.count)} with errors, ${duration(node.avgMs)} on average`;
+}
+
 function classOf(edge: MapEdge, near: string | null): string {
   const failed = edge.errors > 0 ? ' failed' : '';
-  return near === null ? `call${failed}` : edge.from === near || edge.to === near ? `call${failed} near` : `call${failed} far`;
+  if (near === null) return `call${failed}`;
+  return idOf(edge.from) === near || idOf(edge.to) === near ? `call${failed} near` : `call${failed} far`;
 }
 
 function cornerOf(node: Placed): { x: number; y: number } {
@@ -162,7 +187,7 @@ function Edges({ data, place, rest }: DrawingProps): JSX.Element {
       </thead>
       <tbody>
         {data.edges.map((edge) => (
-          <tr key={`${edge.from} ${edge.to}`}>
+          <tr key={`${idOf(edge.from)} ${idOf(edge.to)}`}>
             <td>
               <Link to={exploring(place, rest, edge.from)}>
                 <Text of={edge.from} />

@@ -4,10 +4,11 @@ import { useEffect } from 'preact/hooks';
 import { address, kept, push, rangeOf, zoneOf } from '../../address/address';
 import { lengthSeconds } from '../../address/time';
 import type { Call } from '../../api/client';
-import type { ErrorGroup, Figures, Page } from '../../api/types';
+import type { ListedError, Figures, Page } from '../../api/types';
 import { LineChart, Sparkline } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { equals, lacks } from '../../filters/language';
+import { isNew } from '../errors/new';
 import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
 import { CopyAs } from '../../ui/copy';
 import { count, drawn, duration, rate, share } from '../../ui/format';
@@ -36,7 +37,7 @@ export default function Overview({ place }: ViewProps): JSX.Element {
   const byService: Call = { ...whole, body: { ...body, groupBy: ['serviceName'], limit: 50 } };
   const total = useQuery<Figures>(whole);
   const services = useQuery<Figures>(byService);
-  const errors = useQuery<Page<ErrorGroup>>({
+  const errors = useQuery<Page<ListedError> & { range: { from: string } }>({
     path: `${exploreBase(place)}/errors?limit=8&from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`,
   });
   return (
@@ -87,6 +88,7 @@ export default function Overview({ place }: ViewProps): JSX.Element {
                     zone={zone}
                     format={duration}
                     onZoom={zoom}
+                    hasLegend
                     lines={[
                       { name: 'p50', color: HUES[4], values: at(2) },
                       { name: 'p95', color: HUES[2], values: at(3) },
@@ -129,7 +131,9 @@ export default function Overview({ place }: ViewProps): JSX.Element {
                       <Link to={projectPath(place, 'errors', error.fingerprint) + kept(here)}>
                         <Text of={error.type ?? error.message} />
                       </Link>{' '}
-                      <span class="quiet">{count(error.count)}</span>
+                      <span class="quiet">{count(error.count)}</span>{' '}
+                      {isNew(error.firstEver, page.range.from) && <span class="new">new</span>}{' '}
+                      <Sparkline values={error.series} label="occurrences over time" />
                     </li>
                   ))}
                 </ul>
