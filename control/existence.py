@@ -32,6 +32,7 @@ from control.issues.tables import issue_links
 from control.policies.tables import approval_policies
 from control.proofs.tables import proof_issuer_keys
 from control.releases.tables import releases
+from control.saved_views.tables import saved_views
 from control.sso.tables import sso_domains, sso_identities
 from control.warehouse.tables import warehouse_sinks
 from proto.identity import Scope
@@ -85,6 +86,12 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
         ),
         "inboundDeliveryId": _Resource(
             "ind", Scope.INTEGRATIONS_READ, inbound_deliveries.c.id, inbound_deliveries.c.org_id == _ORG_ID
+        ),
+        "viewId": _Resource(
+            "viw",
+            Scope.EXPLORE_READ,
+            saved_views.c.id,
+            saved_views.c.project_id.in_(_PROJECT_ID) & saved_views.c.shared,
         ),
         "deliveryId": _Resource("dlv", Scope.CHANNELS_READ, deliveries.c.id, deliveries.c.org_id == _ORG_ID),
     }

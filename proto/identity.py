@@ -116,6 +116,7 @@ class Scope(StrEnum):
     ISSUES_WRITE = "issues:write"
     RELEASES_READ = "releases:read"
     RELEASES_WRITE = "releases:write"
+    VIEWS_WRITE = "views:write"
 
 
 _VIEWER: Final = frozenset(
@@ -127,6 +128,7 @@ _VIEWER: Final = frozenset(
         Scope.PROOFS_READ,
         Scope.ISSUES_READ,
         Scope.RELEASES_READ,
+        Scope.VIEWS_WRITE,  # saved views are bookmarks, which a reader keeps for itself
     }
 )
 _MEMBER: Final = _VIEWER | {

@@ -54,14 +54,12 @@ class SavedViews:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
-        """Every route of this resource. A view is a bookmark, so whoever may explore may keep some; sharing requires a
-        role that may change things of others.
-        """
-        every, explore = "/orgs/{orgSlug}/projects/{projectSlug}/views", bearer(Scope.EXPLORE_READ)
+        """Every route of this resource with its scope."""
+        every, write = "/orgs/{orgSlug}/projects/{projectSlug}/views", bearer(Scope.VIEWS_WRITE)
         return [
-            Route("GET", every, self.list, explore, operation=LIST),
-            Route("POST", every, self.create, explore, operation=CREATE),
-            Route("DELETE", every + "/{viewId}", self.delete, explore, operation=DELETE),
+            Route("GET", every, self.list, bearer(Scope.EXPLORE_READ), operation=LIST),
+            Route("POST", every, self.create, write, operation=CREATE),
+            Route("DELETE", every + "/{viewId}", self.delete, write, operation=DELETE),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:

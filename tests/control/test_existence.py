@@ -109,7 +109,7 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
         ("linkId", f"issues/{issue_id}/links", {"url": "https://example.org"}),
         ("sinkId", "warehouse/sinks", {"name": "x", "kind": "BLOBSTORE"}),
         ("changeId", "changes", {"kind": "generic", "title": "x"}),
-        ("viewId", "views", {"name": "x", "path": "/ui/"}),
+        ("viewId", "views", {"name": "x", "path": "/ui/", "shared": True}),
     ):
         below = f"projects/web/{path}" if name in ("channelId", "erasureId", "linkId", "viewId") else path
         status, answer, _ = await control.call("POST", f"/orgs/{org}/{below}", body, token)

@@ -15,7 +15,8 @@ SCOPES = (
     "explore:read, approvals:read, approvals:write, approvals:decide, policies:read, policies:write, channels:read, "
     "channels:write, sinks:read, sinks:write, sinks:export, sso:read, sso:write, projects:read, projects:write, "
     "keys:read, keys:write, members:read, members:write, tokens:write, proofs:read, proofs:write, integrations:read, "
-    "integrations:write, audit:read, issues:read, issues:write, releases:read, releases:write"
+    "integrations:write, audit:read, issues:read, issues:write, releases:read, releases:write, "
+    "views:write"
 )
 
 BODIES: list[tuple[str, dict[str, Any], str, str]] = [

@@ -95,13 +95,20 @@ async def test_a_viewer_keeps_views_and_shares_none(control: Control) -> None:
     assert (await save(control, viewer))["shared"] is False
     status, answer, _ = await control.call("POST", VIEWS, {"name": "x", "path": "/ui/", "shared": True}, viewer)
     assert (status, answer["error"]["message"]) == (403, "Sharing a view requires the role MEMBER, ADMIN or OWNER.")
-    _, narrow = await member(control, Role.MEMBER, frozenset({Scope.APPROVALS_READ}))
-    for method, path, body in (
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"), [(Scope.EXPLORE_READ, [200, 403, 403]), (Scope.VIEWS_WRITE, [403, 201, 204])]
+)
+async def test_reading_and_writing_are_two_scopes(control: Control, scope: Scope, expected: list[int]) -> None:
+    _, token = await member(control, Role.ADMIN, frozenset({scope}))
+    shared = await save(control, shared=True)
+    asked = (
         ("GET", VIEWS, None),
         ("POST", VIEWS, {"name": "x", "path": "/ui/"}),
-        ("DELETE", f"{VIEWS}/viw_{'0' * 26}", None),
-    ):
-        assert (await control.call(method, path, body, narrow))[0] == 403
+        ("DELETE", f"{VIEWS}/{shared['id']}", None),
+    )
+    assert [(await control.call(method, path, body, token))[0] for method, path, body in asked] == expected
 
 
 GOOD = (
