@@ -7,6 +7,7 @@
     _error_middleware         exceptions to responses
     _with_preparse            the decision of the route's pre-parse filter
     with_access_check         the access rule; of a bearer route: address limit 429, 401, principal limit 429, 404, 403
+    with_declared_parameters  of a bearer route: 400 for query parameters that it does not declare
 
 A service declares its routes, each with its access rule; `build_app` rejects a rule that has no guard. A handler
 returns a response or raises `ApiError`; any other exception is a 500 without detail, and the log has the traceback
@@ -64,6 +65,7 @@ from chassis.http.not_found import add_catch_all, resolve_path, route_name
 from chassis.http.openapi import Endpoint
 from chassis.http.operation import JSON_TYPE
 from chassis.http.preparse import PRE_PARSE_FILTERS, require_slot
+from chassis.http.query_parameters import with_declared_parameters
 from chassis.http.request_ids import resolve_request_id
 from chassis.http.route import ErrorRenderer, Route
 from chassis.limits.limiter import Limiter
@@ -197,10 +199,10 @@ def build_app(
     for route in all_routes:
         resource = resources_by_path.get(route.path) or app.router.add_resource(route.path)
         resources_by_path[route.path] = resource
-        handler = _with_preparse(
-            route, with_access_check(route.access, route.handler, guards or Guards(), rate_limits, route.limit)
+        handler = with_access_check(
+            route.access, with_declared_parameters(route), guards or Guards(), rate_limits, route.limit
         )
-        resource.add_route(route.method, handler, expect_handler=delay_100_continue)
+        resource.add_route(route.method, _with_preparse(route, handler), expect_handler=delay_100_continue)
         renderers.setdefault(resource, route.render_error or render_json_error)
         if route.cors is not None:
             policies[resource] = route.cors

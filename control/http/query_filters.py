@@ -53,19 +53,6 @@ def boolean_filter(query: Mapping[str, str], name: str, issues: Issues) -> bool 
     return None if text is None else text == "true"
 
 
-def reject_unknown_parameters(
-    query: Mapping[str, str], known: Iterable[Parameter], issues: Issues | None = None
-) -> None:
-    """Record an issue for each query parameter that the operation does not have; raise BadRequest without `issues`."""
-    names = {one.name for one in known if one.location == "query"}
-    found = Issues() if issues is None else issues
-    for name in dict.fromkeys(query):
-        if name not in names:
-            found.add(f"query.{name}", "Is not a known parameter.", "unknown_field")
-    if issues is None:
-        found.raise_if_any("The query is not valid.")
-
-
 async def find_project_ids(connection: AsyncConnection, org_id: str, slugs: Iterable[str]) -> dict[str, int]:
     """The organization's projects with these slugs."""
     found = sa.select(projects.c.slug, projects.c.id).where(

@@ -19,7 +19,7 @@ from chassis.http.validation import Issues
 from chassis.http.web import JSON_HEADERS, JSON_TYPE, Route, json_response
 from control.http.context import HandlerContext
 from control.http.paging import parse_page_request
-from control.http.query_filters import boolean_filter, reject_unknown_parameters
+from control.http.query_filters import boolean_filter
 from control.http.request_slots import RequestSlots
 from control.proofs import issuer_repository, listing, repository
 from control.proofs.intake import MEDIA_TYPES, Intake, ReceivedBody
@@ -141,7 +141,6 @@ class ProofBundles:
     async def _load(self, connection: AsyncConnection, request: web.Request) -> StoredBundle:
         """The bundle in the path. Raises BadRequest and NotFound."""
         issues = Issues()
-        reject_unknown_parameters(request.query, (listing.VERIFIED,), issues)
         is_verified = boolean_filter(request.query, "verified", issues)
         issues.raise_if_any("The query is not valid.")
         bundle_id = request.match_info["bundleId"]

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.http.operation import Parameter
 from chassis.http.validation import Issues, bounded_text
 from control.http.paging import PAGE_PARAMETERS
-from control.http.query_filters import boolean_filter, choice_filter, line_filter, reject_unknown_parameters
+from control.http.query_filters import boolean_filter, choice_filter, line_filter
 from control.proofs import issue_lookup
 from control.proofs.model import Link, LinkKind
 from control.proofs.references import is_approval_id, parse_trace_id
@@ -67,7 +67,6 @@ class ListQuery(NamedTuple):
 def parse_query(request: web.Request) -> ListQuery:
     """Raises BadRequest."""
     query, issues = request.query, Issues()
-    reject_unknown_parameters(query, PARAMETERS, issues)
     parsed = ListQuery(
         issue=line_filter(query, "issue", MAX_ISSUE_LENGTH, issues),
         run_id=line_filter(query, "runId", MAX_RUN_LENGTH, issues),

@@ -20,7 +20,6 @@ from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
 from control.http.context import HandlerContext
-from control.http.query_filters import reject_unknown_parameters
 from control.http.request_slots import RequestSlots
 from control.proofs import cross_checks, examples, issue_lookup, issuer_repository, repository
 from control.proofs.intake import (
@@ -113,7 +112,6 @@ class ProofSubmission:
         answer 200; the same `bundleId` with other bytes 409. An unsigned bundle never takes the `bundleId` of a
         verified one; a verified bundle takes that of an unsigned one, which is kept and found with `verified=false`.
         """
-        reject_unknown_parameters(request.query, ())
         caller, now = authorization_context(request), self.now()
         project_id, slug = project_of(caller)
         async with self._received(request, caller) as received:
@@ -137,7 +135,6 @@ class ProofSubmission:
         false. The signature of an envelope must count, or nothing else is looked at. Whether the `bundleId` is free is
         not looked at.
         """
-        reject_unknown_parameters(request.query, ())
         caller, now = authorization_context(request), self.now()
         _, slug = project_of(caller)
         async with self._received(request, caller) as received:

@@ -116,28 +116,37 @@ def posted(path: str, body: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrat
     return body.map(lambda each: Call(path, {}, each))
 
 
+def only(*names: str) -> st.SearchStrategy[dict[str, str]]:
+    """Queries of these parameters, `from`, `to` and `hours`: others are refused before anything else is looked at."""
+    return QUERY.map(lambda query: {name: query[name] for name in (*names, "from", "to", "hours") if name in query})
+
+
+PAGE: Final = ("filters", "limit", "cursor")
 CALLS: Final = {
-    "lists": called(st.sampled_from(["/spans", "/logs"]), QUERY),
+    "lists": called(st.just("/spans"), QUERY) | called(st.just("/logs"), only(*PAGE, "traceId")),
     "tails": called(st.sampled_from(["/spans/live", "/logs/live"]), some(after=TEXTS, limit=TEXTS, filters=WRITTEN)),
-    "keys": called(st.just("/attributes"), QUERY),
-    "traces": called(path("/traces/{}/waterfall", IDS) | path("/traces/{}/logs", IDS), QUERY),
-    "one span": called(path("/traces/{}/spans/{}", IDS, IDS), QUERY),
-    "errors": called(st.just("/errors") | path("/errors/{}", IDS) | path("/errors/{}/occurrences", IDS), QUERY),
-    "one error": called(path("/errors/{}/occurrences/{}", IDS, IDS), QUERY),
+    "keys": called(st.just("/attributes"), only()),
+    "traces": called(path("/traces/{}/logs", IDS), only(*PAGE, "traceId")) | called(st.just("/traces"), only(*PAGE)),
+    "one trace": called(path("/traces/{}/waterfall", IDS) | path("/traces/{}/spans/{}", IDS, IDS), st.just({})),
+    "errors": called(st.just("/errors"), only(*PAGE, "sort"))
+    | called(path("/errors/{}", IDS), only("filters"))
+    | called(path("/errors/{}/occurrences", IDS), only(*PAGE)),
+    "one error": called(path("/errors/{}/occurrences/{}", IDS, IDS), st.just({}) | some(logs=TEXTS)),
+    "undeclared": called(st.sampled_from(["/attributes", "/errors", "/spans"]), st.dictionaries(TEXTS, TEXTS)),
     "aggregates": posted("/spans/aggregate", joined(FIGURE, ASKED)),
     "odd aggregates": posted("/spans/aggregate", joined(FIGURE, ASKED, ODD)),
     "figures": posted(
         "/spans/figures",
         joined(st.fixed_dictionaries({"figures": st.lists(joined(FIGURE, COVERED), min_size=1, max_size=3)}), GROUPED),
     ),
-    "keys of logs": called(st.just("/logs/attributes"), QUERY),
+    "keys of logs": called(st.just("/logs/attributes"), only()),
     "values": called(
         st.sampled_from(["/attributes/values", "/logs/attributes/values"]),
         joined(st.fixed_dictionaries({"key": NAMED}), some(prefix=TEXTS, filters=WRITTEN)),
     ),
     "counts of logs": posted("/logs/aggregate", some(groupBy=NAMED, filters=st.lists(VALID, max_size=2))),
     "heatmaps": posted("/spans/heatmap", some(field=NAMED, filters=st.lists(VALID, max_size=2))),
-    "service maps": called(st.just("/services/map"), QUERY),
+    "service maps": called(st.just("/services/map"), only("filters")),
     "comparisons": posted("/spans/compare", joined(SIDES, COMPARED)),
     "odd comparisons": posted("/spans/compare", joined(SIDES, COMPARED, ODD_SIDES)),
 }
