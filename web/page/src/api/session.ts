@@ -90,9 +90,12 @@ async function endSignOn(code: string | null): Promise<void> {
     post('/sso/handoff', { code, cookie: true }),
   );
   const next = made.next ?? '/ui/';
+  if (/^\/(?!ui\/|[/\\])/.test(next)) {
+    location.replace(next); // another page of this origin, whose requests have the cookie
+    return;
+  }
+  go(next.startsWith('/ui/') ? next : '/ui/', true);
   await keep(made);
-  if (next.startsWith('/ui/')) go(next, true);
-  else if (/^\/(?![/\\])/.test(next)) location.replace(next);
 }
 
 export async function logIn(email: string, password: string, orgSlug: string, totp: string): Promise<void> {

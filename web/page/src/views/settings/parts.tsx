@@ -57,7 +57,7 @@ interface RowsProps {
 
 export function Rows({ label, head, children }: RowsProps): JSX.Element {
   return (
-    <div class="scroll" role="region" aria-label={label} tabIndex={0}>
+    <div class="scroll" role="region" aria-label={`Table: ${label}`} tabIndex={0}>
       <table>
         <thead>
           <tr>

@@ -1,0 +1,479 @@
+"""Settings in a browser: what each section makes, tests and deletes, how sign-ons and invitations end, and axe."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pyotp
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from playwright.async_api import BrowserContext, Locator, Page, Route, expect
+
+from tests.control.sso import saml_idp
+from tests.control.sso.conftest import IDP_SSO, Begun, moment
+from tests.control.sso.saml_idp import Idp
+from tests.e2e.product import call
+from tests.web.conftest import ROOT, Site, Tab
+
+pytestmark = pytest.mark.long
+
+AXE = ROOT / "web/page/node_modules/axe-core/axe.min.js"
+PASSWORD = "correct horse battery"
+SECTIONS = (
+    "keys", "tokens", "members", "invitations", "agents", "channels", "policies", "sign-on", "directory",
+    "integrations", "sinks", "issuers", "audit", "account",
+)  # fmt: skip
+
+
+async def visit(page: Page, site: Site, section: str) -> None:
+    await page.goto(f"{site.service.url}/ui/default/settings/{section}")
+    await page.wait_for_selector("main section.panel h2")
+    await page.wait_for_load_state("networkidle")
+
+
+def panel(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True).and_(page.locator("section"))
+
+
+async def confirm(page: Page, button: str, *, typed: str = "") -> None:
+    """Answer the question, by keys alone."""
+    dialog = page.get_by_role("dialog")
+    if typed:
+        await dialog.get_by_role("textbox").fill(typed)
+    await dialog.get_by_role("button", name=button, exact=True).focus()
+    await page.keyboard.press("Enter")
+    await expect(dialog).to_have_count(0)
+
+
+def row(page: Page, text: str) -> Locator:
+    return page.get_by_role("row").filter(has_text=text)
+
+
+async def test_keys_are_shown_once_rotated_and_revoked(tab: Tab, site: Site) -> None:
+    page = tab.page
+    await visit(page, site, "keys")
+    await page.get_by_label("Name of the key").fill("checkout")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("code.secret").first).to_be_visible()
+    secret = await page.locator("code.secret").first.inner_text()
+    await page.get_by_role("button", name="Disable checkout").click()
+    await expect(row(page, "checkout")).to_contain_text("disabled")
+    await page.get_by_role("button", name="Enable checkout").click()
+    await expect(row(page, "checkout")).to_contain_text("enabled")
+    await page.get_by_role("button", name="Rotate checkout").click()
+    await confirm(page, "Rotate")
+    await expect(row(page, "checkout")).to_have_count(2)
+    await expect(row(page, "works until")).to_have_count(1)
+    await page.reload()
+    await page.wait_for_load_state("networkidle")
+    assert secret not in await page.inner_text("main")
+    await page.get_by_role("button", name="Revoke checkout").first.click()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.get_by_role("button", name="Revoke checkout").first.click()
+    await confirm(page, "Revoke")
+    await expect(page.get_by_role("button", name="Revoke checkout")).to_have_count(0)
+
+
+async def test_agents_get_tokens_and_are_retired(tab: Tab, site: Site) -> None:
+    page = tab.page
+    await visit(page, site, "agents")
+    form = page.get_by_role("form", name="Create an agent or a service")
+    await form.get_by_label("Name").fill("deployer")
+    await form.get_by_role("button", name="Create").click()
+    tokens = panel(page, "Tokens of deployer")
+    await tokens.get_by_label("Name of the token").fill("ci")
+    await tokens.get_by_label("explore:read").check()
+    await tokens.get_by_role("button", name="Create a token").click()
+    await expect(tokens.locator("code.secret")).to_contain_text("pat_")
+    await expect(row(page, "ci")).to_contain_text("explore:read")
+    assert "open=prn_" in page.url
+    await page.get_by_role("button", name="Revoke ci").click()
+    await confirm(page, "Revoke")
+    await expect(row(page, "ci").last).to_contain_text("revoked")
+    await page.get_by_role("button", name="Retire deployer").click()
+    await confirm(page, "Retire")
+    await expect(page.get_by_text("There is no agent and no service.")).to_be_visible()
+
+
+async def test_own_tokens(tab: Tab, site: Site) -> None:
+    page = tab.page
+    await visit(page, site, "tokens")
+    await page.get_by_label("Name of the token").fill("laptop")
+    await page.get_by_label("Days until it expires").fill("7")
+    await page.get_by_role("button", name="Create a token").click()
+    await expect(page.locator("code.secret")).to_contain_text("pat_")
+    await page.get_by_role("button", name="Hide").click()
+    await expect(page.locator("code.secret")).to_have_count(0)
+    await page.get_by_role("button", name="Revoke laptop").click()
+    await confirm(page, "Revoke")
+    await expect(row(page, "laptop")).to_contain_text("revoked")
+
+
+async def invite(page: Page, address: str) -> str:
+    """The link that is shown."""
+    await page.get_by_label("E-mail address").fill(address)
+    await page.get_by_role("button", name="Invite", exact=True).click()
+    await expect(row(page, address)).to_contain_text("open")
+    link = await page.locator("code.secret").inner_text()
+    await page.get_by_role("button", name="Hide").click()
+    return link
+
+
+async def enrol(page: Page) -> list[str]:
+    """The recovery codes."""
+    await page.get_by_role("form", name="Enrol a second factor").get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Enrol an authenticator app").click()
+    uri = await page.get_by_role("link", name="Open it in an authenticator app").get_attribute("href")
+    app = pyotp.parse_uri(uri or "")
+    assert isinstance(app, pyotp.TOTP)
+    await page.get_by_label("Code that the app shows").fill(app.now())
+    await page.get_by_role("button", name="Confirm").click()
+    await expect(page.get_by_text("Recovery codes")).to_be_visible()
+    return (await page.locator("code.secret").inner_text()).split()
+
+
+async def test_from_an_invitation_to_a_second_factor(tab: Tab, context: BrowserContext, site: Site) -> None:
+    page = tab.page
+    await visit(page, site, "invitations")
+    await invite(page, "mallory@example.org")
+    await page.get_by_role("button", name="Revoke mallory@example.org").click()
+    await confirm(page, "Revoke")
+    await expect(row(page, "mallory@example.org")).to_contain_text("revoked")
+
+    assert context.browser is not None
+    other = await (await context.browser.new_context()).new_page()
+    await other.goto(await invite(page, "grace@example.org"))
+    await other.get_by_label("Your name").fill("Grace")
+    assert "inviteToken" not in other.url
+    await other.get_by_label("A new password").fill("short")
+    await other.get_by_role("button", name="Join").click()
+    await expect(other.get_by_role("alert")).to_be_visible()
+    await other.get_by_label("A new password").fill(PASSWORD)
+    await other.get_by_role("button", name="Join").click()
+    await other.wait_for_selector("main h1")
+    await visit(other, site, "account")
+    codes = await enrol(other)
+    assert len(codes) == 10
+
+    await other.get_by_text("Grace").first.click()
+    await other.get_by_role("button", name="Log out").click()
+    await other.get_by_label("E-mail address").fill("grace@example.org")
+    await other.get_by_label("Password").fill(PASSWORD)
+    await other.get_by_role("button", name="Log in").click()
+    await other.get_by_label("Code of the second factor").fill(codes[0])
+    await other.get_by_role("button", name="Verify").click()
+    await expect(other.get_by_role("dialog", name="Log in")).to_have_count(0)
+    await visit(other, site, "account")  # the cookie is that of the session with both factors
+    form = other.get_by_role("form", name="Disable the second factor")
+    await form.get_by_label("Password").fill(PASSWORD)
+    await form.get_by_label("Code of the app").fill(codes[1])
+    await form.get_by_role("button").click()
+    await expect(other.get_by_role("form", name="Enrol a second factor")).to_be_visible()
+
+    await visit(other, site, "channels")
+    await expect(other.get_by_role("button", name="Create a channel")).to_be_enabled()
+    await visit(other, site, "integrations")
+    await expect(other.get_by_role("button", name="Create an integration")).to_be_disabled()
+    await expect(other.get_by_text("lacks the permission integrations:write").first).to_be_visible()
+
+    await visit(page, site, "members")
+    await page.get_by_label("Role of Grace").select_option("VIEWER")
+    await page.get_by_role("button", name="Change the role of Grace").click()
+    await expect(page.get_by_role("button", name="Change the role of Grace")).to_be_disabled()
+    await page.get_by_role("button", name="Remove Grace").click()
+    await confirm(page, "Remove")
+    await expect(row(page, "Grace")).to_have_count(0)
+
+
+async def test_a_channel_is_made_tested_and_deleted(tab: Tab, site: Site) -> None:
+    page = tab.page
+    await visit(page, site, "channels")
+    form = page.get_by_role("form", name="Create a channel")
+    await form.get_by_label("Name").fill("On call")
+    await form.get_by_label("Kind").select_option("webhook")
+    await form.get_by_label("URL of the receiver").fill("https://hooks.example.org/sluice")
+    await form.get_by_label("Secret that signs").fill("not one")
+    await form.get_by_role("button", name="Create a channel").click()
+    await expect(form.get_by_label("Secret that signs")).to_have_attribute("aria-invalid", "true")
+    await expect(form.locator("small.error")).to_contain_text("whsec_")
+    await form.get_by_label("Kind").select_option("email")
+    await form.get_by_label("Addresses").fill("oncall@example.org")
+    await form.get_by_role("button", name="Create a channel").click()
+    channel = panel(page, "Channel On call")
+    await channel.get_by_role("button", name="Send a test").click()
+    await expect(channel.get_by_role("status").first).to_be_visible()
+    await expect(channel.get_by_role("region", name="Deliveries")).to_contain_text("channel.test")
+    await channel.get_by_label("an issue is new").check()
+    await channel.get_by_role("button", name="Save the subscriptions").click()
+    await expect(channel.get_by_text("Saved.")).to_be_visible()
+    name = channel.get_by_role("form", name="Rename the channel")
+    await name.get_by_label("Name").fill("Night")
+    await name.get_by_role("button").click()
+    channel = panel(page, "Channel Night")
+    await expect(channel).to_be_visible()
+    await page.reload()
+    await expect(channel.get_by_label("an issue is new")).to_be_checked()
+    await channel.get_by_role("button", name="Delete").click()
+    await confirm(page, "Delete")
+    await expect(page.get_by_text("There is no channel")).to_be_visible()
+    tab.wrong = [each for each in tab.wrong if "400" not in each]  # the secret that is none
+
+
+async def test_a_policy_is_written_as_json_and_tried(tab: Tab, site: Site) -> None:
+    page = tab.page
+    await visit(page, site, "policies")
+    await page.get_by_role("button", name="New policy").click()
+    editor = panel(page, "New policy")
+    text = editor.get_by_label("The policy as JSON")
+    written = json.loads(await text.input_value())
+    await text.fill("{")
+    await expect(editor.get_by_text("This is no JSON")).to_be_visible()
+    await expect(editor.get_by_role("button", name="Save the policy")).to_be_disabled()
+    await text.fill(json.dumps(written | {"minApprovers": 99, "effect": "MAYBE"}, indent=2))
+    await editor.get_by_role("button", name="Save the policy").click()
+    await expect(editor.get_by_role("alert").get_by_role("listitem")).to_have_count(2)
+    await editor.get_by_role("button", name="minApprovers").click()
+    assert await page.evaluate("() => getSelection().toString()") == '"minApprovers"'
+    await text.fill(json.dumps(written | {"name": "Deploys"}, indent=2))
+    await editor.get_by_role("button", name="Save the policy").click()
+    await expect(row(page, "deploy.production")).to_contain_text("Deploys")
+    editor = panel(page, "Policy Deploys")
+    text = editor.get_by_label("The policy as JSON")
+    changed = json.loads(await text.input_value()) | {"minApprovers": 3}
+    await text.fill(json.dumps(changed))
+    await editor.get_by_role("button", name="Save the policy").click()
+    await expect(row(page, "deploy.production")).to_contain_text("3 of")
+    form = page.get_by_role("form", name="Dry run")
+    await form.get_by_label("Action").fill("deploy.production")
+    await form.get_by_label("Type of the target").fill("service")
+    await form.get_by_role("button", name="Evaluate").click()
+    await expect(page.get_by_role("region", name="Rules that match")).to_contain_text("Deploys")
+    await page.get_by_role("button", name="Delete Deploys").click()
+    await confirm(page, "Delete")
+    await expect(page.get_by_text("There is no policy")).to_be_visible()
+    tab.wrong = [each for each in tab.wrong if "400" not in each]
+
+
+async def test_a_connection_is_configured_tried_and_ends_a_sign_on(
+    tab: Tab, context: BrowserContext, site: Site
+) -> None:
+    page = tab.page
+    await visit(page, site, "sign-on")
+    saml = panel(page, "SAML 2.0")
+    form = saml.get_by_role("form", name="Configure SAML 2.0")
+    await form.get_by_label("Entity ID of the provider").fill(saml_idp.IDP)
+    await form.get_by_label("Sign-on URL of the provider").fill(IDP_SSO)
+    await form.get_by_label("Roles of groups").fill("{")
+    await form.get_by_role("button").click()
+    await expect(form.get_by_label("Roles of groups")).to_have_attribute("aria-invalid", "true")
+    await form.get_by_label("Roles of groups").fill('{"ops": "MEMBER"}')
+    certificate = saml_idp.certificate_pem(saml_idp.rsa_key())
+    await form.get_by_label("Certificate that the provider signs with").fill(certificate)
+    await form.get_by_role("button").click()
+    await expect(saml.get_by_text("The connection is disabled.")).to_be_visible()
+    metadata = await saml.get_by_role("link", name="Open the metadata").get_attribute("href")
+    answer = await asyncio.to_thread(call, "GET", metadata or "")
+    assert (answer.status, b"EntityDescriptor" in answer.body) == (200, True)
+    await expect(saml.get_by_role("button", name="Enforce")).to_be_disabled()
+    await saml.get_by_role("button", name="Enable").click()
+    await expect(saml.get_by_text("The connection is enabled.")).to_be_visible()
+    await saml.get_by_text("Try it without logging in").click()
+    dry_run = saml.get_by_role("form", name="Dry run of SAML 2.0")
+    await dry_run.get_by_label("Attributes of the assertion").fill('{"email": "eve@example.com", "groups": ["ops"]}')
+    await dry_run.get_by_label("Subject").fill("eve")
+    await dry_run.get_by_role("button").click()
+    await expect(saml.get_by_text("The login would create a member.")).to_be_visible()
+    await expect(saml.locator("dl").last).to_contain_text("MEMBER")
+    await page.get_by_label("Domain", exact=True).fill("example.com")
+    await page.get_by_role("button", name="Add the domain").click()
+    await page.get_by_role("button", name="Remove example.com").click()
+    await confirm(page, "Remove")
+    await expect(page.get_by_text("There is no domain.")).to_be_visible()
+
+    await sign_on(context, site)
+
+    await visit(page, site, "sign-on")
+    await page.get_by_role("button", name="Unlink ada@example.com").click()
+    await confirm(page, "Unlink")
+    await expect(page.get_by_text("No member is linked")).to_be_visible()
+    await saml.get_by_role("button", name="Delete").click()
+    await confirm(page, "Delete", typed="SAML")
+    await expect(saml.get_by_text("There is no connection.")).to_be_visible()
+    await visit(page, site, "members")
+    await page.get_by_role("button", name="Remove Ada Example").click()
+    await confirm(page, "Remove")
+
+
+async def sign_on(context: BrowserContext, site: Site) -> None:
+    """In another browser, through the provider, back to where it was begun."""
+    assert context.browser is not None
+    elsewhere = await context.browser.new_context()
+    await elsewhere.route(f"{IDP_SSO}**", lambda route: vouch(route, site.service.url))
+    other = await elsewhere.new_page()
+    await other.goto(f"{site.url('explore')}?from=now-6h")
+    await other.get_by_role("button", name="Sign in with SSO").click()
+    await other.get_by_label("Organization").fill("nobody")
+    await other.get_by_role("button", name="Go to the provider").click()
+    await expect(other.get_by_role("alert")).to_contain_text("There is no organization nobody with single sign-on.")
+    await other.get_by_label("Organization").fill("default")
+    await other.get_by_role("button", name="Go to the provider").click()
+    await other.wait_for_selector(".heatmap")
+    assert other.url == f"{site.url('explore')}?from=now-6h"
+    await other.reload()  # the cookie keeps the session
+    await other.wait_for_selector(".heatmap")
+    await expect(other.get_by_text("Ada Example").first).to_be_attached()
+    await other.goto(f"{site.service.url}/sso/complete#code={'x' * 43}")
+    await expect(other.get_by_role("alert")).to_contain_text("The sign-in could not be completed.")
+    assert other.url == f"{site.service.url}/ui/"
+
+
+async def vouch(route: Route, url: str) -> None:
+    """What the identity provider answers: a form that posts its assertion back."""
+    query = {name: values[0] for name, values in parse_qs(urlsplit(route.request.url).query).items()}
+    request_id = Begun(route.request.url, query).request_id
+    acs = f"{url}/sso/saml/default/acs"
+    said = Idp(
+        destination=acs,
+        recipient=acs,
+        audiences=(f"{url}/sso/saml/default/metadata",),
+        in_response_to=request_id,
+        response_in_response_to=request_id,
+        subject="ada",
+        subject_format="urn:oasis:names:tc:SAML:2.0:nameid-format:persistent",
+        confirmation_not_on_or_after=moment(300),
+        not_before=moment(-300),
+        not_on_or_after=moment(600),
+        session_not_on_or_after=None,
+        assertion_id=f"_ada{request_id}",
+        attributes=(("email", ("ada@example.com",)), ("name", ("Ada Example",))),
+    )
+    fields = {"SAMLResponse": saml_idp.post(saml_idp.sign(said.response())), "RelayState": query["RelayState"]}
+    inputs = "".join(f'<input type="hidden" name="{name}" value="{value}">' for name, value in fields.items())
+    page = f'<form method="post" action="{acs}">{inputs}</form><script>document.forms[0].submit()</script>'
+    await route.fulfill(content_type="text/html", body=page)
+
+
+async def test_the_directory_gets_a_token(tab: Tab, site: Site) -> None:
+    page = tab.page
+    await visit(page, site, "directory")
+    await page.get_by_label("Name of the token").fill("provisioner")
+    await page.get_by_role("button", name="Issue a token").click()
+    await expect(page.locator("code.secret")).to_be_visible()
+    await page.get_by_role("button", name="Rotate provisioner").click()
+    await confirm(page, "Rotate")
+    await expect(row(page, "provisioner")).to_have_count(2)
+    for _ in range(2):
+        await page.get_by_role("button", name="Revoke provisioner").first.click()
+        await confirm(page, "Revoke")
+    await expect(page.get_by_role("button", name="Revoke provisioner")).to_have_count(0)
+    await page.get_by_role("button", name="Disconnect the directory").click()
+    await confirm(page, "Disconnect the directory", typed="default")
+
+
+async def test_an_integration_shows_what_was_delivered(tab: Tab, site: Site) -> None:
+    page = tab.page
+    await visit(page, site, "integrations")
+    form = page.get_by_role("form", name="Create an integration")
+    await form.get_by_label("Name").fill("Code")
+    await form.get_by_role("button", name="Create an integration").click()
+    await expect(page.locator("code.secret")).to_be_visible()
+    secret = await page.locator("code.secret").inner_text()
+    url = await page.locator(".notice code").first.inner_text()
+    body = b'{"zen": "Keep it logically awesome.", "hook_id": 1}'
+    signature = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    headers = {
+        "Content-Type": "application/json",
+        "X-GitHub-Event": "ping",
+        "X-GitHub-Delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+        "X-Hub-Signature-256": signature,
+    }
+    answer = await asyncio.to_thread(call, "POST", url, body, headers)
+    assert answer.status == 200, answer
+    await page.get_by_role("button", name="Open Code").click()
+    opened = panel(page, "Integration Code")
+    await expect(opened.get_by_role("region", name="Deliveries")).to_contain_text("ping")
+    await opened.get_by_role("button", name="Process again").click()
+    await expect(row(page, "ping").locator("td.number")).to_have_text("2")
+    await opened.get_by_role("button", name="Disable").click()
+    await expect(opened.get_by_role("button", name="Process again")).to_be_disabled()
+    await opened.get_by_role("button", name="Delete").click()
+    await confirm(page, "Delete")
+    await expect(page.get_by_text("There is no integration.")).to_be_visible()
+
+
+async def test_a_sink_is_made_run_and_deleted(tab: Tab, site: Site) -> None:
+    page = tab.page
+    await visit(page, site, "sinks")
+    form = page.get_by_role("form", name="Create a sink")
+    await form.get_by_label("Name").fill("Lake")
+    await form.get_by_label("Interface of the store").select_option("azure")
+    await form.get_by_label("Container").fill("telemetry")
+    await form.get_by_role("button", name="Create a sink").click()
+    await expect(row(page, "Lake")).to_contain_text("not configured")
+    sink = panel(page, "Sink Lake")
+    await sink.get_by_role("button", name="Run now").click()
+    await expect(sink.get_by_text("0 rows were exported.")).to_be_visible()
+    await expect(sink.get_by_role("region", name="Runs")).to_contain_text("NOT_CONFIGURED")
+    config = sink.get_by_role("form", name="Replace the config")
+    await config.get_by_label("Interface of the store").select_option("azure")
+    for label, value in (("Account", "acme"), ("Container", "telemetry"), ("Account key", "a2V5")):
+        await config.get_by_label(label, exact=True).fill(value)
+    await config.get_by_role("button", name="Replace the config").click()
+    await expect(row(page, "Lake")).not_to_contain_text("not configured")
+    await sink.get_by_role("button", name="Disable").click()
+    await expect(sink.get_by_role("button", name="Run now")).to_be_disabled()
+    await sink.get_by_role("button", name="Delete").click()
+    await confirm(page, "Delete")
+    await expect(page.get_by_text("There is no sink")).to_be_visible()
+
+
+async def test_an_issuer_is_added_and_revoked(tab: Tab, site: Site) -> None:
+    key = Ed25519PrivateKey.generate().public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    page = tab.page
+    await visit(page, site, "issuers")
+    form = page.get_by_role("form", name="Register a public key")
+    await form.get_by_label("Issuer").fill("urn:builder")
+    await form.get_by_label("Name").fill("Builder")
+    await form.get_by_label("Public key").fill("no key")
+    await form.get_by_role("button").click()
+    await expect(form.get_by_label("Public key")).to_have_attribute("aria-invalid", "true")
+    await form.get_by_label("Public key").fill(key.decode())
+    await form.get_by_role("button").click()
+    await expect(row(page, "urn:builder")).to_contain_text("ED25519")
+    await page.get_by_role("button", name="Revoke Builder").click()
+    await expect(page.get_by_role("dialog").get_by_role("button", name="Revoke")).to_be_disabled()
+    await confirm(page, "Revoke", typed="Builder")
+    await expect(row(page, "urn:builder")).to_contain_text("REVOKED")
+    tab.wrong = [each for each in tab.wrong if "400" not in each]
+
+
+async def test_audit_events_are_filtered(tab: Tab, site: Site) -> None:
+    page = tab.page
+    await visit(page, site, "audit")
+    await page.get_by_label("Action").fill("session.start")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("region", name="Events")).not_to_contain_text("key.create")
+    await expect(page.get_by_role("region", name="Events")).to_contain_text("session.start")
+    assert "action=session.start" in page.url
+    assert set(await page.locator("tbody td:nth-child(2)").all_inner_texts()) == {"session.start"}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_nothing_is_in_the_way_of_assistive_technology(tab: Tab, site: Site, scheme: Any) -> None:
+    await tab.page.emulate_media(color_scheme=scheme)
+    found: dict[tuple[str, str], list[str]] = {}
+    for section in SECTIONS:
+        await visit(tab.page, site, section)
+        await tab.page.evaluate(
+            "() => document.querySelectorAll('main details').forEach((one) => { one.open = true; })"
+        )
+        await tab.page.evaluate(AXE.read_text())
+        result = await tab.page.evaluate("() => axe.run()")
+        for each in result["violations"]:
+            found[section, each["id"]] = [node["html"][:200] for node in each["nodes"]]
+    assert found == {}
