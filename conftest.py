@@ -28,7 +28,7 @@ pytest.register_assert_rewrite(
 
 
 # `make test` tries the same examples each time, `make test-long` others.
-settings.register_profile("seeded", derandomize=not os.environ.get("TEST_LONG"))
+settings.register_profile("seeded", derandomize=not os.environ.get("TEST_LONG"), deadline=None)
 settings.load_profile("seeded")
 
 # Importing and collecting make millions of objects and leave no garbage: by default the collector would go over them

@@ -13,6 +13,7 @@ from chassis.runtime.settings import ChassisSettings
 from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
+from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
 from control.changes.changes import Changes
 from control.channels.channels import Channels
@@ -37,6 +38,7 @@ from control.issues.notifications import IssueUrls
 from control.outbound.egress import Egress
 from control.policies.policies import Policies
 from control.proofs.routes import build_proof_routes
+from control.saved_views.saved_views import SavedViews
 from control.scim.roles import apply_roles
 from control.scim.routes import build_scim_routes
 from control.scm.proposals import Proposals
@@ -108,9 +110,9 @@ def service(
     routes += [*sso_routes, *build_scim_routes(context, chassis.base_url), *webhook_routes, *warehouse_routes]
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
-    routes += [*approvals.routes(), *policies.routes()]
+    routes += [*ApprovalViews(context).routes(), *approvals.routes(), *policies.routes()]
     routes += [*IssueHandlers(context).routes(), *Subscriptions(context, channels).routes()]
-    routes += [*Suspects(context, clickhouse).routes()]
+    routes += [*Suspects(context, clickhouse).routes(), *SavedViews(context).routes()]
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
     routes += build_proof_routes(context, settings.proof_max_bytes, chassis.body_min_rate)

@@ -16,8 +16,8 @@
                                                                                                             -> 503
     200
 
-Keys and aggregates (`analysis`), errors (`error_groups`) and traces (`trace`) take the same path; `trace.waterfall`
-lays spans out as a tree, in a worker thread.
+Keys and aggregates (`analysis`, `logs`), errors (`error_groups`) and traces (`trace`) take the same path;
+`trace.waterfall` lays spans out as a tree, in a worker thread.
 
 The service only reads. A 200 shows what was stored when the query ran: every stored row that matches once, even if rows
 have equal times at a page edge. It does not wait for rows that arrive later with an older time.

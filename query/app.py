@@ -21,6 +21,8 @@ from query.changes.handlers import ChangeHandlers
 from query.error_groups.handlers import ErrorHandlers
 from query.error_groups.issue_states import IssueStates
 from query.handlers import ExploreHandlers
+from query.live.handlers import LiveHandlers
+from query.logs.handlers import LogHandlers
 from query.metrics import QueryMetrics
 from query.read_store import ReadStores
 from query.scheduler import QueryScheduler
@@ -63,6 +65,8 @@ def service(
 
     explore = ExploreHandlers(stores, scheduler, signer, settings, now)
     errors = ErrorHandlers(stores, scheduler, signer, IssueStates(database, clock), now)
+    logs = LogHandlers(stores, scheduler, settings, now)
+    live = LiveHandlers(stores, scheduler, now)
     changes = ChangeHandlers(database, signer, now)
 
     async def open_store(_app: web.Application) -> AsyncIterator[None]:
@@ -70,7 +74,9 @@ def service(
         yield
         await clickhouse.close()
 
-    return Service("query", cross_origin(_routes(explore, errors, changes), _cors(settings)), [open_store], [stores])
+    return Service(
+        "query", cross_origin(_routes(explore, errors, logs, live, changes), _cors(settings)), [open_store], [stores]
+    )
 
 
 def _cors(settings: QuerySettings) -> Cors:
@@ -82,7 +88,9 @@ def _cors(settings: QuerySettings) -> Cors:
     )
 
 
-def _routes(explore: ExploreHandlers, errors: ErrorHandlers, changes: ChangeHandlers) -> list[Route]:
+def _routes(
+    explore: ExploreHandlers, errors: ErrorHandlers, logs: LogHandlers, live: LiveHandlers, changes: ChangeHandlers
+) -> list[Route]:
     read = bearer(SCOPE)
     return [
         Route("GET", f"{EXPLORE_PATH}/attributes", explore.attributes, read, operation=openapi.LIST_ATTRIBUTES),
@@ -94,7 +102,26 @@ def _routes(explore: ExploreHandlers, errors: ErrorHandlers, changes: ChangeHand
             operation=openapi.LIST_ATTRIBUTE_VALUES,
         ),
         Route("GET", f"{EXPLORE_PATH}/spans", explore.spans, read, operation=openapi.LIST_SPANS),
+        Route("GET", f"{EXPLORE_PATH}/spans/live", live.spans, read, operation=openapi.TAIL_SPANS),
         Route("GET", f"{EXPLORE_PATH}/logs", explore.logs, read, operation=openapi.LIST_LOGS),
+        Route("GET", f"{EXPLORE_PATH}/logs/live", live.logs, read, operation=openapi.TAIL_LOGS),
+        Route("GET", f"{EXPLORE_PATH}/logs/attributes", logs.attributes, read, operation=openapi.LIST_LOG_ATTRIBUTES),
+        Route(
+            "GET",
+            f"{EXPLORE_PATH}/logs/attributes/values",
+            logs.attribute_values,
+            read,
+            operation=openapi.LIST_LOG_ATTRIBUTE_VALUES,
+        ),
+        Route(
+            "POST",
+            f"{EXPLORE_PATH}/logs/aggregate",
+            logs.aggregate,
+            read,
+            limit=LimitClass.ANALYSIS,
+            cancel_on_disconnect=True,
+            operation=openapi.AGGREGATE_LOGS,
+        ),
         Route(
             "POST",
             f"{EXPLORE_PATH}/spans/aggregate",
@@ -130,6 +157,14 @@ def _routes(explore: ExploreHandlers, errors: ErrorHandlers, changes: ChangeHand
             limit=LimitClass.ANALYSIS,
             cancel_on_disconnect=True,
             operation=openapi.COMPARE_SPANS,
+        ),
+        Route(
+            "GET",
+            f"{EXPLORE_PATH}/services/map",
+            explore.service_map,
+            read,
+            limit=LimitClass.ANALYSIS,
+            operation=openapi.SHOW_SERVICE_MAP,
         ),
         Route("GET", f"{EXPLORE_PATH}/traces", explore.traces, read, operation=openapi.LIST_TRACES),
         Route(

@@ -12,7 +12,7 @@ from chassis.errors import NotFound
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, single_value
-from query.analysis import aggregate, attribute_values, attributes, compare, figures, heatmap
+from query.analysis import aggregate, attribute_values, attributes, compare, figures, heatmap, service_map
 from query.fields import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
 from query.path_params import get_project_id, parse_path_id
 from query.query_key import JsonResult, QueryKey
@@ -136,6 +136,22 @@ class ExploreHandlers:
         key = QueryKey.of("heatmap", project_id, planned, to_ns=planned.window.to_ns)
         return await self._scheduler.respond(request, key, make)
 
+    async def service_map(self, request: web.Request) -> web.StreamResponse:
+        """Show which services call which.
+
+        A call is a SERVER or CONSUMER span with a CLIENT or PRODUCER span as its parent. Of a window with millions of
+        spans one trace in `sample` is counted.
+        """
+        project_id, planned = get_project_id(request), service_map.plan(request.query, self._clock())
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                await store.validate_regexes(planned.filters, FILTERS_PATH)
+                return JsonResult(await service_map.read(store, self._settings, project_id, planned))
+
+        key = QueryKey.of("service map", project_id, planned, to_ns=planned.window.to_ns)
+        return await self._scheduler.respond(request, key, make)
+
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """Find what distinguishes the spans of a spike.
 
@@ -157,7 +173,7 @@ class ExploreHandlers:
         return await self._scheduler.respond(request, key, make)
 
     async def spans(self, request: web.Request) -> web.StreamResponse:
-        """List spans, newest first.
+        """List spans, newest or longest first.
 
         Every stored span that matches is listed exactly once, even if times are equal; pages stay consistent while
         spans are stored.

@@ -15,13 +15,17 @@ from query.analysis.attributes import Keys
 from query.analysis.compare import CompareRequest, SpanComparison
 from query.analysis.figures import Figures, FiguresRequest
 from query.analysis.heatmap import HeatmapRequest, SpanHeatmap
+from query.analysis.service_map import ServiceMap
 from query.changes.schemas import ChangeEventPage
 from query.error_groups.handlers import MAX_ID
 from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
 from query.error_groups.schemas import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
 from query.fields import TelemetryTable
+from query.live.position import MAX_POSITION
+from query.live.tail import LogTail, SpanTail
+from query.logs.schemas import LogCounts, LogCountsRequest, LogKeys
 from query.request.filters import MAX_FILTERS, MAX_TEXT, MAX_VALUE, KeyText
-from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID
+from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID, SORTS
 from query.search.schemas import LogPage, SpanPage
 from query.search.traces import TracePage
 from query.send_buffer import TRUNCATED_HEADER
@@ -32,7 +36,7 @@ from query.trace.columns import TraceTable
 from query.trace.read import SpanDetail, Waterfall
 
 SPANS: Final = Tag("spans", "Spans of a project: list, aggregate and compare them.")
-LOGS: Final = Tag("logs", "Log records of a project.")
+LOGS: Final = Tag("logs", "Log records of a project: list and count them.")
 TRACES: Final = Tag("traces", "One trace.")
 ERRORS: Final = Tag("errors", "Exceptions, grouped by fingerprint.")
 CHANGE_EVENTS: Final = Tag("change-events", "What changed: deployments, releases and flags on a time line.")
@@ -132,6 +136,7 @@ SORT: Final = Parameter(
     "Order, always descending: by last occurrence, number of occurrences, or first occurrence in the window.",
     default=ErrorOrder.LAST_SEEN,
 )
+SPAN_SORT: Final = Parameter("sort", "query", Literal["time", "duration"], "Newest or longest first.", default=SORTS[0])
 SURROUNDING_LOGS: Final = Parameter(
     "logs",
     "query",
@@ -139,7 +144,7 @@ SURROUNDING_LOGS: Final = Parameter(
     "Maximum number of log records before, and after, the occurrence.",
     default=DEFAULT_LOGS,
 )
-_SPAN_LIST: Final = (*TIME, TRACE, FILTERS_OF_SPANS, LIMIT, CURSOR)
+_SPAN_LIST: Final = (*TIME, TRACE, FILTERS_OF_SPANS, SPAN_SORT, LIMIT, CURSOR)
 _LOG_LIST: Final = (*TIME, TRACE, FILTERS_OF_LOGS, LIMIT, CURSOR)
 
 LIST_ATTRIBUTES: Final = Operation(
@@ -154,18 +159,59 @@ LIST_ATTRIBUTES: Final = Operation(
     ),
     TIME,
 )
+
+
+def _values_of(filters: Parameter, example: str) -> tuple[Parameter, ...]:
+    """The parameters of a list of values; `example` is a key."""
+    return (
+        Parameter("key", "query", KeyText, "The key, as in filters.", required=True, example=example),
+        Parameter("prefix", "query", Annotated[str, Meta(max_length=MAX_VALUE)], "Only values that start with this."),
+        *TIME,
+        filters,
+        Parameter(
+            "limit", "query", Annotated[int, Meta(ge=1, le=MAX_VALUES)], "Maximum number.", default=DEFAULT_VALUES
+        ),
+    )
+
+
 LIST_ATTRIBUTE_VALUES: Final = Operation(
     "listAttributeValues",
     SPANS,
     (ResponseSpec("The values.", json_content(AttributeValues)),),
+    _values_of(FILTERS_OF_SPANS, "http.route"),
+)
+LIST_LOG_ATTRIBUTES: Final = Operation(
+    "listLogAttributes",
+    LOGS,
     (
-        Parameter("key", "query", KeyText, "The key, as in filters.", required=True, example="http.route"),
-        Parameter("prefix", "query", Annotated[str, Meta(max_length=MAX_VALUE)], "Only values that start with this."),
-        *TIME,
-        FILTERS_OF_SPANS,
-        Parameter(
-            "limit", "query", Annotated[int, Meta(ge=1, le=MAX_VALUES)], "Maximum number.", default=DEFAULT_VALUES
+        ResponseSpec(
+            "The keys for filters and groups, those of most records first.",
+            json_content(LogKeys),
+            headers={TRUNCATED_HEADER: "`keys` if there are more keys than were listed."},
         ),
+    ),
+    TIME,
+)
+LIST_LOG_ATTRIBUTE_VALUES: Final = Operation(
+    "listLogAttributeValues",
+    LOGS,
+    (ResponseSpec("The values.", json_content(AttributeValues)),),
+    _values_of(FILTERS_OF_LOGS, "serviceName"),
+)
+AGGREGATE_LOGS: Final = Operation(
+    "aggregateLogs",
+    LOGS,
+    (ResponseSpec("The counts.", json_content(LogCounts)),),
+    body=Body(
+        json_content(LogCountsRequest),
+        "Without `groupBy` all records are one group.",
+        example={
+            "groupBy": "severityNumber",
+            "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],
+            "hours": 3,
+            "limit": 25,
+            "intervalSeconds": 300,
+        },
     ),
 )
 AGGREGATE_SPANS: Final = Operation(
@@ -240,11 +286,32 @@ COMPARE_SPANS: Final = Operation(
         },
     ),
 )
+SHOW_SERVICE_MAP: Final = Operation(
+    "showServiceMap", SPANS, (ResponseSpec("The map.", json_content(ServiceMap)),), (*TIME, FILTERS_OF_SPANS)
+)
 LIST_SPANS: Final = Operation(
     "listSpans", SPANS, (ResponseSpec("A page of spans.", json_content(SpanPage)),), _SPAN_LIST
 )
 LIST_LOGS: Final = Operation(
     "listLogs", LOGS, (ResponseSpec("A page of log records.", json_content(LogPage)),), _LOG_LIST
+)
+AFTER: Final = Parameter(
+    "after",
+    "query",
+    Annotated[str, Meta(min_length=1, max_length=MAX_POSITION)],
+    "`next` of the previous answer. Without it the tail begins with the last minute.",
+)
+TAIL_SPANS: Final = Operation(
+    "tailSpans",
+    SPANS,
+    (ResponseSpec("The spans that ended since.", json_content(SpanTail)),),
+    (AFTER, FILTERS_OF_SPANS, LIMIT),
+)
+TAIL_LOGS: Final = Operation(
+    "tailLogs",
+    LOGS,
+    (ResponseSpec("The log records since.", json_content(LogTail)),),
+    (AFTER, FILTERS_OF_LOGS, LIMIT),
 )
 LIST_TRACE_LOGS: Final = Operation(
     "listTraceLogs",
@@ -259,7 +326,7 @@ LIST_TRACES: Final = Operation(
     (
         *TIME,
         FILTERS_OF_SPANS,
-        Parameter("sort", "query", Literal["time", "duration"], "Newest or longest first.", default="time"),
+        SPAN_SORT,
         LIMIT,
         CURSOR,
     ),

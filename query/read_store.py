@@ -20,6 +20,7 @@ from chassis.errors import BadRequest, Issue, ServiceUnavailable
 from chassis.http.validation import Issues
 from query import metrics, sql
 from query.fair_semaphore import FairSemaphore, Requester, ShareLimits
+from query.fields import SPANS, TelemetryTable
 from query.metrics import QueryMetrics
 from query.request.filters import Filter, Op, members_of
 from query.settings import QuerySettings
@@ -71,14 +72,16 @@ class ReadStore:
         return [row[:-1] for row in rows]
 
     async def find_existing_attributes(
-        self, project_id: int, window: Window, subjects: Iterable[Subject]
+        self, project_id: int, window: Window, subjects: Iterable[Subject], signal: TelemetryTable = SPANS
     ) -> frozenset[str]:
-        """Return the names of those attributes of `subjects` that the roll-up has in spans of `window`."""
+        """Return the names of those attributes of `subjects` that the roll-up has in spans of `window`. Log records
+        have no roll-up: in those, all of them may exist.
+        """
         names = sorted(
             {name for each in subjects if isinstance(each, Attribute) for name in sql.attribute_names(each.key)}
         )
-        if not names:
-            return frozenset()
+        if not names or signal is not SPANS:
+            return frozenset(names)
         rows = await self.rows(ExistingAttributeKeys(project_id=project_id, names=tuple(names), window=window))
         return frozenset(name for (name,) in rows)
 

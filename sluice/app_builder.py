@@ -7,7 +7,7 @@ imports its service when it is called, so a single service starts without the pa
 
 import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -247,7 +247,14 @@ def _add_control(builder: _AppBuilder) -> None:
 def _add_web(builder: _AppBuilder) -> None:
     from web.app import service
 
-    builder.add(service())
+    page = service()
+    own = {(route.method, route.path): route for route in page.routes}
+    for at, plain in enumerate(builder.routes):
+        # The end of a sign-on, which control serves plainly. The path keeps its description: the interface is the same
+        # in a checkout whose page was not built.
+        if (shown := own.pop((plain.method, plain.path), None)) is not None:
+            builder.routes[at] = replace(shown, operation=plain.operation)
+    builder.add(replace(page, routes=list(own.values())))
 
 
 def _control_clickhouse(builder: _AppBuilder) -> VerifiedClickHouse | None:

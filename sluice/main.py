@@ -373,6 +373,9 @@ def _send(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--query-url", metavar="URL", help="URL of the query service, if it runs separately; default: --url"
     )
+    command.add_argument(
+        "--traffic", action="store_true", help="also send an hour of a shop's traffic, with slow requests to look into"
+    )
 
 
 def _release(command: argparse.ArgumentParser) -> None:

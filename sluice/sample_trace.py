@@ -1,32 +1,16 @@
 """A sample trace of a web shop with a log record, exported by the OpenTelemetry SDK over OTLP/HTTP."""
 
-import logging
-import re
 import time
-from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Final, NamedTuple
 
-import requests
-from google.protobuf.message import DecodeError
-from google.rpc import status_pb2  # type: ignore[import-untyped]
 from opentelemetry._logs import LogRecord, SeverityNumber
-from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, format_trace_id, set_span_in_context
 
-from chassis.errors import StartupError
+from sluice.sample_export import Exports
 
 SPANS: Final = 3
 _MILLISECOND: Final = 10**6
-_TIMEOUT_S: Final = 10.0
-_EXPORTS: Final = 2  # spans, and a log record
-_UNITS: Final = ((86_400, "days"), (3_600, "h"), (60, "min"))
 
 
 class SampleResult(NamedTuple):
@@ -38,83 +22,12 @@ class SampleResult(NamedTuple):
 
 def send(url: str, key: str) -> SampleResult:
     """Export to `url` with a project key. Raises StartupError if the server does not accept all of it."""
-    resource = Resource.create(
-        {"service.name": "shop", "service.version": "1.0.0", "deployment.environment.name": "example"}
-    )
-    headers = {"X-Legacy-Auth": f"Legacy legacy_key={key}"}
-    export_errors = _ExportErrors()
-    session = _Session()
-    spans = OTLPSpanExporter(endpoint=f"{url}/v1/traces", headers=headers, timeout=_TIMEOUT_S, session=session)
-    records = OTLPLogExporter(endpoint=f"{url}/v1/logs", headers=headers, timeout=_TIMEOUT_S, session=session)
-    tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-    tracers.add_span_processor(BatchSpanProcessor(spans))
-    loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
-    loggers.add_log_record_processor(BatchLogRecordProcessor(records))
-    with export_errors:
+    with Exports.to(url, key) as exports:
+        tracers, loggers = exports.providers(
+            {"service.name": "shop", "service.version": "1.0.0", "deployment.environment.name": "example"}
+        )
         trace_id = _emit_order(tracers.get_tracer("sluice.send"), loggers)
-        tracers.shutdown()
-        loggers.shutdown()
-    rejection = session.rejection(export_errors.texts)
-    if rejection is not None:
-        raise StartupError(f"{url} did not accept the trace: {rejection}")
     return SampleResult(trace_id, SPANS)
-
-
-def retry_hint(retry_after: str | None) -> str:
-    """A sentence that says when to retry, rounded up; `retry_after` is the header, in seconds."""
-    seconds = int(retry_after) if retry_after and re.fullmatch("[0-9]{1,9}", retry_after) else 0
-    if not seconds:
-        return "Try again later."
-    size, unit = next((each for each in _UNITS if seconds > 2 * each[0]), (1, "s"))
-    return f"Try again in {-(-seconds // size)} {unit}."
-
-
-class _Session(requests.Session):
-    """Keeps the last response per URL: the SDK reports neither the body of an error nor the outcome of its retries."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.responses: dict[str, requests.Response] = {}
-        self.hooks["response"].append(self._keep)
-
-    def _keep(self, response: requests.Response, **_how: object) -> None:
-        self.responses[str(response.request.url)] = response
-
-    def rejection(self, export_errors: Sequence[str]) -> str | None:
-        """Why the server did not accept everything, or None. `export_errors` are the messages that the SDK logged."""
-        for response in self.responses.values():
-            if response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
-                return _rate_limit_message(response)
-        if len(self.responses) == _EXPORTS and all(response.ok for response in self.responses.values()):
-            return None
-        return export_errors[-1] if export_errors else "no response."
-
-
-def _rate_limit_message(response: requests.Response) -> str:
-    """The message of the gateway, which names the limit, and when to retry."""
-    try:
-        reason = status_pb2.Status.FromString(response.content).message
-    except DecodeError:  # a 429 from another server, such as a proxy
-        reason = f"{response.reason}."
-    when = retry_hint(response.headers.get("Retry-After"))
-    return f"429, {reason} {when} `sluice limits` shows and sets quota and rates."
-
-
-class _ExportErrors(logging.Handler):
-    """Collects what the SDK logs, instead of raising, when an attempt fails; the next attempt may succeed."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
-
-    def __enter__(self) -> None:
-        logging.getLogger("opentelemetry").addHandler(self)
-
-    def __exit__(self, *_exception: object) -> None:
-        logging.getLogger("opentelemetry").removeHandler(self)
 
 
 def _emit_order(tracer: Tracer, loggers: LoggerProvider) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from chassis.errors import NotFound, ServiceUnavailable
-from chassis.http.access import public
+from chassis.http.access import anonymous, public
 from chassis.http.compression import GZIP, accepts_gzip
 from chassis.http.route import Route
 from chassis.http.web import Service
@@ -16,6 +16,7 @@ from web.assets import Asset, Assets, PageNotBuilt, load_assets
 
 ROOT: Final = "/ui/"
 ASSETS_PATH: Final = f"{ROOT}assets/{{name}}"
+SIGN_ON_END: Final = "/sso/complete"  # where a single sign-on ends, with a one-time code in the fragment
 # No markup may become script (`trusted-types 'none'`), nothing is loaded from elsewhere, and no other page may frame
 # this one. Styles are set as properties, which needs no permission.
 CONTENT_SECURITY_POLICY: Final = (
@@ -46,11 +47,14 @@ class WebHandlers:
         """GET and HEAD of every path: the page decides in the browser what a path means."""
         handlers = {"/": self.to_page, "/ui": self.to_page, ROOT: self.shell, ASSETS_PATH: self.asset}
         handlers[f"{ROOT}{{path:.+}}"] = self.shell
-        return [
+        routes = [
             Route(method, path, handler, public(), compress=False)
             for path, handler in handlers.items()
             for method in (hdrs.METH_GET, hdrs.METH_HEAD)
         ]
+        if self.assets is not None:  # without the page, control has a plain one of its own
+            routes.append(Route(hdrs.METH_GET, SIGN_ON_END, self.sign_on_end, anonymous(), compress=False))
+        return routes
 
     async def to_page(self, _request: web.Request) -> web.StreamResponse:
         """Redirect to the page."""
@@ -61,6 +65,13 @@ class WebHandlers:
         if self.assets is None:
             raise ServiceUnavailable(_NOT_BUILT)
         return _send(request, self.assets.shell, _REVALIDATED)
+
+    async def sign_on_end(self, request: web.Request) -> web.StreamResponse:
+        """Show the page on which a login ends.
+
+        It spends the one-time code that its address has in the fragment.
+        """
+        return await self.shell(request)
 
     async def asset(self, request: web.Request) -> web.StreamResponse:
         """A file that the document names."""

@@ -6,8 +6,9 @@ returns the same one; `open_limits` bounds their number), the outbox gets a mess
 and after the commit deliveries are attempted for up to three seconds.
 
 A vote runs through `voting.approve` or `voting.reject` in one transaction each: it reads the request and the voter's
-current permissions again, writes the vote, and counts the votes of those who may still decide (`model.count_votes`), as
-far as their owner groups are disjoint (`independence`). Exactly one vote decides the request: write transactions are
+current permissions again, asks the rules (`vote_rules`), writes the vote, and counts the votes of those who may still
+decide (`model.count_votes`), as far as their owner groups are disjoint (`independence`). `views` asks the same rules to
+say beforehand what a vote would be answered. Exactly one vote decides the request: write transactions are
 serialized (`chassis.db.database`), and the update applies only to an open request. A request that nobody decides in
 time is EXPIRED by time alone: `RequestRecord.status_at` computes this, whatever is stored.
 """

@@ -1,12 +1,12 @@
 """Values of requests and votes, and the rules of independence."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-from chassis.auth.membership_status import MembershipStatus
+from chassis.auth.membership_status import MembershipStatus, with_owner_chain
 from control.approvals.independence import max_disjoint
 from control.policies.model import RiskClass, Source
 from proto.identity import PrincipalKind, Role
@@ -57,8 +57,8 @@ class Participant:
 class RequestRecord:
     """An approval request as stored; its `status` is never EXPIRED, see `status_at`.
 
-    `circle`: the requester's owner group, with the owners at that time; `repository.with_current_owners` adds the
-    current owners. It also sets `current_requester_ids`: the requester, those it acts for and through, and their
+    `circle`: the requester's owner group, with the owners at that time; `with_current_owners` adds the current
+    owners. It also sets `current_requester_ids`: the requester, those it acts for and through, and their
     current owners; and `has_active_requester`: none of these is disabled or has left, so that somebody can act on an
     approval.
     """
@@ -99,6 +99,23 @@ class RequestRecord:
         expired = self.status is Status.PENDING and (self.expiry_noted or self.expires_at <= now)
         return Status.EXPIRED if expired else self.status
 
+    @property
+    def acting_principal_ids(self) -> frozenset[str]:
+        """The requester, the one it acts on behalf of, and its actor chain."""
+        return acting_ids(self.requester_id, self.on_behalf_of, self.act_chain)
+
+    def with_current_owners(self, found: Mapping[str, MembershipStatus]) -> Self:
+        """The request with the requester's current owners: agents and services may have been transferred. `found` has
+        the statuses of those who act and of their owners.
+        """
+        current = with_owner_chain(self.acting_principal_ids & found.keys(), found)
+        return replace(
+            self,
+            current_requester_ids=current,
+            circle=self.circle | current,
+            has_active_requester=all(found[one].role is not None and not found[one].is_disabled for one in current),
+        )
+
     def may_decide(self, principal_id: str, kind: PrincipalKind, memberships: Iterable[MembershipStatus]) -> bool:
         """Whether a principal with these memberships (its own and those of its owner group) may decide: all have one of
         the roles and none is disabled. Agents and services must also be listed.
@@ -111,6 +128,25 @@ class RequestRecord:
         through.
         """
         return self.requester_id in voter.acting_principal_ids
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVote:
+    """A vote as stored. `owner_group`: the voter's at that time."""
+
+    principal_id: str
+    kind: PrincipalKind
+    verdict: Verdict
+    reason: str | None
+    on_behalf_of: str | None
+    act_chain: tuple[str, ...]
+    owner_group: frozenset[str]
+    voted_at: datetime
+
+    @property
+    def acting_principal_ids(self) -> frozenset[str]:
+        """The voter, the one it acts on behalf of, and its actor chain."""
+        return acting_ids(self.principal_id, self.on_behalf_of, self.act_chain)
 
 
 class Approver(NamedTuple):

@@ -1,7 +1,7 @@
 """Approval requests and votes in the database. Every function runs in the caller's transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,12 +9,12 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
-from chassis.auth.membership_status import load_membership_statuses, with_owner_chain
+from chassis.auth.membership_status import MembershipStatus, load_membership_statuses, with_owner_chain
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import principals
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
-from control.approvals.model import Approver, Participant, RequestRecord, Status, Verdict, acting_ids
+from control.approvals.model import Participant, RequestRecord, Status, StoredVote, Verdict, acting_ids
 from control.approvals.tables import DECIDED, MARKED_EXPIRED, OPEN, approval_requests, approval_votes
 from control.policies.evaluation import reason
 from control.policies.model import RiskClass, Rule, Source
@@ -35,23 +35,22 @@ class RequestDetails:
 async def load_participant(connection: AsyncConnection, caller: AuthorizationContext) -> Participant:
     """The caller with its owner group. Raises NotFound when one of them is no longer a member."""
     acting = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain)
-    found = await load_membership_statuses(connection, caller.org_id, acting)
-    if any(status.role is None for status in found.values()):
+    return participant(caller, await load_membership_statuses(connection, caller.org_id, acting))
+
+
+def participant(caller: AuthorizationContext, found: Mapping[str, MembershipStatus]) -> Participant:
+    """The same from statuses that have been loaded, perhaps with those of others."""
+    acting = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain)
+    owner_group = with_owner_chain(acting, found)
+    if any(found[one].role is None for one in owner_group):
         raise NotFound
-    return Participant(caller.principal_id, caller.kind, caller.on_behalf_of, tuple(caller.act_chain), frozenset(found))
+    return Participant(caller.principal_id, caller.kind, caller.on_behalf_of, tuple(caller.act_chain), owner_group)
 
 
 async def with_current_owners(connection: AsyncConnection, request: RequestRecord) -> RequestRecord:
-    """The request with the requester's current owners: agents and services may have been transferred."""
-    acting = acting_ids(request.requester_id, request.on_behalf_of, request.act_chain)
-    found = await load_membership_statuses(connection, request.org_id, acting)
-    all_active = all(one.role is not None and not one.is_disabled for one in found.values())
-    return replace(
-        request,
-        current_requester_ids=frozenset(found),
-        circle=request.circle | frozenset(found),
-        has_active_requester=all_active,
-    )
+    """The request with the requester's current owners."""
+    found = await load_membership_statuses(connection, request.org_id, request.acting_principal_ids)
+    return request.with_current_owners(found)
 
 
 async def create(
@@ -129,12 +128,38 @@ async def list_requests(
     connection: AsyncConnection, org_id: str, status: Status | None, now: datetime, limit: int
 ) -> list[RequestRecord]:
     """At most `limit` requests with this status (None: any) at that time, newest first."""
-    found: list[RequestRecord] = []
-    for conditions in _status_conditions(status, now):
-        page = sa.select(approval_requests).where(approval_requests.c.org_id == org_id, *conditions)
-        page = page.order_by(approval_requests.c.id.desc()).limit(limit)
-        found += [_request(row) for row in (await connection.execute(page)).mappings()]
-    return sorted(found, key=lambda one: one.id, reverse=True)[:limit]
+    return await _list_newest(connection, org_id, _status_conditions(status, now), None, limit)
+
+
+async def list_ended(
+    connection: AsyncConnection, org_id: str, statuses: Iterable[Status], now: datetime, before: str | None, limit: int
+) -> list[RequestRecord]:
+    """At most `limit` requests with one of these statuses at that time, newest first; those older than `before`."""
+    conditions = [one for status in statuses for one in _status_conditions(status, now)]
+    return await _list_newest(connection, org_id, conditions, before, limit)
+
+
+async def list_pending(
+    connection: AsyncConnection, org_id: str, now: datetime, after: tuple[datetime, str] | None, limit: int
+) -> list[RequestRecord]:
+    """At most `limit` pending requests, the first to expire first; `after`: expiry and id of the one before them. Only
+    their ids are sorted, of which `open_limits` bounds the number.
+    """
+    columns = approval_requests.c
+    page = sa.select(columns.id).where(columns.org_id == org_id, OPEN, columns.expires_at > now)
+    if after is not None:
+        same_time = (columns.expires_at == after[0]) & (columns.id > after[1])
+        page = page.where((columns.expires_at > after[0]) | same_time)
+    ids = (await connection.scalars(page.order_by(columns.expires_at, columns.id).limit(limit))).all()
+    found = await connection.execute(sa.select(approval_requests).where(columns.id.in_(ids)))
+    return sorted((_request(row) for row in found.mappings()), key=lambda one: (one.expires_at, one.id))
+
+
+async def count_pending(connection: AsyncConnection, org_id: str, now: datetime) -> int:
+    """How many requests of the organization are pending."""
+    columns = approval_requests.c
+    waiting = (columns.org_id == org_id, OPEN, columns.expires_at > now)
+    return await connection.scalar(sa.select(sa.func.count()).select_from(approval_requests).where(*waiting)) or 0
 
 
 async def mark_expired(connection: AsyncConnection, request_id: str, now: datetime) -> bool:
@@ -160,12 +185,14 @@ async def set_notified_channels(
     await connection.execute(approval_requests.update().where(where).values(told_channel_ids=list(channel_ids)))
 
 
-async def find_vote(connection: AsyncConnection, request: RequestRecord, principal_id: str) -> Verdict | None:
-    """The verdict of the principal's vote, None without one."""
+async def list_votes(connection: AsyncConnection, request_ids: Sequence[str]) -> dict[str, list[StoredVote]]:
+    """The votes on these requests, oldest first, by request."""
     votes = approval_votes.c
-    found = sa.select(votes.verdict).where(votes.request_id == request.id, votes.principal_id == principal_id)
-    verdict = await connection.scalar(found)
-    return None if verdict is None else Verdict(verdict)
+    found = sa.select(approval_votes).where(votes.request_id.in_(request_ids))
+    by_request: dict[str, list[StoredVote]] = {id_: [] for id_ in request_ids}
+    for row in await connection.execute(found.order_by(votes.voted_at, votes.principal_id)):
+        by_request[row.request_id].append(_vote(row))
+    return by_request
 
 
 async def cast_vote(
@@ -214,29 +241,6 @@ async def withdraw_approvals(
     return count
 
 
-async def valid_approvers(connection: AsyncConnection, request: RequestRecord) -> dict[str, Approver]:
-    """Approvers who may decide now, by principal; their owner groups include the owners then and now."""
-    approve = (approval_votes.c.request_id == request.id) & (approval_votes.c.verdict == Verdict.APPROVE.value)
-    votes = [
-        (row, acting_ids(row.principal_id, row.on_behalf_of, row.act_chain))
-        for row in await connection.execute(sa.select(approval_votes).where(approve))
-    ]
-    found = await load_membership_statuses(connection, request.org_id, {one for _, acting in votes for one in acting})
-    approvers = {}
-    for row, acting in votes:
-        owners = {one: found[one] for one in with_owner_chain(acting, found)}
-        kind = PrincipalKind(row.kind)
-        if request.may_decide(row.principal_id, kind, owners.values()):
-            approvers[row.principal_id] = Approver(kind, frozenset({*row.circle, *owners}))
-    return approvers
-
-
-async def may_decide(connection: AsyncConnection, request: RequestRecord, voter: Participant) -> bool:
-    """Whether the voter may decide the request now."""
-    statuses = await load_membership_statuses(connection, request.org_id, voter.acting_principal_ids)
-    return request.may_decide(voter.principal_id, voter.kind, statuses.values())
-
-
 async def principal_names(connection: AsyncConnection, principal_ids: Iterable[str]) -> dict[str, str]:
     """Names of principals, by id."""
     found = sa.select(principals.c.id, principals.c.name).where(principals.c.id.in_(list(principal_ids)))
@@ -248,9 +252,23 @@ def expiry_time(now: datetime, minutes: int) -> datetime:
     return to_milliseconds(now) + timedelta(minutes=minutes)
 
 
-def _status_conditions(
-    status: Status | None, now: datetime
-) -> list[tuple[sa.ColumnElement[bool] | sa.TextClause, ...]]:
+_Conditions = tuple[sa.ColumnElement[bool] | sa.TextClause, ...]
+
+
+async def _list_newest(
+    connection: AsyncConnection, org_id: str, alternatives: Iterable[_Conditions], before: str | None, limit: int
+) -> list[RequestRecord]:
+    found: list[RequestRecord] = []
+    for conditions in alternatives:
+        page = sa.select(approval_requests).where(approval_requests.c.org_id == org_id, *conditions)
+        if before is not None:
+            page = page.where(approval_requests.c.id < before)
+        page = page.order_by(approval_requests.c.id.desc()).limit(limit)
+        found += [_request(row) for row in (await connection.execute(page)).mappings()]
+    return sorted(found, key=lambda one: one.id, reverse=True)[:limit]
+
+
+def _status_conditions(status: Status | None, now: datetime) -> list[_Conditions]:
     """Alternative conditions for requests of a status; each has a partial index of exactly these requests."""
     columns = approval_requests.c
     if status is None:
@@ -272,6 +290,19 @@ def _rule_columns(rule: Rule) -> dict[str, Any]:
         "policy_source": rule.source.value,
         "policy_reason": reason(rule),
     }
+
+
+def _vote(row: sa.Row[*tuple[Any, ...]]) -> StoredVote:
+    return StoredVote(
+        principal_id=row.principal_id,
+        kind=PrincipalKind(row.kind),
+        verdict=Verdict(row.verdict),
+        reason=row.reason,
+        on_behalf_of=row.on_behalf_of,
+        act_chain=tuple(row.act_chain),
+        owner_group=frozenset(row.circle),
+        voted_at=row.voted_at,
+    )
 
 
 def _request(row: sa.RowMapping) -> RequestRecord:

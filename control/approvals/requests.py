@@ -38,6 +38,7 @@ from control.approvals.schemas import (
     vote_body,
 )
 from control.approvals.submission import Submission, decision_body, submit
+from control.approvals.vote_rules import APPROVE_SCOPES, REJECT_SCOPES, require_right_to_reject
 from control.approvals.voting import VoteRequest
 from control.deliveries.outbox import ImmediateSender
 from control.http.context import HandlerContext
@@ -116,13 +117,12 @@ class ApprovalRequests:
         every = "/orgs/{orgSlug}/approval-requests"
         one = every + "/{requestId}"
         write = bearer(Scope.APPROVALS_WRITE)
-        reject = bearer(Scope.APPROVALS_DECIDE, Scope.APPROVALS_WRITE)
         return [
             Route("GET", every, self.list, bearer(Scope.APPROVALS_READ), operation=LIST),
             Route("POST", every, self.create, write, limit=LimitClass.APPROVAL, operation=CREATE),
             Route("GET", one, self.show, bearer(Scope.APPROVALS_READ), operation=SHOW),
-            Route("POST", one + "/approve", self.approve, bearer(Scope.APPROVALS_DECIDE), operation=APPROVE),
-            Route("POST", one + "/reject", self.reject, reject, operation=REJECT),
+            Route("POST", one + "/approve", self.approve, bearer(*APPROVE_SCOPES), operation=APPROVE),
+            Route("POST", one + "/reject", self.reject, bearer(*REJECT_SCOPES), operation=REJECT),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
@@ -176,7 +176,7 @@ class ApprovalRequests:
         """
         found = await self._load_request(request)
         async with self.context.database.read() as connection:
-            voting.require_right_to_reject(
+            require_right_to_reject(
                 authorization_context(request), await repository.with_current_owners(connection, found)
             )
         body = await self.context.read_body(request, Rejection)

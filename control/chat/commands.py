@@ -15,7 +15,7 @@ from chassis.errors import Conflict, NotFound
 from chassis.http.validation import Issues
 from chassis.issues.states import short_id
 from chassis.issues.tables import IssueStatus, issues
-from control.approvals import decisions, repository, voting
+from control.approvals import decisions, repository, vote_rules, voting
 from control.approvals.decisions import Vote
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import RequestLinks
@@ -194,17 +194,10 @@ async def _one_request(connection: AsyncConnection, caller: Caller, request: Req
         f"Status: {state.value}. Requested by {requester}.",
         *([f"Reason: {markup.text(request.reason)}"] if request.reason else []),
     ]
-    may_decide = state is Status.PENDING and await _may_approve(connection, caller, request)
-    if may_decide:
+    (case,) = await vote_rules.load_cases(connection, caller.access, [request])
+    if not case.withdraws and vote_rules.explain_rejection(case, caller.now) is None:
         lines.append(f"To reject it: {markup.code(f'/sluice reject {request.id} REASON')}")
-    return Reply(tuple(lines), request.id if may_decide else None)
-
-
-async def _may_approve(connection: AsyncConnection, caller: Caller, request: RequestRecord) -> bool:
-    if Scope.APPROVALS_DECIDE not in caller.access.scopes:
-        return False
-    voter = await repository.load_participant(connection, caller.access)
-    return not request.is_self_vote(voter) and await repository.may_decide(connection, request, voter)
+    return Reply(tuple(lines), request.id if vote_rules.explain_approval(case, caller.now) is None else None)
 
 
 def _request_line(caller: Caller, request: RequestRecord) -> str:

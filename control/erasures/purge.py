@@ -68,6 +68,7 @@ from control.releases.tables import (
     release_projects,
     releases,
 )
+from control.saved_views.tables import saved_views
 from control.sso.tables import (
     sso_assertions,
     sso_connections,
@@ -159,6 +160,7 @@ _ORGANIZATION_STEPS: Final = (
     _TableStep(approval_votes, ("principal_id", "on_behalf_of")),
     _TableStep(approval_requests, ("requester_id", "on_behalf_of", "decider_id")),
     _TableStep(approval_policies),
+    _TableStep(saved_views, ("created_by",)),
     _TableStep(project_keys, ("created_by",)),
     _TableStep(delegations, ("subject_id",)),
     _TableStep(refresh_tokens),
@@ -176,6 +178,7 @@ _PROJECT_STEPS: Final = (
         for table in (
             proof_usage,
             notification_channels,
+            saved_views,
             project_keys,
             change_events,
             proposal_issues,

@@ -13,21 +13,27 @@ from chassis.http.validation import Issues, bounded_int, bounded_text
 DEFAULT_LIMIT: Final = 25
 MAX_LIMIT: Final = 100
 
-PAGE_PARAMETERS: Final = (
-    Parameter(
-        "limit",
-        "query",
-        Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
-        "Maximum number of items per page.",
-        default=DEFAULT_LIMIT,
-    ),
-    Parameter(
-        "cursor",
-        "query",
-        Annotated[str, Meta(max_length=MAX_CURSOR_LENGTH)],
-        "`nextCursor` of the previous page of the same list. Empty: the first page.",
-    ),
-)
+
+def page_parameters(default: int = DEFAULT_LIMIT, maximum: int = MAX_LIMIT) -> tuple[Parameter, Parameter]:
+    """`limit` and `cursor` of a list."""
+    return (
+        Parameter(
+            "limit",
+            "query",
+            Annotated[int, Meta(ge=1, le=maximum)],
+            "Maximum number of items per page.",
+            default=default,
+        ),
+        Parameter(
+            "cursor",
+            "query",
+            Annotated[str, Meta(max_length=MAX_CURSOR_LENGTH)],
+            "`nextCursor` of the previous page of the same list. Empty: the first page.",
+        ),
+    )
+
+
+PAGE_PARAMETERS: Final = page_parameters()
 NextCursor = Annotated[str | None, Meta(description="`cursor` of the next page. Null: this is the last page.")]
 
 T = TypeVar("T")
@@ -40,10 +46,17 @@ class PageRequest(NamedTuple):
     after: str | None
 
 
-def parse_page_request(request: web.Request, cursors: CursorSigner, binding: bytes) -> PageRequest:
+def parse_page_request(
+    request: web.Request,
+    cursors: CursorSigner,
+    binding: bytes,
+    *,
+    default: int = DEFAULT_LIMIT,
+    maximum: int = MAX_LIMIT,
+) -> PageRequest:
     """Raises BadRequest for a limit out of bounds and for a cursor of another list."""
     issues = Issues()
-    limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
+    limit = bounded_int(request.query, "limit", default, 1, maximum, issues)
     cursor = bounded_text(request.query, "cursor", 0, MAX_CURSOR_LENGTH, issues)
     issues.raise_if_any("The query is not valid.")
     return PageRequest(limit, None if not cursor else cursors.open(cursor, binding, tuple[str])[0])

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.errors import BadRequest, Issue, MfaRequired, Unauthorized
 from chassis.http.access import anonymous
 from chassis.http.operation import Body, Operation, ResponseSpec, json_content
-from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
+from chassis.http.web import RATE_LIMITS, Route, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
@@ -25,7 +25,8 @@ from control.identity.invitation_repository import StoredInvitation
 from control.identity.login import TAG
 from control.identity.login_throttle import InvalidCredentials, LoginThrottle
 from control.identity.passwords import MIN_LENGTH, Passwords, same_salt
-from control.identity.schemas import MfaCodeInput, PasswordInput, SecretInput
+from control.identity.refresh_cookie import require_same_origin, session_response
+from control.identity.schemas import InCookie, MfaCodeInput, PasswordInput, SecretInput
 from control.identity.session_issuer import SessionIssuer, SessionMaterial
 from control.identity.session_repository import IssuedSession
 from control.identity.user_repository import User
@@ -59,6 +60,7 @@ class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
             "was mailed and there is such an account."
         ),
     ] = False
+    cookie: InCookie = False
 
 
 ACCEPT: Final = Operation(
@@ -103,6 +105,8 @@ class Acceptances:
         a member with the address. 403 while the organization requires single sign-on, which makes members by itself.
         """
         body = await self.context.read_body(request, Acceptance)
+        if body.cookie:
+            require_same_origin(request)
         await self.issuer.ensure_key_published()
         async with self.context.database.read() as connection:
             found = await store.find_open(connection, body.invite_token, datetime.now(UTC))
@@ -113,7 +117,7 @@ class Acceptances:
         accept = self._join if body.existing_account or verified else self._create_account
         issued, user = await accept(request, found, body)
         self.context.guards.invalidate_bearers(found.org_id)
-        return json_response(self.issuer.issue(issued, user), status=201)
+        return session_response(self.issuer.issue(issued, user), in_cookie=body.cookie, status=201)
 
     async def _join(
         self, request: web.Request, invitation: StoredInvitation, body: Acceptance

@@ -31,7 +31,7 @@ from control.identity.authentication import INVALID_CREDENTIALS, Authenticator, 
 from control.identity.login_code_repository import LoginCode
 from control.identity.login_throttle import InvalidCredentials, LoginThrottle
 from control.identity.refresh_cookie import session_response
-from control.identity.schemas import Email, MfaCodeInput, PasswordInput, SecretInput
+from control.identity.schemas import Email, InCookie, MfaCodeInput, PasswordInput, SecretInput
 from control.identity.session_issuer import KeyWithdrawn, SessionIssuer, SessionMaterial
 from control.identity.session_repository import IssuedSession, RefreshFailure, Session
 from control.identity.user_repository import User
@@ -39,15 +39,6 @@ from proto.identity import PrincipalKind
 
 MAX_ORGANIZATIONS: Final = 1_000  # that one user is a member of
 LOGIN_CODE: Final = "code"  # amr value of our own: a one-time code that an operator has created
-
-
-InCookie = Annotated[
-    bool,
-    Meta(
-        description="Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, "
-        "instead of the body. Demands `Sec-Fetch-Site: same-origin`."
-    ),
-]
 
 
 class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -26,6 +26,7 @@ from control.identity import (
 )
 from control.identity.organization_repository import StoredOrganization
 from control.issues.lifecycle import unassign_everything
+from control.saved_views import repository as saved_view_repository
 from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role, Scope
 
 MAX_OWNED: Final = 200  # agents and services of one user in one organization, including those owned by other machines
@@ -264,14 +265,15 @@ async def retire_machine(connection: AsyncConnection, org_id: str, machine_id: s
 
 async def end_membership(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
     """Remove a principal from the organization and revoke its credentials there, its chat links, and the credentials of
-    what it owns; nobody is assigned to its issues any more. The account stays open, so that it can become a member
-    again. The caller checks who may be removed.
+    what it owns; its issues are assigned to nobody any more, and the views that it has saved for itself are deleted.
+    The account stays open, so that it can become a member again. The caller checks who may be removed.
     """
     await organization_repository.remove_membership(connection, org_id, principal_id)
     await _revoke_credentials(connection, org_id, owned_principals(principal_id), now)
     await session_repository.end_all(connection, principal_id, now, org_id=org_id)
     await end_access(connection, org_id, [principal_id])
     await unassign_everything(connection, org_id, principal_id, now=now)
+    await saved_view_repository.delete_private(connection, org_id, principal_id)
 
 
 async def list_owned(connection: AsyncConnection, org_id: str, owner_id: str) -> list[StoredMember]:

@@ -23,7 +23,8 @@ from control.identity.login import TAG
 from control.identity.login_throttle import InvalidCredentials, LoginThrottle, ReauthenticationFailed
 from control.identity.mfa_secrets import OTP, MfaSecrets
 from control.identity.passwords import Passwords
-from control.identity.schemas import MfaCodeInput, PasswordInput
+from control.identity.refresh_cookie import require_same_origin, session_response
+from control.identity.schemas import InCookie, MfaCodeInput, PasswordInput
 from control.identity.session_issuer import SessionIssuer, SessionMaterial
 from control.identity.user_repository import User
 from proto.totp import RECOVERY_CODES, base32, otpauth_uri
@@ -41,6 +42,13 @@ class Code(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A code of the second factor."""
 
     code: MfaCodeInput
+
+
+class SessionVerification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A code of the second factor, and where the session's new refresh token goes."""
+
+    code: MfaCodeInput
+    cookie: InCookie = False
 
 
 class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,7 +93,7 @@ VERIFY: Final = Operation(
     "verifyTotp",
     TAG,
     (ResponseSpec("The verified session, with new tokens.", json_content(SessionMaterial)),),
-    body=Body(json_content(Code), example={"code": "123456"}),
+    body=Body(json_content(SessionVerification), example={"code": "123456"}),
     error_statuses=(409,),
 )
 DISABLE: Final = Operation(
@@ -166,7 +174,9 @@ class Mfa:
 
         The session's earlier tokens stop working: the response has its new ones.
         """
-        body = await self.context.read_body(request, Code)
+        body = await self.context.read_body(request, SessionVerification)
+        if body.cookie:
+            require_same_origin(request)
         caller = authenticated_credential(request)
         _require(caller.mfa_pending, "The session does not need a second factor.")
         await self.issuer.ensure_key_published()
@@ -183,7 +193,7 @@ class Mfa:
             by = session_actor(caller, caller.org_id)
             await record(connection, by, "session.verify", caller.token_id, data, request_id(request))
         self.context.guards.invalidate_sessions(caller.principal_id)
-        return json_response(self.issuer.issue(issued, user))
+        return session_response(self.issuer.issue(issued, user), in_cookie=body.cookie)
 
     async def disable(self, request: web.Request) -> web.StreamResponse:
         """Disable the second factor.

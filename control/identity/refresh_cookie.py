@@ -30,12 +30,17 @@ def read(request: web.Request) -> str:
     return request.cookies.get(NAME, "")
 
 
-def session_response(material: SessionMaterial, *, in_cookie: bool) -> web.Response:
+def session_response(material: SessionMaterial, *, in_cookie: bool, status: int = 200) -> web.Response:
     """A session, its refresh token in the body or in the cookie."""
     if not in_cookie:
-        return json_response(material)
-    token = material.tokens.refresh_token
-    response = json_response(material.without_refresh_token())
+        return json_response(material, status=status)
+    response = json_response(material.without_refresh_token(), status=status)
+    keep(response, material.tokens.refresh_token)
+    return response
+
+
+def keep(response: web.Response, token: str) -> None:
+    """Put the refresh token into the cookie of the browser."""
     response.set_cookie(
         NAME,
         token,
@@ -45,7 +50,6 @@ def session_response(material: SessionMaterial, *, in_cookie: bool) -> web.Respo
         httponly=True,
         samesite="Strict",
     )
-    return response
 
 
 def clear(response: web.Response) -> None:

@@ -38,6 +38,13 @@ MfaCodeInput = Annotated[
     str, Meta(min_length=6, max_length=17, description="A six-digit code of an authenticator app, or a recovery code.")
 ]
 SecretInput = Annotated[str, Meta(min_length=1, max_length=128)]
+InCookie = Annotated[
+    bool,
+    Meta(
+        description="Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, "
+        "instead of the body. Demands `Sec-Fetch-Site: same-origin`."
+    ),
+]
 
 PRINCIPAL_ID: Final = re.compile(r"prn_[0-9a-z]{26}")
 TOKEN_ID: Final = re.compile(r"tok_[0-9a-z]{26}")

@@ -6,6 +6,7 @@ from typing import Final
 
 import structlog
 from aiohttp import web
+from msgspec.structs import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.membership_status import any_disabled, load_membership_statuses
@@ -16,7 +17,7 @@ from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
-from control.identity import session_repository, user_repository
+from control.identity import refresh_cookie, session_repository, user_repository
 from control.identity.session_issuer import SessionIssuer, user_body
 from control.identity.session_repository import IssuedSession
 from control.identity.user_repository import User
@@ -78,6 +79,8 @@ class Handoffs:
         limits = request.app[RATE_LIMITS]
         await limits.check_address(request, LimitClass.FAILED_SSO)
         body = await self.context.read_body(request, HandoffCode)
+        if body.cookie:
+            refresh_cookie.require_same_origin(request)
         await self.issuer.ensure_key_published()
         spent: _Spent | _Refused | None = None
         if browser.is_secret(body.code):
@@ -88,15 +91,19 @@ class Handoffs:
                 await self._record_refusal(request, spent)
             await limits.record_address_failure(request, LimitClass.FAILED_SSO)
             raise BadRequest(REFUSED)
+        tokens = self.issuer.issue(spent.session, spent.user).tokens
         material = Handoff(
             org_id=spent.code.org_id,
             role=spent.role,
             provisioned=spent.code.provisioned,
-            tokens=self.issuer.issue(spent.session, spent.user).tokens,
+            tokens=replace(tokens, refresh_token="") if body.cookie else tokens,
             user=user_body(spent.user),
             next=spent.code.next,
         )
-        return json_response(material, headers=NO_STORE)
+        response = json_response(material, headers=NO_STORE)
+        if body.cookie:
+            refresh_cookie.keep(response, tokens.refresh_token)
+        return response
 
     async def _spend(self, connection: AsyncConnection, request: web.Request, secret: str) -> _Spent | _Refused | None:
         """None if the code is not known. The use is committed, whatever comes of it."""

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from chassis.db.database import format_time
 from control.http.field_types import Timestamp
-from control.identity.schemas import Email
+from control.identity.schemas import Email, InCookie
 from control.identity.session_issuer import SessionUser, Tokens
 from control.sso.connection_repository import StoredConnection
 from control.sso.tables import MAX_CLIENT_ID_LENGTH, MAX_ENTITY_ID_LENGTH, MfaTrust, Protocol
@@ -132,6 +132,7 @@ class HandoffCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The code of a login that ended with a redirect."""
 
     code: Annotated[str, Meta(min_length=1, max_length=512)]
+    cookie: InCookie = False
 
 
 class Handoff(msgspec.Struct, frozen=True, rename="camel"):

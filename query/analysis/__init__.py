@@ -5,6 +5,7 @@ attributes                which keys spans carry, and which of them are numeric
 aggregate                 aggregates of groups of spans, over time
 figures                   several figures of groups of spans, by up to three keys, over time
 heatmap                   spans by time and by a number on a logarithmic scale
+service_map               services and the calls between them
   time_buckets            the time buckets of a series
   aggregate_json          aggregates as JSON, and their values without spans
 compare                   what distinguishes the spans of a spike

@@ -211,13 +211,13 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
     try:
         rows = await store.rows(statement, max_groups=settings.max_group_cardinality)
     except QueryTooLarge:
-        rows = await _two_pass(store, statement)
+        rows = await two_pass(store, statement)
     return AggregateResult(scan_window, [GroupRow._make(row) for row in rows])
 
 
-async def _two_pass(store: ReadStore, statement: Aggregation) -> list[tuple[Any, ...]]:
-    """The same rows in two scans: the first has every group but no buckets, the second the buckets of
-    the groups shown.
+async def two_pass(store: ReadStore, statement: Aggregation) -> list[tuple[Any, ...]]:
+    """The rows of `statement` in two scans: the first has every group but no buckets, the second the buckets of the
+    groups shown. Raises StoreErrors.
     """
     common = {field.name: getattr(statement, field.name) for field in fields(GroupRanking) if field.name != "limit"}
     ranked = await store.rows(GroupRanking(**common, limit=statement.limit))

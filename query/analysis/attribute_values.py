@@ -1,4 +1,6 @@
-"""The values of a key, most spans first: GET .../explore/attributes/values. For suggestions while a filter is typed."""
+"""The values of a key, the most frequent first: GET .../explore/attributes/values, and .../logs/attributes/values. For
+suggestions while a filter is typed.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from msgspec import Meta
 from chassis.http.validation import Issues, bounded_int, single_value
 from query.analysis import scan_limit
 from query.analysis.aggregate_json import group_text
-from query.fields import SPANS
+from query.fields import SPANS, TelemetryTable
 from query.json_types import Count, Range
 from query.read_store import ReadStore
 from query.request.filters import MAX_VALUE, Filter, Op, check_key, conditions, parse_filters, resolve_key
@@ -21,22 +23,22 @@ from query.timestamps import format_timestamp
 
 DEFAULT_VALUES: Final = 20
 MAX_VALUES: Final = 100
-MAX_SPANS: Final = 1_000_000  # the newest, which are read: somebody waits while typing
+MAX_ROWS: Final = 1_000_000  # the newest, which are read: somebody waits while typing
 
 
 class ValueCount(msgspec.Struct):
-    """A value, and the spans that have it, of those that were read."""
+    """A value, and the spans (or log records) that have it, of those that were read."""
 
     value: str
     count: Count
 
 
 class AttributeValues(msgspec.Struct):
-    """Values of a key in the newest spans. `complete`: every span of the window was read, and every value is listed."""
+    """Values of a key in the newest spans, or log records."""
 
     key: str
     data: list[ValueCount]
-    complete: Annotated[bool, Meta(description="Whether all spans of the window were read, and all values are listed.")]
+    complete: Annotated[bool, Meta(description="Whether everything in the window was read, and all values are listed.")]
     scanned: Count
     range: Range
 
@@ -51,9 +53,10 @@ class ValuesPlan:
     conditions: tuple[Condition, ...]
     window: Window
     limit: int
+    signal: TelemetryTable
 
 
-def plan(query: Mapping[str, str], now_ns: int) -> ValuesPlan:
+def plan(query: Mapping[str, str], now_ns: int, signal: TelemetryTable = SPANS) -> ValuesPlan:
     """Validate the query string; BadRequest names every offending parameter."""
     issues = Issues()
     key, prefix = single_value(query, "key", issues) or "", single_value(query, "prefix", issues) or ""
@@ -63,25 +66,27 @@ def plan(query: Mapping[str, str], now_ns: int) -> ValuesPlan:
     window = parse_time_range(query, issues).resolve(now_ns, "query", issues)
     filters = parse_filters(single_value(query, "filters", issues) or "", FILTERS_PATH, issues)
     limit = bounded_int(query, "limit", DEFAULT_VALUES, 1, MAX_VALUES, issues)
-    resolved = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
+    resolved = conditions(filters, signal, now_ns, FILTERS_PATH, issues)
     issues.raise_if_any()
     if window is None:
         raise TypeError("a missing window must have an issue")
     having = (Filter(key, Op.EXISTS), *([Filter(key, Op.STARTS_WITH, (prefix,))] if prefix else []))
-    resolved += conditions(having, SPANS, now_ns, "query.prefix", issues)
+    resolved += conditions(having, signal, now_ns, "query.prefix", issues)
     issues.raise_if_any()
-    return ValuesPlan(key, resolve_key(key, SPANS), filters, resolved, window, limit)
+    return ValuesPlan(key, resolve_key(key, signal), filters, resolved, window, limit, signal)
 
 
 async def read(store: ReadStore, project_id: int, plan: ValuesPlan) -> bytes:
     """The values as JSON. Raises StoreErrors."""
-    scan_window = await scan_limit.newest_within_limit(store, project_id, plan.window, MAX_SPANS)
+    signal = plan.signal
+    scan_window = await scan_limit.newest_within_limit(store, project_id, plan.window, MAX_ROWS, signal)
     window, rows = scan_window.window, list[tuple[Any, ...]]()
     if scan_window.spans:
         subjects = [plan.subject, *(subject for each in plan.conditions for subject in each.subjects)]
         statement = GroupRanking(
             project_id=project_id,
-            existing_attributes=await store.find_existing_attributes(project_id, window, subjects),
+            existing_attributes=await store.find_existing_attributes(project_id, window, subjects, signal),
+            signal=signal,
             window=window,
             conditions=plan.conditions,
             fn=Fn.COUNT,

@@ -47,11 +47,11 @@ from query.statements.window import BUCKET, Window
 
 # A subject adds about 1 ms of planning to the count; reading the lists costs as much as 16 subjects.
 _MAX_QUERIED_SUBJECTS: Final = 16
-_MAX_RECHECKED: Final = 16
-_MAX_ATTRIBUTE_SETS: Final = 20_000  # distinct sets that are parsed for one response
-_MAX_ATTRIBUTE_SET_BYTES: Final = 8 * 2**20  # about a second of CPU time
+MAX_RECHECKED: Final = 16
+MAX_ATTRIBUTE_SETS: Final = 20_000  # distinct sets that are parsed for one response
+MAX_ATTRIBUTE_SET_BYTES: Final = 8 * 2**20  # about a second of CPU time
 _MAX_GROUP_BY_KEYS: Final = 200_000  # keys, or lists of them, that ClickHouse counts individually for one response
-_DOUBLE_MARKER: Final = f"{AFTER_KEY}d{BEFORE_KEY}"
+DOUBLE_MARKER: Final = f"{AFTER_KEY}d{BEFORE_KEY}"
 _OPTIONAL: Final = tuple(field for field in SPANS.fields.values() if field.optional)
 _NO_USAGE: Final = AttributeUsage(0, 0)
 _UNNAMED: Final = ""  # in the roll-up: attributes whose keys it does not name
@@ -195,7 +195,7 @@ async def _read_partial_buckets(
     if not lists:
         return {} if lists is not None else None
     keys = await asyncio.to_thread(count_usage, lists)
-    if any(_DOUBLE_MARKER in each.attribute_types for each in lists):
+    if any(DOUBLE_MARKER in each.attribute_types for each in lists):
         rows = await store.rows(NonFiniteCounts(project_id=project_id, windows=partial_buckets))
         keys = _sum_usage(keys, {key: AttributeUsage(0, -spans) for key, spans in rows})
     return keys
@@ -205,7 +205,7 @@ async def _read_attribute_sets(store: ReadStore, project_id: int, *windows: Wind
     """The distinct lists of the spans of `windows`; None if they are too many."""
     statement = DistinctAttributeSets(project_id=project_id, windows=windows)
     try:
-        rows = await store.rows(statement, _MAX_ATTRIBUTE_SET_BYTES, _MAX_ATTRIBUTE_SETS)
+        rows = await store.rows(statement, MAX_ATTRIBUTE_SET_BYTES, MAX_ATTRIBUTE_SETS)
     except QueryTooLarge:
         return None
     return [AttributeSet._make(row) for row in rows]
@@ -245,13 +245,13 @@ async def _count_by_sets(
 ) -> list[Key]:
     """Keys found in two locations, counted by the lists of all spans. The roll-up shows whether the spans' own values
     are all numbers, but not whether a double that a span itself has as `resource.<name>` is finite: these keys are
-    checked by a query, up to _MAX_RECHECKED; the rest count as not numeric.
+    checked by a query, up to MAX_RECHECKED; the rest count as not numeric.
     """
     usage_by_key = await asyncio.to_thread(count_usage, attribute_sets, frozenset(each.name for each in shared))
     numbers = {each.name for each in shared if each.is_numeric and usage_by_key.get(each.name, _NO_USAGE).is_numeric}
     doubles = double_resource_keys(attribute_sets)
     doubtful = [each.name for each in shared if each.name in numbers & doubles and not each.is_resource_numeric]
-    numeric_counts = await _read_numeric_counts(store, statement, doubtful[:_MAX_RECHECKED])
+    numeric_counts = await _read_numeric_counts(store, statement, doubtful[:MAX_RECHECKED])
     numbers -= {name for name in doubtful if numeric_counts.get(name) != usage_by_key[name].spans}
     return [_key(name, usage.spans, all_numbers=name in numbers) for name, usage in usage_by_key.items()]
 

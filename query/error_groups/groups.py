@@ -9,10 +9,24 @@ from chassis.clickhouse import QueryTooLarge
 from chassis.issues.states import IssueState
 from query.error_groups.ids import OccurrenceKey, occurrence_id
 from query.error_groups.issue_states import error_issue
-from query.error_groups.schemas import EnvironmentExtent, ErrorGroup, ReleaseExtent, ServiceExtent, SourceExtent
+from query.error_groups.schemas import (
+    SPARKLINE_PARTS,
+    EnvironmentExtent,
+    ListedErrorGroup,
+    ReleaseExtent,
+    ServiceExtent,
+    SourceExtent,
+)
 from query.read_store import ReadStore
 from query.rows import text_size
-from query.statements import Condition, ErrorFacets, ErrorTraces, LatestOccurrences
+from query.statements import (
+    Condition,
+    ErrorFacets,
+    ErrorSparklines,
+    ErrorTraces,
+    FirstOccurrences,
+    LatestOccurrences,
+)
 from query.statements.window import Window
 from query.timestamps import format_timestamp
 
@@ -59,10 +73,11 @@ class LatestOccurrence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ErrorGroupRows:
-    """The rows of one group."""
+    """The rows of one group. `first_ever_ns`: its first time in the project; None if that is not known."""
 
     facets: tuple[Facet, ...]
     latest: LatestOccurrence
+    first_ever_ns: int | None
     traces: int
     traces_exact: bool
     facets_exact: bool
@@ -96,14 +111,47 @@ async def read_groups(
         return {}
     traces, traces_exact = await _read_trace_counts(store, ErrorTraces(**common, fingerprints=tuple(facets)))
     latest = await _read_latest(store, occurrence_filter, facets)
+    first_ever = await read_first_ever(store, occurrence_filter.project_id, tuple(facets))
     # A partition may have been dropped between two reads; groups that it held are not shown.
     return {
         each: ErrorGroupRows(
-            facets[each], latest[each], traces[each], traces_exact, facets_exact or _has_all_values(facets[each])
+            facets[each],
+            latest[each],
+            first_ever.get(each),
+            traces[each],
+            traces_exact,
+            facets_exact or _has_all_values(facets[each]),
         )
         for each in facets
         if each in latest and each in traces
     }
+
+
+async def read_first_ever(store: ReadStore, project_id: int, fingerprints: tuple[bytes, ...]) -> dict[bytes, int]:
+    """The first time of each group in the project; of none if the project has more occurrences than may be read."""
+    try:
+        return dict(await store.rows(FirstOccurrences(project_id=project_id, fingerprints=fingerprints)))
+    except QueryTooLarge:
+        return {}
+
+
+async def read_sparklines(
+    store: ReadStore, occurrence_filter: OccurrenceFilter, fingerprints: Sequence[bytes]
+) -> dict[bytes, list[int]]:
+    """The number of occurrences of each group in each part of the window. Raises StoreErrors."""
+    found = {each: [0] * SPARKLINE_PARTS for each in fingerprints}
+    if not found:
+        return found
+    statement = ErrorSparklines(
+        project_id=occurrence_filter.project_id,
+        window=occurrence_filter.window,
+        conditions=occurrence_filter.conditions,
+        fingerprints=tuple(found),
+        parts=SPARKLINE_PARTS,
+    )
+    for fingerprint, part, occurrences in await store.rows(statement):
+        found[fingerprint][part] = occurrences
+    return found
 
 
 def error_group_fields(group: ErrorGroupRows) -> dict[str, Any]:
@@ -115,6 +163,7 @@ def error_group_fields(group: ErrorGroupRows) -> dict[str, Any]:
         "type": latest.type or None,
         "message": latest.message or None,
         **_extent(total),
+        "first_ever": _shown(group.first_ever_ns),
         "first_release": releases[0].first_value or None,
         "last_release": releases[0].last_value or None,
         "latest_occurrence_id": occurrence_id(OccurrenceKey(total.last_ns, latest.batch_id, latest.row)),
@@ -131,12 +180,13 @@ def error_group_fields(group: ErrorGroupRows) -> dict[str, Any]:
     }
 
 
-def empty_group_fields(fingerprint: bytes, type_: str) -> dict[str, Any]:
+def empty_group_fields(fingerprint: bytes, type_: str, first_ever_ns: int | None) -> dict[str, Any]:
     """The fields of an ErrorGroup without occurrences in the window."""
     absent = ("message", "first_seen", "last_seen", "first_release", "last_release", "latest_occurrence_id")
     return {
         "fingerprint": fingerprint.hex(),
         "type": type_ or None,
+        "first_ever": _shown(first_ever_ns),
         **dict.fromkeys(absent),
         **dict.fromkeys(("count", "traces", "release_count", "environment_count", "service_count"), 0),
         "traces_exact": True,
@@ -145,9 +195,11 @@ def empty_group_fields(fingerprint: bytes, type_: str) -> dict[str, Any]:
     }
 
 
-def to_error_group(group: ErrorGroupRows, states: Mapping[bytes, IssueState] | None) -> ErrorGroup:
+def to_listed_group(
+    group: ErrorGroupRows, series: list[int], states: Mapping[bytes, IssueState] | None
+) -> ListedErrorGroup:
     """A group as lists show it. `states`: the issues, None while they cannot be read."""
-    return ErrorGroup(**error_group_fields(group), issue=error_issue(states, group.fingerprint))
+    return ListedErrorGroup(**error_group_fields(group), series=series, issue=error_issue(states, group.fingerprint))
 
 
 def _extent(facet: Facet) -> dict[str, Any]:
@@ -156,6 +208,10 @@ def _extent(facet: Facet) -> dict[str, Any]:
         "first_seen": format_timestamp(facet.first_ns),
         "last_seen": format_timestamp(facet.last_ns),
     }
+
+
+def _shown(time_ns: int | None) -> str | None:
+    return None if time_ns is None else format_timestamp(time_ns)
 
 
 async def _read_facets(store: ReadStore, statement: ErrorFacets) -> tuple[dict[bytes, tuple[Facet, ...]], bool]:

@@ -46,8 +46,8 @@ class ErrorHandlers:
     async def groups(self, request: web.Request) -> web.StreamResponse:
         """List errors: occurrences grouped by fingerprint.
 
-        Sorted by the last occurrence, by frequency, or by the first occurrence, always descending. Each error names its
-        issue, as it was some seconds ago at most.
+        Sorted by the last occurrence, by frequency, or by the first occurrence, always descending. Each error has its
+        occurrences over the window, and its first one ever; it names its issue, as it was some seconds ago at most.
         """
         scope = ListScope(authorization_context(request).org_id, get_project_id(request), ERRORS)
         planned = listing.plan(request.query, scope, self._signer, self._clock())

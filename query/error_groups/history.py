@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 from chassis.http.validation import Issues, single_value
 from query.analysis.time_buckets import bucket_labels, default_interval_minutes
-from query.error_groups.groups import OccurrenceFilter, empty_group_fields, error_group_fields, read_groups
+from query.error_groups.groups import (
+    OccurrenceFilter,
+    empty_group_fields,
+    error_group_fields,
+    read_first_ever,
+    read_groups,
+)
 from query.error_groups.schemas import ErrorHistory, HistoryPoint
 from query.fields import ERRORS
 from query.json_types import Range
@@ -47,7 +53,8 @@ async def read_history(store: ReadStore, plan: HistoryPlan) -> ErrorHistory | No
         type_ = await find_error_type(store, plan.occurrence_filter.project_id, plan.fingerprint)
         if type_ is None:
             return None
-        fields = empty_group_fields(plan.fingerprint, type_)
+        first_ever = await read_first_ever(store, plan.occurrence_filter.project_id, (plan.fingerprint,))
+        fields = empty_group_fields(plan.fingerprint, type_, first_ever.get(plan.fingerprint))
     window, minutes = plan.occurrence_filter.window, default_interval_minutes(plan.occurrence_filter.window)
     return ErrorHistory(
         **fields,

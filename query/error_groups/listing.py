@@ -7,14 +7,22 @@ from typing import Final, NamedTuple
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, single_value
 from chassis.issues.states import IssueState
-from query.error_groups.groups import ErrorGroupRows, OccurrenceFilter, read_groups, to_error_group
+from query.error_groups.groups import (
+    ErrorGroupRows,
+    OccurrenceFilter,
+    read_groups,
+    read_sparklines,
+    to_listed_group,
+)
 from query.error_groups.schemas import ErrorPage
+from query.json_types import Range
 from query.read_store import ReadStore
 from query.request.filters import Filter, conditions
 from query.request.parameters import FILTERS_PATH, parse_page_request
 from query.search.listing import ListScope, cursor_binding, open_cursor
 from query.statements import ErrorOrder, ErrorRanking
 from query.statements.window import Window, slices
+from query.timestamps import format_timestamp
 
 SORT_PATH: Final = "query.sort"
 
@@ -50,9 +58,11 @@ class ErrorListPlan:
 
 
 class ErrorGroupPage(NamedTuple):
-    """Groups, and the cursor that continues after them (None at the end)."""
+    """Groups, the series of each, the window, and the cursor that continues after them (None at the end)."""
 
     groups: list[ErrorGroupRows]
+    series: Mapping[bytes, list[int]]
+    window: Window
     next_cursor: str | None
 
 
@@ -90,18 +100,21 @@ async def fetch(store: ReadStore, signer: CursorSigner, plan: ErrorListPlan) -> 
     found = await read_groups(store, plan.occurrence_filter, [each.fingerprint for each in ranked])
     kept = _within_bytes(ranked, found, store.max_page_bytes)
     groups = [found[each.fingerprint] for each in kept if each.fingerprint in found]
-    if not more and len(kept) == len(ranked):
-        return ErrorGroupPage(groups, None)
+    series = await read_sparklines(store, plan.occurrence_filter, [each.fingerprint for each in groups])
     window = plan.occurrence_filter.window
-    return ErrorGroupPage(
-        groups, signer.sign(_CursorPayload(plan.now_ns, window.from_ns, window.to_ns, *kept[-1]), plan.binding)
-    )
+    if not more and len(kept) == len(ranked):
+        return ErrorGroupPage(groups, series, window, None)
+    payload = _CursorPayload(plan.now_ns, window.from_ns, window.to_ns, *kept[-1])
+    return ErrorGroupPage(groups, series, window, signer.sign(payload, plan.binding))
 
 
 def error_page(page: ErrorGroupPage, states: Mapping[bytes, IssueState] | None) -> ErrorPage:
     """The page as a response. `states`: the issues, None while they cannot be read."""
     return ErrorPage(
-        [to_error_group(each, states) for each in page.groups], page.next_cursor, page.next_cursor is not None
+        data=[to_listed_group(each, page.series[each.fingerprint], states) for each in page.groups],
+        next_cursor=page.next_cursor,
+        has_more=page.next_cursor is not None,
+        range=Range(format_timestamp(page.window.from_ns), format_timestamp(page.window.to_ns)),
     )
 
 

@@ -1,6 +1,6 @@
 """Response schemas of the error endpoints."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
@@ -8,6 +8,8 @@ from chassis.issues.tables import IssueStatus
 from query.fields import SOURCES
 from query.json_types import Count, Range, SpanId, Timestamp, TraceId
 from query.search.schemas import Log, Span
+
+SPARKLINE_PARTS: Final = 24
 
 Fingerprint = Annotated[
     str, msgspec.Meta(pattern="^[0-9a-f]{32}$", description="Identifies the error across releases.")
@@ -81,6 +83,13 @@ class ErrorGroup(msgspec.Struct, rename="camel", kw_only=True):
     last_seen: Annotated[
         Timestamp | None, msgspec.Meta(description="Last occurrence in the window; null if there is none.")
     ]
+    first_ever: Annotated[
+        Timestamp | None,
+        msgspec.Meta(
+            description="First stored occurrence in the project, whatever the window and the filters; not before "
+            "`from`: the error is new. Null if there are too many occurrences to read for it."
+        ),
+    ]
     first_release: Annotated[str | None, msgspec.Meta(description="The release of the first occurrence.")]
     last_release: Annotated[str | None, msgspec.Meta(description="The release of the last occurrence.")]
     latest_occurrence_id: OccurrenceId | None
@@ -111,12 +120,19 @@ class ErrorGroup(msgspec.Struct, rename="camel", kw_only=True):
     ] = msgspec.UNSET
 
 
-class ErrorPage(msgspec.Struct, rename="camel"):
-    """A page of errors."""
+class ListedErrorGroup(ErrorGroup, rename="camel", kw_only=True):
+    """An error of a list, and its number of occurrences in each of 24 equal parts of `range`, zeros included."""
 
-    data: list[ErrorGroup]
+    series: Annotated[list[Count], msgspec.Meta(min_length=SPARKLINE_PARTS, max_length=SPARKLINE_PARTS)]
+
+
+class ErrorPage(msgspec.Struct, rename="camel"):
+    """A page of errors. `range`: the window of all pages."""
+
+    data: list[ListedErrorGroup]
     next_cursor: _Cursor
     has_more: bool
+    range: Range
 
 
 class HistoryPoint(msgspec.Struct, rename="camel"):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from chassis.http.validation import Issues, bounded_int, bounded_text, single_value
+from chassis.http.validation import Issues, bounded_int, bounded_text, must_be_one_of, single_value
 from query.request.filters import Filter, parse_filters
 from query.statements.window import MAX_HOURS, TimeRange
 
@@ -14,6 +14,7 @@ MAX_TRACE_ID: Final = 64
 MAX_SPAN_ID: Final = 64
 MAX_CURSOR: Final = 500
 FILTERS_PATH: Final = "query.filters"
+SORTS: Final = ("time", "duration")  # the first is the default
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,14 @@ class ListRequest:
     filters: tuple[Filter, ...]
     cursor: str | None
     limit: int
+
+
+def parse_sort(query: Mapping[str, str], issues: Issues) -> str:
+    """One of `SORTS`; a fault is recorded in `issues`."""
+    sort = single_value(query, "sort", issues)
+    if sort is not None and sort not in SORTS:
+        issues.add("query.sort", must_be_one_of(SORTS), "not_allowed")
+    return SORTS[0] if sort is None else sort
 
 
 def parse_time_range(query: Mapping[str, str], issues: Issues) -> TimeRange:

@@ -1,11 +1,12 @@
 """Pages of spans and log records: newest first, each stored row once, with the window fixed by the first page.
 
 plan     query string -> ListPlan, or all its faults at once; does not read the store
-fetch    reads slices of time, newest first, until the page is full
+fetch    reads slices of time, newest first, until the page is full; or, of the longest spans, ranks those of the whole
+         window by their durations, and reads the rows of the page
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -18,10 +19,27 @@ from query.fields import ERRORS, SPANS, TelemetryTable, trace_id_bytes
 from query.query_key import QueryKey
 from query.read_store import MAX_RESULT_BYTES, ReadStore
 from query.request.filters import conditions
-from query.request.parameters import FILTERS_PATH, ListRequest, parse_list_request, parse_page_request
+from query.request.parameters import (
+    FILTERS_PATH,
+    SORTS,
+    ListRequest,
+    parse_list_request,
+    parse_page_request,
+    parse_sort,
+)
 from query.rows import LogColumns, OccurrenceColumns, SpanColumns, text_size, within_bytes
 from query.sql import attribute_names
-from query.statements import Attribute, Condition, IdIn, Listing, Position, Subject
+from query.statements import (
+    Attribute,
+    Condition,
+    EndedRows,
+    IdIn,
+    Listing,
+    Position,
+    RankedSpans,
+    SpanRanking,
+    Subject,
+)
 from query.statements.window import Window, slices
 from query.timestamps import HOUR
 from query.trace_windows import trace_windows
@@ -30,6 +48,9 @@ _SHRINK_FACTOR: Final = 4
 
 M = TypeVar("M")
 _MIN_ROLLUP_SLICE_NS: Final = HOUR  # shortest slice for which the roll-up is queried for existing attributes
+
+# The rows of one page, and the fields of the position (`Position`) of the last one; None at the end of the list.
+_Rows = tuple[list[tuple[Any, ...]], tuple[Any, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +74,7 @@ class RowPage(NamedTuple):
 
 
 class _CursorPayload(NamedTuple):
-    """The payload of a cursor: the clock and the window of the first page, and the last row shown."""
+    """The payload of a cursor: the clock and the window of the first page, and the position of the last row shown."""
 
     now_ns: int
     from_ns: int
@@ -63,12 +84,13 @@ class _CursorPayload(NamedTuple):
     span_id: bytes
     batch_id: int
     row: int
+    duration_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ListPlan:
     """A validated request. Without a `window` the trace's own time range applies; `is_resumed`: a cursor
-    has fixed it.
+    has fixed it. `by_duration`: longest first.
     """
 
     scope: ListScope
@@ -79,6 +101,7 @@ class ListPlan:
     after: Position | None
     is_resumed: bool
     binding: bytes
+    by_duration: bool = False
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
@@ -93,7 +116,8 @@ def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_n
     """Validate everything that does not need the store; BadRequest names each offending field."""
     issues = Issues()
     request = parse_list_request(query, issues) if scope.signal.trace_index_code else parse_page_request(query, issues)
-    binding = cursor_binding(request, scope)
+    sort = parse_sort(query, issues) if scope.signal is SPANS else SORTS[0]
+    binding = cursor_binding(request, scope) + (b"" if sort == SORTS[0] else sort.encode("utf-8", "surrogatepass"))
     payload = open_cursor(signer, request.cursor, binding, _CursorPayload, issues)
     if payload is None:
         own_time = request.trace_text is not None or scope.trace_id is not None
@@ -101,12 +125,13 @@ def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_n
         after = None
     else:
         now_ns, window = payload.now_ns, Window(payload.from_ns, payload.to_ns)
-        after = Position(payload.time_ns, payload.trace_id, payload.span_id, payload.batch_id, payload.row)
+        after = Position(*payload[3:])
     resolved = conditions(request.filters, scope.signal, now_ns, FILTERS_PATH, issues)
     issues.raise_if_any()
     if scope.fingerprint is not None:
         resolved = (Condition(ERRORS.fields["fingerprint"], IdIn((scope.fingerprint,))), *resolved)
-    return ListPlan(scope, request, resolved, now_ns, window, after, payload is not None, binding)
+    by_duration = sort == "duration"
+    return ListPlan(scope, request, resolved, now_ns, window, after, payload is not None, binding, by_duration)
 
 
 def page_query_key(plan: ListPlan) -> QueryKey:
@@ -124,21 +149,43 @@ async def fetch(store: ReadStore, signer: CursorSigner, plan: ListPlan) -> RowPa
     window = await _window(store, plan, trace_id)
     if window is None:
         return RowPage([], None)
-    rows, more = await _read_rows(store, plan, trace_id, window)
-    if not more:
+    read = _read_longest if plan.by_duration else _read_newest
+    rows, last = await read(store, plan, trace_id, window)
+    if last is None:
         return RowPage(rows, None)
-    payload = _CursorPayload(plan.now_ns, window.from_ns, window.to_ns, *_position(rows[-1], plan.scope.signal))
+    payload = _CursorPayload(plan.now_ns, window.from_ns, window.to_ns, *last)
     return RowPage(rows, signer.sign(payload, plan.binding))
 
 
-async def _read_rows(
-    store: ReadStore, plan: ListPlan, trace_id: bytes | None, window: Window
-) -> tuple[list[tuple[Any, ...]], bool]:
-    """Rows of one page, and whether there are more. The newest slice of the window is read first."""
+async def _read_longest(store: ReadStore, plan: ListPlan, trace_id: bytes | None, window: Window) -> _Rows:
+    """Ranking reads narrow columns of the whole window; attributes are read for the rows of the page alone."""
+    statement = SpanRanking(
+        project_id=plan.scope.project_id,
+        existing_attributes=await store.find_existing_attributes(plan.scope.project_id, window, plan.subjects),
+        window=window,
+        conditions=plan.conditions,
+        trace_id=trace_id,
+        after=plan.after,
+        limit=plan.request.limit + 1,
+    )
+    ranked = [Position(*row) for row in await store.rows(statement)]
+    shown = ranked[: plan.request.limit]
+    if not shown:
+        return [], None
+    listing = RankedSpans(project_id=plan.scope.project_id, positions=tuple(shown), limit=1)
+    rows, is_cut = await read_bounded(store, listing, len(shown), store.max_page_bytes, page_started=False)
+    if is_cut:
+        duration_ns = max(SpanColumns._make(rows[-1][: len(SpanColumns._fields)]).duration_ns, 0)
+        return rows, (*_position(rows[-1], SPANS), duration_ns)
+    return rows, astuple(shown[-1]) if len(ranked) > len(shown) else None
+
+
+async def _read_newest(store: ReadStore, plan: ListPlan, trace_id: bytes | None, window: Window) -> _Rows:
+    """The newest slice of the window is read first."""
     limit, rows, budget = plan.request.limit, list[tuple[Any, ...]](), store.max_page_bytes
     if plan.after is not None:
         window = Window(window.from_ns, min(window.to_ns, plan.after.time_ns + 1))
-    existing = _all_attribute_names(plan)
+    existing = attribute_names_of(plan.subjects)
     for slice_ in slices(window):
         if existing and plan.scope.signal is SPANS and slice_.to_ns - slice_.from_ns > _MIN_ROLLUP_SLICE_NS:
             existing = await store.find_existing_attributes(plan.scope.project_id, slice_, plan.subjects)
@@ -147,16 +194,16 @@ async def _read_rows(
         rows += found
         budget -= sum(map(text_size, found))
         if len(rows) > limit:
-            return rows[:limit], True
+            return rows[:limit], _position(rows[limit - 1], plan.scope.signal)
         if is_cut:
-            return rows, True
-    return rows, False
+            return rows, _position(rows[-1], plan.scope.signal)
+    return rows, None
 
 
 async def read_bounded(
-    store: ReadStore, statement: Listing, max_rows: int, budget: int, page_started: bool
+    store: ReadStore, statement: Listing | EndedRows | RankedSpans, max_rows: int, budget: int, page_started: bool
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """At most `max_rows` rows of one slice, and whether they were cut short: if the rows exceed `budget` bytes, fewer
+    """At most `max_rows` rows of one statement, and whether they were cut short: if they exceed `budget` bytes, fewer
     are read. With `page_started` the result may be empty; the first row of a page may have any size.
     """
     row_limit = max_rows
@@ -187,10 +234,9 @@ def _statement(plan: ListPlan, trace_id: bytes | None, slice_: Window) -> Listin
     )
 
 
-def _all_attribute_names(plan: ListPlan) -> frozenset[str]:
-    return frozenset(
-        name for each in plan.subjects if isinstance(each, Attribute) for name in attribute_names(each.key)
-    )
+def attribute_names_of(subjects: Iterable[Subject]) -> frozenset[str]:
+    """All names of their attributes: any of them may exist."""
+    return frozenset(name for each in subjects if isinstance(each, Attribute) for name in attribute_names(each.key))
 
 
 async def _window(store: ReadStore, plan: ListPlan, trace_id: bytes | None) -> Window | None:

@@ -15,14 +15,14 @@ import msgspec
 from msgspec import Meta
 
 from chassis.http.cursor import CursorSigner
-from chassis.http.validation import Issues, must_be_one_of, single_value
+from chassis.http.validation import Issues
 from query.analysis import scan_limit
 from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
 from query.json_types import Count, Millis, SpanId, SpanKind, StatusCode, Timestamp, TraceId
 from query.query_key import QueryKey
 from query.read_store import ReadStore
 from query.request.filters import conditions
-from query.request.parameters import FILTERS_PATH, ListRequest, parse_page_request
+from query.request.parameters import FILTERS_PATH, ListRequest, parse_page_request, parse_sort
 from query.search.listing import open_cursor
 from query.statements import Condition, TraceRanges, TraceRanking, TraceSummaries
 from query.statements.traces import TracePosition
@@ -31,7 +31,6 @@ from query.timestamps import format_millis, format_timestamp
 
 MAX_SERVICES: Final = 20
 _FIRST_SPANS: Final = 500_000  # the newest, which are ranked first
-SORTS: Final = ("time", "duration")
 
 
 class TraceRoot(msgspec.Struct, rename="camel"):
@@ -91,10 +90,7 @@ class TraceListPlan:
 def plan(query: Mapping[str, str], org_id: str, project_id: int, signer: CursorSigner, now_ns: int) -> TraceListPlan:
     """Validate everything that does not need the store; BadRequest names each offending field."""
     issues = Issues()
-    request = parse_page_request(query, issues)
-    sort = single_value(query, "sort", issues) or SORTS[0]
-    if sort not in SORTS:
-        issues.add("query.sort", must_be_one_of(SORTS), "not_allowed")
+    request, sort = parse_page_request(query, issues), parse_sort(query, issues)
     binding = repr(("traces", org_id, project_id, request.time, request.filters, sort)).encode("utf-8", "surrogatepass")
     payload = open_cursor(signer, request.cursor, binding, _CursorPayload, issues)
     if payload is None:

@@ -10,6 +10,8 @@ columns and skip nothing.
     aggregate             aggregates of groups of spans, over time
     figures               several figures of groups of spans, over time
     heatmap               spans by columns of time and rows of a number
+    service_map           the calls between services
+    ranked_spans          the longest spans
     aggregate_functions   the SQL of each aggregate function
     compare               pairs of key and value of two cohorts of spans
     error_groups          groups of error occurrences

@@ -10,7 +10,7 @@ Groups are distinguished by their stored values, because formatting their texts 
 
 from typing import Final
 
-from query.fields import SPANS, ColumnKind, Field
+from query.fields import SPANS, ColumnKind, Field, TelemetryTable
 from query.sql.aggregate_functions import AggregateSql, aggregate_sql
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project_predicate, time_predicates
@@ -28,9 +28,11 @@ def span_count(statement: SpanCount) -> Query:
     """One row: (spans,). Complete buckets are counted from the index alone."""
     bindings = Bindings()
     project = project_predicate(statement, bindings)
-    parts = [_whole_buckets(statement.whole_buckets, bindings)] if statement.whole_buckets is not None else []
-    parts += [" AND ".join(time_predicates(SPANS, edge, bindings)) for edge in statement.partial_buckets]
-    counts = "\nUNION ALL ".join(f"SELECT count() AS spans FROM spans WHERE {project} AND {part}" for part in parts)
+    signal, whole = statement.signal, statement.whole_buckets
+    parts = [_whole_buckets(signal, whole, bindings)] if whole is not None else []
+    parts += [" AND ".join(time_predicates(signal, edge, bindings)) for edge in statement.partial_buckets]
+    rows = f"SELECT count() AS spans FROM {signal.name} WHERE {project}"
+    counts = "\nUNION ALL ".join(f"{rows} AND {part}" for part in parts)
     return _query(f"SELECT sum(spans) FROM (\n{counts})\n", bindings)
 
 
@@ -45,7 +47,7 @@ def aggregation(statement: Aggregation) -> Query:
     cells = _bucket_aggregates(
         statement,
         aggregate,
-        (group_key(statement.group_by, bindings), bucket_index(statement.buckets, bindings)),
+        (group_key(statement.group_by, bindings), bucket_index(statement.buckets, bindings, statement.signal)),
         bindings,
     )
     recheck = recheck_column("max(max(overlooked)) OVER ()", bindings)
@@ -78,7 +80,8 @@ def group_series(statement: GroupSeries) -> Query:
     bindings = Bindings(statement.existing_attributes)
     aggregate = aggregate_sql(statement.fn, statement.subject, bindings)
     key = group_key(statement.group_by, bindings)
-    cells = _bucket_aggregates(statement, aggregate, (key, bucket_index(statement.buckets, bindings)), bindings)
+    step = bucket_index(statement.buckets, bindings, statement.signal)
+    cells = _bucket_aggregates(statement, aggregate, (key, step), bindings)
     if statement.groups:
         in_groups = _in_groups(key, statement.groups, bindings)
         cells += (
@@ -100,14 +103,14 @@ def _bucket_aggregates(
     statement: _GroupedStatement, aggregate: AggregateSql, keys: tuple[str, ...], bindings: Bindings
 ) -> str:
     """Rows: (grp, step if it is one of the keys, n, the aggregate's state columns of a cell); without GROUP BY."""
-    where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
+    where = [project_predicate(statement, bindings), *time_predicates(statement.signal, statement.window, bindings)]
     where += [condition_sql(condition, bindings) for condition in statement.conditions]
     columns = [f"{key} AS {name}" for key, name in zip(keys, ("grp", "step"), strict=False)]
     columns += ["count() AS n", *aggregate.state_columns]
     if bindings.recheck_condition:
         columns.append(f"max({bindings.recheck_condition}) AS overlooked")
     selected = ",\n  ".join(columns)
-    return f"SELECT {selected}\nFROM spans\nWHERE " + "\n  AND ".join(where)
+    return f"SELECT {selected}\nFROM {statement.signal.name}\nWHERE " + "\n  AND ".join(where)
 
 
 def _order_and_limit(statement: Aggregation | GroupRanking, bindings: Bindings) -> str:
@@ -138,19 +141,21 @@ def group_key(subject: Subject | None, bindings: Bindings) -> str:
             return f"greatest({subject.column}, 0)"
         case ColumnKind.TIMESTAMP:
             return f"toUnixTimestamp64Nano({subject.column})"
+        case ColumnKind.BODY:
+            return f"if({field_sql(subject).present}, {subject.column}, NULL)"
     return subject.column
 
 
 def group_order(subject: Subject | None, column: str = "grp") -> str:
     """Order by the bytes of the displayed text, an absent group last; `column` has the group."""
-    if not isinstance(subject, Field):
+    if not isinstance(subject, Field) or subject.kind is ColumnKind.BODY:
         return f"{column} ASC NULLS LAST"
-    match subject.kind:
-        case ColumnKind.DURATION | ColumnKind.ENUM:
-            return field_sql(subject).text.replace(subject.column, column)
-    # Timestamps and ids sort in the order of their texts.
     absent = f"NOT ({field_sql(subject).present.replace(subject.column, column)}), " if subject.optional else ""
-    return f"{absent}{column}"
+    match subject.kind:
+        case ColumnKind.DURATION | ColumnKind.ENUM | ColumnKind.INTEGER:
+            return absent + field_sql(subject).text.replace(subject.column, column)
+    # Timestamps and ids sort in the order of their texts.
+    return absent + column
 
 
 def _in_groups(key: str, groups: tuple[GroupKey, ...], bindings: Bindings) -> str:
@@ -169,11 +174,11 @@ def _in_groups(key: str, groups: tuple[GroupKey, ...], bindings: Bindings) -> st
     return " OR ".join(tests)
 
 
-def bucket_index(buckets: TimeBuckets, bindings: Bindings) -> str:
-    since = f"toUnixTimestamp64Nano({SPANS.time_column}) - {bindings.int64(buckets.origin_ns)}"
+def bucket_index(buckets: TimeBuckets, bindings: Bindings, signal: TelemetryTable = SPANS) -> str:
+    since = f"toUnixTimestamp64Nano({signal.time_column}) - {bindings.int64(buckets.origin_ns)}"
     return f"toUInt16(intDiv({since}, {bindings.int64(buckets.width_ns)}))"
 
 
-def _whole_buckets(window: Window, bindings: Bindings) -> str:
-    bucket = f"toStartOfFiveMinutes({SPANS.time_column})"
+def _whole_buckets(signal: TelemetryTable, window: Window, bindings: Bindings) -> str:
+    bucket = f"toStartOfFiveMinutes({signal.time_column})"
     return f"{bucket} >= {bindings.bucket(window.from_ns)} AND {bucket} <= {bindings.bucket(window.to_ns - 1)}"

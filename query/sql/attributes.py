@@ -10,7 +10,7 @@ from typing import Final
 
 from proto.storage.attribute_encoding import AFTER_KEY, BEFORE_KEY, ESCAPES
 from proto.storage.tables import UNNAMED_KEYS
-from query.fields import SPANS
+from query.fields import SPANS, TelemetryTable
 from query.request.filters import MAX_KEY
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project_predicate, select, time_predicates
@@ -58,35 +58,35 @@ def distinct_attribute_sets(statement: DistinctAttributeSets) -> Query:
     types.
     """
     bindings = Bindings()
-    where = [project_predicate(statement, bindings), _in_any_window(statement.windows, bindings)]
+    where = [project_predicate(statement, bindings), _in_any_window(statement.windows, bindings, statement.signal)]
     types = [f"{_types_only(column, bindings)} AS {column}_types" for column in ("resource", "scope")]
     columns = ("attribute_types", *types, "scope_name != '' AS named", "scope_version != '' AS versioned", "count()")
     tail = ("GROUP BY attribute_types, resource_types, scope_types, named, versioned",)
-    return select(columns, SPANS.name, where, tail, bindings)
+    return select(columns, statement.signal.name, where, tail, bindings)
 
 
 def non_finite_counts(statement: NonFiniteCounts) -> Query:
-    """Rows: (key, spans). The Map is read only for spans that have doubles."""
+    """Rows: (key, rows that have it). The Map is read only for those that have doubles."""
     bindings = Bindings()
     where = [
         project_predicate(statement, bindings),
-        _in_any_window(statement.windows, bindings),
+        _in_any_window(statement.windows, bindings, statement.signal),
         _has_doubles(bindings),
     ]
     columns = (f"{_non_finite_keys(bindings)} AS name", "count()")
-    return select(columns, SPANS.name, where, ("GROUP BY name",), bindings)
+    return select(columns, statement.signal.name, where, ("GROUP BY name",), bindings)
 
 
 def presence_counts(statement: PresenceCounts) -> Query:
-    """One row: all spans, then for each of `present` the spans that have it, for each of `numbers` those where it is a
-    number.
+    """One row: all rows of the window, then for each of `present` those that have it, for each of `numbers` those where
+    it is a number.
     """
     bindings = Bindings()
     columns = ["count()"]
     columns += [f"countIf({value_sql(subject, bindings).present})" for subject in statement.present]
     columns += [f"countIf({value_sql(subject, bindings).numeric})" for subject in statement.numbers]
-    where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
-    return select(columns, SPANS.name, where, (), bindings)
+    where = [project_predicate(statement, bindings), *time_predicates(statement.signal, statement.window, bindings)]
+    return select(columns, statement.signal.name, where, (), bindings)
 
 
 def _key_count_selects(statement: AttributeKeys, bindings: Bindings) -> Iterator[str]:
@@ -100,8 +100,8 @@ def _key_count_selects(statement: AttributeKeys, bindings: Bindings) -> Iterator
         yield _non_finite_select(where, bindings)
 
 
-def _in_any_window(windows: tuple[Window, ...], bindings: Bindings) -> str:
-    return "(" + " OR ".join(f"({' AND '.join(time_predicates(SPANS, each, bindings))})" for each in windows) + ")"
+def _in_any_window(windows: tuple[Window, ...], bindings: Bindings, signal: TelemetryTable = SPANS) -> str:
+    return "(" + " OR ".join(f"({' AND '.join(time_predicates(signal, each, bindings))})" for each in windows) + ")"
 
 
 def _rollup_select(project: str, window: Window, limit: int, bindings: Bindings) -> str:

@@ -18,13 +18,15 @@ from query.statements import (
     ErrorRanking,
     ErrorRecord,
     ErrorSeries,
+    ErrorSparklines,
     ErrorTraces,
+    FirstOccurrences,
     LatestOccurrences,
 )
 from query.statements.window import Window
 from query.timestamps import MAX_NANOS
 
-WindowedErrorStatement = ErrorRanking | ErrorFacets | ErrorTraces | LatestOccurrences | ErrorSeries
+WindowedErrorStatement = ErrorRanking | ErrorFacets | ErrorTraces | LatestOccurrences | ErrorSeries | ErrorSparklines
 
 _TIME: Final = "toUnixTimestamp64Nano({})"
 _RANKS: Final = {
@@ -159,6 +161,30 @@ def series(statement: ErrorSeries) -> Query:
     where = [*_where(statement, bindings), _in_fingerprints((statement.fingerprint,), bindings)]
     interval = f"intDiv({_TIME.format('time')}, {bindings.int64(statement.interval_ns)})"
     return select((f"{interval} AS number", "count()"), ERRORS.name, where, ("GROUP BY number",), bindings)
+
+
+def sparklines(statement: ErrorSparklines) -> Query:
+    """Rows: (group, number of the part, count). The time is multiplied before it is divided: parts are equal to the
+    nanosecond, whatever the length of the window.
+    """
+    bindings, window = Bindings(), statement.window
+    where = [*_where(statement, bindings), _in_fingerprints(statement.fingerprints, bindings)]
+    since = f"({_TIME.format('time')} - {bindings.int64(window.from_ns)}) * {bindings.int64(statement.parts)}"
+    part = f"intDiv({since}, {bindings.int64(window.to_ns - window.from_ns)})"
+    columns = ("fingerprint", f"{part} AS number", "count()")
+    return select(columns, ERRORS.name, where, ("GROUP BY fingerprint, number",), bindings)
+
+
+def first_occurrences(statement: FirstOccurrences) -> Query:
+    """Rows: (group, first time)."""
+    bindings = Bindings()
+    where = [
+        project_predicate(statement, bindings),
+        *time_predicates(ERRORS, _ALL_TIME, bindings),
+        _in_fingerprints(statement.fingerprints, bindings),
+    ]
+    columns = ("fingerprint", _TIME.format("min(time)"))
+    return select(columns, ERRORS.name, where, ("GROUP BY fingerprint",), bindings)
 
 
 def group_type(statement: ErrorGroupType) -> Query:

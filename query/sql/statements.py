@@ -27,22 +27,27 @@ from query.sql.clauses import project_predicate, select, time_predicates
 from query.sql.figures import figure_ranking, figure_series, ranked_figures
 from query.sql.heatmap import heatmap
 from query.sql.predicates import condition_sql
+from query.sql.ranked_spans import ranked_spans, span_ranking
+from query.sql.service_map import service_calls, service_figures
 from query.statements import (
     Aggregation,
     AttributeKeys,
     CohortSize,
     ConditionCounts,
     DistinctAttributeSets,
+    EndedRows,
     ErrorFacets,
     ErrorGroupType,
     ErrorRanking,
     ErrorRecord,
     ErrorSeries,
+    ErrorSparklines,
     ErrorTraces,
     ExistingAttributeKeys,
     FieldPairs,
     FigureRanking,
     FigureSeries,
+    FirstOccurrences,
     GroupRanking,
     GroupSeries,
     Heatmap,
@@ -56,8 +61,12 @@ from query.statements import (
     Position,
     PresenceCounts,
     RankedFigures,
+    RankedSpans,
     RollupKeys,
+    ServiceCalls,
+    ServiceFigures,
     SpanCount,
+    SpanRanking,
     SpanRecords,
     Statement,
     TraceAttributes,
@@ -75,7 +84,10 @@ _SELECT: Final = {SPANS.name: SPAN_SELECT, LOGS.name: LOG_SELECT, ERRORS.name: O
 _ROW_KEY: Final = "trace_id, span_id, batch_id, row"
 _SPAN_IDENTITY: Final = "span_id, start_time, duration, name, kind"  # rows equal in these are one span, resent
 _EARLIEST: Final = "start_time, span_id, batch_id, row"
-_ROW_IDS: Final = "arrayZip({batches}, {rows})"
+_END: Final = {
+    SPANS.name: "toUnixTimestamp64Nano(start_time) + greatest(duration, 0)",
+    LOGS.name: "toUnixTimestamp64Nano(time)",
+}
 
 
 def emit(statement: Statement) -> Query:
@@ -99,6 +111,19 @@ def _list(statement: Listing) -> Query:
     where += [condition_sql(condition, bindings) for condition in statement.conditions]
     direction = "ASC" if statement.oldest_first else "DESC"
     order = ", ".join(f"{column} {direction}" for column in (signal.time_column, *_ROW_KEY.split(", ")))
+    tail = (f"ORDER BY {order}", f"LIMIT {bindings.uint64(statement.limit)}")
+    return select(_SELECT[signal.name], signal.name, where, tail, bindings)
+
+
+def _ended(statement: EndedRows) -> Query:
+    bindings, signal, window = Bindings(statement.existing_attributes), statement.signal, statement.window
+    where = [project_predicate(statement, bindings), *time_predicates(signal, window, bindings)]
+    end = _END[signal.name]
+    where += [f"{end} > {bindings.int64(statement.after_ns)}", f"{end} < {bindings.int64(window.to_ns)}"]
+    if statement.shown:
+        where.append(f"(batch_id, row) NOT IN {_row_ids(statement.shown, bindings)}")
+    where += [condition_sql(condition, bindings) for condition in statement.conditions]
+    order = ", ".join(f"{column} DESC" for column in (end, *_ROW_KEY.split(", ")))
     tail = (f"ORDER BY {order}", f"LIMIT {bindings.uint64(statement.limit)}")
     return select(_SELECT[signal.name], signal.name, where, tail, bindings)
 
@@ -149,9 +174,7 @@ def _trace_attributes(statement: TraceAttributes) -> Query:
     bindings = Bindings()
     where = _trace_predicates(statement, statement.trace_id, statement.window, bindings)
     if statement.row_ids:
-        batches = bindings.uint64s(tuple(batch for batch, _ in statement.row_ids))
-        rows = bindings.uint32s(tuple(row for _, row in statement.row_ids))
-        where.append(f"(batch_id, row) IN {_ROW_IDS.format(batches=batches, rows=rows)}")
+        where.append(f"(batch_id, row) IN {_row_ids(statement.row_ids, bindings)}")
     return select(ATTRIBUTE_SELECT, SPANS.name, where, (), bindings)
 
 
@@ -172,6 +195,13 @@ def _trace_predicates(statement: Statement, trace_id: bytes, window: Window, bin
     ]
 
 
+def _row_ids(ids: tuple[tuple[int, int], ...], bindings: Bindings) -> str:
+    """An array of batch and row."""
+    batches = bindings.uint64s(tuple(batch for batch, _ in ids))
+    rows = bindings.uint32s(tuple(row for _, row in ids))
+    return f"arrayZip({batches}, {rows})"
+
+
 def _before(signal: TelemetryTable, after: Position, bindings: Bindings) -> str:
     """The rows after `after` in a list in descending order."""
     position = ", ".join(
@@ -188,6 +218,9 @@ def _before(signal: TelemetryTable, after: Position, bindings: Bindings) -> str:
 
 _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     Listing: _list,
+    EndedRows: _ended,
+    SpanRanking: span_ranking,
+    RankedSpans: ranked_spans,
     ExistingAttributeKeys: _existing_attribute_keys,
     TraceBounds: _trace_bounds,
     TraceSpansBrief: _trace_spans_brief,
@@ -203,6 +236,8 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     ErrorTraces: error_groups.traces,
     LatestOccurrences: error_groups.latest,
     ErrorSeries: error_groups.series,
+    ErrorSparklines: error_groups.sparklines,
+    FirstOccurrences: error_groups.first_occurrences,
     ErrorGroupType: error_groups.group_type,
     ErrorRecord: error_groups.record,
     SpanCount: span_count,
@@ -213,6 +248,8 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     FigureRanking: figure_ranking,
     FigureSeries: figure_series,
     Heatmap: heatmap,
+    ServiceCalls: service_calls,
+    ServiceFigures: service_figures,
     AttributeKeys: attribute_keys,
     DistinctAttributeSets: distinct_attribute_sets,
     NonFiniteCounts: non_finite_counts,

@@ -4,7 +4,7 @@ Nothing here knows SQL; `query.sql` is the only place that writes it. Every stat
 
     predicates                         the meaning of a filter: a predicate on a subject
     search, trace, error_groups        statements that read rows
-    aggregate, figures, heatmap, compare, attributes
+    aggregate, figures, heatmap, service_map, compare, attributes
                                        statements that count them
     window                             half-open time windows
 """
@@ -38,7 +38,9 @@ from query.statements.error_groups import (
     ErrorRanking,
     ErrorRecord,
     ErrorSeries,
+    ErrorSparklines,
     ErrorTraces,
+    FirstOccurrences,
     LatestOccurrences,
 )
 from query.statements.figures import Figure, FigureRanking, FigureSeries, RankedFigures
@@ -59,12 +61,23 @@ from query.statements.predicates import (
     TextIn,
     TextMatches,
 )
-from query.statements.search import ExistingAttributeKeys, Listing, Position
+from query.statements.search import (
+    EndedRows,
+    ExistingAttributeKeys,
+    Listing,
+    Position,
+    RankedSpans,
+    SpanRanking,
+)
+from query.statements.service_map import ServiceCalls, ServiceFigures
 from query.statements.trace import SpanRecords, TraceAttributes, TraceBounds, TraceRows, TraceSize, TraceSpansBrief
 from query.statements.traces import TraceRanges, TraceRanking, TraceSummaries
 
 Statement = (
     Listing
+    | EndedRows
+    | SpanRanking
+    | RankedSpans
     | ExistingAttributeKeys
     | TraceBounds
     | TraceSpansBrief
@@ -80,6 +93,8 @@ Statement = (
     | ErrorTraces
     | LatestOccurrences
     | ErrorSeries
+    | ErrorSparklines
+    | FirstOccurrences
     | ErrorGroupType
     | ErrorRecord
     | AttributeKeys
@@ -95,6 +110,8 @@ Statement = (
     | FigureRanking
     | FigureSeries
     | Heatmap
+    | ServiceCalls
+    | ServiceFigures
     | CohortSize
     | FieldPairs
     | ListPairs
@@ -114,12 +131,14 @@ __all__ = [
     "Condition",
     "ConditionCounts",
     "DistinctAttributeSets",
+    "EndedRows",
     "ErrorFacets",
     "ErrorGroupType",
     "ErrorOrder",
     "ErrorRanking",
     "ErrorRecord",
     "ErrorSeries",
+    "ErrorSparklines",
     "ErrorTraces",
     "ExcludedSpans",
     "ExistingAttributeKeys",
@@ -128,6 +147,7 @@ __all__ = [
     "Figure",
     "FigureRanking",
     "FigureSeries",
+    "FirstOccurrences",
     "Fn",
     "FrequentPairs",
     "GroupKey",
@@ -153,9 +173,13 @@ __all__ = [
     "Predicate",
     "PresenceCounts",
     "RankedFigures",
+    "RankedSpans",
     "RegexMatches",
     "RollupKeys",
+    "ServiceCalls",
+    "ServiceFigures",
     "SpanCount",
+    "SpanRanking",
     "SpanRecords",
     "Statement",
     "Subject",

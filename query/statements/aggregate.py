@@ -1,8 +1,9 @@
-"""Statements that aggregate spans by group and time bucket."""
+"""Statements that aggregate spans, or count log records, by group and time bucket."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from query.fields import SPANS, TelemetryTable
 from query.statements.base import BaseStatement
 from query.statements.predicates import Condition, Subject
 from query.statements.window import Window
@@ -46,16 +47,19 @@ class TimeBuckets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanCount(BaseStatement):
-    """The number of spans in the complete buckets `whole_buckets` and in `partial_buckets`."""
+    """The number of spans, or rows of another `signal`, in the complete buckets `whole_buckets` and in
+    `partial_buckets`.
+    """
 
     whole_buckets: Window | None
     partial_buckets: tuple[Window, ...]
+    signal: TelemetryTable = SPANS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GroupedStatement(BaseStatement):
     """`fn` over `subject` for groups of the spans in `window` that meet all conditions; without `group_by` all of them
-    are one group.
+    are one group. Rows of another `signal` are only counted, without a subject.
     """
 
     window: Window
@@ -63,6 +67,7 @@ class _GroupedStatement(BaseStatement):
     fn: Fn
     subject: Subject | None
     group_by: Subject | None
+    signal: TelemetryTable = SPANS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
-"""Statements about the attribute keys of spans."""
+"""Statements about the attribute keys of spans, and of log records."""
 
 from dataclasses import dataclass
 
+from query.fields import SPANS, TelemetryTable
 from query.statements.base import BaseStatement
 from query.statements.predicates import Subject
 from query.statements.window import Window
@@ -34,26 +35,27 @@ class RollupKeys(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistinctAttributeSets(BaseStatement):
-    """The distinct attribute lists of the spans of `windows`, with the number of spans that share them."""
+    """The distinct attribute lists of the rows of `windows`, with the number of rows that share them."""
 
     windows: tuple[Window, ...]
+    signal: TelemetryTable = SPANS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NonFiniteCounts(BaseStatement):
-    """For each attribute key of spans themselves, the number of spans of `windows` where its value is
-    NaN or infinite.
-    """
+    """For each attribute key of rows themselves, the number of rows of `windows` where its value is NaN or infinite."""
 
     windows: tuple[Window, ...]
+    signal: TelemetryTable = SPANS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresenceCounts(BaseStatement):
-    """The number of spans in `window`; for each of `present` the number of spans that have it, for each of `numbers`
-    the number of spans where it is a number.
+    """The number of rows in `window`; for each of `present` the number of rows that have it, for each of `numbers` the
+    number of rows where it is a number.
     """
 
     window: Window
     present: tuple[Subject, ...] = ()
     numbers: tuple[Subject, ...] = ()
+    signal: TelemetryTable = SPANS

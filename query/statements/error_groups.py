@@ -71,6 +71,21 @@ class ErrorSeries(_ErrorStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorSparklines(_ErrorStatement):
+    """The number of occurrences of each group in each of `parts` equal parts of the window that has any."""
+
+    fingerprints: tuple[bytes, ...]
+    parts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstOccurrences(BaseStatement):
+    """The time of the first stored occurrence of each group in the project, however old."""
+
+    fingerprints: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorGroupType(BaseStatement):
     """The type of a group, if the project has any occurrence of it, however old."""
 

@@ -2,7 +2,8 @@
 explore API.
 
 The trace is that of a web shop: a request with a database call, a call to a payment service that raises, and a log
-record in the failing span. Credentials are read from `bootstrap.json` and are not printed. If the services run
+record in the failing span. `--traffic` adds an hour of the shop's traffic, with slow requests that have one cause.
+Credentials are read from `bootstrap.json` and are not printed. If the services run
 separately, `--url` is the address of the gateway and `--query-url` that of the query service.
 """
 
@@ -31,7 +32,7 @@ _RETRY_STATUSES: Final = (404, 503)  # not stored yet; ClickHouse unavailable
 def run(arguments: argparse.Namespace) -> int:
     """Send, wait until the trace can be read, print it; the exit code. Raises StartupError."""
     extras.require("send", ["send"])
-    from sluice import sample_trace
+    from sluice import sample_trace, sample_traffic
 
     directory = SettingsSources.from_arguments(arguments).chassis_settings().data_dir
     file = Path(arguments.file) if arguments.file else directory / bootstrap_file.FILE_NAME
@@ -49,6 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
     _show(_wait_for(address, credentials, lambda found: found["spanCount"] >= sent.spans, deadline), address, file)
     page = f"{query_url}/ui/{credentials.org_slug}/{credentials.project_slug}/trace/{sent.trace_id}"
     print(f"\nIn a browser, after `sluice open` has logged it in:\n\n    {page}")
+    if arguments.traffic:
+        traffic = sample_traffic.send(url, credentials.legacy_key)
+        print(
+            f"\nSent as well, as traffic of the last hour: {traffic.traces} traces, {traffic.spans} spans, "
+            f"{traffic.log_records} log records.\nSome orders are slow. To find out why:\n\n"
+            f"    {query_url}/ui/{credentials.org_slug}/{credentials.project_slug}/explore"
+        )
     return 0
 
 
@@ -100,7 +108,7 @@ def _fetch_json(address: str, credentials: Bootstrap) -> dict[str, Any] | None:
         if error.code in _RETRY_STATUSES:
             return None
         if error.code == HTTPStatus.TOO_MANY_REQUESTS:
-            from sluice.sample_trace import retry_hint
+            from sluice.sample_export import retry_hint
 
             raise StartupError(f"{address} returned 429: {retry_hint(error.headers.get('Retry-After'))}") from error
         raise StartupError(f"{address} returned {error.code} {error.reason}.") from error

@@ -54,6 +54,7 @@ IDS: Final = {
     "invitationId": "inv",
     "policyId": "pol",
     "requestId": "apr",
+    "viewId": "viw",
     "channelId": "chn",
     "deliveryId": "dlv",
     "erasureId": "ers",
@@ -108,8 +109,9 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
         ("linkId", f"issues/{issue_id}/links", {"url": "https://example.org"}),
         ("sinkId", "warehouse/sinks", {"name": "x", "kind": "BLOBSTORE"}),
         ("changeId", "changes", {"kind": "generic", "title": "x"}),
+        ("viewId", "views", {"name": "x", "path": "/ui/"}),
     ):
-        below = f"projects/web/{path}" if name in ("channelId", "erasureId", "linkId") else path
+        below = f"projects/web/{path}" if name in ("channelId", "erasureId", "linkId", "viewId") else path
         status, answer, _ = await control.call("POST", f"/orgs/{org}/{below}", body, token)
         assert status in (200, 201, 202), answer
         made[name] = (answer.get("request") or answer)["id"]

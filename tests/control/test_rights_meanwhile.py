@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import pytest
 
 import control
 from chassis.auth.tables import access_tokens
@@ -18,8 +17,6 @@ from proto.proofs import dsse
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.proofs.made import KEY, bundle
-
-pytestmark = pytest.mark.both_stores
 
 # A change of each kind that a member with all scopes of an administrator may make.
 CHANGES: Final[dict[str, tuple[str, str, object]]] = {
@@ -47,6 +44,7 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
         {"repository": "shop/web", "number": "1", "title": "x", "state": "open"},
     ),
     "integration": ("POST", "/orgs/acme/integrations", {"kind": "generic", "name": "x"}),
+    "view": ("POST", "/orgs/acme/projects/web/views", {"name": "x", "path": "/ui/"}),
     "proof": ("POST", "/orgs/acme/projects/web/proof-bundles", bundle()),
     "issuer key": (
         "POST",

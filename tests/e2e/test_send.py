@@ -1,11 +1,12 @@
 """`sluice send` against every deployment: services behind one address, and apart."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from tests.e2e.product import START_SECONDS, Sluice, clean_environment
+from tests.e2e.product import START_SECONDS, Sluice, call, clean_environment, eventually
 from tests.forks import Command
 
 
@@ -35,6 +36,27 @@ def test_what_is_sent_to_the_gateway_is_read_at_the_query_service(sluice: Sluice
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Sent and stored: 3 spans, 1 log record.\n")
     assert f"\n{sluice.query_url}/orgs/{sluice.org}/projects/{sluice.project}/explore/traces/" in done.stdout
+
+
+def test_traffic_is_stored_as_said_and_its_slow_requests_have_one_cause(sluice: Sluice, tmp_path: Path) -> None:
+    """A shop's traffic is told from what other tests have sent by an attribute of its requests."""
+    done = send(sluice, tmp_path, "--url", sluice.gateway_url, "--query-url", sluice.query_url, "--traffic")
+    assert (done.returncode, done.stderr) == (0, "")
+    said = re.search(r"traffic of the last hour: (\d+) traces, (\d+) spans, (\d+) log records", done.stdout)
+    assert said is not None
+    traces = int(said[1])
+
+    def spans(filters: str) -> int:
+        url = f"{sluice.query_url}/orgs/{sluice.org}/projects/{sluice.project}/explore/spans/figures"
+        asked = {"from": "now-2h", "to": "now", "figures": [{"fn": "count"}], "filters": filters}
+        headers = {"authorization": f"Bearer {sluice.token}", "content-type": "application/json"}
+        answer = call("POST", url, json.dumps(asked).encode(), headers)
+        return int(answer.json()["groups"][0]["count"])
+
+    eventually(lambda: spans("has:shop.region") == traces, "all requests of the traffic")
+    slow = "durationMs:>400 kind:SERVER serviceName:payment release"
+    assert spans(f"{slow}:1.4.2") > 0, "the cause is there"
+    assert spans(f"{slow}:1.4.1") == 0, "and there is no other"
 
 
 def test_one_address_is_enough_where_it_has_both_and_asks_for_the_other_where_not(

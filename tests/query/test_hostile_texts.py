@@ -118,6 +118,7 @@ def posted(path: str, body: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrat
 
 CALLS: Final = {
     "lists": called(st.sampled_from(["/spans", "/logs"]), QUERY),
+    "tails": called(st.sampled_from(["/spans/live", "/logs/live"]), some(after=TEXTS, limit=TEXTS, filters=WRITTEN)),
     "keys": called(st.just("/attributes"), QUERY),
     "traces": called(path("/traces/{}/waterfall", IDS) | path("/traces/{}/logs", IDS), QUERY),
     "one span": called(path("/traces/{}/spans/{}", IDS, IDS), QUERY),
@@ -129,7 +130,14 @@ CALLS: Final = {
         "/spans/figures",
         joined(st.fixed_dictionaries({"figures": st.lists(joined(FIGURE, COVERED), min_size=1, max_size=3)}), GROUPED),
     ),
+    "keys of logs": called(st.just("/logs/attributes"), QUERY),
+    "values": called(
+        st.sampled_from(["/attributes/values", "/logs/attributes/values"]),
+        joined(st.fixed_dictionaries({"key": NAMED}), some(prefix=TEXTS, filters=WRITTEN)),
+    ),
+    "counts of logs": posted("/logs/aggregate", some(groupBy=NAMED, filters=st.lists(VALID, max_size=2))),
     "heatmaps": posted("/spans/heatmap", some(field=NAMED, filters=st.lists(VALID, max_size=2))),
+    "service maps": called(st.just("/services/map"), QUERY),
     "comparisons": posted("/spans/compare", joined(SIDES, COMPARED)),
     "odd comparisons": posted("/spans/compare", joined(SIDES, COMPARED, ODD_SIDES)),
 }

@@ -31,8 +31,10 @@ from tests.query.conftest import (
 TRACE = "0" * 31 + "1"
 LISTED = ["/spans", "/logs", "/attributes", f"/traces/{TRACE}/logs", f"/traces/{TRACE}/waterfall"]
 LISTED += [f"/traces/{TRACE}/spans/{'0' * 15}1"]
+LISTED += ["/logs/attributes", "/logs/attributes/values", "/spans/live", "/logs/live"]
 LISTED += ["/errors", "/errors/1", "/errors/1/occurrences", "/errors/1/occurrences/1"]
-ANALYSED = ["/spans/aggregate", "/spans/figures", "/spans/heatmap", "/spans/compare"]
+POSTED = ["/spans/aggregate", "/spans/figures", "/spans/heatmap", "/spans/compare", "/logs/aggregate"]
+ANALYSED = [*POSTED, "/services/map"]
 NAMES = ("x-ratelimit-limit", "x-ratelimit-remaining")
 
 
@@ -64,7 +66,7 @@ async def test_every_endpoint_tells_how_the_limit_of_its_principal_stands(path: 
     async with served(explore_store, QuerySettings(), [NOW], chassis) as client:
 
         async def ask(token: str = "mine", base: str = PATH) -> tuple[int, list[str | None]]:
-            if path in ANALYSED:
+            if path in POSTED:
                 answer = await client.post(path, {}, token=token, base=base)
             else:
                 answer = await client.get(path, token=token, base=base)
@@ -137,7 +139,7 @@ async def test_a_client_that_goes_away_while_it_waits_leaves_the_queue(monkeypat
         assert (await first).status == (await second).status == 200
 
 
-@pytest.mark.parametrize("path", ["/spans", "/logs", "/attributes", "/errors", *ANALYSED])
+@pytest.mark.parametrize("path", ["/spans", "/logs", "/attributes", "/logs/attributes", "/errors", *ANALYSED])
 async def test_a_read_of_more_rows_than_permitted_is_too_expensive(
     path: str, loader: Loader, clickhouse: ClickHouse, clickhouse_url: str, database: str
 ) -> None:
@@ -153,12 +155,13 @@ async def test_a_read_of_more_rows_than_permitted_is_too_expensive(
     spike, baseline = ({"from": NOW - n * HOUR, "to": NOW - (n - 1) * HOUR} for n in (1, 2))
     bodies = dict(
         zip(
-            ANALYSED,
+            POSTED,
             (
                 {"fn": "count", "groupBy": "k"},
                 {"figures": [{"fn": "count"}], "groupBy": ["k"]},
                 {},
                 {"spike": spike, "baseline": baseline},
+                {"groupBy": "body"},
             ),
             strict=True,
         )

@@ -72,6 +72,7 @@ def as_sent(body: dict[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode()
 
 
+@pytest.mark.long
 async def test_groups_of_long_texts(explore_store: ClickHouse, moving_clock: list[int], loader: Loader) -> None:
     """Ranked first and asked for again: each has its series."""
     texts = [random_text(length) for length in (16_384, 60_000, 140_000, 2**20)]

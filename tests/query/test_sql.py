@@ -26,12 +26,15 @@ from query.statements import (
     Attribute,
     AttributeKeys,
     DistinctAttributeSets,
+    EndedRows,
     Fn,
     Listing,
     NonFiniteCounts,
     Position,
     PresenceCounts,
+    RankedSpans,
     RollupKeys,
+    SpanRanking,
     SpanRecords,
     Statement,
     TraceAttributes,
@@ -45,7 +48,9 @@ from tests.query.analysis import aggregate_statements as aggregate
 from tests.query.analysis import compare_statements as compare
 from tests.query.analysis import figure_statements as figures
 from tests.query.analysis import heatmap_statements as heatmaps
+from tests.query.analysis import service_map_statements as service_maps
 from tests.query.error_groups import statements as errors
+from tests.query.logs import statements as log_counts
 
 NOW_NS = time.time_ns()
 GOLDEN = Path(__file__).parent / "sql"
@@ -162,6 +167,27 @@ SHAPES: dict[str, Statement] = {
         ("time", Op.LTE, "now-1m"),
         ("name", Op.EQ, "an attribute here"),
     ),
+    "ended_spans": EndedRows(project_id=7, signal=SPANS, window=WINDOW, after_ns=NOW - HOUR // 60, limit=51),
+    "ended_spans_after": EndedRows(
+        project_id=7,
+        signal=SPANS,
+        window=WINDOW,
+        after_ns=NOW - HOUR // 60,
+        conditions=spans(("http.route", Op.EQ, "/x")).conditions,
+        existing_attributes=frozenset({"http.route", "resource.http.route"}),
+        shown=((2**64 - 1, 0), (5, 2**32 - 1)),
+        limit=51,
+    ),
+    "ended_logs": EndedRows(
+        project_id=7, signal=LOGS, window=WINDOW, after_ns=WINDOW.from_ns - 1, shown=((1, 2),), limit=51
+    ),
+    "longest_spans": SpanRanking(project_id=7, window=WINDOW, conditions=spans(("k", Op.EQ, "x")).conditions, limit=51),
+    "longest_spans_after": SpanRanking(
+        project_id=7, window=WINDOW, trace_id=TRACE, after=replace(AFTER, duration_ns=5), limit=51
+    ),
+    "longest_spans_of_page": RankedSpans(
+        project_id=7, positions=(replace(AFTER, duration_ns=5), Position(NOW - HOUR, TRACE, SPAN, 3, 4, 0)), limit=2
+    ),
     "trace_bounds": TraceBounds(project_id=7, trace_id=TRACE),
     "trace_skeleton": TraceSpansBrief(project_id=7, trace_id=TRACE, window=WINDOW, limit=10_001),
     "trace_size": TraceSize(project_id=7, trace_id=TRACE, window=WINDOW),
@@ -204,6 +230,8 @@ SHAPES: dict[str, Statement] = {
     **aggregate.SHAPES,
     **figures.SHAPES,
     **heatmaps.SHAPES,
+    **log_counts.SHAPES,
+    **service_maps.SHAPES,
 }
 
 

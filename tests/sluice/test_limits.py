@@ -16,7 +16,7 @@ from chassis.db.database import migration_engine
 from chassis.db.migrations import migrate
 from control.audit.tables import audit_events
 from sluice.main import main
-from sluice.sample_trace import retry_hint
+from sluice.sample_export import retry_hint
 
 from .conftest import DEADLINE_S, Start, Up, refusal, sluice, wait_until
 

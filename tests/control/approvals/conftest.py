@@ -14,6 +14,7 @@ from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
+from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
 from control.http.context import HandlerContext
 from control.policies.policies import Policies
@@ -41,9 +42,9 @@ async def office(migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_p
     requests = ApprovalRequests(
         desk, attempts, LinkBuilder("https://sluice.example.org", "https://ops.example.org"), clock.now
     )
-    policies, audit = Policies(desk), Audit(desk)
+    policies, audit, views = Policies(desk), Audit(desk), ApprovalViews(desk, clock.now)
     app = build_app(
-        [*requests.routes(), *policies.routes(), *audit.routes()],
+        [*views.routes(), *requests.routes(), *policies.routes(), *audit.routes()],
         service="control",
         settings=settings,
         telemetry=telemetry,

@@ -80,7 +80,7 @@ async def vote(
         return error
 
 
-@pytest.mark.parametrize("rejecting", [0, 6])
+@pytest.mark.parametrize("rejecting", [pytest.param(0, marks=pytest.mark.long), 6])
 async def test_of_sixty_votes_through_two_processes_one_decides(
     databases: tuple[Database, Database], rejecting: int
 ) -> None:

@@ -83,6 +83,7 @@ async def populated(control: Control, person: NewPerson) -> Populated:
         ("POST", "/projects", {"slug": "xyzzy-of-plugh", "name": "Xyzzy"}),
         ("PATCH", "/projects/web", {"sensitiveWords": ["fnord"]}),
         ("POST", "/projects/web/keys", {"name": "Key of Zebedee"}),
+        ("POST", "/projects/web/views", {"name": "Of Zebedee", "path": "/ui/acme/web/explore?q=waldo"}),
         ("POST", "/tokens", {"name": "Laptop of Zebedee"}),
         ("POST", "/principals", {"kind": "agent", "name": "Bot of Zebedee"}),
         ("POST", "/approval-policies", {"name": "Waldo", "actionPattern": "a.b", "effect": "ASK", "riskClass": "LOW"}),
@@ -196,7 +197,7 @@ async def test_nothing_personal_is_left(control: Control, populated: Populated) 
     assert {place.partition(".")[0] for place, _ in await leftovers(database)} >= {
         *("organizations", "projects", "project_keys", "principals", "users", "access_tokens", "invitations"),
         *("approval_policies", "approval_requests", "approval_votes", "notification_channels", "delivery_messages"),
-        *("audit_events", "erasures", "email_verifications"),
+        *("audit_events", "erasures", "email_verifications", "saved_views"),
         *("sso_connections", "sso_domains", "sso_identities", "sso_logins", "sso_handoff_codes"),
     }
     erasure_id = await deleted(control)
@@ -222,7 +223,6 @@ async def test_nothing_personal_is_left(control: Control, populated: Populated) 
     assert (await populated.bob.login())[0] == 200
 
 
-@pytest.mark.both_stores
 async def test_the_audit_chain_stays_verifiable(control: Control, populated: Populated) -> None:
     database, org_id = control.checks.database, control.acme.organization.id
     await deleted(control)
@@ -298,7 +298,6 @@ async def test_events_of_a_living_organization_cannot_be_erased(control: Control
     assert (found_break.seq, found_break.kind) == (1, "unsealed")
 
 
-@pytest.mark.both_stores
 async def test_its_slug_is_not_given_again(control: Control) -> None:
     await deleted(control)
     for _ in range(2):
@@ -311,7 +310,6 @@ async def test_its_slug_is_not_given_again(control: Control) -> None:
         await organization_repository.create_organization(connection, "acme-2", "Anew")
 
 
-@pytest.mark.both_stores
 async def test_a_purge_that_was_interrupted_is_resumed(
     control: Control, populated: Populated, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,6 @@ async def test_the_slug_is_free_for_a_new_project(control: Control) -> None:
     assert (status, again["projectId"]) == (202, made["id"])
 
 
-@pytest.mark.both_stores
 async def test_what_depends_on_the_project_ends_with_it(control: Control) -> None:
     email = {"name": "c", "kind": "email", "config": {"to": ["ops@example.org"]}}
     _, channel, _ = await control.call("POST", f"{WEB}/notification-channels", email)
@@ -171,7 +170,6 @@ async def test_only_users_with_the_scope_delete(control: Control) -> None:
     assert (await control.call("DELETE", WEB, token=admin))[0] == 202
 
 
-@pytest.mark.both_stores
 async def test_a_change_of_the_project_that_is_under_way_changes_nothing(control: Control) -> None:
     """Deleted by another process, of which this one has not heard; a project of the same slug follows."""
     other = AuthGuards.create(control.checks.database, None)
@@ -221,7 +219,6 @@ async def test_a_key_that_another_process_knows_stops_by_message(control: Contro
     await guards.project_keys.close()
 
 
-@pytest.mark.both_stores
 async def test_a_project_has_its_own_retention(control: Control) -> None:
     _, shown, _ = await control.call("GET", WEB)
     assert shown["retentionDays"] is None

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from control.identity import login_code_repository, user_repository
 from control.identity.login_code_repository import LIFETIME, login_codes
 from tests.control.conftest import Control
-from tests.control.identity.conftest import PASSWORD, NewPerson
+from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
 
 COOKIE = "__Secure-sluice"
 OF_THE_PAGE = {"Sec-Fetch-Site": "same-origin"}
@@ -72,6 +72,33 @@ async def test_the_refresh_token_in_a_cookie(control: Control, person: NewPerson
     assert (status, cookie_of(headers).value) == (204, "")
     assert (await control.call("POST", "/auth/refresh", {"cookie": True}, headers=second))[0] == 401
     assert (await control.call("POST", "/auth/refresh", {"cookie": True}, headers=OF_THE_PAGE))[0] == 401
+
+
+async def test_a_verified_second_factor_replaces_the_cookie(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    app, _ = await enrol(ada)
+    body = {"email": ada.email, "password": PASSWORD, "cookie": True}
+    _, owing, headers = await control.call("POST", "/auth/login", body, headers=OF_THE_PAGE)
+    before = {"Cookie": f"{COOKIE}={cookie_of(headers).value}"} | OF_THE_PAGE
+    token = owing["tokens"]["accessToken"]
+    code = {"code": app.now(), "cookie": True}
+    assert (await control.call("POST", "/auth/totp/verify", code, token=token))[0] == 403
+    status, shown, headers = await control.call("POST", "/auth/totp/verify", code, token=token, headers=OF_THE_PAGE)
+    assert (status, shown["tokens"]["refreshToken"]) == (200, "")
+    after = {"Cookie": f"{COOKIE}={cookie_of(headers).value}"} | OF_THE_PAGE
+    assert (await control.call("POST", "/auth/refresh", {"cookie": True}, headers=before))[0] == 401
+    assert (await control.call("POST", "/auth/refresh", {"cookie": True}, headers=after))[0] == 200
+
+
+async def test_whoever_accepts_an_invitation_gets_the_cookie(control: Control) -> None:
+    invited = {"email": "grace@example.org", "role": "MEMBER"}
+    _, made, _ = await control.call("POST", "/orgs/acme/invitations", invited)
+    body = {"inviteToken": made["inviteToken"], "name": "Grace", "password": PASSWORD, "cookie": True}
+    assert (await control.call("POST", "/auth/invitations/accept", body))[0] == 403
+    status, joined, headers = await control.call("POST", "/auth/invitations/accept", body, headers=OF_THE_PAGE)
+    assert (status, joined["tokens"]["refreshToken"]) == (201, "")
+    cookie = {"Cookie": f"{COOKIE}={cookie_of(headers).value}"} | OF_THE_PAGE
+    assert (await control.call("POST", "/auth/refresh", {"cookie": True}, headers=cookie))[0] == 200
 
 
 @pytest.mark.parametrize("origin", [{}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}])

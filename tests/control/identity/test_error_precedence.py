@@ -9,8 +9,6 @@ from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.identity.conftest import NewPerson
 
-pytestmark = pytest.mark.both_stores
-
 TEXT = {"Content-Type": "text/plain"}
 PRINCIPALS = "/orgs/acme/principals"
 

@@ -11,8 +11,6 @@ from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
 from tests.control.test_rights_meanwhile import sent_slowly
 
-pytestmark = pytest.mark.both_stores
-
 CHANGES: Final[dict[str, tuple[str, str, object]]] = {
     "account": ("PATCH", "/auth/user", {"name": "Eve"}),
     "password": ("POST", "/auth/password", {"current": PASSWORD, "password": "another horse battery"}),

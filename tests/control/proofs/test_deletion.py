@@ -63,7 +63,6 @@ async def test_bundles_go_with_their_project(control: Control) -> None:
     }
 
 
-@pytest.mark.both_stores
 async def test_bundles_and_keys_go_with_their_organization(control: Control) -> None:
     await fill(control)
     assert (await control.call("DELETE", "/orgs/acme?confirm=acme"))[0] == 202

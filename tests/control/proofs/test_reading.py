@@ -91,7 +91,6 @@ async def test_filters(control: Control) -> None:
         assert await listed(control, **query) == expected, query
 
 
-@pytest.mark.both_stores
 async def test_filters_that_few_bundles_match_together(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page ends after so many rows, and the next one goes on behind them: each bundle is found once."""
     monkeypatch.setattr("control.proofs.repository.MAX_SCANNED", 5)
@@ -190,7 +189,6 @@ async def ask(control: Control, target: str) -> str:
     return str(answer["request"]["id"])
 
 
-@pytest.mark.both_stores
 async def test_a_bundle_is_found_with_its_approval_requests_and_traces(control: Control) -> None:
     asked, other = await ask(control, "a"), await ask(control, "b")
     missing = new_id("apr")

@@ -117,7 +117,6 @@ async def test_nothing_works_from_the_answer_on(
     assert sorted(event["data"]["retired"]) == sorted([leaver.agent_id, leaver.service_id])
 
 
-@pytest.mark.both_stores
 async def test_who_comes_back_gets_the_membership_and_nothing_else(
     control: Control, directory: Directory, leaver: Leaver
 ) -> None:
@@ -134,7 +133,6 @@ async def test_who_comes_back_gets_the_membership_and_nothing_else(
     assert not {leaver.agent_id, leaver.service_id} & set(members)
 
 
-@pytest.mark.both_stores
 async def test_what_they_own_goes_to_the_successor(
     control: Control, directory: Directory, leaver: Leaver, person: Any
 ) -> None:
@@ -205,7 +203,6 @@ async def test_an_account_that_is_elsewhere_too_stays_there(
     assert (await control.call("GET", "/orgs/globex/projects", token=there.access))[0] == 200
 
 
-@pytest.mark.both_stores
 @pytest.mark.parametrize("how", ["patch", "delete"])
 async def test_an_invitation_is_no_way_back(control: Control, directory: Directory, person: Any, how: str) -> None:
     """Neither one from before, for an account that is elsewhere too, nor (unless it is deleted) a new one."""
@@ -240,7 +237,6 @@ async def test_a_link_that_was_begun_ends(
     assert (await saml.answer(browser, begun, saml.response(begun, subject="eve-1")))[0] == 400
 
 
-@pytest.mark.both_stores
 async def test_who_was_removed_by_hand_comes_back_as_somebody_new(
     control: Control, directory: Directory, person: Any
 ) -> None:
@@ -253,7 +249,6 @@ async def test_who_was_removed_by_hand_comes_back_as_somebody_new(
     assert (await ada.login())[0] == 401
 
 
-@pytest.mark.both_stores
 async def test_who_is_no_owner_any_more_is_the_directorys(control: Control, directory: Directory, person: Any) -> None:
     ada = await person("ada@example.com", "OWNER")
     user = await directory.user("ada@example.com")

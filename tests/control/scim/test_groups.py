@@ -168,7 +168,6 @@ async def test_operations_that_are_none(directory: Directory, operations: object
     assert (status, body["scimType"]) in ((400, "invalidSyntax"), (400, "tooMany"))
 
 
-@pytest.mark.both_stores
 async def test_roles_follow_groups(control: Control, directory: Directory, people: list[dict[str, Any]]) -> None:
     ada, bob, eve = people
 

@@ -54,7 +54,6 @@ async def test_a_login_gives_no_role_to_whom_the_directory_manages(
     assert (await directory.members())["ada@example.com"]["role"] == "BILLING"
 
 
-@pytest.mark.both_stores
 async def test_who_is_out_cannot_log_in_and_can_when_back(
     control: Control, directory: Directory, saml: SamlProvider, browser: Browser
 ) -> None:
@@ -113,7 +112,6 @@ async def test_an_address_counts_only_if_the_provider_vouches_for_it(control: Co
         assert (status, body["account"]) == (200, expected), body
 
 
-@pytest.mark.both_stores
 async def test_a_dry_run_may_name_any_subject(control: Control, directory: Directory) -> None:
     await map_roles(control, None)
     body = {"attributes": {"email": "ada@example.com"}, "subject": "\0"}

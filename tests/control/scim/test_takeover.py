@@ -55,7 +55,6 @@ async def test_a_directory_does_not_change_the_account_of_an_owner(control: Cont
     assert "mallory@example.com" not in members
 
 
-@pytest.mark.both_stores
 @pytest.mark.parametrize("deleted", [False, True], ids=["deactivated", "deleted"])
 async def test_an_invitation_from_before_lets_nobody_in_who_was_taken_out(
     control: Control, directory: Directory, deleted: bool

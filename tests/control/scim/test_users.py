@@ -107,7 +107,6 @@ async def test_two_users_are_never_one_account(directory: Directory) -> None:
     assert (await directory.call("GET", '/Users?filter=userName eq "other"'))[1]["totalResults"] == 0
 
 
-@pytest.mark.both_stores
 async def test_user_names_are_unique_whatever_their_case(directory: Directory) -> None:
     ada = await directory.user("ada@example.com")
     bob = await directory.user("bob@example.com")

@@ -1,6 +1,7 @@
 """Logins through a SAML provider over HTTP: both endings, who gets which account, what is refused."""
 
 import asyncio
+from http.cookies import SimpleCookie
 from time import monotonic
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -82,6 +83,21 @@ async def test_with_a_redirect_the_session_begins_when_its_code_is_spent(
     }  # fmt: skip
     assert (await control.call("GET", "/auth/user", token=bearer(won["tokens"])))[0] == 200
     assert [data["reason"] for _, data in await audit(control, "sso.handoff")] == ["code_used_or_expired"] * 4
+
+
+async def test_the_page_gets_the_refresh_token_in_a_cookie(
+    saml: SamlProvider, browser: Browser, control: Control
+) -> None:
+    _, _, headers = await saml.log_in(browser, ending="redirect", relay_state="/ui/acme/settings")
+    body = {"code": urlsplit(headers["Location"]).fragment.removeprefix("code="), "cookie": True}
+    assert (await control.call("POST", "/sso/handoff", body))[0] == 400, "another page may have sent it"
+    page = {"Sec-Fetch-Site": "same-origin"}
+    status, material, headers = await control.call("POST", "/sso/handoff", body, headers=page)
+    assert (status, material["tokens"]["refreshToken"], material["next"]) == (200, "", "/ui/acme/settings")
+    cookie = SimpleCookie(headers["Set-Cookie"])["__Secure-sluice"]
+    assert (cookie["path"], cookie["secure"], cookie["httponly"], cookie["samesite"]) == ("/auth", True, True, "Strict")
+    given = {"Cookie": f"__Secure-sluice={cookie.value}"} | page
+    assert (await control.call("POST", "/auth/refresh", {"cookie": True}, headers=given))[0] == 200
 
 
 async def test_a_code_is_worth_nothing_once_access_has_ended(

@@ -28,6 +28,7 @@ from control.warehouse.loading.snowflake import Snowflake
 from control.warehouse.streams.schema import Column, ColumnType
 from control.warehouse.streams.schemas import INGEST_OUTCOMES
 from tests.control.outbound.going_out import opened
+from tests.selection import scaled
 
 KEY = rsa.generate_private_key(65537, 2048)
 PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
@@ -259,18 +260,19 @@ async def test_bigquery_loads_each_file_once() -> None:
     assert fake.tokens == 1
 
 
+@pytest.mark.sized
 async def test_bigquery_loads_a_file_whose_jobs_have_failed_for_days() -> None:
     """A table that was wrong is mended at last; not every failure is asked for, or sent its file, again."""
     fake = FakeBigQuery()
     async with served(fake) as (url, egress):
         loader = BigQuery(bigquery_config(url), egress, "org")
-        fake.failing = 300
-        for _ in range(300):
+        fake.failing = times = scaled(60, 300)
+        for _ in range(times):
             await _fails(loader, "(invalid)", permanent=True)
         requests = fake.requests
-        assert await loader.load(file(1)) == "snk_1_batch_1-301"
+        assert await loader.load(file(1)) == f"snk_1_batch_1-{times + 1}"
         assert fake.requests - requests < 30
-        assert await loader.load(file(1)) == "snk_1_batch_1-301"
+        assert await loader.load(file(1)) == f"snk_1_batch_1-{times + 1}"
     assert fake.rows == [b"PAR11"]
 
 

@@ -208,7 +208,7 @@ async def test_of_too_many_lists_a_few_shared_keys_are_counted(
     window: dict[str, Any] = {"from_": EDGE, "to": NOW}
     assert "X-Sluice-Truncated" not in (await explore.get("/attributes", **window)).headers
     asked.clear()
-    monkeypatch.setattr(attributes, "_MAX_ATTRIBUTE_SETS", 1)
+    monkeypatch.setattr(attributes, "MAX_ATTRIBUTE_SETS", 1)
     answer = await explore.get("/attributes", **window)
     assert answer.headers["X-Sluice-Truncated"] == "keys"
     found = {row["key"]: row["spans"] for row in answer.json["data"]}
@@ -357,7 +357,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(attributes, "_MAX_QUERIED_SUBJECTS", 0)
     if request.param == "many lists":
         monkeypatch.setattr(attributes, "_MAX_QUERIED_SUBJECTS", 1_000)
-        monkeypatch.setattr(attributes, "_MAX_ATTRIBUTE_SETS", 1)
+        monkeypatch.setattr(attributes, "MAX_ATTRIBUTE_SETS", 1)
 
 
 async def load(loader: Loader, groups: list[Sent]) -> int:

@@ -23,6 +23,7 @@ from tests.query.conftest import (
     key_values,
     span,
 )
+from tests.selection import scaled
 
 SPIKE, BASELINE = {"from": "-10m", "to": "now"}, {"from": "-1h", "to": "-10m"}
 BODY: Final = {"spike": SPIKE, "baseline": BASELINE, "limit": 200}
@@ -275,12 +276,13 @@ async def check(explore: Explore, stored: list[Stored], least: int, keys: list[s
 
 
 @ONE_ENGINE
+@pytest.mark.sized
 async def test_each_finding_is_a_filter_that_finds_as_many_spans(loader: Loader, explore: Explore) -> None:
     stored = await stored_at_random(random.Random(7), loader)
     assert sum(each.spike for each in stored) <= 200
     answer = (await explore.post("/spans/compare", BODY)).json
     assert len(answer["attributes"]) > 10
-    for each in answer["attributes"]:
+    for each in answer["attributes"][:: scaled(5, 1)]:
         filters = json.dumps([{"key": each["key"], "op": "eq", "value": each["value"]}])
         for side, count in ((SPIKE, each["spikeCount"]), (BASELINE, each["baselineCount"])):
             rows = await explore.data(from_=side["from"], to=side["to"], filters=filters, limit=200)

@@ -53,7 +53,13 @@ def made_spans() -> list[Made]:
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["roll-up", "no roll-up"])
-@pytest.mark.parametrize("common", [[], [{"key": "name", "op": "eq", "value": "op"}, {"key": "host", "op": "exists"}]])
+@pytest.mark.parametrize(
+    "common",
+    [
+        pytest.param([], marks=pytest.mark.long),
+        [{"key": "name", "op": "eq", "value": "op"}, {"key": "host", "op": "exists"}],
+    ],
+)
 async def test_the_baseline_has_what_the_spike_has_not(
     lost: bool, common: list[Any], explore: Explore, loader: Loader, clickhouse: ClickHouse
 ) -> None:

@@ -4,14 +4,20 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from query.timestamps import format_timestamp
+from query.statements.window import Window
+from query.timestamps import HOUR, format_timestamp
+from tests.query.conftest import NOW
 from tests.query.error_groups.conftest import Raised, fingerprint
 
 TOP = 20
+PARTS = 24
+DAY = Window(NOW - 24 * HOUR, NOW)
 
 
-def group(raised: Sequence[Raised]) -> dict[str, Any]:
-    """One group as lists show it; `raised` are all of one error, and not none."""
+def group(raised: Sequence[Raised], every: Sequence[Raised] = ()) -> dict[str, Any]:
+    """One group; `raised` are all of one error, and not none. `every`: those outside of the window and the filters,
+    too.
+    """
     latest = max(raised, key=lambda each: each.order)
     releases = [each for each in raised if each.release]
     return {
@@ -19,6 +25,7 @@ def group(raised: Sequence[Raised]) -> dict[str, Any]:
         "type": latest.type or None,
         "message": latest.message or None,
         **extent(raised),
+        "firstEver": format_timestamp(min(each.at for each in (*raised, *every) if each.error == latest.error)),
         "firstRelease": min(releases, key=lambda each: (each.at, each.release)).release if releases else None,
         "lastRelease": max(releases, key=lambda each: (each.at, each.release)).release if releases else None,
         "latestOccurrenceId": latest.id,
@@ -52,11 +59,17 @@ def facet(
     return {name: shown, count: len(values)}
 
 
-def groups(raised: Sequence[Raised]) -> dict[str, dict[str, Any]]:
-    """All groups by fingerprint."""
+def series(raised: Sequence[Raised], window: Window) -> list[int]:
+    counts = Counter((each.at - window.from_ns) * PARTS // (window.to_ns - window.from_ns) for each in raised)
+    return [counts[part] for part in range(PARTS)]
+
+
+def groups(raised: Sequence[Raised], every: Sequence[Raised] = (), window: Window = DAY) -> dict[str, dict[str, Any]]:
+    """All groups as lists show them, by fingerprint."""
+    of_errors = {error: [each for each in raised if each.error == error] for error in {each.error for each in raised}}
     return {
-        fingerprint(error): group([each for each in raised if each.error == error])
-        for error in {each.error for each in raised}
+        fingerprint(error): {**group(found, every), "series": series(found, window)}
+        for error, found in of_errors.items()
     }
 
 
@@ -66,6 +79,6 @@ RANKS: dict[str, Callable[[dict[str, Any]], tuple[Any, str]]] = {
 }
 
 
-def ordered(raised: Sequence[Raised], sort: str) -> list[dict[str, Any]]:
+def ordered(raised: Sequence[Raised], sort: str, every: Sequence[Raised] = ()) -> list[dict[str, Any]]:
     """The groups as the list has them."""
-    return sorted(groups(raised).values(), key=RANKS[sort], reverse=True)
+    return sorted(groups(raised, every).values(), key=RANKS[sort], reverse=True)

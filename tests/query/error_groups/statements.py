@@ -14,7 +14,9 @@ from query.statements import (
     ErrorRanking,
     ErrorRecord,
     ErrorSeries,
+    ErrorSparklines,
     ErrorTraces,
+    FirstOccurrences,
     LatestOccurrences,
     Listing,
     Position,
@@ -60,6 +62,10 @@ SHAPES: Final[dict[str, Statement]] = {
         fingerprint_times=((PRINT, NOW - HOUR), (OTHER, NOW - 2), (TRACE, NOW - 1)),
     ),
     "error_series": ErrorSeries(project_id=7, window=WINDOW, fingerprint=PRINT, interval_ns=MINUTE),
+    "error_sparklines": ErrorSparklines(
+        project_id=7, window=WINDOW, conditions=PROD, fingerprints=(PRINT, OTHER), parts=24
+    ),
+    "first_errors": FirstOccurrences(project_id=7, fingerprints=(PRINT, OTHER)),
     "known_error": ErrorGroupType(project_id=7, fingerprint=PRINT),
     "error_record": ErrorRecord(project_id=7, fingerprint=PRINT, time_ns=NOW, batch_id=2**63 - 1, row=5),
     "error_occurrences": _LIST,

@@ -46,6 +46,7 @@ async def test_a_group_tells_what_is_known_of_its_occurrences(occurrences: Occur
             "count": 3,
             "firstSeen": format_timestamp(at),
             "lastSeen": format_timestamp(at + 2),
+            "firstEver": format_timestamp(at),
             "firstRelease": "1.0",
             "lastRelease": "1.1",
             "latestOccurrenceId": last.id,
@@ -82,6 +83,7 @@ async def test_a_group_tells_what_is_known_of_its_occurrences(occurrences: Occur
                 {"count": 2, "firstSeen": format_timestamp(at), "lastSeen": format_timestamp(at + 1), "source": "span"},
                 {**moment(at + 2), "source": "log"},
             ],
+            "series": [0] * 23 + [3],
         }
     ]
 
@@ -143,12 +145,12 @@ async def test_pages_of_groups_are_those_of_a_plain_model(
     raised: list[Raised], sort: str, limit: int, release: str | None, clickhouse: ClickHouse, occurrences: Occurrences
 ) -> None:
     project = await empty_project(clickhouse)
-    stored = await occurrences.store(*raised, project=project)
+    stored = every = await occurrences.store(*raised, project=project)
     query = {"sort": sort, "limit": str(limit)}
     if release is not None:
         query["filters"] = f"release:{release}" if release else "!has:release"
         stored = [each for each in stored if each.release == release]
-    assert await pages(clickhouse, project, query) == ordered(stored, sort)
+    assert await pages(clickhouse, project, query) == ordered(stored, sort, every)
 
 
 async def empty_project(clickhouse: ClickHouse) -> int:
@@ -211,9 +213,55 @@ async def test_filters_and_window_decide_what_a_group_counts(occurrences: Occurr
         *(Raised(1, NOW - n * 60 * SECOND, message=str(n), release=str(n % 2)) for n in range(1, 30))
     )
     found = await explore.data("/errors", filters="release:1", from_="now-20m", to="now-5m")
-    assert found == [
-        groups([each for each in stored if each.release == "1" and 5 < int(each.message) <= 20])[fingerprint(1)]
-    ]
+    counted = [each for each in stored if each.release == "1" and 5 < int(each.message) <= 20]
+    window = Window(NOW - 20 * 60 * SECOND, NOW - 5 * 60 * SECOND)
+    assert found == [groups(counted, stored, window)[fingerprint(1)]]
+
+
+@pytest.mark.parametrize("length", [1, 23, 24, 25, 1_000, HOUR + 7, 720 * HOUR])
+async def test_parts_of_the_series_are_equal_to_the_nanosecond(
+    length: int, occurrences: Occurrences, explore: Explore
+) -> None:
+    """The first and the last nanosecond of each part; of windows shorter than 24 ns some parts have none."""
+    begins = [NOW - length + -(-part * length // 24) for part in range(24)]
+    times = {at for begin in begins for at in (begin - 1, begin) if NOW - length <= at < NOW} | {NOW - 1}
+    stored = await occurrences.store(*(Raised(1, at) for at in sorted(times)), Raised(2, NOW - length))
+    answer = (await explore.get("/errors", from_=NOW - length, to=NOW)).json
+    window = Window(NOW - length, NOW)
+    expected = groups(stored, stored, window)
+    assert {each["fingerprint"]: each for each in answer["data"]} == expected
+    assert answer["range"] == {"from": format_timestamp(window.from_ns), "to": format_timestamp(window.to_ns)}
+
+
+async def test_a_new_error_began_in_the_window(occurrences: Occurrences, explore: Explore) -> None:
+    """An old one began before it, whatever the filters find of it."""
+    old, new = NOW - 20 * 24 * HOUR, NOW - 60 * SECOND
+    await occurrences.store(Raised(1, old, environment="prod"), Raised(1, new), Raised(2, new))
+    await occurrences.store(Raised(2, old), project=OTHER_PROJECT)
+    for filters in ("", "environment:unknown"):
+        found = {each["fingerprint"]: each for each in await explore.data("/errors", hours=1, filters=filters)}
+        assert [found[fingerprint(n)]["firstEver"] for n in (1, 2)] == [format_timestamp(old), format_timestamp(new)]
+        assert found[fingerprint(1)]["firstSeen"] == format_timestamp(new)
+    assert (await explore.get(f"/errors/{fingerprint(1)}", hours=1)).json["firstEver"] == format_timestamp(old)
+    assert (await explore.get(f"/errors/{fingerprint(2)}", to="now-1h")).json["firstEver"] == format_timestamp(new)
+
+
+class Shortsighted(ClickHouse):
+    """A store that may not read all of the past."""
+
+    async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> list[tuple[Any, ...]]:
+        if sql.startswith("SELECT fingerprint, toUnixTimestamp64Nano(min(time))\n"):
+            raise QueryTooLarge("rows", 158)
+        return await super().query(sql, parameters, limits=limits)
+
+
+async def test_the_list_does_without_the_past_if_that_is_too_long(
+    occurrences: Occurrences, clickhouse_url: str, database: str
+) -> None:
+    await occurrences.store(Raised())
+    async with served(Shortsighted(clickhouse_url, database=database), QuerySettings(), [NOW]) as client:
+        (found,) = await client.data("/errors")
+    assert (found["count"], found["firstEver"]) == (1, None)
 
 
 async def test_errors_of_other_projects_are_out_of_sight(occurrences: Occurrences, explore: Explore) -> None:

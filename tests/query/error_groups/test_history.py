@@ -28,7 +28,7 @@ async def test_an_error_is_what_its_list_says_and_a_series(occurrences: Occurren
         counts = Counter(each.at // MINUTE // 2 for each in ours)
         first, last = first // 2, last // 2
     assert found == {
-        **group(ours),
+        **group(ours, stored),
         "range": {"from": format_timestamp(NOW - HOUR), "to": format_timestamp(NOW)},
         "intervalMinutes": minutes,
         "series": [
@@ -74,6 +74,7 @@ async def test_an_error_without_occurrences_in_the_window_is_there_with_none(
             "count": 0,
             "firstSeen": None,
             "lastSeen": None,
+            "firstEver": format_timestamp(NOW - 10 * DAY),
             "firstRelease": None,
             "lastRelease": None,
             "latestOccurrenceId": None,

@@ -10,6 +10,7 @@ from chassis.clickhouse import ClickHouse
 from query.request.filters import Filter, Op
 from tests.query.conftest import MS, NOW, ONE_ENGINE, SECOND, Explore, Loader, issues, record, span
 from tests.query.request.test_filters import parse
+from tests.selection import scaled
 
 GROUP = Filter("a", Op.EQ, ("1",), (Filter("b", Op.NEQ, ("2",)), Filter("c", Op.EXISTS)))
 
@@ -125,6 +126,7 @@ def finds(term: str, made: dict[str, Any]) -> bool:
 
 
 @ONE_ENGINE
+@pytest.mark.sized
 @pytest.mark.parametrize("lost", [False, True], ids=["roll-up", "no roll-up"])
 async def test_a_group_finds_what_any_of_its_filters_finds(
     lost: bool, explore: Explore, loader: Loader, clickhouse: ClickHouse
@@ -149,7 +151,7 @@ async def test_a_group_finds_what_any_of_its_filters_finds(
         made += [each | {"host": host, "id": f"{n:016x}"} for n, each in enumerate(some, first)]
     if lost:
         await clickhouse.command("TRUNCATE TABLE attribute_keys")
-    for _ in range(15):
+    for _ in range(scaled(4, 15)):
         groups = [rng.sample(TERMS, rng.randint(1, 4)) for _ in range(rng.randint(1, 3))]
         text = " ".join(f"({' or '.join(group)})" if len(group) > 1 else group[0] for group in groups)
         wanted = {each["id"] for each in made if all(any(finds(term, each) for term in group) for group in groups)}

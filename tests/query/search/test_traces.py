@@ -95,9 +95,16 @@ async def listed(explore: Explore, **query: Any) -> list[Any]:
         cursor = {"cursor": answer.json["nextCursor"]}
 
 
-@pytest.mark.parametrize("name", [None, "n1"])
-@pytest.mark.parametrize("sort", ["time", "duration"])
-@pytest.mark.parametrize("first_spans", [10, 500_000])
+@pytest.mark.parametrize(
+    ("first_spans", "sort", "name"),
+    [
+        (10, "time", "n1"),
+        (10, "duration", None),
+        (500_000, "time", None),
+        pytest.param(10, "time", None, marks=pytest.mark.long),
+        pytest.param(500_000, "duration", "n1", marks=pytest.mark.long),
+    ],
+)
 async def test_every_trace_once_and_in_order(
     loader: Loader, explore: Explore, monkeypatch: pytest.MonkeyPatch, sort: str, name: str | None, first_spans: int
 ) -> None:

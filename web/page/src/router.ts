@@ -27,6 +27,7 @@ const OF_PROJECT: Record<string, () => Promise<{ default: View }>> = {
   trace: () => import('./trace/view'),
   errors: () => import('./views/errors/errors'),
   logs: () => import('./views/logs/logs'),
+  map: () => import('./views/map/map'),
   issues: () => import('./views/issues/issues'),
 };
 const OF_ORGANIZATION: Record<string, () => Promise<{ default: View }>> = {

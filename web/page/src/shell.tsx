@@ -3,9 +3,10 @@ import { Component, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { address, go, kept, push, rangeOf, zoneOf } from './address/address';
 import { moved, PRESETS, zoneLabel } from './address/time';
-import { continueSession, logOut, owner, trouble, who } from './api/session';
+import { continueSession, invitation, logOut, owner, trouble, who } from './api/session';
 import type { Whoami } from './api/types';
 import { findView, type Place, projectPath, type View } from './router';
+import { SavedViews } from './saved/menu';
 import { linkOfThis } from './ui/copy';
 import { areKeysOn, setKeysOn, shortcuts, useKeys } from './ui/keyboard';
 import { Link } from './ui/link';
@@ -19,24 +20,26 @@ const VIEWS: [string, string, string][] = [
   ['explore', 'Explore', 'g e'],
   ['errors', 'Errors', 'g r'],
   ['logs', 'Logs', 'g l'],
+  ['map', 'Map', 'g m'],
   ['issues', 'Issues', 'g i'],
 ];
 
 export function Shell(): JSX.Element {
   const me = useSignal(who);
   const whose = useSignal(owner);
+  const invited = useSignal(invitation);
   const error = useSignal(trouble);
   if (error !== null) return <Failure error={error} again={() => void continueSession()} />;
   if (me === undefined) return <Skeleton />;
-  const isLoggedIn = me !== null && !me.mfaPending;
+  const isBehind = me === null || me.mfaPending || invited !== null;
   return (
     <>
       {whose !== null && (
-        <div key={whose.principal.id} inert={!isLoggedIn}>
+        <div key={whose.principal.id} inert={isBehind}>
           <Main me={whose} />
         </div>
       )}
-      {!isLoggedIn && <Login me={me} />}
+      {isBehind && <Login me={me} />}
     </>
   );
 }
@@ -104,6 +107,7 @@ function Main({ me }: { me: Whoami }): JSX.Element {
           </Link>
         </nav>
         <span class="spring" />
+        {project !== '' && <SavedViews key={project} place={inProject} />}
         <TimePicker />
         <button type="button" class="quiet" aria-label="Keys" onClick={() => setHelp(true)}>
           ?

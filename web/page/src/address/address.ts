@@ -18,9 +18,10 @@ export function followAddress(): void {
   window.addEventListener('popstate', () => (address.value = current()));
 }
 
-/** Goes to another view, or pushes a change of this one. */
-export function go(url: string): void {
-  history.pushState(null, '', url);
+/** Goes to another view, or pushes a change of this one. `inPlace`: "back" does not lead here. */
+export function go(url: string, inPlace = false): void {
+  if (inPlace) history.replaceState(null, '', url);
+  else history.pushState(null, '', url);
   address.value = current();
 }
 

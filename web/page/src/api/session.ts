@@ -1,10 +1,12 @@
 // The session of the browser: the access token in memory alone, the refresh token in a cookie that no script can read.
+import { go } from '../address/address';
 import { signal } from '../ui/signal';
-import { ApiError, callAnonymously } from './client';
+import { ApiError, call, callAnonymously } from './client';
 import type { SessionMaterial, Whoami } from './types';
 
 const REFRESH_LOCK = 'sluice-refresh';
 const EARLY_MS = 60_000;
+const SIGN_ON_END = '/sso/complete';
 
 interface Token {
   text: string;
@@ -30,22 +32,31 @@ export function accessToken(): string | null {
   return pasted ?? token?.text ?? null;
 }
 
+/** Why a code in the address did not log anybody in. */
+export const refused = signal<Error | null>(null);
+
+/** The secret of an invitation that was in the address. */
+export const invitation = signal<string | null>(null);
+
 /** Called once: by a code in the address, else by the cookie. */
 export async function startSession(): Promise<void> {
   channel?.addEventListener('message', (event: MessageEvent<Message>) => {
     if (event.data === 'logout') forget();
     else if (who.value === null) void continueSession();
   });
-  const code = takeCode();
-  if (code !== null) {
+  const isSignOn = location.pathname === SIGN_ON_END;
+  const code = takeSecret('code', isSignOn ? '/ui/' : location.pathname + location.search);
+  invitation.value = takeSecret('inviteToken', '/ui/');
+  if (isSignOn || code !== null) {
     try {
-      await keep(await callAnonymously<SessionMaterial>(post('/auth/exchange', { code, cookie: true })));
+      if (isSignOn) await endSignOn(code);
+      else await keep(await callAnonymously<SessionMaterial>(post('/auth/exchange', { code, cookie: true })));
       channel?.postMessage('login' satisfies Message);
-      return;
-    } catch {
+    } catch (error) {
+      refused.value = error as Error;
       who.value = null;
-      return;
     }
+    return;
   }
   await continueSession();
 }
@@ -61,18 +72,60 @@ export async function continueSession(): Promise<void> {
   }
 }
 
-/** The code leaves the address at once: it must not be in the history. */
-function takeCode(): string | null {
-  const found = /^#code=([\w-]{20,100})$/.exec(location.hash);
+/** A secret leaves the address at once: it must not be in the history. `address` takes its place. */
+function takeSecret(name: string, address: string): string | null {
+  const found = new RegExp(`^#${name}=([\\w-]{20,128})$`).exec(location.hash);
   if (found === null) return null;
-  history.replaceState(history.state, '', location.pathname + location.search);
+  go(address, true);
   return found[1] ?? null;
+}
+
+/** The end of a single sign-on: the code becomes the session, and the user goes to where they wanted. */
+async function endSignOn(code: string | null): Promise<void> {
+  if (code === null) {
+    go('/ui/', true);
+    throw new Error("This address has no code. Begin at your organization's sign-in address.");
+  }
+  const made = await callAnonymously<SessionMaterial & { next: string | null }>(
+    post('/sso/handoff', { code, cookie: true }),
+  );
+  const next = made.next ?? '/ui/';
+  await keep(made);
+  if (next.startsWith('/ui/')) go(next, true);
+  else if (/^\/(?![/\\])/.test(next)) location.replace(next);
 }
 
 export async function logIn(email: string, password: string, orgSlug: string, totp: string): Promise<void> {
   const body = { email, password, cookie: true, ...(orgSlug ? { orgSlug } : {}), ...(totp ? { totp } : {}) };
   await keep(await callAnonymously<SessionMaterial>(post('/auth/login', body)));
   channel?.postMessage('login' satisfies Message);
+}
+
+export interface Acceptance {
+  name: string;
+  password: string;
+  totp: string;
+  existingAccount: boolean;
+}
+
+/** Joins the organization of the invitation. */
+export async function accept({ name, password, totp, existingAccount }: Acceptance): Promise<void> {
+  const body = {
+    inviteToken: invitation.value,
+    name,
+    password,
+    existingAccount,
+    cookie: true,
+    ...(totp ? { totp } : {}),
+  };
+  await keep(await callAnonymously<SessionMaterial>(post('/auth/invitations/accept', body)));
+  invitation.value = null;
+  channel?.postMessage('login' satisfies Message);
+}
+
+/** The second factor of a session that still needs it. The session gets other tokens. */
+export async function verifySecondFactor(code: string): Promise<void> {
+  await keep(await call<SessionMaterial>(post('/auth/totp/verify', { code, cookie: true })));
 }
 
 export async function logInWithToken(text: string): Promise<void> {

@@ -198,3 +198,26 @@ export interface Occurrence {
   stacktrace?: string | null;
   logs?: { of: string; before: { data: LogRecord[] }; after: { data: LogRecord[] } } | null;
 }
+
+export interface MapEdge {
+  from: string;
+  to: string;
+  count: number;
+  errors: number;
+  avgMs: Num;
+}
+
+export interface ServiceMap extends Coverage {
+  services: string[];
+  edges: MapEdge[];
+  /** One trace in so many was read. */
+  sample: number;
+}
+
+export interface SavedView {
+  id: string;
+  name: string;
+  path: string;
+  shared: boolean;
+  mayDelete: boolean;
+}

@@ -1,7 +1,9 @@
 // Spans by time and duration, on a canvas. A box selects cells: its bounds are those of the rows and columns, exactly.
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Zone } from '../address/time';
 import type { Heatmap, Num } from '../api/types';
+import { powerTicks, TimeAxis, timeTicks, ValueAxis } from './axis';
 
 export interface Box {
   firstColumn: number;
@@ -15,6 +17,7 @@ interface Props {
   box: Box | null;
   onBox: (box: Box | null) => void;
   format: (value: Num) => string;
+  zone: Zone;
 }
 
 const HEIGHT = 220;
@@ -24,7 +27,7 @@ export function strength(count: number, most: number): number {
   return most <= 1 ? 1 : 0.15 + 0.85 * (Math.log(count) / Math.log(most));
 }
 
-export function HeatmapChart({ data, box, onBox, format }: Props): JSX.Element {
+export function HeatmapChart({ data, box, onBox, format, zone }: Props): JSX.Element {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [corner, setCorner] = useState<[number, number] | null>(null);
   const [cursor, setCursor] = useState<[number, number] | null>(null);
@@ -116,6 +119,7 @@ export function HeatmapChart({ data, box, onBox, format }: Props): JSX.Element {
         onKeyDown={keyed}
       >
         <canvas ref={canvas} height={HEIGHT} />
+        <ValueAxis ticks={powerTicks(data.rows, format)} />
         {shown !== null && rows > 0 && (
           <div
             class="box"
@@ -141,6 +145,7 @@ export function HeatmapChart({ data, box, onBox, format }: Props): JSX.Element {
           />
         )}
       </div>
+      <TimeAxis ticks={timeTicks(data.range.from, data.range.to, zone, 10)} />
       {(data.under > 0 || data.over > 0) && (
         <p class="quiet">
           Not drawn: {data.under} spans of 0 or less, {data.over} beyond the rows.

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { shownTime, type Zone } from '../address/time';
+import { TimeAxis, timeTicks } from './axis';
 
 export interface Line {
   name: string;
@@ -102,6 +103,7 @@ export function LineChart({ title, buckets, lines, format, zone, onZoom, height 
         ))}
         {x !== null && <line class="cursor" x1={x} x2={x} y1={0} y2={height} vector-effect="non-scaling-stroke" />}
       </svg>
+      <TimeAxis ticks={timeTicks(buckets[0] ?? '', buckets[last] ?? '', zone)} />
     </figure>
   );
   function xOf(index: number): number {

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { address, push, rangeOf, zoneOf } from '../../address/address';
 import { fromNanoseconds, shownTime, toNanoseconds, type Range, type Zone } from '../../address/time';
 import type { Call } from '../../api/client';
-import type { Comparison, Figures, Heatmap, Page, TraceItem } from '../../api/types';
+import type { Comparison, Figures, Heatmap, Page, SpanRecord, TraceItem } from '../../api/types';
 import { type Box, HeatmapChart } from '../../charts/heatmap';
 import { LineChart } from '../../charts/line';
 import { HUES } from '../../charts/palette';
@@ -14,6 +14,7 @@ import { CopyAs } from '../../ui/copy';
 import { count, drawn, duration, share } from '../../ui/format';
 import { useKeys } from '../../ui/keyboard';
 import { Link } from '../../ui/link';
+import { LiveBar, useLive } from '../../ui/live';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Covered, Empty, Loaded } from '../../ui/states';
@@ -34,7 +35,9 @@ export default function Explore({ place }: ViewProps): JSX.Element {
   const times = `from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`;
   const filtered = text === '' ? '' : `&filters=${encodeURIComponent(text)}`;
   const traces: Call = { path: `${exploreBase(place)}/traces?${times}${filtered}&sort=${sort}&limit=50` };
-  const found = useQuery<Page<TraceItem>>(traces);
+  const isLive = here.query.get('live') === '1';
+  const live = useLive<SpanRecord>(isLive ? `${exploreBase(place)}/spans/live?limit=100${filtered}` : null);
+  const found = useQuery<Page<TraceItem>>(isLive ? null : traces);
   useKeys([{ keys: 'r', does: 'run again', run: found.again }], [found.again]);
   return (
     <section aria-label="Explore">
@@ -52,35 +55,48 @@ export default function Explore({ place }: ViewProps): JSX.Element {
           by{' '}
           <input
             type="text"
-            placeholder="http.route"
+            placeholder="http.route, serviceName"
+            title={`up to ${MAX_KEYS} keys, with commas between them`}
             value={by}
-            onChange={(event) => push({ by: event.currentTarget.value.trim() })}
+            onChange={(event) => push({ by: keysOf(event.currentTarget.value).join(',') })}
           />
         </label>
         <CopyAs asked={traces} />
       </div>
       {metric === 'duration' && by === '' ? (
-        <Durations place={place} range={range} text={text} box={parseBox(here.query.get('box'))} />
+        <Durations place={place} range={range} text={text} zone={zone} box={parseBox(here.query.get('box'))} />
       ) : (
         <Lines place={place} range={range} text={text} metric={metric} by={by} zone={zone} />
       )}
       <div class="panel scroll">
         <div class="bar-row">
-          <h2>Traces</h2>
-          <span class="segments" role="group" aria-label="Order">
-            <button type="button" aria-pressed={sort === 'time'} onClick={() => push({ sort: null })}>
-              newest
-            </button>
-            <button type="button" aria-pressed={sort === 'duration'} onClick={() => push({ sort: 'duration' })}>
-              slowest
-            </button>
-          </span>
+          <h2>{isLive ? 'Spans' : 'Traces'}</h2>
+          <button type="button" aria-pressed={isLive} onClick={() => push({ live: isLive ? null : '1' })}>
+            Live
+          </button>
+          {!isLive && (
+            <span class="segments" role="group" aria-label="Order">
+              <button type="button" aria-pressed={sort === 'time'} onClick={() => push({ sort: null })}>
+                newest
+              </button>
+              <button type="button" aria-pressed={sort === 'duration'} onClick={() => push({ sort: 'duration' })}>
+                slowest
+              </button>
+            </span>
+          )}
         </div>
-        <Loaded query={found}>
-          {(page) =>
-            page.data.length === 0 ? <Nothing text={text} range={range} /> : <Traces page={page} place={place} zone={zone} />
-          }
-        </Loaded>
+        {isLive ? (
+          <>
+            <LiveBar live={live} what="spans" missing="Spans that lasted longer than 15 minutes or came late are missing here." />
+            <LiveSpans spans={live.rows} place={place} zone={zone} />
+          </>
+        ) : (
+          <Loaded query={found}>
+            {(page) =>
+              page.data.length === 0 ? <Nothing text={text} range={range} /> : <Traces page={page} place={place} zone={zone} />
+            }
+          </Loaded>
+        )}
       </div>
     </section>
   );
@@ -167,6 +183,49 @@ function Traces({ page, place, zone }: { page: Page<TraceItem>; place: Place; zo
   );
 }
 
+function LiveSpans({ spans, place, zone }: { spans: SpanRecord[]; place: Place; zone: Zone }): JSX.Element {
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th>Ended</th>
+          <th>Service</th>
+          <th>Span</th>
+          <th class="number">Duration</th>
+          <th>Status</th>
+        </tr>
+      </thead>
+      <tbody>
+        {spans.map((span) => (
+          <tr key={span.traceId + span.spanId}>
+            <td class="mono">{shownTime(span.endTime, zone)}</td>
+            <td>
+              <Text of={span.serviceName} />
+            </td>
+            <td>
+              <Link to={`${projectPath(place, 'trace', span.traceId)}?span=${span.spanId}`}>
+                <Text of={span.name} />
+              </Link>
+            </td>
+            <td class="number" title={`${span.durationMs} ms`}>
+              {duration(span.durationMs)}
+            </td>
+            <td class={span.statusCode === 'ERROR' ? 'error' : ''}>{span.statusCode}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+const MAX_KEYS = 3;
+
+/** What is typed as keys to group by. */
+function keysOf(text: string): string[] {
+  const keys = text.split(',').map((key) => key.trim());
+  return [...new Set(keys.filter((key) => key !== ''))].slice(0, MAX_KEYS);
+}
+
 interface LinesProps {
   place: Place;
   range: Range;
@@ -180,7 +239,8 @@ const FAILED = { fn: 'count', filters: [{ key: 'statusCode', op: 'eq', value: 'E
 
 function Lines({ place, range, text, metric, by, zone }: LinesProps): JSX.Element {
   const figures = metric === 'duration' ? [{ fn: 'p95', field: 'durationMs' }] : [{ fn: 'count' }, FAILED];
-  const body = { ...range, figures, ...(by === '' ? {} : { groupBy: [by], limit: 8 }), ...(text === '' ? {} : { filters: text }) };
+  const keys = keysOf(by);
+  const body = { ...range, figures, ...(keys.length === 0 ? {} : { groupBy: keys, limit: 8 }), ...(text === '' ? {} : { filters: text }) };
   const asked: Call = { method: 'POST', path: `${exploreBase(place)}/spans/figures`, body };
   const query = useQuery<Figures>(asked);
   return (
@@ -189,8 +249,8 @@ function Lines({ place, range, text, metric, by, zone }: LinesProps): JSX.Elemen
         const step = data.intervalSeconds ?? 60;
         const buckets = (data.series[0]?.points ?? []).map((point) => point.bucket);
         const lines = data.series.map((series, at) => ({
-          name: series.group[0] ?? (by === '' ? metric : 'none'),
-          filter: typeof series.group[0] === 'string' ? equals(by, series.group[0]) : lacks(by),
+          name: series.group.map((value) => value ?? 'none').join(', ') || metric,
+          filter: keys.map((key, which) => isValue(key, series.group[which] ?? null)),
           color: HUES[at % HUES.length] ?? HUES[0],
           values: series.points.map((point) =>
             metric === 'rate'
@@ -213,23 +273,21 @@ function Lines({ place, range, text, metric, by, zone }: LinesProps): JSX.Elemen
               lines={lines}
               onZoom={(first, last) => push({ from: buckets[first] ?? range.from, to: buckets[last + 1] ?? range.to })}
             />
-            {by !== '' && (
-              <ul class="legend">
-                {lines.map((line) => (
-                  <li key={line.name}>
-                    <i
-                      class="swatch"
-                      ref={(element) => {
-                        if (element !== null) element.style.background = line.color;
-                      }}
-                    />
-                    <button type="button" class="quiet" onClick={() => push({ q: withTerm(text, line.filter) })}>
-                      <Text of={line.name} />
-                    </button>
-                  </li>
-                ))}
-              </ul>
-            )}
+            <ul class="legend" hidden={keys.length === 0}>
+              {lines.map((line) => (
+                <li key={line.name}>
+                  <i
+                    class="swatch"
+                    ref={(element) => {
+                      if (element !== null) element.style.background = line.color;
+                    }}
+                  />
+                  <button type="button" class="quiet" onClick={() => push({ q: line.filter.reduce(withTerm, text) })}>
+                    <Text of={line.name} />
+                  </button>
+                </li>
+              ))}
+            </ul>
             <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
             {data.groupsTruncated && (
               <p class="covered partial">
@@ -241,6 +299,11 @@ function Lines({ place, range, text, metric, by, zone }: LinesProps): JSX.Elemen
       }}
     </Loaded>
   );
+}
+
+/** The filter that finds the spans of a group. */
+function isValue(key: string, value: string | null): string {
+  return value === null ? lacks(key) : equals(key, value);
 }
 
 /** `box=from,to,low,high` in the address: times, and the bounds of the rows. */
@@ -260,10 +323,11 @@ interface DurationsProps {
   place: Place;
   range: Range;
   text: string;
+  zone: Zone;
   box: Selected | null;
 }
 
-function Durations({ place, range, text, box }: DurationsProps): JSX.Element {
+function Durations({ place, range, text, zone, box }: DurationsProps): JSX.Element {
   const asked: Call = {
     method: 'POST',
     path: `${exploreBase(place)}/spans/heatmap`,
@@ -286,16 +350,20 @@ function Durations({ place, range, text, box }: DurationsProps): JSX.Element {
   return (
     <div class="panel">
       <Loaded query={query}>
-        {(data) => (
+        {(data) =>
+          data.rows.length === 0 ? (
+            <p class="quiet">No span of this time {text === '' ? 'has a duration' : `matches ${text}`}.</p>
+          ) : (
           <>
-            <HeatmapChart data={data} box={box === null ? null : drawnBox(data, box)} onBox={(one) => choose(data, one)} format={duration} />
+            <HeatmapChart data={data} box={box === null ? null : drawnBox(data, box)} onBox={(one) => choose(data, one)} format={duration} zone={zone} />
             <p class="quiet">
               {data.total.toLocaleString('en')} spans match. Drag over cells to compare them with the rest.
             </p>
             <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
             {box !== null && <Compared place={place} data={data} text={text} box={box} />}
           </>
-        )}
+          )
+        }
       </Loaded>
     </div>
   );

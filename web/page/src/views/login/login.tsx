@@ -1,36 +1,59 @@
-// The login, over the page.
+// The login, over the page: with a password, through the organization's provider, with a token, or by an invitation.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { ApiError, call } from '../../api/client';
-import { loadWho, logIn, logInWithToken, logOut, refreshSession } from '../../api/session';
+import { address, go } from '../../address/address';
+import { ApiError } from '../../api/client';
+import {
+  accept,
+  invitation,
+  logIn,
+  logInWithToken,
+  logOut,
+  refused,
+  verifySecondFactor,
+} from '../../api/session';
 import type { Whoami } from '../../api/types';
+import { findView } from '../../router';
+import { useSignal } from '../../ui/signal';
 import { Failure } from '../../ui/states';
 
-type Way = 'password' | 'token';
+type Way = 'password' | 'sso' | 'token';
+
+const WAYS: [Way, string][] = [
+  ['password', 'Use a password'],
+  ['sso', 'Sign in with SSO'],
+  ['token', 'Use an access token'],
+];
+const PROTOCOLS = ['oidc', 'saml'];
 
 export function Login({ me }: { me: Whoami | null }): JSX.Element {
+  const invited = useSignal(invitation);
   return (
     <div class="login">
       <section class="card" role="dialog" aria-label="Log in" aria-modal="true">
         <h1>Sluice</h1>
-        {me?.mfaPending ? <SecondFactor /> : <FirstFactor />}
+        {me?.mfaPending ? <SecondFactor /> : invited !== null ? <Invited /> : <FirstFactor />}
       </section>
     </div>
   );
 }
 
 function FirstFactor(): JSX.Element {
+  const earlier = useSignal(refused);
   const [way, setWay] = useState<Way>('password');
   const [error, setError] = useState<Error | null>(null);
   const [isBusy, setBusy] = useState(false);
+  const shown = error ?? earlier;
   async function submit(event: SubmitEvent): Promise<void> {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);
     const text = (name: string): string => String(form.get(name) ?? '').trim();
+    refused.value = null;
     setBusy(true);
     setError(null);
     try {
       if (way === 'token') await logInWithToken(text('token'));
+      else if (way === 'sso') await signOn(text('org'));
       else await logIn(text('email'), String(form.get('password') ?? ''), text('org'), text('totp'));
     } catch (failure) {
       setError(failure as Error);
@@ -40,7 +63,7 @@ function FirstFactor(): JSX.Element {
   }
   return (
     <form onSubmit={(event) => void submit(event)}>
-      {way === 'password' ? (
+      {way === 'password' && (
         <>
           <Field name="email" label="E-mail address" type="email" autocomplete="username" required />
           <Field name="password" label="Password" type="password" autocomplete="current-password" required />
@@ -50,19 +73,112 @@ function FirstFactor(): JSX.Element {
             <Field name="org" label="Organization (slug), if you are in several" />
           </details>
         </>
-      ) : (
+      )}
+      {way === 'sso' && (
+        <Field
+          name="org"
+          label="Organization (slug), whose identity provider you use"
+          autocomplete="organization"
+          value={findView(address.value.path)?.place.org ?? ''}
+          required
+        />
+      )}
+      {way === 'token' && (
         <Field name="token" label="Personal access token, kept in this tab alone" type="password" required />
       )}
-      {error !== null && <Failure error={error} />}
+      {shown !== null && <Failure error={shown} />}
       <button type="submit" disabled={isBusy}>
-        {isBusy ? 'Logging in...' : 'Log in'}
+        {isBusy ? 'Logging in...' : way === 'sso' ? 'Go to the provider' : 'Log in'}
       </button>
-      <button type="button" class="quiet" onClick={() => setWay(way === 'token' ? 'password' : 'token')}>
-        {way === 'token' ? 'Use a password' : 'Use an access token'}
-      </button>
+      {WAYS.filter(([other]) => other !== way).map(([other, name]) => (
+        <button
+          key={other}
+          type="button"
+          class="quiet"
+          onClick={() => {
+            setWay(other);
+            setError(null);
+          }}
+        >
+          {name}
+        </button>
+      ))}
       <p class="quiet">
         On the machine of Sluice: <code>sluice open</code> opens this page logged in.
       </p>
+    </form>
+  );
+}
+
+/** Leaves for the organization's provider, which leads back to this view. Raises ApiError where there is none. */
+async function signOn(org: string): Promise<void> {
+  const back = encodeURIComponent(address.value.path.startsWith('/ui/') ? location.pathname + location.search : '/ui/');
+  for (const protocol of PROTOCOLS) {
+    const start = `/sso/${protocol}/${encodeURIComponent(org)}/start?relayState=${back}`;
+    // Asked first, and not followed: what refuses is shown here, and not in place of the page.
+    const answer = await fetch(start, { redirect: 'manual', credentials: 'same-origin', cache: 'no-store' });
+    if (answer.type === 'opaqueredirect') {
+      location.assign(start);
+      return;
+    }
+    if (answer.status !== 404) throw await refusal(answer);
+  }
+  throw new Error(`There is no organization ${org} with single sign-on.`);
+}
+
+async function refusal(answer: Response): Promise<Error> {
+  const body = (await answer.json().catch(() => ({}))) as { error?: { message?: string; requestId?: string } };
+  const message = body.error?.message ?? `The server answered ${answer.status}.`;
+  return new ApiError(answer.status, '', message, [], body.error?.requestId ?? '', null);
+}
+
+function Invited(): JSX.Element {
+  const [error, setError] = useState<Error | null>(null);
+  const [hasAccount, setHasAccount] = useState(false);
+  const [isBusy, setBusy] = useState(false);
+  async function submit(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const text = (name: string): string => String(form.get(name) ?? '').trim();
+    setError(null);
+    setBusy(true);
+    try {
+      await accept({
+        name: text('name') || 'unnamed',
+        password: String(form.get('password') ?? ''),
+        totp: text('totp'),
+        existingAccount: hasAccount,
+      });
+      go('/ui/', true);
+    } catch (failure) {
+      setError(failure as Error);
+    } finally {
+      setBusy(false);
+    }
+  }
+  return (
+    <form onSubmit={(event) => void submit(event)}>
+      <p>You are invited to an organization.</p>
+      <label>
+        <input type="checkbox" checked={hasAccount} onChange={(event) => setHasAccount(event.currentTarget.checked)} /> I
+        have an account with this address already
+      </label>
+      {!hasAccount && <Field name="name" label="Your name" autocomplete="name" required />}
+      <Field
+        name="password"
+        label={hasAccount ? 'Its password' : 'A new password, of at least 12 characters'}
+        type="password"
+        autocomplete={hasAccount ? 'current-password' : 'new-password'}
+        required
+      />
+      {hasAccount && <Field name="totp" label="Code of its second factor, if it has one" autocomplete="one-time-code" />}
+      {error !== null && <Failure error={error} />}
+      <button type="submit" disabled={isBusy}>
+        Join
+      </button>
+      <button type="button" class="quiet" onClick={() => (invitation.value = null)}>
+        Log in instead
+      </button>
     </form>
   );
 }
@@ -74,11 +190,9 @@ function SecondFactor(): JSX.Element {
     const code = String(new FormData(event.currentTarget as HTMLFormElement).get('code') ?? '').trim();
     setError(null);
     try {
-      await call({ method: 'POST', path: '/auth/totp/verify', body: { code } });
-      await refreshSession();
-      await loadWho();
+      await verifySecondFactor(code);
     } catch (failure) {
-      setError(failure instanceof ApiError ? failure : (failure as Error));
+      setError(failure as Error);
     }
   }
   return (
@@ -99,13 +213,20 @@ interface FieldProps {
   type?: 'text' | 'email' | 'password';
   autocomplete?: string;
   required?: boolean;
+  value?: string;
 }
 
-export function Field({ name, label, type = 'text', autocomplete, required = false }: FieldProps): JSX.Element {
+export function Field({ name, label, type = 'text', autocomplete, required = false, value }: FieldProps): JSX.Element {
   return (
     <label class="field">
       <span>{label}</span>
-      <input name={name} type={type} required={required} autocomplete={(autocomplete ?? 'off') as 'off'} />
+      <input
+        name={name}
+        type={type}
+        required={required}
+        autocomplete={(autocomplete ?? 'off') as 'off'}
+        {...(value === undefined ? {} : { defaultValue: value })}
+      />
     </label>
   );
 }

@@ -1,14 +1,15 @@
 // Log records: filters, how many over time by severity, the newest.
-import type { JSX } from 'preact';
+import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address, push, rangeOf, zoneOf } from '../../address/address';
-import { shownTime } from '../../address/time';
+import { shownTime, type Zone } from '../../address/time';
 import type { Call } from '../../api/client';
 import type { LogRecord, Page } from '../../api/types';
 import { FilterBar } from '../../filters/bar';
-import { exploreBase, projectPath, type ViewProps } from '../../router';
+import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
 import { CopyAs } from '../../ui/copy';
 import { Link } from '../../ui/link';
+import { LiveBar, useLive } from '../../ui/live';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Empty, Loaded } from '../../ui/states';
@@ -29,14 +30,15 @@ export default function Logs({ place }: ViewProps): JSX.Element {
   const text = here.query.get('q') ?? '';
   const severity = here.query.get('severity') ?? '';
   const cursor = here.query.get('cursor');
-  const [open, setOpen] = useState<string | null>(null);
   const times = `from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`;
   const all = [text, severity].filter((one) => one !== '').join(' ');
   const filtered = all === '' ? '' : `&filters=${encodeURIComponent(all)}`;
   const asked: Call = {
     path: `${exploreBase(place)}/logs?${times}${filtered}&limit=100${cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`}`,
   };
-  const query = useQuery<Page<LogRecord>>(asked);
+  const isLive = here.query.get('live') === '1';
+  const live = useLive<LogRecord>(isLive ? `${exploreBase(place)}/logs/live?limit=100${filtered}` : null);
+  const query = useQuery<Page<LogRecord>>(isLive ? null : asked);
   return (
     <section aria-label="Logs">
       <h1 class="sr-only">Logs</h1>
@@ -49,73 +51,90 @@ export default function Logs({ place }: ViewProps): JSX.Element {
             </option>
           ))}
         </select>
+        <button type="button" aria-pressed={isLive} onClick={() => push({ live: isLive ? null : '1', cursor: null })}>
+          Live
+        </button>
         <CopyAs asked={asked} />
       </div>
-      <Loaded query={query}>
-        {(page) =>
-          page.data.length === 0 ? (
-            <Empty title={`No log record ${all === '' ? '' : `with ${all} `}from ${range.from} to ${range.to}.`}>
-              <button type="button" onClick={() => push({ from: 'now-24h', to: 'now' })}>
-                The last 24 hours
-              </button>
-            </Empty>
-          ) : (
-            <div class="panel scroll">
-              <table>
-                <thead>
-                  <tr>
-                    <th>Time</th>
-                    <th>Severity</th>
-                    <th>Service</th>
-                    <th>Body</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {page.data.map((log) => (
-                    <>
-                      <tr key={log.id}>
-                        <td class="mono">
-                          <button type="button" class="quiet" aria-expanded={open === log.id} onClick={() => setOpen(open === log.id ? null : log.id)}>
-                            {shownTime(log.time, zone)}
-                          </button>
-                        </td>
-                        <td class={log.severityNumber >= 17 ? 'error' : ''}>
-                          <Text of={log.severityText} />
-                        </td>
-                        <td>
-                          <Text of={log.serviceName} />
-                        </td>
-                        <td class="log-body">
-                          <Text of={printed(log.body)} />
-                        </td>
-                      </tr>
-                      {open === log.id && (
-                        <tr key={`${log.id} open`}>
-                          <td colSpan={4}>
-                            {log.traceId !== null && (
-                              <p>
-                                <Link to={`${projectPath(place, 'trace', log.traceId)}${log.spanId === null ? '' : `?span=${log.spanId}`}`}>
-                                  Open the trace
-                                </Link>
-                              </p>
-                            )}
-                            <Pairs of={log.attributes} />
-                          </td>
-                        </tr>
-                      )}
-                    </>
-                  ))}
-                </tbody>
-              </table>
-              {page.hasMore && (
-                <button type="button" onClick={() => push({ cursor: page.nextCursor })}>
-                  Older
+      {isLive ? (
+        <div class="panel scroll">
+          <LiveBar live={live} what="records" missing="Records that came late are missing here." />
+          <Records records={live.rows} place={place} zone={zone} />
+        </div>
+      ) : (
+        <Loaded query={query}>
+          {(page) =>
+            page.data.length === 0 ? (
+              <Empty title={`No log record ${all === '' ? '' : `with ${all} `}from ${range.from} to ${range.to}.`}>
+                <button type="button" onClick={() => push({ from: 'now-24h', to: 'now' })}>
+                  The last 24 hours
                 </button>
-              )}
-            </div>
-          )
-        }
-      </Loaded>
+              </Empty>
+            ) : (
+              <div class="panel scroll">
+                <Records records={page.data} place={place} zone={zone} />
+                {page.hasMore && (
+                  <button type="button" onClick={() => push({ cursor: page.nextCursor })}>
+                    Older
+                  </button>
+                )}
+              </div>
+            )
+          }
+        </Loaded>
+      )}
     </section>
+  );
+}
+
+function Records({ records, place, zone }: { records: LogRecord[]; place: Place; zone: Zone }): JSX.Element {
+  const [open, setOpen] = useState<string | null>(null);
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th>Time</th>
+          <th>Severity</th>
+          <th>Service</th>
+          <th>Body</th>
+        </tr>
+      </thead>
+      <tbody>
+        {records.map((log) => (
+          <Fragment key={log.id}>
+            <tr>
+              <td class="mono">
+                <button type="button" class="quiet" aria-expanded={open === log.id} onClick={() => setOpen(open === log.id ? null : log.id)}>
+                  {shownTime(log.time, zone)}
+                </button>
+              </td>
+              <td class={log.severityNumber >= 17 ? 'error' : ''}>
+                <Text of={log.severityText} />
+              </td>
+              <td>
+                <Text of={log.serviceName} />
+              </td>
+              <td class="log-body">
+                <Text of={printed(log.body)} />
+              </td>
+            </tr>
+            {open === log.id && (
+              <tr>
+                <td colSpan={4}>
+                  {log.traceId !== null && (
+                    <p>
+                      <Link to={`${projectPath(place, 'trace', log.traceId)}${log.spanId === null ? '' : `?span=${log.spanId}`}`}>
+                        Open the trace
+                      </Link>
+                    </p>
+                  )}
+                  <Pairs of={log.attributes} />
+                </td>
+              </tr>
+            )}
+          </Fragment>
+        ))}
+      </tbody>
+    </table>
   );
 }

@@ -1,0 +1,156 @@
+"""Log records by group, over time: POST .../explore/logs/aggregate.
+
+    plan              body -> time, filters, key, interval; reports all faults at once                        -> 400
+    read              the newest part of the window within the scan limit (`query.analysis.scan_limit`);
+                      groups and their series from one scan; if there are too many cells, first the groups, then the
+                      series of those shown
+    encode_response   rows -> JSON, zero-filled
+
+Groups, their ranking and series are those of `query.analysis.aggregate` with the function `count`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from chassis.clickhouse import QueryTooLarge
+from chassis.http.validation import Issues, decode_with_placeholders
+from query.analysis import scan_limit
+from query.analysis.aggregate import DEFAULT_LIMIT, GroupRow, Limits, two_pass
+from query.analysis.aggregate_json import group_text
+from query.analysis.scan_limit import ScanWindow
+from query.analysis.time_buckets import (
+    MAX_POINTS,
+    buckets_of_seconds,
+    default_interval_seconds,
+    labels_of_seconds,
+    points_of_seconds,
+)
+from query.fields import LOGS
+from query.json_types import Range
+from query.logs.schemas import LogCounts, LogCountsRequest, LogGroup, LogPoint, LogSeries
+from query.read_store import ReadStore
+from query.request.bodies import time_range
+from query.request.filters import Filter, check_key, conditions, filters_of_body, resolve_key
+from query.settings import QuerySettings
+from query.statements import Aggregation, Condition, Fn, GroupRanking, Subject
+from query.statements.window import Window
+from query.timestamps import format_timestamp
+
+FILTERS_PATH: Final = "body.filters"
+_NO_RECORDS: Final = GroupRow(None, 0, None, (), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class LogCountsPlan:
+    """A validated request. `interval_seconds`: 0 for no series."""
+
+    request: LogCountsRequest
+    filters: tuple[Filter, ...]
+    conditions: tuple[Condition, ...]
+    group_by: Subject | None
+    window: Window
+    interval_seconds: int
+
+
+class LogCountsResult(NamedTuple):
+    """The part of the window that was scanned, and the groups to show."""
+
+    scan_window: ScanWindow
+    rows: Sequence[GroupRow]
+
+
+def plan(raw: bytes, now_ns: int) -> LogCountsPlan:
+    """Validate the body; BadRequest names every offending field."""
+    issues = Issues()
+    request = decode_with_placeholders(LogCountsRequest, raw, {}, issues)
+    planned = None if request is None else _build_plan(request, now_ns, issues)
+    issues.raise_if_any()
+    if planned is None:
+        raise TypeError("a body without a plan must have an issue")
+    return planned
+
+
+def _build_plan(request: LogCountsRequest, now_ns: int, issues: Issues) -> LogCountsPlan | None:
+    window = time_range(request.from_, request.to, request.hours).resolve(now_ns, "body", issues)
+    filters = filters_of_body(request.filters, FILTERS_PATH, issues)
+    resolved = conditions(filters, LOGS, now_ns, FILTERS_PATH, issues)
+    if request.group_by is not None:
+        check_key(request.group_by, "body.groupBy", issues)
+    if window is None:
+        return None
+    group_by = None if request.group_by is None else resolve_key(request.group_by, LOGS)
+    return LogCountsPlan(request, filters, resolved, group_by, window, _interval_seconds(request, window, issues))
+
+
+def _interval_seconds(request: LogCountsRequest, window: Window, issues: Issues) -> int:
+    if request.interval_seconds is None:
+        return default_interval_seconds(window)
+    if request.interval_seconds and points_of_seconds(window, request.interval_seconds) > MAX_POINTS:
+        message = f"A series has at most {MAX_POINTS} points; use a longer interval or a shorter time range."
+        issues.add("body.intervalSeconds", message, "too_small")
+    return request.interval_seconds
+
+
+async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: LogCountsPlan) -> LogCountsResult:
+    """The groups to show, with their time buckets. Raises StoreErrors."""
+    scan_window = await scan_limit.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows, LOGS)
+    window = scan_window.window
+    if not scan_window.spans:
+        return LogCountsResult(scan_window, ())
+    subjects = [] if plan.group_by is None else [plan.group_by]
+    subjects += [subject for each in plan.conditions for subject in each.subjects]
+    ranking = GroupRanking(
+        project_id=project_id,
+        existing_attributes=await store.find_existing_attributes(project_id, window, subjects, LOGS),
+        signal=LOGS,
+        window=window,
+        conditions=plan.conditions,
+        fn=Fn.COUNT,
+        subject=None,
+        group_by=plan.group_by,
+        limit=plan.request.limit or DEFAULT_LIMIT,
+    )
+    if not plan.interval_seconds or not settings.max_series:
+        ranked = await store.rows(ranking)
+        return LogCountsResult(scan_window, [GroupRow._make((*row[:3], (), row[3])) for row in ranked])
+    common = {field.name: getattr(ranking, field.name) for field in fields(GroupRanking)}
+    statement = Aggregation(**common, buckets=buckets_of_seconds(window, plan.interval_seconds))
+    try:
+        rows = await store.rows(statement, max_groups=settings.max_group_cardinality)
+    except QueryTooLarge:
+        rows = await two_pass(store, statement)
+    return LogCountsResult(scan_window, [GroupRow._make(row) for row in rows])
+
+
+def encode_response(plan: LogCountsPlan, result: LogCountsResult, settings: QuerySettings) -> bytes:
+    """The response as JSON."""
+    window = result.scan_window.window
+    rows = result.rows if plan.group_by is not None or result.rows else (_NO_RECORDS,)
+    groups = [LogGroup(group_text(row.key, plan.group_by), row.spans) for row in rows]
+    group_count = rows[0].group_count if rows else 0
+    labels = labels_of_seconds(window, plan.interval_seconds) if plan.interval_seconds else []
+    with_series = rows[: settings.max_series] if plan.interval_seconds else ()
+    body = LogCounts(
+        group_by=plan.request.group_by,
+        interval_seconds=plan.interval_seconds or None,
+        range=Range(format_timestamp(window.from_ns), format_timestamp(window.to_ns)),
+        groups=groups,
+        series=[
+            LogSeries(group.group, _points(row.buckets, labels))
+            for group, row in zip(groups, with_series, strict=False)
+        ],
+        scanned=result.scan_window.spans,
+        scan_truncated=result.scan_window.truncated,
+        group_count=group_count,
+        groups_truncated=group_count > len(groups),
+        limits=Limits(settings.max_scan_rows, settings.max_series, settings.max_group_cardinality),
+    )
+    return msgspec.json.encode(body)
+
+
+def _points(buckets: Sequence[tuple[int, int, Any]], labels: Sequence[str]) -> list[LogPoint]:
+    counts = {number: records for number, records, _ in buckets}
+    return [LogPoint(label, counts.get(number, 0)) for number, label in enumerate(labels)]

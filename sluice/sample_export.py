@@ -1,0 +1,136 @@
+"""How the samples of `sluice send` are exported: by the SDK's own exporters over OTLP/HTTP, with the outcome known."""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Final, Self
+
+import requests
+from google.protobuf.message import DecodeError
+from google.rpc import status_pb2  # type: ignore[import-untyped]
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from chassis.errors import StartupError
+
+_TIMEOUT_S: Final = 10.0
+_QUEUE: Final = 32_768  # spans or log records of one service
+_UNITS: Final = ((86_400, "days"), (3_600, "h"), (60, "min"))
+
+
+class Exports:
+    """Providers of the SDK that export to one server with one project key."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._url = url
+        self._headers = {"X-Legacy-Auth": f"Legacy legacy_key={key}"}
+        self._providers: list[tuple[TracerProvider, LoggerProvider]] = []
+        self._sessions: list[_Session] = []
+
+    @classmethod
+    @contextmanager
+    def to(cls, url: str, key: str) -> Iterator[Self]:
+        """Exports everything at the end. Raises StartupError then if the server did not accept all of it."""
+        exports = cls(url, key)
+        with _ExportErrors() as errors:
+            try:
+                yield exports
+            finally:
+                for provider in (provider for pair in exports._providers for provider in pair):
+                    provider.shutdown()
+        for session in exports._sessions:
+            rejection = session.rejection(errors.texts)
+            if rejection is not None:
+                raise StartupError(f"{url} did not accept the trace: {rejection}")
+
+    def providers(self, resource: Mapping[str, str]) -> tuple[TracerProvider, LoggerProvider]:
+        """Of a service, by its resource attributes."""
+        described = Resource.create(dict(resource))
+        tracers = TracerProvider(resource=described, shutdown_on_exit=False)
+        spans = OTLPSpanExporter(
+            endpoint=f"{self._url}/v1/traces", headers=self._headers, timeout=_TIMEOUT_S, session=self._session()
+        )
+        tracers.add_span_processor(BatchSpanProcessor(spans, max_queue_size=_QUEUE))
+        loggers = LoggerProvider(resource=described, shutdown_on_exit=False)
+        records = OTLPLogExporter(
+            endpoint=f"{self._url}/v1/logs", headers=self._headers, timeout=_TIMEOUT_S, session=self._session()
+        )
+        loggers.add_log_record_processor(BatchLogRecordProcessor(records, max_queue_size=_QUEUE))
+        self._providers.append((tracers, loggers))
+        return tracers, loggers
+
+    def _session(self) -> "_Session":
+        session = _Session()
+        self._sessions.append(session)
+        return session
+
+
+def retry_hint(retry_after: str | None) -> str:
+    """A sentence that says when to retry, rounded up; `retry_after` is the header, in seconds."""
+    seconds = int(retry_after) if retry_after and re.fullmatch("[0-9]{1,9}", retry_after) else 0
+    if not seconds:
+        return "Try again later."
+    size, unit = next((each for each in _UNITS if seconds > 2 * each[0]), (1, "s"))
+    return f"Try again in {-(-seconds // size)} {unit}."
+
+
+class _Session(requests.Session):
+    """Keeps the last response: the SDK reports neither the body of an error nor the outcome of its retries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._response: requests.Response | None = None
+        self._asked = False
+        self.hooks["response"].append(self._keep)
+
+    def send(self, request: requests.PreparedRequest, **how: object) -> requests.Response:
+        """Sends one request, and remembers that one was sent."""
+        self._asked = True
+        return super().send(request, **how)
+
+    def _keep(self, response: requests.Response, **_how: object) -> None:
+        self._response = response
+
+    def rejection(self, export_errors: Sequence[str]) -> str | None:
+        """Why the server did not accept everything, or None. `export_errors` are the messages that the SDK logged."""
+        response = self._response
+        if response is not None and response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+            return _rate_limit_message(response)
+        if not self._asked or (response is not None and response.ok):
+            return None
+        return export_errors[-1] if export_errors else "no response."
+
+
+def _rate_limit_message(response: requests.Response) -> str:
+    """The message of the gateway, which names the limit, and when to retry."""
+    try:
+        reason = status_pb2.Status.FromString(response.content).message
+    except DecodeError:  # a 429 from another server, such as a proxy
+        reason = f"{response.reason}."
+    when = retry_hint(response.headers.get("Retry-After"))
+    return f"429, {reason} {when} `sluice limits` shows and sets quota and rates."
+
+
+class _ExportErrors(logging.Handler):
+    """Collects what the SDK logs, instead of raising, when an attempt fails; the next attempt may succeed."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+    def __enter__(self) -> Self:
+        logging.getLogger("opentelemetry").addHandler(self)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        logging.getLogger("opentelemetry").removeHandler(self)

@@ -1,0 +1,109 @@
+// Saved views of a project: names for addresses of the page, of one person or of everybody in the project.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { address } from '../address/address';
+import { call } from '../api/client';
+import type { Page, SavedView } from '../api/types';
+import { apiBase, type Place } from '../router';
+import { Link } from '../ui/link';
+import { useQuery } from '../ui/query';
+import { Failure, Loaded } from '../ui/states';
+import { Text } from '../ui/text';
+
+/** The list is asked for when the menu is opened, not with every view. */
+export function SavedViews({ place }: { place: Place }): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details
+      class="menu"
+      open={isOpen}
+      onToggle={(event) => setOpen(event.currentTarget.open)}
+      onKeyDown={(event) => {
+        if (event.key !== 'Escape') return;
+        setOpen(false);
+        event.currentTarget.querySelector('summary')?.focus();
+      }}
+    >
+      <summary>Saved views</summary>
+      {isOpen && <Menu place={place} close={() => setOpen(false)} />}
+    </details>
+  );
+}
+
+function Menu({ place, close }: { place: Place; close: () => void }): JSX.Element {
+  const base = `${apiBase(place)}/views`;
+  const query = useQuery<Page<SavedView>>({ path: `${base}?limit=200` });
+  const [name, setName] = useState('');
+  const [shared, setShared] = useState(false);
+  const [error, setError] = useState<Error | null>(null);
+
+  async function change(asked: Parameters<typeof call>[0]): Promise<void> {
+    setError(null);
+    try {
+      await call(asked);
+      setName('');
+      query.again();
+    } catch (failure) {
+      setError(failure as Error);
+    }
+  }
+  function save(): void {
+    const { path, query: parameters } = address.value;
+    const text = parameters.toString();
+    void change({ method: 'POST', path: base, body: { name: name.trim(), path: text === '' ? path : `${path}?${text}`, shared } });
+  }
+  return (
+    <div class="saved">
+      <Loaded query={query}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <p class="quiet">None yet.</p>
+          ) : (
+            <ul class="plain">
+              {data.map((view) => (
+                <li key={view.id} class="bar-row">
+                  <span onClick={close}>
+                    <Link to={view.path}>
+                      <Text of={view.name} />
+                    </Link>
+                  </span>
+                  {view.shared && <span class="quiet">shared</span>}
+                  <span class="spring" />
+                  {view.mayDelete && (
+                    <button
+                      type="button"
+                      class="quiet"
+                      aria-label={`Delete the view ${view.name}`}
+                      onClick={() => void change({ method: 'DELETE', path: `${base}/${encodeURIComponent(view.id)}` })}
+                    >
+                      Delete
+                    </button>
+                  )}
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          save();
+        }}
+      >
+        <label class="field">
+          <span>Save what is shown as</span>
+          <input type="text" required maxLength={100} value={name} onInput={(event) => setName(event.currentTarget.value)} />
+        </label>
+        <label>
+          <input type="checkbox" checked={shared} onChange={(event) => setShared(event.currentTarget.checked)} /> for everybody in
+          the project
+        </label>
+        <button type="submit" disabled={name.trim() === ''}>
+          Save
+        </button>
+        {error !== null && <Failure error={error} />}
+      </form>
+    </div>
+  );
+}

@@ -1,0 +1,190 @@
+// Which service calls which: a drawing, and the same as a table.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { address, kept, rangeOf } from '../../address/address';
+import type { Call } from '../../api/client';
+import type { MapEdge, ServiceMap } from '../../api/types';
+import { layered, type Placed } from '../../charts/layers';
+import { equals } from '../../filters/language';
+import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
+import { CopyAs } from '../../ui/copy';
+import { count, duration, share } from '../../ui/format';
+import { Link } from '../../ui/link';
+import { useQuery } from '../../ui/query';
+import { useSignal } from '../../ui/signal';
+import { Covered, Empty, Loaded } from '../../ui/states';
+import { Text, visible } from '../../ui/text';
+
+export default function ServiceMapView({ place }: ViewProps): JSX.Element {
+  const here = useSignal(address);
+  const range = rangeOf(here);
+  const asked: Call = {
+    path: `${exploreBase(place)}/services/map?from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`,
+  };
+  const query = useQuery<ServiceMap>(asked);
+  return (
+    <section aria-label="Service map">
+      <div class="bar-row">
+        <h1>Service map</h1>
+        <CopyAs asked={asked} />
+      </div>
+      <Loaded query={query}>
+        {(data) =>
+          data.edges.length === 0 ? (
+            <Empty title={`No service called another from ${range.from} to ${range.to}.`}>
+              <p>An edge is a CLIENT or PRODUCER span with a SERVER or CONSUMER span of another service below it.</p>
+            </Empty>
+          ) : (
+            <>
+              <div class="panel scroll">
+                <Drawing data={data} place={place} rest={kept(here)} />
+              </div>
+              <p class={data.sample > 1 ? 'covered partial' : 'covered'}>
+                {data.sample > 1
+                  ? `One trace in ${data.sample} was read; the counts are of these.`
+                  : 'All traces of this time were read.'}
+              </p>
+              <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
+              <div class="panel scroll">
+                <Edges data={data} place={place} rest={kept(here)} />
+              </div>
+            </>
+          )
+        }
+      </Loaded>
+    </section>
+  );
+}
+
+interface DrawingProps {
+  data: ServiceMap;
+  place: Place;
+  rest: string;
+}
+
+const NODE = { width: 150, height: 34, gapX: 110, gapY: 18, pad: 12 };
+const NAME_LENGTH = 19;
+
+function exploring(place: Place, rest: string, service: string): string {
+  const query = new URLSearchParams(rest);
+  query.set('q', equals('serviceName', service));
+  return `${projectPath(place, 'explore')}?${query}`;
+}
+
+function Drawing({ data, place, rest }: DrawingProps): JSX.Element {
+  const [near, setNear] = useState<string | null>(null);
+  const placed = layered(data.edges, data.services);
+  const at = new Map(placed.map((node) => [node.name, node]));
+  const deepest = Math.max(...placed.map((node) => node.layer));
+  const tallest = Math.max(...placed.map((node) => node.row));
+  const width = NODE.pad * 2 + (deepest + 1) * NODE.width + deepest * NODE.gapX;
+  const height = NODE.pad * 2 + (tallest + 1) * NODE.height + tallest * NODE.gapY;
+  const most = Math.max(...data.edges.map((edge) => edge.count));
+  return (
+    <svg class="service-map" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Services and calls">
+      {data.edges.map((edge) => (
+        <path
+          key={`${edge.from} ${edge.to}`}
+          class={classOf(edge, near)}
+          d={curve(at.get(edge.from), at.get(edge.to))}
+          stroke-width={1 + (3 * Math.log1p(edge.count)) / Math.log1p(most)}
+        >
+          <title>{`${visible(edge.from)} to ${visible(edge.to)}: ${said(edge)}`}</title>
+        </path>
+      ))}
+      {placed.map((node) => {
+        const { x, y } = cornerOf(node);
+        return (
+          <a
+            key={node.name}
+            href={exploring(place, rest, node.name)}
+            onMouseEnter={() => setNear(node.name)}
+            onMouseLeave={() => setNear(null)}
+            onFocus={() => setNear(node.name)}
+            onBlur={() => setNear(null)}
+          >
+            <title>{visible(node.name)}</title>
+            <rect x={x} y={y} width={NODE.width} height={NODE.height} rx="6" />
+            <text x={x + NODE.width / 2} y={y + NODE.height / 2} text-anchor="middle" dominant-baseline="central">
+              {shortened(visible(node.name === '' ? '(empty)' : node.name))}
+            </text>
+          </a>
+        );
+      })}
+    </svg>
+  );
+}
+
+function classOf(edge: MapEdge, near: string | null): string {
+  const failed = edge.errors > 0 ? ' failed' : '';
+  return near === null ? `call${failed}` : edge.from === near || edge.to === near ? `call${failed} near` : `call${failed} far`;
+}
+
+function cornerOf(node: Placed): { x: number; y: number } {
+  return { x: NODE.pad + node.layer * (NODE.width + NODE.gapX), y: NODE.pad + node.row * (NODE.height + NODE.gapY) };
+}
+
+/** From the right side of the caller to the left side of the called; a call back runs below both. */
+function curve(from: Placed | undefined, to: Placed | undefined): string {
+  if (from === undefined || to === undefined) return '';
+  const start = cornerOf(from);
+  const end = cornerOf(to);
+  const [x1, y1] = [start.x + NODE.width, start.y + NODE.height / 2];
+  const [x2, y2] = [end.x, end.y + NODE.height / 2];
+  if (to.layer > from.layer) {
+    const middle = (x1 + x2) / 2;
+    return `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`;
+  }
+  const low = Math.max(start.y, end.y) + NODE.height + NODE.gapY / 2;
+  return `M${x1} ${y1}C${x1 + 40} ${low} ${x2 - 40} ${low} ${x2} ${y2}`;
+}
+
+function shortened(name: string): string {
+  return name.length <= NAME_LENGTH ? name : `${name.slice(0, NAME_LENGTH - 3)}...`;
+}
+
+function said(edge: MapEdge): string {
+  return `${edge.count.toLocaleString('en')} calls, ${share(edge.errors / edge.count)} with errors, ${duration(edge.avgMs)} on average`;
+}
+
+function Edges({ data, place, rest }: DrawingProps): JSX.Element {
+  return (
+    <table>
+      <caption class="sr-only">Calls between services</caption>
+      <thead>
+        <tr>
+          <th>From</th>
+          <th>To</th>
+          <th class="number">Calls</th>
+          <th class="number">Errors</th>
+          <th class="number">Average</th>
+        </tr>
+      </thead>
+      <tbody>
+        {data.edges.map((edge) => (
+          <tr key={`${edge.from} ${edge.to}`}>
+            <td>
+              <Link to={exploring(place, rest, edge.from)}>
+                <Text of={edge.from} />
+              </Link>
+            </td>
+            <td>
+              <Link to={exploring(place, rest, edge.to)}>
+                <Text of={edge.to} />
+              </Link>
+            </td>
+            <td class="number" title={`${edge.count} calls`}>
+              {count(edge.count)}
+            </td>
+            <td class="number" title={`${edge.errors} calls`}>
+              <span class={edge.errors > 0 ? 'error' : ''}>{share(edge.errors / edge.count)}</span>
+            </td>
+            <td class="number" title={`${edge.avgMs} ms`}>
+              {duration(edge.avgMs)}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,287 @@
+// Forms from descriptions of their fields. What the API says of a field stands at the field.
+import type { JSX } from 'preact';
+import { useId, useState } from 'preact/hooks';
+import { ApiError, type Detail } from '../../api/client';
+import { Failure } from '../../ui/states';
+import { Text } from '../../ui/text';
+import { useAction } from './parts';
+
+type Value = string | boolean | string[];
+export type Values = Record<string, Value>;
+export type Body = { [name: string]: unknown };
+
+interface Common {
+  /** Where it is in the body: `name`, or `config.url`. */
+  name: string;
+  label: string;
+  hint?: string;
+  required?: boolean;
+  /** Whether it is asked for, by what was given so far. */
+  when?: (values: Values) => boolean;
+}
+
+export type FieldSpec = Common &
+  (
+    | { kind: 'text' | 'password' | 'email' | 'url'; initial?: string; placeholder?: string; nullable?: boolean }
+    | { kind: 'number'; initial?: string; min?: number; max?: number; nullable?: boolean }
+    | { kind: 'long'; initial?: string; rows?: number; nullable?: boolean }
+    /** One a line. */
+    | { kind: 'lines'; initial?: string; keepsEmpty?: boolean }
+    | { kind: 'json'; initial?: string; rows?: number; nullable?: boolean }
+    | { kind: 'check'; initial?: boolean }
+    | { kind: 'choice'; options: Option[]; initial?: string; nullable?: boolean }
+    | { kind: 'many'; options: Option[]; initial?: string[]; keepsEmpty?: boolean }
+  );
+
+export type Option = [string, string];
+
+export function options(of: readonly string[]): Option[] {
+  return of.map((one) => [one, one]);
+}
+
+interface FormProps {
+  label: string;
+  fields: FieldSpec[];
+  button: string;
+  /** Why it cannot be sent. */
+  why?: string | null;
+  /** The values stay after success: a change, not something new. */
+  keeps?: boolean;
+  done?: string;
+  submit: (body: Body) => Promise<void>;
+}
+
+/** Raised here, before anything is sent. */
+class FieldError extends Error {
+  constructor(readonly details: Detail[]) {
+    super('The form is not valid.');
+  }
+}
+
+export function Form({ label, fields, button, why = null, keeps = false, done, submit }: FormProps): JSX.Element {
+  const [values, setValues] = useState<Values>(() => initialValues(fields));
+  const [isDone, setDone] = useState(false);
+  const action = useAction();
+  const asked = fields.filter((field) => field.when === undefined || field.when(values));
+  const details = action.error instanceof ApiError || action.error instanceof FieldError ? action.error.details : [];
+  const atFields = new Set(asked.flatMap((field) => detailsOf(field, details)));
+  return (
+    <form
+      class="settings-form"
+      aria-label={label}
+      onSubmit={(event) => {
+        event.preventDefault();
+        setDone(false);
+        void action
+          .run(async () => submit(toBody(asked, values)))
+          .then((isSent) => {
+            if (isSent && !keeps) setValues(initialValues(fields));
+            setDone(isSent);
+          });
+      }}
+    >
+      {asked.map((field) => (
+        <Input
+          key={field.name}
+          field={field}
+          value={values[field.name] ?? ''}
+          errors={detailsOf(field, details)}
+          set={(value) => setValues((before) => ({ ...before, [field.name]: value }))}
+        />
+      ))}
+      {action.error !== null && <Failure error={without(action.error, atFields)} />}
+      {isDone && done !== undefined && (
+        <p class="good" role="status">
+          {done}
+        </p>
+      )}
+      <div class="bar-row">
+        <button type="submit" disabled={why !== null || action.isBusy} title={why ?? ''}>
+          {button}
+        </button>
+        {why !== null && <span class="quiet">{why}</span>}
+      </div>
+    </form>
+  );
+}
+
+interface InputProps {
+  field: FieldSpec;
+  value: Value;
+  errors: Detail[];
+  set: (value: Value) => void;
+}
+
+function Input({ field, value, errors, set }: InputProps): JSX.Element {
+  const id = useId();
+  const described = [field.hint === undefined ? '' : `${id}-hint`, errors.length === 0 ? '' : `${id}-error`]
+    .filter((one) => one !== '')
+    .join(' ');
+  const common = {
+    id,
+    name: field.name,
+    required: field.required ?? false,
+    'aria-invalid': errors.length > 0,
+    ...(described === '' ? {} : { 'aria-describedby': described }),
+  };
+  const notes = (
+    <>
+      {field.hint !== undefined && (
+        <small id={`${id}-hint`} class="quiet">
+          {field.hint}
+        </small>
+      )}
+      {errors.length > 0 && (
+        <small id={`${id}-error`} class="error" role="alert">
+          {errors.map((one) => (
+            <Text key={one.path + one.code} of={one.message} />
+          ))}
+        </small>
+      )}
+    </>
+  );
+  if (field.kind === 'check') {
+    return (
+      <div class="field">
+        <label>
+          <input
+            {...common}
+            type="checkbox"
+            checked={value === true}
+            onChange={(event) => set(event.currentTarget.checked)}
+          />{' '}
+          {field.label}
+        </label>
+        {notes}
+      </div>
+    );
+  }
+  if (field.kind === 'many') {
+    const chosen = Array.isArray(value) ? value : [];
+    return (
+      <fieldset class="field">
+        <legend>{field.label}</legend>
+        <div class="bar-row">
+          {field.options.map(([one, name]) => (
+            <label key={one}>
+              <input
+                type="checkbox"
+                name={field.name}
+                value={one}
+                checked={chosen.includes(one)}
+                onChange={(event) =>
+                  set(event.currentTarget.checked ? [...chosen, one] : chosen.filter((each) => each !== one))
+                }
+              />{' '}
+              {name}
+            </label>
+          ))}
+        </div>
+        {notes}
+      </fieldset>
+    );
+  }
+  return (
+    <div class="field">
+      <label for={id}>
+        <span>{field.label}</span>
+      </label>
+      {field.kind === 'choice' ? (
+        <select {...common} value={String(value)} onChange={(event) => set(event.currentTarget.value)}>
+          {field.options.map(([one, name]) => (
+            <option key={one} value={one}>
+              {name}
+            </option>
+          ))}
+        </select>
+      ) : field.kind === 'long' || field.kind === 'lines' || field.kind === 'json' ? (
+        <textarea
+          {...common}
+          class="mono"
+          spellcheck={false}
+          rows={field.kind === 'lines' ? 3 : (field.rows ?? 4)}
+          value={String(value)}
+          onInput={(event) => set(event.currentTarget.value)}
+        />
+      ) : (
+        <input
+          {...common}
+          type={field.kind}
+          autocomplete={field.kind === 'password' ? 'new-password' : 'off'}
+          {...(field.kind === 'number' ? { min: field.min ?? '', max: field.max ?? '' } : {})}
+          {...(field.kind !== 'number' && field.placeholder !== undefined ? { placeholder: field.placeholder } : {})}
+          value={String(value)}
+          onInput={(event) => set(event.currentTarget.value)}
+        />
+      )}
+      {notes}
+    </div>
+  );
+}
+
+function initialValues(fields: FieldSpec[]): Values {
+  const values: Values = {};
+  for (const field of fields) {
+    // Of several with one name, each for another kind, the first gives the value.
+    if (Object.hasOwn(values, field.name)) continue;
+    if (field.kind === 'check') values[field.name] = field.initial ?? false;
+    else if (field.kind === 'many') values[field.name] = field.initial ?? [];
+    else if (field.kind === 'choice') values[field.name] = field.initial ?? field.options[0]?.[0] ?? '';
+    else values[field.name] = field.initial ?? '';
+  }
+  return values;
+}
+
+/** The body that the values are. Raises FieldError. */
+function toBody(fields: FieldSpec[], values: Values): Body {
+  const body: Body = {};
+  const wrong: Detail[] = [];
+  for (const field of fields) {
+    try {
+      const value = toJson(field, values[field.name] ?? '');
+      if (value !== undefined) put(body, field.name, value);
+    } catch (error) {
+      wrong.push({ path: `body.${field.name}`, message: (error as Error).message, code: 'json' });
+    }
+  }
+  if (wrong.length > 0) throw new FieldError(wrong);
+  return body;
+}
+
+/** undefined: the field is absent. */
+function toJson(field: FieldSpec, value: Value): unknown {
+  if (field.kind === 'check') return value === true;
+  if (Array.isArray(value)) return value.length > 0 || (field.kind === 'many' && field.keepsEmpty) ? value : undefined;
+  const text = String(value);
+  if (field.kind === 'lines') {
+    const lines = text
+      .split(/[\n,]/)
+      .map((one) => one.trim())
+      .filter((one) => one !== '');
+    return lines.length > 0 || field.keepsEmpty ? lines : undefined;
+  }
+  if (text.trim() === '') return 'nullable' in field && field.nullable ? null : undefined;
+  if (field.kind === 'number') return Number(text);
+  if (field.kind === 'json') return JSON.parse(text);
+  return field.kind === 'password' || field.kind === 'long' ? text : text.trim();
+}
+
+function put(body: Body, name: string, value: unknown): void {
+  const parts = name.split('.');
+  const last = parts.pop() ?? name;
+  let at = body;
+  for (const part of parts) at = (at[part] ??= {}) as Body;
+  at[last] = value;
+}
+
+function detailsOf(field: FieldSpec, details: Detail[]): Detail[] {
+  const path = `body.${field.name}`;
+  return details.filter((one) => one.path === path || one.path.startsWith(`${path}.`) || one.path.startsWith(`${path}[`));
+}
+
+/** The error without what stands at the fields. */
+function without(error: Error, shown: Set<Detail>): Error {
+  if (!(error instanceof ApiError)) return error;
+  const details = error.details.filter((one) => !shown.has(one));
+  return new ApiError(error.status, error.code, error.message, details, error.requestId, error.retryAfterS);
+}
