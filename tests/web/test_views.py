@@ -3,17 +3,20 @@
 import asyncio
 import json
 import re
-from typing import Any
+import time
+from typing import Any, Final, Literal
 
 import pytest
-from playwright.async_api import BrowserContext
+from playwright.async_api import BrowserContext, Page
 
 from tests.e2e.product import call
-from tests.web.conftest import ROOT, Site, Tab
+from tests.web.conftest import ROOT, Shop, Site, Tab, utc
+from tests.web.shop import SECOND
 
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="session")]
 
 AXE = ROOT / "web/page/node_modules/axe-core/axe.min.js"
+MAX_CALLS = 3
 HOSTILE = "<img src=x onerror=alert(1)>\u202elive\u200b"
 
 
@@ -51,20 +54,62 @@ async def test_from_the_overview_to_an_attribute_by_keys_alone(tab: Tab, site: S
     assert await page.inner_text(".waterfall") == picture
 
 
-async def test_views_reload_to_the_same_picture(tab: Tab, site: Site) -> None:
-    for view in ("", "explore", "errors", "logs", "issues"):
-        await tab.page.goto(site.url(view))
-        await tab.page.wait_for_selector('[aria-busy="false"]')
-        await tab.page.wait_for_load_state("networkidle")
-        first = await tab.page.inner_text("main")
+@pytest.fixture(scope="module")
+def views(site: Site, shop: Shop) -> dict[str, str]:
+    """The address of each view, some with all that an address can have."""
+    times = f"from={utc(time.time_ns() // SECOND * SECOND - 3600 * SECOND)}&to={utc(time.time_ns() // SECOND * SECOND)}"
+    base = "/orgs/default/projects/default"
+    (error, *_) = site.ask("GET", f"{base}/explore/errors?limit=1").json()["data"]
+    (issue, *_) = site.ask("GET", f"{base}/issues?limit=1").json()["data"]
+    spans = site.ask("GET", f"{base}/explore/traces/{site.trace_id}/rows").json()["columns"]["spanId"]
+    width = -(-(shop.end_ns - shop.start_ns) // 90)
+    box = f"{utc(shop.start_ns + 44 * width)},{utc(shop.start_ns + 69 * width)},1024.000000,4096.000000"
+    trace = f"trace/{site.trace_id}"
+    of_project = {
+        "overview": f"?{shop.times}",
+        "explore": f"explore?{shop.times}",
+        "explore, a box": f"explore?{shop.times}&box={box}&q=region:eu",
+        "explore, errors": f"explore?{shop.times}&metric=errors",
+        "explore, rate": f"explore?{shop.times}&metric=rate&by=serviceName&sort=duration",
+        "explore, nothing": f"explore?{shop.times}&q=serviceName:nobody",
+        "trace": trace,
+        "trace, a span": f"{trace}?span={spans[-1]}&zoom=1000000,9000000&find=a&critical=1&tz=utc",
+        "trace, a subtree": f"{trace}?root={spans[1]}",
+        "trace, flame": f"{trace}?tab=flame",
+        "trace, logs": f"{trace}?tab=logs",
+        "trace, table": f"{trace}?tab=table",
+        "errors": f"errors?{times}&sort=count",
+        "error": f"errors/{error['fingerprint']}?{times}",
+        "logs": f"logs?{times}&severity=severityNumber:>=9",
+        "issues": "issues",
+        "issue": f"issues/{issue['id']}",
+    }
+    found = {name: site.url(path) for name, path in of_project.items()}
+    return found | {name: f"{site.service.url}/ui/default/{name}" for name in ("approvals", "settings")}
+
+
+async def test_views_reload_to_the_same_picture(tab: Tab, views: dict[str, str]) -> None:
+    for name, url in views.items():
+        await tab.open(url)
+        first = await tab.picture()
         await tab.page.reload()
-        await tab.page.wait_for_selector('[aria-busy="false"]')
-        await tab.page.wait_for_load_state("networkidle")
-        assert await tab.page.inner_text("main") == first, view
+        await tab.settled()
+        assert await tab.picture() == first, name
+        assert tab.page.url == url.replace(">", "%3E")
+
+
+async def test_a_view_asks_at_most_three_things(tab: Tab, views: dict[str, str]) -> None:
+    asked = {}
+    for name, url in views.items():
+        tab.calls.clear()
+        await tab.open(url)
+        asked[name] = [each.url for each in tab.calls]
+        assert 1 <= len(asked[name]) <= MAX_CALLS, (name, asked[name])
+        assert len(set(asked[name])) == len(asked[name]) or name == "overview", asked[name]
 
 
 async def test_back_undoes_a_filter(tab: Tab, site: Site) -> None:
-    await tab.page.goto(site.url("explore"))
+    await tab.open(site.url("explore"))
     await tab.page.fill('input[role="combobox"]', "serviceName:nobody")
     await tab.page.keyboard.press("Enter")
     await tab.page.wait_for_selector(".empty")
@@ -108,16 +153,45 @@ async def test_hostile_names_stay_text(tab: Tab, site: Site) -> None:
     tab.wrong = [each for each in tab.wrong if "404" not in each]  # the trace may not have arrived
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_nothing_is_in_the_way_of_assistive_technology(tab: Tab, site: Site, scheme: Any) -> None:
-    await tab.page.emulate_media(color_scheme=scheme)
-    found = {}
-    for view in ("", "explore", f"trace/{site.trace_id}", "errors", "logs", "issues"):
-        await tab.page.goto(site.url(view))
-        await tab.page.wait_for_selector('[aria-busy="false"]')
-        await tab.page.wait_for_load_state("networkidle")
-        await tab.page.evaluate(AXE.read_text())
-        result = await tab.page.evaluate("() => axe.run()")
-        for each in result["violations"]:
-            found[view, each["id"]] = [node["html"][:200] for node in each["nodes"]]
+SCHEMES: Final[tuple[tuple[Literal["light", "dark"], Literal["active", "none"]], ...]] = (
+    ("light", "none"),
+    ("dark", "none"),
+    ("light", "active"),
+    ("dark", "active"),
+)
+
+
+@pytest.mark.parametrize(("scheme", "forced"), SCHEMES)
+async def test_nothing_is_in_the_way_of_assistive_technology(
+    tab: Tab, views: dict[str, str], scheme: Literal["light", "dark"], forced: Literal["active", "none"]
+) -> None:
+    await tab.page.emulate_media(color_scheme=scheme, forced_colors=forced)
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, url in views.items():
+        await tab.open(url)
+        found |= {(name, rule): nodes for rule, nodes in (await violations(tab.page)).items()}
     assert found == {}
+
+
+@pytest.mark.parametrize(("scheme", "forced"), SCHEMES)
+async def test_dialogs_are_not_in_the_way_either(
+    tab: Tab, site: Site, scheme: Literal["light", "dark"], forced: Literal["active", "none"]
+) -> None:
+    """The keys, and the login."""
+    await tab.page.emulate_media(color_scheme=scheme, forced_colors=forced)
+    await tab.page.keyboard.press("?")
+    await tab.page.wait_for_selector("dialog[open]")
+    assert await violations(tab.page) == {}
+    await tab.page.keyboard.press("Escape")
+    await tab.page.locator("details.menu summary").click()
+    assert await violations(tab.page) == {}
+    await tab.page.get_by_role("button", name="Log out").click()
+    await tab.page.wait_for_selector(".login")
+    assert await violations(tab.page) == {}
+
+
+async def violations(page: Page) -> dict[str, list[str]]:
+    """What axe finds: the elements by rule."""
+    await page.evaluate(AXE.read_text())
+    result = await page.evaluate("() => axe.run()")
+    return {each["id"]: [node["html"][:200] for node in each["nodes"]] for each in result["violations"]}

@@ -26,20 +26,20 @@ const VIEWS: [string, string, string][] = [
 
 export function Shell(): JSX.Element {
   const me = useSignal(who);
-  const invited = useSignal(invitation);
   const whose = useSignal(owner);
+  const invited = useSignal(invitation);
   const error = useSignal(trouble);
   if (error !== null) return <Failure error={error} again={() => void continueSession()} />;
   if (me === undefined) return <Skeleton />;
-  const isLoggedIn = me !== null && !me.mfaPending;
+  const isBehind = me === null || me.mfaPending || invited !== null;
   return (
     <>
       {whose !== null && (
-        <div key={whose.principal.id} inert={!isLoggedIn}>
+        <div key={whose.principal.id} inert={isBehind}>
           <Main me={whose} />
         </div>
       )}
-      {(!isLoggedIn || invited !== null) && <Login me={me} />}
+      {isBehind && <Login me={me} />}
     </>
   );
 }

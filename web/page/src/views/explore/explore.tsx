@@ -434,7 +434,7 @@ function Compared({ place, data, text, box }: ComparedProps): JSX.Element {
                   <th>Box (plain), outside (hatched)</th>
                   <th class="number">Box</th>
                   <th class="number">Outside</th>
-                  <th />
+                  <th>Filter</th>
                 </tr>
               </thead>
               <tbody>
