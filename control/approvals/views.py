@@ -24,7 +24,7 @@ from control.approvals.view_schemas import ApprovalInbox, ApprovalView, involved
 from control.http.context import HandlerContext
 from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS
 from control.http.path_ids import path_id
-from control.http.query_filters import choice_filter, reject_unknown_parameters
+from control.http.query_filters import choice_filter
 from proto.identity import Scope
 
 _ENDED: Final = (Status.APPROVED, Status.REJECTED, Status.EXPIRED)
@@ -104,7 +104,6 @@ class ApprovalViews:
 def _parse_query(request: web.Request, cursors: CursorSigner) -> _InboxQuery:
     """Raises BadRequest."""
     issues = Issues()
-    reject_unknown_parameters(request.query, _PARAMETERS, issues)
     status = choice_filter(request.query, "status", Status, issues)
     limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
     cursor = bounded_text(request.query, "cursor", 0, MAX_CURSOR_LENGTH, issues)

@@ -18,7 +18,6 @@ from control.audit.record import record
 from control.http.context import HandlerContext
 from control.http.paging import page_body, page_parameters, parse_page_request
 from control.http.path_ids import path_id
-from control.http.query_filters import reject_unknown_parameters
 from control.saved_views import repository
 from control.saved_views.repository import MAX_VIEWS
 from control.saved_views.schemas import NewSavedView, SavedView, SavedViewPage, StoredView, view_body
@@ -64,7 +63,6 @@ class SavedViews:
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List the caller's views and those that are shared, newest first."""
-        reject_unknown_parameters(request.query, _PARAMETERS)
         caller = authorization_context(request)
         project_id = _project_id(caller)
         binding = f"saved views of {project_id} for {caller.principal_id}".encode()
