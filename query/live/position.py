@@ -31,7 +31,7 @@ class ShownRows(NamedTuple):
     rows: list[tuple[Annotated[int, Meta(ge=0)], list[_Row]]]
 
 
-class Position(NamedTuple):
+class TailPosition(NamedTuple):
     """What a client was shown up to `now_ns`: everything that ended at `floor_ns` or before counts as shown, and
     `answers` name those that ended later.
     """
@@ -47,8 +47,8 @@ class Position(NamedTuple):
 
 
 def next_position(
-    previous: Position | None, now_ns: int, floor_ns: int, shown: Sequence[tuple[int, RowId]]
-) -> Position:
+    previous: TailPosition | None, now_ns: int, floor_ns: int, shown: Sequence[tuple[int, RowId]]
+) -> TailPosition:
     """The position after an answer with the rows `shown`: (end, id), those that ended last first."""
     kept, budget = list[ShownRows](), _MAX_BYTES
     rows, last_end_ns = dict[int, list[int]](), 0
@@ -71,18 +71,18 @@ def next_position(
             floor_ns = answer.last_end_ns
             break
         kept.append(answer)
-    return Position(now_ns, floor_ns, kept)
+    return TailPosition(now_ns, floor_ns, kept)
 
 
-def encode_position(position: Position) -> str:
+def encode_position(position: TailPosition) -> str:
     """At most MAX_POSITION URL-safe characters."""
     return base64.urlsafe_b64encode(msgspec.msgpack.encode(position)).rstrip(b"=").decode("ascii")
 
 
-def decode_position(text: str) -> Position | None:
+def decode_position(text: str) -> TailPosition | None:
     """None for a text that is no position."""
     try:
         raw = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        return msgspec.msgpack.decode(raw, type=Position)
+        return msgspec.msgpack.decode(raw, type=TailPosition)
     except (ValueError, binascii.Error, msgspec.MsgspecError):
         return None

@@ -16,7 +16,7 @@ import msgspec
 from chassis.http.validation import Issues, bounded_int, bounded_text, single_value
 from query.analysis import scan_limit
 from query.fields import SPANS, TelemetryTable
-from query.live.position import MAX_POSITION, Position, RowId, decode_position, encode_position, next_position
+from query.live.position import MAX_POSITION, RowId, TailPosition, decode_position, encode_position, next_position
 from query.read_store import ReadStore
 from query.request.filters import Filter, conditions, parse_filters
 from query.request.parameters import DEFAULT_LIMIT, FILTERS_PATH, MAX_LIMIT
@@ -30,7 +30,7 @@ from query.timestamps import MINUTE
 
 MAX_LATENESS_NS: Final = MINUTE  # how long after its end a row is still shown
 MAX_SPAN_NS: Final = 15 * MINUTE  # how long before now a span may have started
-MAX_READ_ROWS: Final = 5_000_000
+MAX_READ_ROWS: Final = 2_000_000
 
 
 class SpanTail(msgspec.Struct):
@@ -63,7 +63,7 @@ class TailPlan:
     filters: tuple[Filter, ...]
     conditions: tuple[Condition, ...]
     limit: int
-    after: Position | None
+    after: TailPosition | None
     now_ns: int
 
 
@@ -71,7 +71,7 @@ class TailRows(NamedTuple):
     """Rows of the signal's select, the position after them, and whether others were left out."""
 
     rows: list[tuple[Any, ...]]
-    position: Position
+    position: TailPosition
     truncated: bool
 
 

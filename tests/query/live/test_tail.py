@@ -9,8 +9,8 @@ import pytest
 
 from query.live.position import (
     MAX_POSITION,
-    Position,
     ShownRows,
+    TailPosition,
     decode_position,
     encode_position,
     next_position,
@@ -226,7 +226,7 @@ class TestFewRows:
         assert {int(each["spanId"], 16) for each in answer.json["data"]} == set(range(2, 12))
 
 
-HOSTILE = ["x", "!", "A" * MAX_POSITION, "gA", "é", "\0", encode_position(Position(NOW, NOW, []))[:-1] + "~"]
+HOSTILE = ["x", "!", "A" * MAX_POSITION, "gA", "é", "\0", encode_position(TailPosition(NOW, NOW, []))[:-1] + "~"]
 
 
 @pytest.mark.parametrize("path", ["/spans/live", "/logs/live"])
@@ -244,13 +244,13 @@ async def test_what_is_refused(path: str, explore: Explore) -> None:
 @pytest.mark.parametrize(
     "position",
     [
-        Position(0, 0, []),
-        Position(2**63 - 1, 2**63 - 1, []),
-        Position(NOW, NOW + HOUR, [ShownRows(2**63 - 1, [(2**64 - 1, [2**32 - 1, 0])])]),
-        Position(NOW, 0, [ShownRows(NOW, [(1, [0] * 1_000)])]),
+        TailPosition(0, 0, []),
+        TailPosition(2**63 - 1, 2**63 - 1, []),
+        TailPosition(NOW, NOW + HOUR, [ShownRows(2**63 - 1, [(2**64 - 1, [2**32 - 1, 0])])]),
+        TailPosition(NOW, 0, [ShownRows(NOW, [(1, [0] * 1_000)])]),
     ],
 )
-async def test_a_position_of_ones_own_making_harms_nobody(position: Position, tail: Tail) -> None:
+async def test_a_position_of_ones_own_making_harms_nobody(position: TailPosition, tail: Tail) -> None:
     await tail.store(Sent(1, NOW - SECOND, 0, 0), project=OTHER_PROJECT)
     tail.next = encode_position(position)
     assert await tail.poll() == []
@@ -258,7 +258,7 @@ async def test_a_position_of_ones_own_making_harms_nobody(position: Position, ta
 
 def test_positions_are_what_they_were() -> None:
     rng = random.Random(5)
-    position: Position | None = None
+    position: TailPosition | None = None
     remembered = dict[tuple[int, int], int]()
     floor = 0
     for answer in range(200):
