@@ -189,6 +189,10 @@ interface: $(VENV)/.package ## sluice/openapi.json anew, what every service show
 	$(BIN)/python -m sluice.build_interface
 	$(BIN)/python -m tests.interface
 
+.PHONY: screenshots
+screenshots: browser $(VENV)/.dev $(VENV)/.page ## the pictures of docs/web.md, from sample traffic
+	$(BIN)/python -m tests.web.screenshots
+
 .PHONY: image check-deploy compose
 image: $(VENV)/.page ## the images `sluice` and `sluice-embedded`, by buildah or docker (docs/deployment.md)
 	scripts/image

@@ -154,7 +154,8 @@ NARROWER: Final = {
 
 WIDER: Final = {
     "type new": Kind(lambda schema: _typed(schema, "string", "object", "array", "boolean"), _with_null),
-    "any type": Kind(lambda schema: _typed(schema, "string", "boolean"), _drop("type")),
+    # What enumerates its values needs no type.
+    "any type": Kind(lambda schema: _typed(schema, "string", "boolean") and "enum" not in schema, _drop("type")),
     "value new": Kind(_has("enum"), lambda schema: schema["enum"].append("new")),
     "no enumeration": Kind(lambda schema: "enum" in schema and "type" in schema, _drop("enum")),
     "minLength smaller": Kind(_has("minLength"), _more("minLength", -1)),

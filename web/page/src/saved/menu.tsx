@@ -24,7 +24,7 @@ export function SavedViews({ place }: { place: Place }): JSX.Element {
         event.currentTarget.querySelector('summary')?.focus();
       }}
     >
-      <summary>Saved views</summary>
+      <summary>Saved</summary>
       {isOpen && <Menu place={place} close={() => setOpen(false)} />}
     </details>
   );

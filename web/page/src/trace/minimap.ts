@@ -1,6 +1,5 @@
 // The whole trace on a canvas of 56 pixels.
-import { hueOf } from '../charts/palette';
-import { isError, serviceOf, type Trace } from './rows';
+import { hueOf, isError, serviceOf, type Trace } from './rows';
 
 const HEIGHT = 56;
 
@@ -18,7 +17,7 @@ export function drawMinimap(canvas: HTMLCanvasElement, trace: Trace): void {
   for (let at = 0; at < trace.length; at++) {
     const x = ((startOffsetNs[at] ?? 0) / trace.total) * width;
     const w = Math.max(1, ((durationNs[at] ?? 0) / trace.total) * width);
-    context.fillStyle = hueOf(serviceOf(trace, at));
+    context.fillStyle = hueOf(trace, serviceOf(trace, at));
     context.fillRect(x, at * step, w, thick);
     if (isError(trace, at)) {
       context.fillStyle = error;

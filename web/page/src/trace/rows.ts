@@ -1,5 +1,6 @@
 // A trace as columns: one array for each field. Rows are depth first, so a subtree is a run of rows.
 import type { TraceRows } from '../api/types';
+import { huesOf, HUES } from '../charts/palette';
 
 export interface Trace {
   data: TraceRows;
@@ -8,6 +9,8 @@ export interface Trace {
   end: Int32Array;
   /** Nanoseconds from the trace's start to its end. */
   total: number;
+  /** A colour for each service. */
+  hues: Map<string, string>;
 }
 
 export function toTrace(data: TraceRows): Trace {
@@ -22,7 +25,8 @@ export function toTrace(data: TraceRows): Trace {
     total = Math.max(total, (startOffsetNs[at] ?? 0) + (durationNs[at] ?? 0));
   }
   for (const at of open) end[at] = data.rows;
-  return { data, length: data.rows, end, total };
+  const services = new Set(data.columns.service.map((index) => data.strings[index] ?? ''));
+  return { data, length: data.rows, end, total, hues: huesOf([...services]) };
 }
 
 export function nameOf(trace: Trace, at: number): string {
@@ -31,6 +35,10 @@ export function nameOf(trace: Trace, at: number): string {
 
 export function serviceOf(trace: Trace, at: number): string {
   return trace.data.strings[trace.data.columns.service[at] ?? -1] ?? '';
+}
+
+export function hueOf(trace: Trace, service: string): string {
+  return trace.hues.get(service) ?? HUES[0];
 }
 
 export function isError(trace: Trace, at: number): boolean {

@@ -5,7 +5,6 @@ import { address, push, replace, zoneOf } from '../address/address';
 import { shownTime } from '../address/time';
 import { ApiError } from '../api/client';
 import type { TraceRows } from '../api/types';
-import { hueOf } from '../charts/palette';
 import { exploreBase, type Place, type ViewProps } from '../router';
 import { CopyAs } from '../ui/copy';
 import { duration, share } from '../ui/format';
@@ -17,7 +16,7 @@ import { Text } from '../ui/text';
 import { totalsByName } from './by_name';
 import { criticalPath, sharesOf } from './critical_path';
 import { drawMinimap } from './minimap';
-import { isError, nameOf, serviceOf, toTrace, type Trace, visibleRows } from './rows';
+import { hueOf, isError, nameOf, serviceOf, toTrace, type Trace, visibleRows } from './rows';
 import { matches, nextOf } from './search';
 import { SpanDetails, TraceLogs } from './span';
 import { Waterfall } from './waterfall';
@@ -239,7 +238,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
               <i
                 class="swatch"
                 ref={(element) => {
-                  if (element !== null) element.style.background = hueOf(name);
+                  if (element !== null) element.style.background = hueOf(trace, name);
                 }}
               />
               <Text of={name} />
@@ -404,7 +403,7 @@ function Flame({ trace, fromNs, toNs, selected, onSelect }: FlameProps): JSX.Ele
       const w = Math.max(1, ((trace.data.columns.durationNs[at] ?? 0) / length) * element.width);
       if (level >= depth || x + w < 0 || x > element.width) continue;
       context.globalAlpha = at === selected ? 1 : 0.8;
-      context.fillStyle = hueOf(serviceOf(trace, at));
+      context.fillStyle = hueOf(trace, serviceOf(trace, at));
       context.fillRect(x, level * FLAME_ROW * ratio, w, (FLAME_ROW - 1) * ratio);
       if (w > 60 * ratio) {
         context.globalAlpha = 1;

@@ -1,10 +1,9 @@
 // The rows of the waterfall. Only those that can be seen are in the document: a pool of rows is filled again while
 // somebody scrolls. Plain DOM: a component for each row costs a third more of a frame.
-import { hueOf } from '../charts/palette';
 import { duration } from '../ui/format';
 import { visible } from '../ui/text';
 import type { Stretch } from './critical_path';
-import { isError, nameOf, serviceOf, type Trace } from './rows';
+import { hueOf, isError, nameOf, serviceOf, type Trace } from './rows';
 
 export const ROW_HEIGHT = 24;
 const SPARE = 6;
@@ -71,6 +70,7 @@ export class Waterfall {
       );
     }
     this.sizer.style.height = `${picture.shown.length * ROW_HEIGHT}px`;
+    this.element.style.setProperty('--content', `${picture.shown.length * ROW_HEIGHT + 2}px`);
     for (const slot of this.slots) slot.at = -1;
     this.draw();
   }
@@ -156,11 +156,14 @@ export class Waterfall {
     const width = (took / length) * 100;
     slot.bar.style.left = `${left}%`;
     slot.bar.style.width = `${Math.max(0, width)}%`;
-    slot.bar.style.background = hueOf(service);
+    slot.bar.style.background = hueOf(trace, service);
     slot.bar.classList.toggle('failed', failed);
     const right = left + width;
-    slot.took.style.left = right > 85 ? '' : `${Math.max(0, right)}%`;
-    slot.took.style.right = right > 85 ? `${100 - Math.min(100, Math.max(0, left))}%` : '';
+    // Behind the bar, before it, or where neither has room, on it.
+    const isBefore = right > 85 && left > 15;
+    slot.took.style.left = isBefore ? '' : `${right <= 85 ? Math.max(0, right) : Math.max(1, left + 1)}%`;
+    slot.took.style.right = isBefore ? `${100 - Math.min(100, left)}%` : '';
+    slot.took.classList.toggle('inside', right > 85 && !isBefore);
     const critical = this.criticalOf.get(at);
     slot.critical.hidden = critical === undefined;
     if (critical !== undefined) {
