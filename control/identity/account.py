@@ -122,8 +122,8 @@ class Accounts:
     async def list_organizations(self, request: web.Request) -> web.StreamResponse:
         """List the user's organizations.
 
-        A session is in one of them; `/auth/login` with `orgSlug` starts one in another. A session of single sign-on
-        sees only its own.
+        A session is in one of them; `/auth/switch` goes on in another, `/auth/login` with `orgSlug` starts a session
+        there. A session of single sign-on sees only its own.
         """
         caller = authenticated_credential(request)
         async with self.context.database.read() as connection:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -84,7 +84,12 @@ class KeySet(msgspec.Struct, frozen=True):
     keys: Annotated[list[Jwk], Meta(max_length=100)]
 
 
-_Body = TypeVar("_Body", Login, Refresh, CodeExchange)
+class _MayUseCookie(Protocol):
+    @property
+    def cookie(self) -> bool: ...
+
+
+_Body = TypeVar("_Body", bound=_MayUseCookie)
 
 TAG: Final = Tag("auth", "User sessions: login, second factor, account.")
 _SESSION_CONTENT: Final = json_content(SessionMaterial)
@@ -146,7 +151,7 @@ class Logins:
         organizations, or if several accounts with an unverified address have the password. 403 if the organization
         requires single sign-on, for everyone but the owner who keeps a way in.
         """
-        body = await self._read_body(request, Login)
+        body = await self.read_body(request, Login)
         await self.issuer.ensure_key_published()
         async with self.throttle.login(request, body.email, body.org_slug):
             user = await self.authenticator.find_account(request, body.email, body.password, body.org_slug)
@@ -161,7 +166,7 @@ class Logins:
         `sluice open` creates it. It is valid for ten minutes, once. The user has a session of one factor: 401
         `mfa_required` until `/auth/totp/verify` has accepted a code, if the account has a second one.
         """
-        body = await self._read_body(request, CodeExchange)
+        body = await self.read_body(request, CodeExchange)
         await self.issuer.ensure_key_published()
         now = datetime.now(UTC)
         async with self.context.database.write() as connection:
@@ -178,8 +183,8 @@ class Logins:
         Consumes the refresh token. Reusing a consumed token ends the session, because the token may be stolen.
         For ten seconds it is still accepted, because the response may have been lost.
         """
-        body = await self._read_body(request, Refresh)
-        refresh_token = _refresh_token(request, body)
+        body = await self.read_body(request, Refresh)
+        refresh_token = given_refresh_token(request, body.refresh_token, in_cookie=body.cookie)
         await self.issuer.ensure_key_published()
         await self._check_refresh_rate(request, refresh_token)
         issued, user = await self._refresh_session(request, refresh_token)
@@ -195,11 +200,11 @@ class Logins:
         Its access tokens stop working in this process at once; in others at once with Redis, else within five seconds.
         The same response for the refresh token of an ended or unknown session.
         """
-        body = await self._read_body(request, Refresh)
-        refresh_token = _refresh_token(request, body)
+        body = await self.read_body(request, Refresh)
+        refresh_token = given_refresh_token(request, body.refresh_token, in_cookie=body.cookie)
         async with self.context.database.write() as connection:
             session = await session_repository.find_by_token(connection, refresh_token)
-            ended = session is not None and await self._end_session(connection, request, session, "logout")
+            ended = session is not None and await self.end_session(connection, request, session, "logout")
         if session is None:
             await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
         elif ended:
@@ -217,7 +222,7 @@ class Logins:
         headers = {"Cache-Control": "public, max-age=300"}
         return json_response({"keys": [key.jwk() for key in found]}, headers=headers)
 
-    async def _read_body(self, request: web.Request, type_: type[_Body]) -> _Body:
+    async def read_body(self, request: web.Request, type_: type[_Body]) -> _Body:
         """The body; with `cookie`, only of a request of the page itself."""
         body = await self.context.read_body(request, type_)
         if body.cookie:
@@ -234,7 +239,7 @@ class Logins:
         await enforcement.check_password_login(connection, code.org_id, code.principal_id)
         user = await user_repository.get_user(connection, code.principal_id)
         issued = await session_repository.start(connection, code.org_id, user.id, (LOGIN_CODE,), now)
-        await _record_audit(connection, request, issued.session, "session.start", {"methods": [LOGIN_CODE]})
+        await record_session_audit(connection, request, issued.session, "session.start", {"methods": [LOGIN_CODE]})
         return issued, user
 
     async def _start_session(
@@ -248,11 +253,11 @@ class Logins:
             raise InvalidCredentials(INVALID_CREDENTIALS)
         methods = await self.authenticator.auth_methods(connection, user, body.totp)
         mfa_pending = user.has_factor and len(methods) == 1
-        org_id = await _select_organization(connection, user, body.org_slug, naming=not mfa_pending)
+        org_id = await select_organization(connection, user, body.org_slug, naming=not mfa_pending)
         break_glass = await enforcement.check_password_login(connection, org_id, user.id)
         issued = await session_repository.start(connection, org_id, user.id, methods, datetime.now(UTC))
         data: dict[str, Any] = {"methods": list(methods)} | ({"breakGlass": True} if break_glass else {})
-        await _record_audit(connection, request, issued.session, "session.start", data)
+        await record_session_audit(connection, request, issued.session, "session.start", data)
         return issued, user
 
     async def _check_refresh_rate(self, request: web.Request, refresh_token: str) -> None:
@@ -270,33 +275,33 @@ class Logins:
         """
         now = datetime.now(UTC)
         async with self.context.database.write() as connection:
-            issued, session, reason = await _try_refresh(connection, refresh_token, now)
+            issued, session, reason = await try_refresh(connection, refresh_token, now)
             if issued is not None:
                 return issued, await user_repository.get_user(connection, issued.session.principal_id)
-            ended = session is not None and await self._end_session(connection, request, session, reason)
+            ended = session is not None and await self.end_session(connection, request, session, reason)
         if ended and session is not None:
             self.context.guards.invalidate_sessions(session.principal_id)
         return None, None
 
-    async def _end_session(
+    async def end_session(
         self, connection: AsyncConnection, request: web.Request, session: Session, reason: str
     ) -> bool:
         """End the session; False when it had ended before."""
         ended = await session_repository.end(connection, session.id, datetime.now(UTC))
         if ended:
-            await _record_audit(connection, request, session, "session.end", {"reason": reason})
+            await record_session_audit(connection, request, session, "session.end", {"reason": reason})
         return ended
 
 
-def _refresh_token(request: web.Request, body: Refresh) -> str:
-    """Raises BadRequest for a body with both or none of a token and `cookie`."""
-    if body.cookie == (body.refresh_token is not None):
+def given_refresh_token(request: web.Request, refresh_token: str | None, *, in_cookie: bool) -> str:
+    """The refresh token of the body or of the cookie. Raises BadRequest for both or none."""
+    if in_cookie == (refresh_token is not None):
         issue = Issue("body.refreshToken", "Either `refreshToken` or `cookie` must be given.", "required")
         raise BadRequest("The request body is not valid.", [issue])
-    return refresh_cookie.read(request) if body.refresh_token is None else body.refresh_token
+    return refresh_cookie.read(request) if refresh_token is None else refresh_token
 
 
-async def _select_organization(connection: AsyncConnection, user: User, org_slug: str | None, *, naming: bool) -> str:
+async def select_organization(connection: AsyncConnection, user: User, org_slug: str | None, *, naming: bool) -> str:
     """The organization to log in to. Raises Forbidden for a user who is not a member of it, BadRequest for a user of
     several organizations who named none; with `naming`, the error lists them, which only a fully authenticated user may
     see.
@@ -313,7 +318,7 @@ async def _select_organization(connection: AsyncConnection, user: User, org_slug
     return org_id
 
 
-async def _try_refresh(
+async def try_refresh(
     connection: AsyncConnection, refresh_token: str, now: datetime
 ) -> tuple[IssuedSession | None, Session | None, str]:
     """The refreshed session; else the session to end, if any, and the reason."""
@@ -333,7 +338,7 @@ async def _is_active(connection: AsyncConnection, session: Session) -> bool:
     return not any_disabled(found) and common_scopes(found, None) is not None
 
 
-async def _record_audit(
+async def record_session_audit(
     connection: AsyncConnection, request: web.Request, session: Session, action: str, data: dict[str, Any]
 ) -> None:
     """Record an event in the session's organization."""

@@ -19,6 +19,7 @@ from control.identity.mfa_secrets import MfaSecrets
 from control.identity.passwords import Passwords
 from control.identity.principals import Principals
 from control.identity.session_issuer import SessionIssuer
+from control.identity.switching import OrganizationSwitch
 from control.identity.tokens import AccessTokens
 from control.identity.verification import EmailVerification
 from control.identity.whoami import WhoamiHandler
@@ -37,8 +38,10 @@ def build_identity_routes(
     """`mailer` reaches the mail server."""
     throttle, passwords, mfa_secrets = LoginThrottle(), Passwords(), MfaSecrets(secret_box)
     authenticator = Authenticator(context.database, throttle, passwords, mfa_secrets)
+    logins = Logins(context, throttle, authenticator, issuer)
     routes = [
-        *Logins(context, throttle, authenticator, issuer).routes(),
+        *logins.routes(),
+        *OrganizationSwitch(logins).routes(),
         *Mfa(context, throttle, passwords, mfa_secrets, issuer).routes(),
         *Accounts(context, throttle, passwords).routes(),
         *WhoamiHandler(context).routes(),

@@ -111,6 +111,15 @@ async def replace(connection: AsyncConnection, session_id: str, method: str, now
     return await start(connection, row.org_id, row.principal_id, methods, now, expires_at=row.expires_at)
 
 
+async def move(connection: AsyncConnection, session_id: str, org_id: str, now: datetime) -> IssuedSession:
+    """Replace the session by one of another organization, of which its principal is a member. The old one ends; the new
+    one ends no later than the old one would have.
+    """
+    row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
+    await end(connection, session_id, now)
+    return await start(connection, org_id, row.principal_id, tuple(row.methods), now, expires_at=row.expires_at)
+
+
 async def add_method(connection: AsyncConnection, session_id: str, method: str) -> None:
     """Add an authentication method to the session; its tokens stay valid."""
     row = (await connection.execute(sa.select(sessions.c.methods).where(sessions.c.id == session_id))).one()

@@ -74,6 +74,7 @@ BY_THEMSELVES: Final = {
     "identity/bootstrap.py",
     "identity/login.py",
     "identity/session_issuer.py",
+    "identity/switching.py",
     "issues/follower.py",
     "issues/housekeeping.py",
     "scim/guard.py",

@@ -125,6 +125,8 @@ def run(product: Sluice) -> Run:
     ask(seen, product, known, product.token, lambda schema: schema.include(**below).exclude(method="DELETE"))
     ask(seen, product, known, product.token, lambda schema: schema.include(**below, method="DELETE"))
     ask(seen, product, known, ada.login(), lambda schema: schema.include(operation_id="refreshSession"))
+    fresh = {"body.refreshToken": [ada.session()["refreshToken"] for _ in SEVERAL], "body.orgSlug": [product.org]}
+    ask(seen, product, known | fresh, ada.login(), lambda schema: schema.include(operation_id="switchOrganization"))
     connect(product)  # whatever has become of the connections above
     ask(seen, product, known, product.token, lambda schema: schema.include(path_regex="^/sso/"))
     others = {"path_regex": "^/auth/"}  # some of which end sessions
@@ -133,7 +135,7 @@ def run(product: Sluice) -> Run:
         product,
         known,
         ada.login(),
-        lambda schema: schema.include(**others).exclude(operation_id="refreshSession"),
+        lambda schema: schema.include(**others).exclude(operation_id=["refreshSession", "switchOrganization"]),
     )
     return seen
 
@@ -207,6 +209,7 @@ def governed(product: Sluice, ada: Person) -> dict[str, list[str]]:
         "path.policyId": [made(product, "/approval-policies", policy | {"name": f"p{n}"})["id"] for n in SEVERAL],
         "path.invitationId": [one["id"] for one in invitations[:4]],
         "path.requestId": [one["request"]["id"] for one in asked],
+        "path.viewId": [made(product, f"{web}/views", {"name": f"v{n}", "path": "/ui/"})["id"] for n in SEVERAL],
         **tracked(product),
         **integrated(product),
         **proven(product),
