@@ -1,7 +1,7 @@
 """The query service: reads stored telemetry. The path of one request, `GET .../explore/spans?hours=3&filters=...`:
 
     chassis.http.web                  429 / 401 / 404 / 403 before the request is parsed; the authorization context
-                                      names the project
+                                      names the project; undeclared query parameters                        -> 400
     search.listing.plan               query string -> ListPlan: time, filters, cursor, limit; reports all faults
                                       at once                                                               -> 400
       request                         the request as written, in either encoding of the filters

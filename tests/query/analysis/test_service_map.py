@@ -277,3 +277,18 @@ class TestScanLimit:
         newest = [each.start for each in STORED.spans if format_timestamp(each.start) >= body["range"]["from"]]
         assert len(newest) == body["scanned"]
         assert shown(answer) == STORED.expected(min(newest), 1)
+
+
+async def test_many_long_names_of_services(loader: Loader, explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one parameter of a statement can hold."""
+    monkeypatch.setattr("query.analysis.service_map.MAX_NODES", 1)
+    for number in range(1, 41):
+        name = f"{number:03}{'🦥' * 200}"
+        spans = (span(number, kind=3), span(number + 100, parent=number, duration=number * MS))
+        await loader.spans(*spans, resource={"service.name": name})
+    body = (await explore.get("/services/map")).json
+    assert body["truncated"] is True
+    assert len({edge["from"] for edge in body["edges"]}) == len(body["edges"]) == 40
+    assert [(node["serviceName"][:3], node["spans"], node["count"], node["avgMs"]) for node in body["nodes"]] == [
+        (f"{number:03}", 2, 1, number) for number in range(1, 41)
+    ]

@@ -140,7 +140,7 @@ async def test_every_endpoint_is_guarded_before_it_looks_at_the_request(
         ({"filters": "k:v".ljust(MAX_TEXT + 1)}, ("query.filters", "too_long")),
         ({"filters": "k"}, ("query.filters", "syntax")),
         ({"filters": "[{}]"}, ("query.filters[0].key", "missing")),
-        ({"unknown": "1"}, None),
+        ({"unknown": "1"}, ("query.unknown", "unknown_field")),
     ],
 )
 async def test_bounds_of_lists(
