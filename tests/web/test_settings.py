@@ -182,7 +182,7 @@ async def test_from_an_invitation_to_a_second_factor(tab: Tab, context: BrowserC
     await expect(other.get_by_text("lacks the permission integrations:write").first).to_be_visible()
 
     await visit(page, site, "members")
-    await page.get_by_label("Role of Grace").select_option("VIEWER")
+    await page.get_by_label("Role of Grace", exact=True).select_option("VIEWER")
     await page.get_by_role("button", name="Change the role of Grace").click()
     await expect(page.get_by_role("button", name="Change the role of Grace")).to_be_disabled()
     await page.get_by_role("button", name="Remove Grace").click()
