@@ -36,6 +36,7 @@ from control.issues.issues import IssueHandlers
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.outbound.egress import Egress
+from control.page_links import PageLinks
 from control.policies.policies import Policies
 from control.proofs.routes import build_proof_routes
 from control.saved_views.saved_views import SavedViews
@@ -81,9 +82,9 @@ def service(
     context = HandlerContext(guards, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     projects = Projects(context, chassis.retention_days)
     keys = Keys(context, chassis.base_url, chassis.otlp_rate)
-    page_url = settings.page_url.rstrip("/")
-    links = LinkBuilder(chassis.base_url, page_url, settings.chat_platforms)
-    mailer = AccountMailer(settings.mail_server(), mail_egress, chassis.base_url, page_url, AccountMailMetrics(metrics))
+    pages = PageLinks(settings.page_url.rstrip("/"), chassis.public_url.rstrip("/"))
+    links = LinkBuilder(chassis.base_url, pages, settings.chat_platforms)
+    mailer = AccountMailer(settings.mail_server(), mail_egress, chassis.base_url, pages, AccountMailMetrics(metrics))
     approvals = ApprovalRequests(context, delivery_parts.sender, links)
     policies, audit = Policies(context), Audit(context)
     channels, deliveries = Channels(context, secret_box, settings.channel_rules), Deliveries(context)
@@ -130,7 +131,7 @@ def service(
         Purger(guards.database).running,
         *webhook_contexts,
         *warehouse_contexts,
-        *_issue_contexts(settings, guards, clickhouse, IssueUrls(chassis.base_url, page_url), metrics),
+        *_issue_contexts(settings, guards, clickhouse, IssueUrls(chassis.base_url, pages), metrics),
         ErasureHousekeeping(guards.database, metrics, filter_days=settings.erasure_filter_days).running,
     ]
     return Service(

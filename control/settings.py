@@ -78,10 +78,11 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     page_url: Annotated[
         str,
         setting(
-            "Base URL of your web page, which messages link to; /orgs/ORG/approval-requests/ID, "
+            "Base URL of a web page of your own, which messages link to; /orgs/ORG/approval-requests/ID, "
             "/orgs/ORG/projects/PROJECT/issues/ID, /invitations#inviteToken=TOKEN or /email-verification#token=TOKEN "
             "is appended.",
-            zero="empty: messages have the command instead of a link",
+            zero="empty: messages link to the page of Sluice if SLUICE_PUBLIC_URL is set; else they have the command "
+            "instead of a link",
         ),
     ] = ""
     egress_allow: Annotated[

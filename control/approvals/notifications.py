@@ -16,6 +16,7 @@ from control.channels.ids import is_channel_id
 from control.deliveries import outbox
 from control.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult
 from control.message import Fact, Message, Severity
+from control.page_links import NO_PAGES, PageLinks
 from control.policies.model import RiskClass
 
 _SEVERITY: Final = {
@@ -29,26 +30,23 @@ _STATUS_TITLES: Final = {Status.APPROVED: "Approved", Status.REJECTED: "Rejected
 
 @dataclass(frozen=True, slots=True)
 class RequestLinks:
-    """Links to the requests of an organization. `api_url`: base URL of this service; `pages_url`: base URL of the
-    operator's web pages, empty if there are none; `chat_platforms`: those whose users can approve from the message.
+    """Links to the requests of an organization. `api_url`: base URL of this service; `chat_platforms`: those whose
+    users can approve from the message.
     """
 
     api_url: str
-    pages_url: str
+    pages: PageLinks
     org_slug: str
     chat_platforms: tuple[str, ...] = ()
 
     def page_link(self, request: RequestRecord) -> str | None:
         """The web page of the request, None without one."""
-        return self._request_url(self.pages_url, request) if self.pages_url else None
+        return self.pages.approval_request(self.org_slug, request.id)
 
     def approve_command(self, request: RequestRecord) -> str:
         """The command that approves the request, for users without a web page."""
         headers = '-H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json"'
-        return f"curl {headers} -d null {self._request_url(self.api_url, request)}/approve"
-
-    def _request_url(self, base: str, request: RequestRecord) -> str:
-        return f"{base}/orgs/{self.org_slug}/approval-requests/{request.id}"
+        return f"curl {headers} -d null {self.api_url}/orgs/{self.org_slug}/approval-requests/{request.id}/approve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +54,12 @@ class LinkBuilder:
     """Builds `RequestLinks` for any organization."""
 
     api_url: str = ""
-    pages_url: str = ""
+    pages: PageLinks = NO_PAGES
     chat_platforms: tuple[str, ...] = ()
 
     def for_org(self, org_slug: str) -> RequestLinks:
         """The links of one organization."""
-        return RequestLinks(self.api_url, self.pages_url, org_slug, self.chat_platforms)
+        return RequestLinks(self.api_url, self.pages, org_slug, self.chat_platforms)
 
 
 async def notify_requested(
@@ -175,7 +173,7 @@ def _facts(request: RequestRecord, names: Mapping[str, str], links: RequestLinks
         Fact("Reason", request.policy_reason),
         Fact("Expires", request.expires_at.strftime("%Y-%m-%d %H:%M UTC")),
     ]
-    if not links.pages_url:
+    if not links.pages.exist:
         facts.append(Fact("Approve with", links.approve_command(request)))
     return facts
 

@@ -211,8 +211,8 @@ def _request_line(caller: Caller, request: RequestRecord) -> str:
 
 def _issue_line(caller: Caller, slug: str, issue: IssueRecord) -> str:
     links, markup = caller.links, caller.markup
-    base = links.pages_url or links.api_url
-    url = f"{base}/orgs/{links.org_slug}/projects/{slug}/issues/{issue.id}"
+    page = links.pages.issue(links.org_slug, slug, issue.id)
+    url = page or f"{links.api_url}/orgs/{links.org_slug}/projects/{slug}/issues/{issue.id}"
     seen = f"{issue.count} times, last {issue.last_seen:%Y-%m-%d %H:%M} UTC"
     return f"{markup.code(short_id(slug, issue.number))} {markup.link(url, issue.title)}, {seen}"
 

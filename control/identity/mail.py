@@ -25,6 +25,7 @@ from control.identity.verification_repository import IssuedVerification
 from control.outbound.egress import Egress, EgressError
 from control.outbound.mail_server import MailServer
 from control.outbound.smtp import MAIL_POLICY, submit
+from control.page_links import PageLinks
 
 MAX_IN_FLIGHT: Final = 4  # mails of a process; beyond it 503
 MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on are permanent
@@ -49,14 +50,12 @@ class AccountMailMetrics:
 
 @dataclass(frozen=True, slots=True)
 class AccountMailer:
-    """Sends mails of accounts through `server`; without one, addresses cannot be verified. `page_url`: base URL of the
-    operator's web page, empty if there is none.
-    """
+    """Sends mails of accounts through `server`; without one, addresses cannot be verified."""
 
     server: MailServer | None
     egress: Egress
     base_url: str
-    page_url: str
+    pages: PageLinks
     metrics: AccountMailMetrics
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_IN_FLIGHT), init=False)
 
@@ -90,7 +89,7 @@ class AccountMailer:
             "",
             f"    {issued.secret}",
             "",
-            *self._how_to_verify(issued.secret),
+            *self._how_to_verify(issued.secret, org_slug),
             "",
             f"The token is valid until {_minute(verification.expires_at)}, once, and only for the account that asked.",
             "If it was not you, ignore this mail and do not pass on the token: somebody has created an account with",
@@ -102,8 +101,8 @@ class AccountMailer:
         await self._send("verification", verification.email, mail)
 
     def _how_to_accept(self, secret: str) -> list[str]:
-        if self.page_url:  # the fragment reaches no server, and no log
-            return ["Accept it at", "", f"    {self.page_url}/invitations#inviteToken={secret}"]
+        if (link := self.pages.invitation(secret)) is not None:
+            return ["Accept it at", "", f"    {link}"]
         return [
             "Accept it with this command. A new account gets the name and the password (at least 12 characters)",
             "in it. If you have verified this address before, use the password of that account, and add its",
@@ -114,9 +113,9 @@ class AccountMailer:
             """      "name": "YOUR NAME", "password": "YOUR PASSWORD"}'""",
         ]
 
-    def _how_to_verify(self, secret: str) -> list[str]:
-        if self.page_url:
-            return ["or open", "", f"    {self.page_url}/email-verification#token={secret}"]
+    def _how_to_verify(self, secret: str, org_slug: str) -> list[str]:
+        if (link := self.pages.verification(org_slug, secret)) is not None:
+            return ["or open", "", f"    {link}"]
         return [
             "With the access token of your session, and the password that the account is to have from now on:",
             "",

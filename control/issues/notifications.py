@@ -15,6 +15,7 @@ from control.issues.model import IssueRecord
 from control.issues.project_state import ProjectState
 from control.issues.tables import ActivityKind
 from control.message import Fact, Message, Severity
+from control.page_links import NO_PAGES, PageLinks
 
 MAX_TITLE_CHARS: Final = 200
 _EVENTS: Final = {ActivityKind.CREATED: ChannelEvent.NEW_ISSUE, ActivityKind.REGRESSED: ChannelEvent.REGRESSION}
@@ -23,17 +24,16 @@ _TITLES: Final = {ActivityKind.CREATED: "New issue", ActivityKind.REGRESSED: "Re
 
 @dataclass(frozen=True, slots=True)
 class IssueUrls:
-    """Links to issues. `pages_url`: base URL of the operator's web pages, empty if there are none."""
+    """Links to issues. `api_url`: base URL of this service."""
 
     api_url: str = ""
-    pages_url: str = ""
+    pages: PageLinks = NO_PAGES
 
     def page_link(self, state: ProjectState, issue_id: str | None = None) -> str | None:
         """The page of an issue, or of the issues of a project; None without pages."""
-        if not self.pages_url:
-            return None
-        issues = f"{self.pages_url}/orgs/{state.org_slug}/projects/{state.slug}/issues"
-        return issues if issue_id is None else f"{issues}/{issue_id}"
+        if issue_id is None:
+            return self.pages.issues(state.org_slug, state.slug)
+        return self.pages.issue(state.org_slug, state.slug, issue_id)
 
     def api_link(self, state: ProjectState, issue_id: str) -> str:
         """The issue in the API."""
@@ -73,7 +73,7 @@ def issue_message(state: ProjectState, issue: IssueRecord, kind: ActivityKind, l
         facts.append(Fact("Release", issue.first_release))
     if not is_new and resolved_in:
         facts.append(Fact("Resolved in" if issue.resolved_in_release else "Resolved after", resolved_in))
-    if not links.pages_url:
+    if not links.pages.exist:
         facts.append(Fact("Details", links.api_link(state, issue.id)))
     return Message(
         type=_EVENTS[kind].value,

@@ -28,6 +28,8 @@ async def test_every_path_of_the_page_is_the_same_document(serve: Serve) -> None
     assert headers["Cache-Control"] == "no-cache"
     for path in ("/ui/acme/shop/explore?q=x", "/ui/acme/shop/trace/0af7651916cd43dd8448eb211c80319c"):
         assert (await served.get(path))[2] == body
+    _, headers, end = await served.get("/sso/complete")
+    assert (end, headers["Content-Security-Policy"]) == (body, CONTENT_SECURITY_POLICY)
     status, again, nothing = await served.get("/ui/", headers={"If-None-Match": headers["ETag"]})
     assert (status, nothing, again["ETag"]) == (304, b"", headers["ETag"])
 
@@ -89,3 +91,4 @@ async def test_a_checkout_whose_page_was_not_built_says_so(serve: Serve, tmp_pat
     assert status == 503
     assert b"make setup" in body
     assert (await served.get("/ui/assets/main.js"))[0] == 404
+    assert (await served.get("/sso/complete"))[0] == 404  # control has a plain one

@@ -17,6 +17,7 @@ from control.approvals.requests import ApprovalRequests
 from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
 from control.http.context import HandlerContext
+from control.page_links import PageLinks
 from control.policies.policies import Policies
 from tests.chassis.auth.tenants import Clock, Tenant, new_tenant
 from tests.control.approvals.office import Office, RecordingSender
@@ -40,7 +41,7 @@ async def office(migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_p
     clock, attempts, cursors = Clock(), RecordingSender(), CursorSigner(b"k" * 32)
     desk = HandlerContext(checks, cursors, 16_384, 5.0)
     requests = ApprovalRequests(
-        desk, attempts, LinkBuilder("https://sluice.example.org", "https://ops.example.org"), clock.now
+        desk, attempts, LinkBuilder("https://sluice.example.org", PageLinks("https://ops.example.org")), clock.now
     )
     policies, audit, views = Policies(desk), Audit(desk), ApprovalViews(desk, clock.now)
     app = build_app(

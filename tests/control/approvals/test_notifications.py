@@ -18,6 +18,7 @@ from control.approvals.tables import approval_requests
 from control.audit.verify import verify_stored
 from control.channels.delivery_tables import deliveries, delivery_messages
 from control.deliveries import outbox
+from control.page_links import NO_PAGES, PageLinks
 from tests.control.approvals.office import ASKED, REQUESTS, Office, new_channel
 
 LINK = "https://ops.example.org/orgs/acme/approval-requests/"
@@ -39,7 +40,7 @@ async def stop(running: AsyncIterator[None]) -> None:
 def expiring(office: Office) -> ExpiryTask:
     return ExpiryTask(
         office.checks.database,
-        LinkBuilder("https://sluice.example.org", "https://ops.example.org"),
+        LinkBuilder("https://sluice.example.org", PageLinks("https://ops.example.org")),
         poll_s=0.01,
         now=office.clock.now,
     )
@@ -81,7 +82,9 @@ async def test_without_a_page_a_message_has_the_approve_command_and_no_link(
 ) -> None:
     """What this service shows at its own address is for programs: a browser is answered 401."""
     monkeypatch.setattr(
-        notifications.LinkBuilder, "for_org", lambda self, slug: notifications.RequestLinks(self.api_url, "", slug)
+        notifications.LinkBuilder,
+        "for_org",
+        lambda self, slug: notifications.RequestLinks(self.api_url, NO_PAGES, slug),
     )
     bob = await office.member()
     await new_channel(office.checks.database, office.acme)

@@ -54,6 +54,11 @@ async def test_a_message_has_the_button_that_a_linked_human_presses(chat: Chat, 
     [sent] = await receiver.until(1)
     context, actions = sent.json["blocks"][-2:]
     assert context["elements"][0]["text"] == f"To reject it: `/sluice reject {request_id} REASON`"
+    opening = {
+        "type": "button",
+        "text": {"type": "plain_text", "text": "Open the request"},
+        "url": f"https://sluice.example.org/ui/acme/approvals/{request_id}",
+    }
     assert actions["elements"] == [
         {
             "type": "button",
@@ -61,7 +66,8 @@ async def test_a_message_has_the_button_that_a_linked_human_presses(chat: Chat, 
             "style": "primary",
             "action_id": "sluice_approve",
             "value": request_id,
-        }
+        },
+        opening,
     ]
     assert await chat.press(actions["elements"][0]["value"], url=receiver.url("/response")) == OK
     assert (await chat.request(request_id))["deciderPrincipalId"] == bob.id
@@ -74,6 +80,7 @@ async def test_a_message_has_the_button_that_a_linked_human_presses(chat: Chat, 
     assert replaced["blocks"] == [
         {"type": "header", "text": {"type": "plain_text", "text": f"Approved: {WHAT}"}},
         {"type": "section", "fields": [{"type": "mrkdwn", "text": "*Decided by*\nMember", "verbatim": True}]},
+        {"type": "actions", "elements": [opening]},
     ]
     outcome = sa.select(delivery_messages.c.message).order_by(delivery_messages.c.id.desc()).limit(1)
     async with chat.database.read() as connection:

@@ -36,7 +36,7 @@ async def test_errors_are_the_unresolved_ones_seen_last(chat: Chat) -> None:
     await new_issue(chat.control, 4, status="ignored", ignored_until=NOW + timedelta(days=36_500))
 
     def line(issue_id: str, number: int, title: str, seen: str) -> str:
-        url = f"https://sluice.example.org/orgs/acme/projects/web/issues/{issue_id}"
+        url = f"https://sluice.example.org/ui/acme/web/issues/{issue_id}"
         return f"`WEB-{number}` <{url}|{title}>, 1 times, last 2026-11-20 {seen} UTC"
 
     escaped = "&lt;!channel&gt; @\u200beveryone &lt;https:\u200b//evil.example/x&gt; *b* `c`"
@@ -58,7 +58,8 @@ async def test_status_shows_what_waits_and_who_may_decide_gets_a_button(chat: Ch
     request_id = await chat.ask(ada, summary=HOSTILE)
     asked = await chat.request(request_id)
     until = asked["expiresAt"][:16].replace("T", " ")
-    line = f"`{request_id}` *deploy.production on service checkout*, {asked['riskClass']}, until {until} UTC"
+    page = f"<https://sluice.example.org/ui/acme/approvals/{request_id}|deploy.production on service checkout>"
+    line = f"`{request_id}` {page}, {asked['riskClass']}, until {until} UTC"
     assert await chat.says("status", "U2") == line
     lines = [line, CHAT_A_MARKUP.text(HOSTILE), "Status: PENDING. Requested by Member."]
     reject = f"To reject it: `/sluice reject {request_id} REASON`"

@@ -17,6 +17,7 @@ from argon2 import PasswordHasher
 from chassis.auth.tables import email_verifications, recovery_codes, users
 from control.audit.tables import audit_events
 from control.identity import user_repository
+from control.page_links import PageLinks
 from control.settings import ControlSettings
 from tests.control.conftest import Control
 from tests.control.identity.accounts import ADA, SQUATTED, accept, invite, join, log_in
@@ -93,7 +94,10 @@ async def test_verified_account_may_join_other_organizations(
     assert told == ["email_verification.request", "email_verification.confirm"]
 
 
-async def test_mail_says_what_it_is_for(control: Control, person: NewPerson, office: Office) -> None:
+async def test_mail_says_what_it_is_for(
+    control: Control, person: NewPerson, office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PageLinks, "_link", lambda *_: None)  # as without SLUICE_PUBLIC_URL
     ada = await person()
     secret = await requested(ada, office)
     sent = mail(office)
@@ -458,8 +462,18 @@ async def test_mailed_secrets_are_neither_stored_nor_logged(
     assert [(name, secret) for secret in secrets for name, text in searched.items() if secret.encode() in text] == []
 
 
+async def test_mails_link_to_the_page_of_sluice(control: Control, person: NewPerson, office: Office) -> None:
+    ada = await person()
+    secret = await requested(ada, office)
+    text = mail(office).get_content()
+    assert secret in text
+    assert "https://sluice.example.org/ui/acme/settings/account" in text
+    await invite(control, control.acme, "bob@example.org", sendMail=True)
+    assert f"https://sluice.example.org/ui/invitations#inviteToken={token(office)}" in mail(office).get_content()
+
+
 class TestPage:
-    """Where there is a web page, mails link to it."""
+    """Where the operator has a web page, mails link to it."""
 
     @pytest.fixture
     async def control_settings(self, office: Office) -> ControlSettings:

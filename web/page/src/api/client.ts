@@ -21,6 +21,9 @@ export class ApiError extends Error {
   }
 }
 
+/** What reads or sets the cookie of the session; nothing else gets it. */
+const KEEPS_COOKIE = /^\/(?:auth\/|sso\/handoff$)/;
+
 export interface Call {
   method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   path: string;
@@ -68,7 +71,7 @@ function fetchOnce(asked: Call, token: string | null): Promise<Response> {
   return fetch(asked.path, {
     method: asked.method ?? 'GET',
     headers,
-    credentials: asked.path.startsWith('/auth/') ? 'same-origin' : 'omit',
+    credentials: KEEPS_COOKIE.test(asked.path) ? 'same-origin' : 'omit',
     cache: 'no-store',
     redirect: 'error',
     ...(asked.body === undefined ? {} : { body: JSON.stringify(asked.body) }),

@@ -7,6 +7,8 @@ import type { SessionMaterial, Whoami } from './types';
 const REFRESH_LOCK = 'sluice-refresh';
 const EARLY_MS = 60_000;
 const SIGN_ON_END = '/sso/complete';
+const BEGUN = 'sluice.sign-on';
+const MAX_BACK = 900; // of the 1 024 characters of a relayState
 
 interface Token {
   text: string;
@@ -37,6 +39,9 @@ export const refused = signal<Error | null>(null);
 
 /** The secret of an invitation that was in the address. */
 export const invitation = signal<string | null>(null);
+
+/** The code of a sign-on that this tab has not begun: it is spent when the user says so. */
+export const unbegun = signal<string | null>(null);
 
 /** Called once: by a code in the address, else by the cookie. */
 export async function startSession(): Promise<void> {
@@ -80,22 +85,59 @@ function takeSecret(name: string, address: string): string | null {
   return found[1] ?? null;
 }
 
-/** The end of a single sign-on: the code becomes the session, and the user goes to where they wanted. */
+/** Marks a single sign-on as begun by this tab; where it leads back to, for `relayState`. */
+export function beginSignOn(): string {
+  const begun = Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, '0')).join('');
+  sessionStorage.setItem(BEGUN, begun);
+  const here = location.pathname + location.search;
+  const back = here.startsWith('/ui/') && here.length <= MAX_BACK ? here : '/ui/';
+  return `${back}${back.includes('?') ? '&' : '?'}begun=${begun}`;
+}
+
+/**
+ * The end of a single sign-on. Its code says who has logged in, not in which browser: anybody can send somebody the code
+ * of an account of their own. So it is spent at once only where this tab has begun the sign-on.
+ */
 async function endSignOn(code: string | null): Promise<void> {
+  const begun = sessionStorage.getItem(BEGUN);
+  sessionStorage.removeItem(BEGUN);
   if (code === null) {
     go('/ui/', true);
     throw new Error("This address has no code. Begin at your organization's sign-in address.");
   }
+  if (begun === null) {
+    unbegun.value = code;
+    who.value = null;
+    return;
+  }
+  await spendSignOn(code, begun);
+}
+
+/** The user goes to where they wanted. `begun`: what the sign-on has to lead back with; null: the user has agreed. */
+export async function spendSignOn(code: string, begun: string | null): Promise<void> {
+  unbegun.value = null;
   const made = await callAnonymously<SessionMaterial & { next: string | null }>(
     post('/sso/handoff', { code, cookie: true }),
   );
-  const next = made.next ?? '/ui/';
-  if (/^\/(?!ui\/|[/\\])/.test(next)) {
-    location.replace(next); // another page of this origin, whose requests have the cookie
-    return;
+  const next = new URL(made.next ?? '/ui/', location.origin);
+  if (begun !== null && next.searchParams.get('begun') !== begun) {
+    await callAnonymously(post('/auth/logout', { cookie: true }));
+    throw new Error('This is the end of another sign-on than the one that was begun here. Begin again.');
   }
-  go(next.startsWith('/ui/') ? next : '/ui/', true);
-  await keep(made);
+  next.searchParams.delete('begun');
+  const path = next.origin === location.origin ? next.pathname + next.search : '/ui/';
+  if (path.startsWith('/ui/')) {
+    go(path, true);
+    await keep(made);
+  } else {
+    location.replace(path); // another page of this origin, whose requests have the cookie
+  }
+}
+
+/** The session that the browser has, instead of that of the sign-on. */
+export async function forgetSignOn(): Promise<void> {
+  unbegun.value = null;
+  if (await refreshSession()) await loadWho();
 }
 
 export async function logIn(email: string, password: string, orgSlug: string, totp: string): Promise<void> {

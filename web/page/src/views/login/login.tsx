@@ -5,11 +5,15 @@ import { address, go } from '../../address/address';
 import { ApiError } from '../../api/client';
 import {
   accept,
+  beginSignOn,
+  forgetSignOn,
   invitation,
   logIn,
   logInWithToken,
   logOut,
   refused,
+  spendSignOn,
+  unbegun,
   verifySecondFactor,
 } from '../../api/session';
 import type { Whoami } from '../../api/types';
@@ -28,11 +32,20 @@ const PROTOCOLS = ['oidc', 'saml'];
 
 export function Login({ me }: { me: Whoami | null }): JSX.Element {
   const invited = useSignal(invitation);
+  const code = useSignal(unbegun);
   return (
     <div class="login">
       <section class="card" role="dialog" aria-label="Log in" aria-modal="true">
         <h1>Sluice</h1>
-        {me?.mfaPending ? <SecondFactor /> : invited !== null ? <Invited /> : <FirstFactor />}
+        {me?.mfaPending ? (
+          <SecondFactor />
+        ) : invited !== null ? (
+          <Invited />
+        ) : code !== null ? (
+          <Unbegun code={code} />
+        ) : (
+          <FirstFactor />
+        )}
       </section>
     </div>
   );
@@ -112,7 +125,7 @@ function FirstFactor(): JSX.Element {
 
 /** Leaves for the organization's provider, which leads back to this view. Raises ApiError where there is none. */
 async function signOn(org: string): Promise<void> {
-  const back = encodeURIComponent(address.value.path.startsWith('/ui/') ? location.pathname + location.search : '/ui/');
+  const back = encodeURIComponent(beginSignOn());
   for (const protocol of PROTOCOLS) {
     const start = `/sso/${protocol}/${encodeURIComponent(org)}/start?relayState=${back}`;
     // Asked first, and not followed: what refuses is shown here, and not in place of the page.
@@ -130,6 +143,34 @@ async function refusal(answer: Response): Promise<Error> {
   const body = (await answer.json().catch(() => ({}))) as { error?: { message?: string; requestId?: string } };
   const message = body.error?.message ?? `The server answered ${answer.status}.`;
   return new ApiError(answer.status, '', message, [], body.error?.requestId ?? '', null);
+}
+
+/** A sign-on that was begun elsewhere: at the provider's portal, or by somebody else. */
+function Unbegun({ code }: { code: string }): JSX.Element {
+  const [isBusy, setBusy] = useState(false);
+  async function submit(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await spendSignOn(code, null);
+    } catch (failure) {
+      refused.value = failure as Error;
+    }
+  }
+  return (
+    <form onSubmit={(event) => void submit(event)}>
+      <p>
+        A sign-on that this tab did not begin ends here. Continue only if you have just signed in at your organization's
+        provider: otherwise you would use the account of somebody else.
+      </p>
+      <button type="submit" disabled={isBusy}>
+        Continue
+      </button>
+      <button type="button" class="quiet" onClick={() => void forgetSignOn()}>
+        Cancel
+      </button>
+    </form>
+  );
 }
 
 function Invited(): JSX.Element {

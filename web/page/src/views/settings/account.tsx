@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { call } from '../../api/client';
-import { loadWho } from '../../api/session';
+import { beginSignOn, loadWho } from '../../api/session';
 import type { Whoami } from '../../api/types';
 import { CopyButton } from '../../ui/copy';
 import { type Query, useQuery } from '../../ui/query';
@@ -38,6 +38,7 @@ export default function Account({ me }: SectionProps): JSX.Element {
           <>
             <Profile user={user} again={query.again} />
             <SecondFactor me={me} user={user} query={query} />
+            <SingleSignOn />
           </>
         )}
       </Loaded>
@@ -120,6 +121,46 @@ function Profile({ user, again }: { user: User; again: () => void }): JSX.Elemen
             }}
           />
         </>
+      )}
+    </Panel>
+  );
+}
+
+/** Links the account to a user of the organization's provider, through a login there. */
+function SingleSignOn(): JSX.Element {
+  const [urls, setUrls] = useState<[string, string][] | null>(null);
+  return (
+    <Panel title="Single sign-on">
+      <p class="quiet">
+        Linked to your user at the organization's identity provider, you log in to this account through it. Owners, and
+        members outside of proven domains, are linked in this way alone.
+      </p>
+      {urls === null ? (
+        <Act
+          run={async () => {
+            const made = await call<{ startUrls: Record<string, string> }>({ method: 'POST', path: '/auth/sso/links' });
+            setUrls(Object.entries(made.startUrls));
+          }}
+        >
+          Link this account
+        </Act>
+      ) : (
+        <div class="bar-row" role="status">
+          Within ten minutes, in this browser:
+          {urls.map(([protocol, url]) => (
+            <button
+              key={protocol}
+              type="button"
+              onClick={() => {
+                const start = new URL(url);
+                start.searchParams.set('relayState', beginSignOn());
+                location.assign(start);
+              }}
+            >
+              Log in through {protocol}
+            </button>
+          ))}
+        </div>
       )}
     </Panel>
   );
