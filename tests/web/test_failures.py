@@ -3,68 +3,18 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import BrowserContext, Page, Route, expect
 
 from tests.e2e.product import call
-from tests.web.conftest import DEADLINE_MS, Shop, Site, Tab
+from tests.web.conftest import DEADLINE_MS, REFUSED, Shop, Site, Tab, refuse
 
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="session")]
 
 HEATMAP = "**/explore/spans/heatmap"
 COOKIE = "__Secure-sluice"
-# What Chromium writes to the console of an answer that is an error, and of a broken connection.
-REFUSED = r"the server responded with a status of (401|429|503)|net::ERR_(CONNECTION_RESET|INTERNET_DISCONNECTED)"
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def failing(tab: Tab) -> AsyncIterator[Tab]:
-    """A tab whose requests may fail."""
-    tab.allowed = REFUSED
-    yield tab
-    await tab.page.unroute_all()
-
-
-async def refuse(route: Route, status: int, retry_after: str | None) -> None:
-    error = {"code": "rate_limited", "message": "Too many requests.", "requestId": "of-this-test"}
-    headers = {} if retry_after is None else {"Retry-After": retry_after}
-    await route.fulfill(status=status, json={"error": error}, headers=headers)
-
-
-async def note_statuses(page: Page) -> None:
-    """Keeps every text of a status that is shown, however short."""
-    await page.evaluate(
-        """() => {
-            window.seen = [];
-            const notices = () => [...document.querySelectorAll('.notice')].map((each) => each.textContent);
-            const note = () => window.seen.push(...notices());
-            new MutationObserver(note).observe(document, { subtree: true, childList: true, characterData: true });
-        }"""
-    )
-
-
-@pytest.mark.parametrize("status", [429, 503])
-async def test_a_busy_server_is_asked_once_more(failing: Tab, site: Site, shop: Shop, status: int) -> None:
-    page, asked = failing.page, []
-
-    async def answer(route: Route) -> None:
-        asked.append(route.request.post_data)
-        await (refuse(route, status, "2") if len(asked) == 1 else route.continue_())
-
-    await failing.open(site.url(f"explore?{shop.times}&metric=rate"))
-    await note_statuses(page)
-    await page.route(HEATMAP, answer)
-    await page.get_by_role("button", name="duration", exact=True).click()
-    await page.wait_for_selector(".heatmap", timeout=DEADLINE_MS)
-    seen = await page.evaluate("() => [...new Set(window.seen)].map((text) => text.replace(' Cancel', ''))")
-    assert seen == [f"The server is busy. Asking again in {left} s." for left in (2, 1)]
-    assert len(asked) == 2
-    assert asked[0] == asked[1]
-    assert await page.locator(".notice, .failure").count() == 0
 
 
 async def test_a_server_that_stays_busy_is_left_alone(failing: Tab, site: Site, shop: Shop) -> None:
