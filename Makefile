@@ -136,7 +136,7 @@ run: setup ## all services in one process, embedded stores, data in ./data
 programs:
 	@scripts/prerequisites test
 
-# Chromium, which looks at the page in `test-long`.
+# Chromium, which looks at the page.
 .PHONY: browser
 browser:
 	@scripts/prerequisites browser
@@ -144,7 +144,7 @@ browser:
 # Where tests write: in memory where 8 GiB of it are free. They sync every write, thousands of times.
 SCRATCH := $(shell [ -w /dev/shm ] && [ "$$(df -k --output=avail /dev/shm | tail -1)" -gt 8388608 ] && echo /dev/shm)
 
-test: programs $(VENV)/.dev $(VENV)/.page $(JAVASCRIPT_MADE) ## everything but what is long by nature
+test: programs browser $(VENV)/.dev $(VENV)/.page $(JAVASCRIPT_MADE) ## everything but what is long by nature
 	$(if $(SCRATCH),TMPDIR=$(SCRATCH)) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
 # What decodes hostile input, under python -O: our code has no assert (a test holds it), those of libraries may decide something.

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route, async_playwright, expect
 
 from tests.chassis.conftest import serve
 from tests.e2e.product import Answer, Service, call, clean_environment, eventually
@@ -130,6 +130,17 @@ def utc(nanos: int) -> str:
     return f"{whole}.{nanos % SECOND:09d}Z" if nanos % SECOND else f"{whole}Z"
 
 
+# What Chromium writes to the console of an answer that is an error, and of a broken connection.
+REFUSED = r"the server responded with a status of (401|429|503)|net::ERR_(CONNECTION_RESET|INTERNET_DISCONNECTED)"
+
+
+async def refuse(route: Route, status: int, retry_after: str | None) -> None:
+    """Answers a request as a service does that has too much to do."""
+    error = {"code": "rate_limited", "message": "Too many requests.", "requestId": "of-this-test"}
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    await route.fulfill(status=status, json={"error": error}, headers=headers)
+
+
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
@@ -209,3 +220,11 @@ async def tab(context: BrowserContext, site: Site) -> AsyncIterator[Tab]:
     await made.page.wait_for_selector("h1")
     yield made
     assert made.wrong == []
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def failing(tab: Tab) -> AsyncIterator[Tab]:
+    """A tab whose requests may fail."""
+    tab.allowed = REFUSED
+    yield tab
+    await tab.page.unroute_all()

@@ -25,7 +25,7 @@ class Sent:
     start_ns: int
     duration_ns: int
     failed: bool = False
-    attributes: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
 
     def otlp(self) -> dict[str, Any]:
         return {
@@ -36,9 +36,20 @@ class Sent:
             "kind": 2,
             "startTimeUnixNano": str(self.start_ns),
             "endTimeUnixNano": str(self.start_ns + self.duration_ns),
-            "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in self.attributes.items()],
+            "attributes": [{"key": key, "value": any_value(value)} for key, value in self.attributes.items()],
             "status": {"code": 2, "message": "it broke"} if self.failed else {},
         }
+
+
+def any_value(value: Any) -> dict[str, Any]:
+    match value:
+        case str():
+            return {"stringValue": value}
+        case int():
+            return {"intValue": str(value)}
+        case float():
+            return {"doubleValue": value if math.isfinite(value) else "NaN"}
+    raise TypeError(value)
 
 
 def export(spans: Sequence[Sent]) -> bytes:

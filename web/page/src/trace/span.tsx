@@ -63,7 +63,7 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
   const { place, traceId, spanId, zone } = props;
   const span = useQuery<SpanRecord>({ path: `${exploreBase(place)}/traces/${traceId}/spans/${spanId}` });
   return (
-    <aside class="panel details" aria-label="Span">
+    <section class="panel details" aria-label="Span">
       <Loaded query={span}>
         {(data) => (
           <>
@@ -104,7 +104,7 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
           </>
         )}
       </Loaded>
-    </aside>
+    </section>
   );
 }
 
