@@ -18,7 +18,6 @@ from control.http.field_types import Slug
 from control.identity import enforcement, session_repository, user_repository
 from control.identity.login import (
     TAG,
-    InCookie,
     Logins,
     given_refresh_token,
     record_session_audit,
@@ -26,7 +25,7 @@ from control.identity.login import (
     try_refresh,
 )
 from control.identity.refresh_cookie import session_response
-from control.identity.schemas import SecretInput
+from control.identity.schemas import InCookie, SecretInput
 from control.identity.session_issuer import SessionMaterial
 from control.identity.session_repository import IssuedSession, Session
 from control.identity.user_repository import User
