@@ -3,13 +3,14 @@ import { Component, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { address, go, kept, push, rangeOf, zoneOf } from './address/address';
 import { moved, PRESETS, zoneLabel } from './address/time';
-import { continueSession, invitation, logOut, owner, trouble, who } from './api/session';
+import { continueSession, invitation, logOut, owner, switchOrganization, trouble, who } from './api/session';
 import type { Whoami } from './api/types';
 import { findView, type Place, projectPath, type View } from './router';
 import { SavedViews } from './saved/menu';
 import { linkOfThis } from './ui/copy';
 import { areKeysOn, setKeysOn, shortcuts, useKeys } from './ui/keyboard';
 import { Link } from './ui/link';
+import { useQuery } from './ui/query';
 import { useSignal } from './ui/signal';
 import { Failure, Skeleton } from './ui/states';
 import { Text } from './ui/text';
@@ -240,8 +241,9 @@ function TimePicker(): JSX.Element {
 
 function Account({ me }: { me: Whoami }): JSX.Element {
   const [error, setError] = useState<Error | null>(null);
+  const [isOpen, setOpen] = useState(false);
   return (
-    <details class="menu">
+    <details class="menu" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         <Text of={me.principal.name} />
       </summary>
@@ -256,12 +258,28 @@ function Account({ me }: { me: Whoami }): JSX.Element {
         {me.passwordSet === false && me.session && (
           <Link to={`/ui/${encodeURIComponent(me.organization.slug)}/settings/account`}>Set a password</Link>
         )}
+        {isOpen && me.session && <OtherOrganizations refused={setError} />}
         <button type="button" onClick={() => void logOut().catch(setError)}>
           Log out
         </button>
         {error !== null && <Failure error={error} />}
       </div>
     </details>
+  );
+}
+
+/** Asked for when the menu is opened. */
+function OtherOrganizations({ refused }: { refused: (error: Error) => void }): JSX.Element {
+  const query = useQuery<{ data: { slug: string; name: string; current: boolean }[] }>({ path: '/auth/organizations' });
+  const others = query.data?.data.filter((one) => !one.current) ?? [];
+  return (
+    <>
+      {others.map((one) => (
+        <button key={one.slug} type="button" onClick={() => void switchOrganization(one.slug).catch(refused)}>
+          Switch to <Text of={one.name} />
+        </button>
+      ))}
+    </>
   );
 }
 

@@ -173,6 +173,13 @@ export async function verifySecondFactor(code: string): Promise<void> {
   await keep(await call<SessionMaterial>(post('/auth/totp/verify', { code, cookie: true })));
 }
 
+/** The session goes on in another organization of the account, at its first view. */
+export async function switchOrganization(orgSlug: string): Promise<void> {
+  const made = await inTurn(() => callAnonymously<SessionMaterial>(post('/auth/switch', { orgSlug, cookie: true })));
+  go('/ui/', true);
+  await keep(made);
+}
+
 export async function logInWithToken(text: string): Promise<void> {
   pasted = text;
   try {
@@ -262,13 +269,9 @@ function forget(): void {
   sessionEnded();
 }
 
-async function inTurn(work: () => Promise<boolean>): Promise<boolean> {
-  if (!('locks' in navigator)) return work();
-  let is = false;
-  await navigator.locks.request(REFRESH_LOCK, async () => {
-    is = await work();
-  });
-  return is;
+/** One tab after the other. */
+function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  return 'locks' in navigator ? (navigator.locks.request(REFRESH_LOCK, work) as Promise<T>) : work();
 }
 
 function post(path: string, body: unknown): { method: 'POST'; path: string; body: unknown } {
