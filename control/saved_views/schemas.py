@@ -25,8 +25,8 @@ ViewPath = Annotated[
     Meta(
         max_length=MAX_PATH_LENGTH,
         pattern=PATH_PATTERN,
-        description="Must be an address of the page: `/ui/`, then path and query in visible ASCII, without `//`, a "
-        "backslash, a fragment or a segment of dots.",
+        description="Must be an address of the page: `/ui/`, segments that begin with a letter or digit, and a query, "
+        "in visible ASCII without `//`, backslashes, quotes, angle brackets and a fragment.",
     ),
 ]
 
