@@ -12,9 +12,8 @@ class OtherServers:
     """Filled by the cleanup contexts that run such a server, when they start."""
 
     max_connections: int = 0  # of all of them together
-    stop_accepting: list[Callable[[], None]] = field(
-        default_factory=list
-    )  # each called once, when HTTP stops accepting
+    # Each is called once, when HTTP stops accepting.
+    stop_accepting: list[Callable[[], None]] = field(default_factory=list)
 
 
 OTHER_SERVERS: Final = web.AppKey("other_servers", OtherServers)
