@@ -16,6 +16,7 @@ const functions = {
   totals: (data) => page.totalsByName(page.toTrace(data)),
   toNanoseconds: (text, nowMs) => page.toNanoseconds(text, nowMs),
   fromNanoseconds: (digits) => page.fromNanoseconds(BigInt(digits)),
+  withTermsOf: (text, terms) => terms.reduce(page.withTerm, text),
   withTerms: (terms) => terms.reduce(page.withTerm, ''),
   exact: (text) => page.printed(page.parseExact(text)),
   fast: (text) => page.printed(page.parseFast(text)),

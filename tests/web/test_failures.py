@@ -285,7 +285,7 @@ async def test_what_is_critical_is_typed_and_votes_are_counted(tab: Tab, site: S
     card = tab.page.get_by_role("article", name="deploy.critical ledger")
     approve = card.get_by_role("button", name="Approve")
     await expect(approve).to_be_disabled()
-    await expect(card).to_contain_text("Type ledger to confirm.")
+    await expect(card).to_contain_text("Type ledger to approve.")
     confirm = card.get_by_label("Type ledger to confirm")
     await confirm.fill("ledge")
     await expect(approve).to_be_disabled()

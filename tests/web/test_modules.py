@@ -14,8 +14,12 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from chassis.http.validation import Issues
+from query.fields import LOGS, SPANS
 from query.request.filter_syntax import FilterSyntaxError, Term, parse
+from query.request.filters import parse_filters, resolve_key
 from query.rows import TraceRowColumns
+from query.statements import Attribute
 from query.timestamps import TimestampError, ceil_to_second, format_timestamp, parse_timestamp
 from query.trace.columns import encode
 from tests.web.modules import Modules
@@ -355,6 +359,45 @@ def test_what_is_quoted_is_read_by_the_api(modules: Modules) -> None:
     assert modules.call("termsOf", text) == terms[:60]
     assert modules.call("withTerm", text, terms[5]) == text
     assert modules.call("termsOf", modules.call("withoutTerm", text, terms[5])) == [*terms[:5], *terms[6:60]]
+
+
+def test_terms_are_added_to_filters_in_json(modules: Modules) -> None:
+    """In that encoding, and once."""
+    terms = [
+        modules.call("equals", 'a "b"', "c\\"),
+        modules.call("equals", "k", "v", True),
+        modules.call("lacks", "a b"),
+        "durationMs:>=1.500000",
+        "durationMs:<2.5",
+        modules.call("equals", "k", ">=1"),
+    ]
+    first = {"key": "x", "op": "in", "value": ["1", "]"]}
+    text = modules.call("withTermsOf", f" [{json.dumps(first)}] ", terms + terms)
+    assert json.loads(text) == [
+        first,
+        {"key": 'a "b"', "op": "eq", "value": "c\\"},
+        {"key": "k", "op": "neq", "value": "v"},
+        {"key": "a b", "op": "not_exists"},
+        {"key": "durationMs", "op": "gte", "value": "1.500000"},
+        {"key": "durationMs", "op": "lt", "value": "2.5"},
+        {"key": "k", "op": "eq", "value": ">=1"},
+    ]
+    issues = Issues()
+    parse_filters(text, "filters", issues)
+    issues.raise_if_any()
+    assert modules.call("withTermsOf", "[]", ["a:b"]) == '[{"key":"a","op":"eq","value":"b"}]'
+
+
+def test_attributes_that_are_called_like_fields(modules: Modules) -> None:
+    """A link from an attribute finds the attribute."""
+    fields = {*SPANS.fields, *LOGS.fields}
+    keys = [*sorted(fields), "http.route", "attr:x", "a b"]
+    named = modules.each("attribute", [[key] for key in keys])
+    assert named == [f"attr:{key}" if key in fields or key == "attr:x" else key for key in keys]
+    for key, term in zip(keys, modules.each("equals", [[each, "v"] for each in named]), strict=True):
+        (found,) = parse(term)
+        assert isinstance(found, Term)
+        assert resolve_key(found.key, SPANS) == Attribute(key)
 
 
 def test_terms_are_those_of_the_api(modules: Modules) -> None:

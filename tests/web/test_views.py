@@ -62,6 +62,7 @@ def views(site: Site, shop: Shop) -> dict[str, str]:
         "issue": f"issues/{issue['id']}",
     }
     found = {name: site.url(path) for name, path in of_project.items()}
+    found["approvals, approved"] = f"{site.service.url}/ui/default/approvals?status=APPROVED"
     return found | {name: f"{site.service.url}/ui/default/{name}" for name in ("approvals", "settings")}
 
 

@@ -17,7 +17,13 @@ export function termsOf(text: string): string[] {
   return found;
 }
 
+/** The text with a term more, in the encoding that the text has. */
 export function withTerm(text: string, term: string): string {
+  if (isJson(text)) {
+    const items = text.trim().slice(1, -1).trim();
+    const item = JSON.stringify(asFilter(term));
+    return items.includes(item) ? text : `[${items === '' ? '' : `${items}, `}${item}]`;
+  }
   const terms = termsOf(text);
   return terms.includes(term) ? text : [...terms, term].join(' ');
 }
@@ -35,6 +41,33 @@ export function equals(key: string, value: string, isExcluded = false): string {
 
 export function lacks(key: string): string {
   return `!has:${quotedKey(key)}`;
+}
+
+/** Fields that spans or log records have, and attributes may be called like. */
+export const FIELDS: ReadonlySet<string> = new Set([
+  'name', 'kind', 'serviceName', 'environment', 'release', 'statusCode', 'statusMessage', 'durationMs', 'startTime',
+  'traceId', 'spanId', 'parentSpanId', 'severityNumber', 'severityText', 'body', 'eventName', 'time',
+]);
+
+/** The key of an attribute, which is never a field. */
+export function attribute(key: string): string {
+  return FIELDS.has(key) || key.startsWith('attr:') ? `attr:${key}` : key;
+}
+
+const ORDERS: [string, string][] = [
+  ['>=', 'gte'],
+  ['<=', 'lte'],
+  ['>', 'gt'],
+  ['<', 'lt'],
+];
+
+/** A term that this module has made, as JSON has it. */
+function asFilter(term: string): { key: string; op: string; value?: string } {
+  if (term.startsWith('!has:')) return { key: unquoted(term.slice(5)), op: 'not_exists' };
+  const { isExcluded, key, value } = partsOf(term);
+  const order = term.endsWith('"') ? undefined : ORDERS.find(([sign]) => value?.startsWith(sign));
+  if (order !== undefined) return { key, op: order[1], value: (value ?? '').slice(order[0].length) };
+  return { key, op: isExcluded ? 'neq' : 'eq', value: value ?? '' };
 }
 
 export interface Parts {

@@ -3,15 +3,17 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { printed, printedJson } from '../api/numbers';
 import type { Json, LogRecord, Page, SpanRecord } from '../api/types';
+import { address, push } from '../address/address';
 import { shownTime, type Zone } from '../address/time';
 import { exploreBase, type Place, projectPath } from '../router';
 import { CopyButton } from '../ui/copy';
 import { duration } from '../ui/format';
 import { Link } from '../ui/link';
 import { useQuery } from '../ui/query';
+import { useSignal } from '../ui/signal';
 import { Loaded } from '../ui/states';
 import { Text } from '../ui/text';
-import { equals } from '../filters/language';
+import { attribute, equals } from '../filters/language';
 
 export { printed };
 
@@ -45,7 +47,7 @@ export function Pairs({ of, place }: { of: Record<string, Json>; place?: Place }
                   <Link
                     class="quiet"
                     label={`Find spans with this ${key}`}
-                    to={`${projectPath(place, 'explore')}?q=${encodeURIComponent(equals(key, String(value)))}`}
+                    to={`${projectPath(place, 'explore')}?q=${encodeURIComponent(equals(attribute(key), String(value)))}`}
                   >
                     find
                   </Link>
@@ -108,40 +110,51 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
   );
 }
 
+const MAX_LOGS = 40; // a page of some hundred elements stays quick
+
 export function TraceLogs({ place, traceId, zone }: { place: Place; traceId: string; zone: Zone }): JSX.Element {
-  const logs = useQuery<Page<LogRecord>>({ path: `${exploreBase(place)}/traces/${traceId}/logs?limit=200` });
+  const cursor = useSignal(address).query.get('logs');
+  const rest = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`;
+  const logs = useQuery<Page<LogRecord>>({ path: `${exploreBase(place)}/traces/${traceId}/logs?limit=${MAX_LOGS}${rest}` });
   return (
     <Loaded query={logs}>
       {(page) =>
         page.data.length === 0 ? (
           <p class="quiet">The trace has no log records.</p>
         ) : (
-          <table>
-            <thead>
-              <tr>
-                <th>Time</th>
-                <th>Severity</th>
-                <th>Service</th>
-                <th>Body</th>
-              </tr>
-            </thead>
-            <tbody>
-              {page.data.map((log) => (
-                <tr key={log.id}>
-                  <td class="mono">{shownTime(log.time, zone)}</td>
-                  <td class={log.severityNumber >= 17 ? 'error' : ''}>
-                    <Text of={log.severityText} />
-                  </td>
-                  <td>
-                    <Text of={log.serviceName} />
-                  </td>
-                  <td class="log-body">
-                    <Text of={printed(log.body)} />
-                  </td>
+          <>
+            <table>
+              <thead>
+                <tr>
+                  <th>Time</th>
+                  <th>Severity</th>
+                  <th>Service</th>
+                  <th>Body</th>
                 </tr>
-              ))}
-            </tbody>
-          </table>
+              </thead>
+              <tbody>
+                {page.data.map((log) => (
+                  <tr key={log.id}>
+                    <td class="mono">{shownTime(log.time, zone)}</td>
+                    <td class={log.severityNumber >= 17 ? 'error' : ''}>
+                      <Text of={log.severityText} />
+                    </td>
+                    <td>
+                      <Text of={log.serviceName} />
+                    </td>
+                    <td class="log-body">
+                      <Text of={printed(log.body)} />
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+            {page.hasMore && (
+              <button type="button" onClick={() => push({ logs: page.nextCursor })}>
+                More
+              </button>
+            )}
+          </>
         )
       }
     </Loaded>
