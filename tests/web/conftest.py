@@ -62,7 +62,7 @@ class Site:
             answer = call("POST", f"{self.service.url}/v1/traces", body, headers)
             assert answer.status == 200, answer
             assert not json.loads(answer.body).get("partialSuccess"), answer
-        eventually(lambda: self._pending() == 0, "everything stored", 60)
+        self.stored()
         window = {
             "from": str(min(each.start_ns for each in spans)),
             "to": str(max(each.start_ns for each in spans) + 1),
@@ -70,6 +70,10 @@ class Site:
         }
         answer = self.ask("POST", "/orgs/default/projects/default/explore/spans/figures", window)
         assert answer.json()["groups"][0]["count"] >= len(spans), answer
+
+    def stored(self) -> None:
+        """Wait until nothing that was accepted is missing."""
+        eventually(lambda: self._pending() == 0, "everything stored", 60)
 
     def _pending(self) -> float:
         """Items that the gateway has taken and not stored."""

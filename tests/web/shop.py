@@ -26,6 +26,7 @@ class Sent:
     duration_ns: int
     failed: bool = False
     attributes: dict[str, Any] = field(default_factory=dict)
+    kind: int = 2  # SERVER
 
     def otlp(self) -> dict[str, Any]:
         return {
@@ -33,7 +34,7 @@ class Sent:
             "spanId": self.span_id,
             "parentSpanId": self.parent,
             "name": self.name,
-            "kind": 2,
+            "kind": self.kind,
             "startTimeUnixNano": str(self.start_ns),
             "endTimeUnixNano": str(self.start_ns + self.duration_ns),
             "attributes": [{"key": key, "value": any_value(value)} for key, value in self.attributes.items()],

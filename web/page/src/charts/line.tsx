@@ -118,7 +118,7 @@ export function LineChart({ title, buckets, lines, format, zone, onZoom, height 
         viewBox={`0 0 ${WIDTH} ${height}`}
         preserveAspectRatio="none"
         role="img"
-        tabIndex={0}
+        tabindex={0} // an attribute of SVG, where case matters
         aria-label={`${title}, ${buckets.length} intervals; arrow keys read them`}
         onPointerMove={(event) => setAt(indexAt(event))}
         onPointerLeave={() => setAt(null)}

@@ -14,6 +14,7 @@ import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Empty, Failure, Loaded } from '../../ui/states';
 import { OutsideLink, Text } from '../../ui/text';
+import { ChangesAround } from './changes';
 
 interface Issue {
   id: string;
@@ -201,6 +202,7 @@ function One({ place }: { place: Place }): JSX.Element {
         <div class="panel">
           <h2>Its life</h2>
           <Loaded query={activity}>{(page) => <Life activities={page.data} zone={zone} />}</Loaded>
+          {issue.data !== null && <ChangesAround place={place} firstSeen={issue.data.firstSeen} zone={zone} />}
         </div>
       </div>
     </section>
