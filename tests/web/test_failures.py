@@ -292,8 +292,9 @@ async def test_what_is_critical_is_typed_and_votes_are_counted(tab: Tab, site: S
     await confirm.fill("ledger")
     await approve.click()
     await expect(card.get_by_role("status")).to_have_text("Your approval counts. Needed besides: 1.")
-    await approve.click()
-    await expect(card.get_by_role("status")).to_have_text("You have approved it before. Needed besides: 1.")
+    await expect(approve).to_be_disabled()
+    await expect(card).to_contain_text("You have approved this request already.")
+    await expect(card.get_by_role("list", name="Votes")).to_contain_text("Approved by Owner")
 
 
 async def test_nobody_approves_their_own_request(tab: Tab, site: Site, approvals: Approvals) -> None:
@@ -302,7 +303,7 @@ async def test_nobody_approves_their_own_request(tab: Tab, site: Site, approvals
     await open_approvals(tab, site)
     card = tab.page.get_by_role("article", name="deploy.production own")
     await expect(card.get_by_role("button", name="Approve")).to_be_disabled()
-    await expect(card).to_contain_text("It is your own request: somebody else must approve it.")
+    await expect(card).to_contain_text("You cannot approve your own request.")
     await card.get_by_label("Reason").fill("A mistake.")
     await card.get_by_role("button", name="Withdraw").click()
     await expect(card).to_have_count(0)

@@ -19,7 +19,7 @@ from tests.control.sso.saml_idp import Idp
 from tests.e2e.product import call
 from tests.web.conftest import ROOT, Site, Tab
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="session")]
 
 AXE = ROOT / "web/page/node_modules/axe-core/axe.min.js"
 PASSWORD = "correct horse battery"

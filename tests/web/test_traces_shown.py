@@ -109,6 +109,7 @@ async def test_e_reaches_every_error(tab: Tab, site: Site, traces: Traces) -> No
     for _ in failed:
         await tab.page.keyboard.press("e")
         reached.append(tab.query("span"))
+        await tab.settled()
         row = tab.page.locator(".waterfall .row[aria-selected=true]")
         await expect(row).to_be_in_viewport()
         assert "! error" in await row.inner_text()
@@ -119,6 +120,19 @@ async def test_e_reaches_every_error(tab: Tab, site: Site, traces: Traces) -> No
     assert tab.query("span") == failed[-1]
     await tab.page.wait_for_selector(".details dl")
     assert await nodes(tab) <= MAX_NODES
+
+
+async def test_keys_in_a_row_all_count(tab: Tab, site: Site, traces: Traces) -> None:
+    """However short the time between them is, and without waiting for details of what was passed."""
+    await tab.page.route("**/spans/*", lambda _route: None)  # no answer
+    await tab.open(site.url(f"trace/{WIDE}"))
+    await tab.page.wait_for_selector(".waterfall .row")
+    for _ in range(30):
+        await tab.page.keyboard.press("j")
+    order = in_order(traces.wide)
+    await expect(tab.page.locator("#row-29")).to_have_attribute("aria-selected", "true")
+    assert tab.query("span") == order[29].span_id
+    await tab.page.unroute_all(behavior="ignoreErrors")
 
 
 async def test_self_times_by_name(tab: Tab, site: Site, traces: Traces) -> None:

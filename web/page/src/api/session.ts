@@ -6,6 +6,7 @@ import type { SessionMaterial, Whoami } from './types';
 
 const REFRESH_LOCK = 'sluice-refresh';
 const EARLY_MS = 60_000;
+const MAX_WAIT_S = 10;
 const SIGN_ON_END = '/sso/complete';
 const BEGUN = 'sluice.sign-on';
 const MAX_BACK = 900; // of the 1 024 characters of a relayState
@@ -70,10 +71,22 @@ export async function startSession(): Promise<void> {
 export async function continueSession(): Promise<void> {
   trouble.value = null;
   try {
-    if (await refreshSession()) await loadWho();
+    if (await refreshPatiently()) await loadWho();
     else who.value = null;
   } catch (error) {
     if (who.value === undefined) trouble.value = error as Error;
+  }
+}
+
+/** Once more where the server says when: many tabs that a browser restores refresh one session at once. */
+async function refreshPatiently(): Promise<boolean> {
+  try {
+    return await refreshSession();
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.retryAfterS === null || error.retryAfterS > MAX_WAIT_S) throw error;
+    const wait = error.retryAfterS * 1_000;
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    return refreshSession();
   }
 }
 

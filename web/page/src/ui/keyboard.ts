@@ -1,5 +1,5 @@
 // Keys of the page and of its views. Single letters act outside of fields alone, and can be switched off.
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 
 export interface Shortcut {
   keys: string;
@@ -26,9 +26,10 @@ export function shortcuts(): Shortcut[] {
   return [...registered];
 }
 
-/** Keys for as long as a component is shown. */
+/** Keys for as long as a component is shown. They are in force at once, not after the next frame: a key that is held
+ * down, or two in a row, would act on what was. */
 export function useKeys(keys: Shortcut[], dependencies: unknown[]): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     for (const one of keys) registered.add(one);
     return () => {
       for (const one of keys) registered.delete(one);
