@@ -41,7 +41,7 @@ async def test_from_the_login_to_an_attribute_by_keys_alone(context: BrowserCont
     tab.allowed = "status of 401"  # there is no session yet
     page = tab.page
     dialogs: list[object] = []
-    page.on("dialog", dialogs.append)
+    page.on("dialog", lambda dialog: dialogs.append(dialog))  # noqa: PLW0108 - Playwright marks what it is given
     await page.goto(site.url(""))
     await page.wait_for_selector(".login")
     await press_until_focused(page, "Tab", "Use an access token")
@@ -110,6 +110,7 @@ async def test_a_busy_server_is_asked_once_more(failing: Tab, site: Site, status
     await page.get_by_role("button", name="duration", exact=True).click()
     await page.wait_for_selector(".heatmap", timeout=DEADLINE_MS)
     seen = await page.evaluate("() => [...new Set(window.seen)].map((text) => text.replace(' Cancel', ''))")
+    seen = [text for text in seen if "so far" not in text]  # where this machine is slow
     assert seen == [f"The server is busy. Asking again in {left} s." for left in (2, 1)]
     assert len(asked) == 2
     assert asked[0] == asked[1]

@@ -39,9 +39,7 @@ async def test_the_map_has_the_calls_of_the_spans(tab: Tab, site: Site) -> None:
     site.send(spans)
     await tab.open(site.url(f"map?from={utc(start)}&to={utc(start + 1_000 * MILLI)}"))
     shown = {(row[0], row[1]): (row[2], row[3], row[4]) for row in await cells(tab)}
-    assert shown == {
-        pair: (str(many), "100 %" if pair in failed else "0 %", "2.00 ms") for pair, many in calls.items()
-    }
+    assert shown == {pair: (str(many), "100 %" if pair in failed else "0 %", "2.00 ms") for pair, many in calls.items()}
     drawn = tab.page.locator(".service-map a")
     assert (
         await drawn.filter(has_text="back").get_attribute("aria-label")
