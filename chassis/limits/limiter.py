@@ -12,7 +12,7 @@ class LimitClass(StrEnum):
     """The kinds of requests that have a limit of their own; also the label in the metrics."""
 
     API = "api"  # requests of a principal in an organization
-    ANALYSIS = "analysis"  # aggregate and compare, which read a whole window; not counted as API
+    ANALYSIS = "analysis"  # what reads a whole window: aggregates, comparisons and the like; not counted as API
     APPROVAL = "approval"  # requests for approval; counted as API as well
     CHANNEL_TEST = "channel_test"  # requests that send to an endpoint of a tenant's choice; counted as API as well
     VISITOR = "visitor"  # requests of an address for a session: login, refresh, logout, invitation, keys

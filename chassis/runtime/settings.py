@@ -247,7 +247,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     api_rate: Annotated[
         int,
         setting(
-            "Sustained rate of requests per principal and organization, except aggregate and compare; above it 429. "
+            "Sustained rate of requests per principal and organization, except explore's analyses; above it 429. "
             "Without Redis, each process enforces this and every other rate separately.",
             unit="requests/min",
             zero="no limit",
@@ -261,8 +261,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     analysis_rate: Annotated[
         int,
         setting(
-            "Sustained rate of explore's aggregate and compare requests per principal and organization, counted "
-            "separately; above it 429.",
+            "Sustained rate of explore's analyses (aggregates, figures, heatmaps, comparisons, service maps) per "
+            "principal and organization, counted separately; above it 429.",
             unit="requests/min",
             zero="no limit",
             ge=0,
