@@ -317,7 +317,7 @@ function One({ channel, me, org, zone, path, changed, gone }: OneProps): JSX.Ele
             </td>
             <td>
               {one.state}
-              {one.nextAttemptAt !== null && one.state === 'READY' && ` until ${shownTime(one.nextAttemptAt, zone, 0)}`}
+              {one.nextAttemptAt !== null && one.state === 'READY' && `, next attempt ${shownTime(one.nextAttemptAt, zone, 0)}`}
             </td>
             <td class="number">{one.attempts}</td>
             <td>{one.detail !== null && <Text of={one.detail} />}</td>

@@ -253,7 +253,8 @@ function Question({ title, text, button, typed, run, close }: QuestionProps): JS
           <button type="submit" disabled={mustType || action.isBusy}>
             {button}
           </button>
-          <button type="button" onClick={close}>
+          {/* Enter alone must not lose anything. */}
+          <button type="button" autoFocus={typed === ''} onClick={close}>
             Cancel
           </button>
         </div>
