@@ -79,6 +79,7 @@ _READ: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
 
 _KILL: Final = "KILL QUERY WHERE Settings['log_comment'] = {comment:String} ASYNC"
 _KILL_PAUSE_S: Final = 0.2
+_MAX_DISCARDS: Final = 100  # statements; the first or second answer is exact unless a kill comes between
 CLOSE_S: Final = 3.0  # calls that end by themselves have ended by then; a drain precedes it
 
 
@@ -248,13 +249,7 @@ class ClickHouse:
                 return client.query_arrow(sql, parameters, settings)
             # clickhouse-connect runs `SET` for each setting, and cannot unset `readonly`.
             clause = ", ".join(f"{name} = {value!r}" for name, value in settings.items())
-            try:
-                return client.query_arrow(f"{sql} SETTINGS {clause}", parameters)
-            except Exception:
-                # After a statement that failed, chDB answers the next one of the session in the format of that one.
-                with suppress(Exception):
-                    client.raw_query("SELECT 1")
-                raise
+            return client.query_arrow(f"{sql} SETTINGS {clause}", parameters)
 
         return await self._read(sql, parameters, limits, read)
 
@@ -273,7 +268,12 @@ class ClickHouse:
             if client.server_settings["readonly"].value == "0":
                 settings["readonly"] = 1
             _require(client, settings)
-            return read(client, parameters=dict(parameters) or None, settings=settings)
+            try:
+                return read(client, parameters=dict(parameters) or None, settings=settings)
+            except Exception:
+                if self.embedded:
+                    _discard_left_over(client)
+                raise
 
         return await self._call(call, errors.from_query, comment)
 
@@ -428,6 +428,19 @@ def _classify_errors(call: Callable[[], T], classify: Callable[[int | None, str]
         raise classify(errors.MEMORY_LIMIT_EXCEEDED, message) from error
     except (ClickHouseError, HTTPError, OSError) as error:
         raise errors.StoreUnavailable(f"ClickHouse does not respond: {errors.reason(error)}") from error
+
+
+def _discard_left_over(client: Client) -> None:
+    """After a statement that failed or was cancelled, chDB answers the next one of the session in the format of that
+    one, and with the rows that it had written: rows of somebody else. So nothing is asked before an answer is exact.
+
+    Raises StoreUnavailable when none is.
+    """
+    for _ in range(_MAX_DISCARDS):
+        with suppress(Exception):  # a repeated kill may hit this statement, too
+            if client.raw_query("SELECT 1", fmt="TabSeparated") == b"1\n":
+                return
+    raise errors.StoreUnavailable("The embedded engine does not recover from a statement that failed.")
 
 
 def _read_clock(client: Client) -> ClockReading:

@@ -165,6 +165,30 @@ async def until_running(clickhouse: ClickHouse, expected: int) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT number, toString(number) FROM numbers(300000)",  # more rows than the limit
+        "SELECT number FROM (SELECT number FROM numbers(100000) UNION ALL SELECT throwIf(sleepEachRow(0.2) = 0))",
+    ],
+)
+async def test_rows_that_a_failed_read_has_written_are_in_no_other_answer(
+    clickhouse_url: str, new_database: Callable[[], str], sql: str
+) -> None:
+    store = ClickHouse(clickhouse_url, handles=1, database=new_database())
+    await store.create_database()
+    try:
+        with pytest.raises((QueryTooLarge, StoreRejected)):
+            await store.query(sql, {}, limits=QueryLimits(max_result_rows=150_000))
+        assert await store.query("SELECT 41 + 1", {}, limits=LIMITS) == [(42,)]
+        cancelled = asyncio.create_task(store.query(ENDLESS, {}, limits=LIMITS))
+        await asyncio.sleep(0.05)
+        cancelled.cancel()
+        assert await store.query("SELECT 41 + 1", {}, limits=LIMITS) == [(42,)]
+    finally:
+        await store.close()
+
+
 async def test_a_full_queue_is_refused_and_empties_again(clickhouse_url: str, new_database: Callable[[], str]) -> None:
     store = ClickHouse(clickhouse_url, handles=1, max_waiting=1, database=new_database())
     await store.create_database()
