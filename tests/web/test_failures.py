@@ -182,7 +182,7 @@ async def test_a_server_that_is_away_is_no_logout(failing: Tab, site: Site) -> N
     await expect(page.locator("h1")).to_have_text("Errors")
     await page.route("**/explore/**", lambda route: refuse(route, 401, None))
     await page.route("**/auth/refresh", lambda route: route.abort("connectionreset"))
-    await page.get_by_role("button", name="most").click()
+    await page.get_by_role("button", name="occurrences").click()
     await expect(page.locator(".failure")).to_contain_text("The server cannot be reached.")
     await expect(page.locator(".login")).to_have_count(0)
 

@@ -171,7 +171,7 @@ async def test_a_chain_ten_thousand_deep(tab: Tab, site: Site, traces: Traces) -
     for each in traces.deep:
         by_service[each.service] += 2 if each is not last else last.duration_ns
     service = max(by_service, key=lambda name: by_service[name])
-    assert f"critical: {service} {100 * by_service[service] / traces.deep[0].duration_ns:.0f} %" in header
+    assert f"critical path: {service} {100 * by_service[service] / traces.deep[0].duration_ns:.0f} %" in header
     await tab.page.keyboard.press("k")
     assert tab.query("span") == traces.deep[-2].span_id
     await tab.page.keyboard.press("ArrowLeft")  # closes

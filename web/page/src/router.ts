@@ -40,7 +40,9 @@ export function findView(path: string): Found | null {
   const [, root, org = '', second = '', third = '', id = ''] = path.split('/').map(decode);
   if (root !== 'ui' || org === '') return null;
   const ofOrganization = Object.hasOwn(OF_ORGANIZATION, second) ? OF_ORGANIZATION[second] : undefined;
-  if (ofOrganization !== undefined) {
+  // A project may be called like a view of organizations: what follows tells them apart.
+  const isOfProject = path.split('/').length > 4 && Object.hasOwn(OF_PROJECT, third);
+  if (ofOrganization !== undefined && !isOfProject) {
     return { name: second, place: { org, project: '', id: third }, load: ofOrganization };
   }
   const ofProject = Object.hasOwn(OF_PROJECT, third) ? OF_PROJECT[third] : undefined;

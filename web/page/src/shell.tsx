@@ -165,7 +165,7 @@ function NoView({ me, path }: { me: Whoami; path: string }): JSX.Element {
   if (path === '/ui/' && me.projects.length > 0) return <Skeleton />;
   return (
     <section class="narrow">
-      <h1>{me.projects.length === 0 ? 'There is no project that you may see' : 'There is no such view'}</h1>
+      <h1>{me.projects.length === 0 ? 'You have access to no project' : 'There is no such view'}</h1>
       <ul>
         {me.projects.map((project) => (
           <li key={project.id}>
@@ -317,7 +317,7 @@ function Help({ close }: { close: () => void }): JSX.Element {
             setOn(event.currentTarget.checked);
           }}
         />{' '}
-        Single letters act
+        Single-key shortcuts
       </label>
       <form method="dialog">
         <button type="submit">Close</button>

@@ -38,9 +38,13 @@ export function withChanges(from: Address, changes: Changes): string {
   return text === '' ? from.path : `${from.path}?${text}`;
 }
 
-/** A step that "back" undoes. */
+/** What can change while a list stays the same. */
+const BESIDE_LISTS = new Set(['cursor', 'occurrence', 'tz']);
+
+/** A step that "back" undoes. Another question begins at the first page of its list. */
 export function push(changes: Changes): void {
-  go(withChanges(address.value, changes));
+  const isSameList = Object.keys(changes).every((name) => BESIDE_LISTS.has(name));
+  go(withChanges(address.value, isSameList ? changes : { cursor: null, ...changes }));
 }
 
 /** While somebody types or drags: no step of its own. */
@@ -51,6 +55,12 @@ export function replace(changes: Changes): void {
 
 export function rangeOf(from: Address): Range {
   return { from: from.query.get('from') ?? DEFAULT_RANGE.from, to: from.query.get('to') ?? DEFAULT_RANGE.to };
+}
+
+/** The parameter of a request for the page of a list that is shown. */
+export function pageOf(from: Address): string {
+  const cursor = from.query.get('cursor');
+  return cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`;
 }
 
 export function zoneOf(from: Address): Zone {

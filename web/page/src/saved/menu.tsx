@@ -3,10 +3,12 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address } from '../address/address';
 import { call } from '../api/client';
+import { who } from '../api/session';
 import type { Page, SavedView } from '../api/types';
 import { apiBase, type Place } from '../router';
 import { Link } from '../ui/link';
 import { useQuery } from '../ui/query';
+import { useSignal } from '../ui/signal';
 import { Failure, Loaded } from '../ui/states';
 import { Text } from '../ui/text';
 
@@ -35,7 +37,9 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
   const query = useQuery<Page<SavedView>>({ path: `${base}?limit=200` });
   const [name, setName] = useState('');
   const [shared, setShared] = useState(false);
+  const [asked, setAsked] = useState('');
   const [error, setError] = useState<Error | null>(null);
+  const mayShare = useSignal(who)?.role !== 'VIEWER';
 
   async function change(asked: Parameters<typeof call>[0]): Promise<void> {
     setError(null);
@@ -46,6 +50,11 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
     } catch (failure) {
       setError(failure as Error);
     }
+  }
+  /** One that others see is deleted by a second click. */
+  function remove(view: SavedView): void {
+    if (view.shared && asked !== view.id) return setAsked(view.id);
+    void change({ method: 'DELETE', path: `${base}/${encodeURIComponent(view.id)}` });
   }
   function save(): void {
     const { path, query: parameters } = address.value;
@@ -73,10 +82,10 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
                     <button
                       type="button"
                       class="quiet"
-                      aria-label={`Delete the view ${view.name}`}
-                      onClick={() => void change({ method: 'DELETE', path: `${base}/${encodeURIComponent(view.id)}` })}
+                      aria-label={`Delete the view ${view.name}${asked === view.id ? ' for everyone' : ''}`}
+                      onClick={() => remove(view)}
                     >
-                      Delete
+                      {asked === view.id ? 'Delete for everyone?' : 'Delete'}
                     </button>
                   )}
                 </li>
@@ -96,8 +105,7 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
           <input type="text" required maxLength={100} value={name} onInput={(event) => setName(event.currentTarget.value)} />
         </label>
         <label>
-          <input type="checkbox" checked={shared} onChange={(event) => setShared(event.currentTarget.checked)} /> for everybody in
-          the project
+          <input type="checkbox" disabled={!mayShare} checked={shared} onChange={(event) => setShared(event.currentTarget.checked)} /> {mayShare ? 'share with everyone in the project' : 'viewers cannot share'}
         </label>
         <button type="submit" disabled={name.trim() === ''}>
           Save

@@ -83,6 +83,9 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
                 {shownTime(data.startTime, zone, 9)} <code>{data.spanId}</code>
               </span>
             </p>
+            <button type="button" class="quiet" onClick={() => push({ root: data.spanId })}>
+              Only this subtree
+            </button>
             <CopyButton label="Copy as JSON" text={() => printedJson(data as unknown as Json)} />
             <h2>Attributes ({Object.keys(data.attributes).length})</h2>
             <Pairs of={data.attributes} place={place} />

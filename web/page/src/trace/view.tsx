@@ -174,7 +174,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
         {data.startTime !== null && <span class="quiet">{shownTime(data.startTime, zone, 6)}</span>}
         {shares[0] !== undefined && (
           <span>
-            critical: <Text of={shares[0][0]} /> {share(shares[0][1])}
+            critical path: <Text of={shares[0][0]} /> {share(shares[0][1])}
           </span>
         )}
         <CopyAs asked={asked} />
@@ -182,7 +182,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
       {data.truncated && (
         <p class="covered partial">
           The earliest {data.rows.toLocaleString('en')} of {data.spanCount.toLocaleString('en')} spans are shown. Select
-          a span and press f to load its subtree.
+          a span and then "Only this subtree" to load all of it.
         </p>
       )}
       {data.orphanCount > 0 && (
@@ -220,7 +220,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
         >
           Critical path
         </button>
-        <span class="segments" role="group" aria-label="Picture">
+        <span class="segments" role="group" aria-label="Display">
           {TABS.map(([name, label]) => (
             <button
               key={name}

@@ -24,11 +24,16 @@ export function CopyButton({ label, text }: { label: string; text: () => string 
   );
 }
 
+/** The command that asks the same; it takes an access token from `TOKEN`. */
+export function CopyCurl({ asked }: { asked: Call }): JSX.Element {
+  return <CopyButton label="Copy as curl" text={() => asCurl(asked)} />;
+}
+
 export function CopyAs({ asked }: { asked: Call | null }): JSX.Element {
   return (
     <span class="copy">
       <CopyButton label="Copy link" text={linkOfThis} />
-      {asked !== null && <CopyButton label="Copy as curl" text={() => asCurl(asked)} />}
+      {asked !== null && <CopyCurl asked={asked} />}
     </span>
   );
 }

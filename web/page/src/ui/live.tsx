@@ -100,7 +100,7 @@ export function LiveBar<T>({ live, what, missing }: { live: Live<T>; what: strin
           {live.isPaused ? 'Go on' : 'Pause'}
         </button>{' '}
         <span class="quiet">
-          {live.isTruncated && `Not all ${what} are shown: they came too fast. `}
+          {live.isTruncated && `Some ${what} were skipped: more arrived at once than are shown, or the tab was hidden for over a minute. `}
           {missing}
         </span>
       </p>

@@ -1,6 +1,8 @@
 // What a view shows instead of, or besides, its data.
 import type { ComponentChildren, JSX } from 'preact';
+import { push } from '../address/address';
 import { ApiError } from '../api/client';
+import type { Page } from '../api/types';
 import type { Query } from './query';
 import { Text } from './text';
 
@@ -36,7 +38,7 @@ function Progress<T>({ query }: { query: Query<T> }): JSX.Element | null {
   if (query.slowS === null || !query.isLoading) return null;
   return (
     <p class="notice" role="status">
-      {query.slowS} s so far.{' '}
+      Still loading after {query.slowS} s.{' '}
       <button type="button" onClick={query.cancel}>
         Cancel
       </button>
@@ -83,6 +85,16 @@ export function Failure({ error, again }: { error: Error; again?: () => void }):
         </button>
       )}
     </div>
+  );
+}
+
+/** The way to the next page of a list; "back" leads to the one before. */
+export function More({ page }: { page: Page<unknown> }): JSX.Element | null {
+  if (!page.hasMore) return null;
+  return (
+    <button type="button" onClick={() => push({ cursor: page.nextCursor })}>
+      More
+    </button>
   );
 }
 

@@ -183,8 +183,8 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
         <dt>Approvals</dt>
         <dd>
           {view.approvals} of {request.minApprovers}
-          {view.remaining > 0 && `, ${view.remaining} missing`}, by {view.approverRoles.join(' or ')}
-          {request.status === 'PENDING' && !view.hasIndependentApprover && view.remaining === 0 && ', one of somebody independent'}
+          {view.remaining > 0 && ` (${view.remaining} more needed)`}; approvers: {view.approverRoles.join(' or ')}
+          {request.status === 'PENDING' && !view.hasIndependentApprover && view.remaining === 0 && '; one must be independent of the requester'}
         </dd>
         <dt>Requested by</dt>
         <dd>
@@ -278,7 +278,7 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
       )}
       {counted !== null && request.status === 'PENDING' && (
         <p role="status">
-          {counted.idempotent ? 'You have approved it before.' : 'Your approval counts.'} Needed besides:{' '}
+          {counted.idempotent ? 'You had already approved.' : 'Your approval counts.'} Approvals still needed:{' '}
           {counted.remaining}.
         </p>
       )}

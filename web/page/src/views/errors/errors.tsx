@@ -1,6 +1,6 @@
 // Errors by fingerprint; one with its stack trace, occurrences and the log lines around.
 import type { JSX } from 'preact';
-import { address, kept, push, rangeOf, zoneOf } from '../../address/address';
+import { address, kept, pageOf, push, rangeOf, zoneOf } from '../../address/address';
 import { shownTime, type Zone } from '../../address/time';
 import type { Call } from '../../api/client';
 import type { ErrorDetail, ListedError, Occurrence, Page } from '../../api/types';
@@ -12,9 +12,9 @@ import { count } from '../../ui/format';
 import { Link } from '../../ui/link';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Empty, Loaded } from '../../ui/states';
+import { Empty, Loaded, More } from '../../ui/states';
 import { Text } from '../../ui/text';
-import { isNew } from './new';
+import { isNew } from './is_new';
 import { printed } from '../../trace/span';
 
 export default function Errors({ place }: ViewProps): JSX.Element {
@@ -37,7 +37,7 @@ function List({ place }: { place: Place }): JSX.Element {
   const { times, zone, rest } = useTimes();
   const here = useSignal(address);
   const sort = here.query.get('sort') ?? 'lastSeen';
-  const asked: Call = { path: `${exploreBase(place)}/errors?${times}&sort=${sort}&limit=50` };
+  const asked: Call = { path: `${exploreBase(place)}/errors?${times}&sort=${sort}&limit=50${pageOf(here)}` };
   const query = useQuery<Page<ListedError> & { range: { from: string } }>(asked);
   return (
     <section aria-label="Errors">
@@ -46,7 +46,7 @@ function List({ place }: { place: Place }): JSX.Element {
         <span class="segments" role="group" aria-label="Order">
           {SORTS.map((name) => (
             <button key={name} type="button" aria-pressed={sort === name} onClick={() => push({ sort: name })}>
-              {name === 'count' ? 'most' : name === 'lastSeen' ? 'latest' : 'newest'}
+              {name === 'count' ? 'occurrences' : name === 'lastSeen' ? 'last seen' : 'first seen'}
             </button>
           ))}
         </span>
@@ -68,7 +68,7 @@ function List({ place }: { place: Place }): JSX.Element {
                     <th>Issue</th>
                     <th>Last release</th>
                     <th>First ever</th>
-                    <th>Last</th>
+                    <th>Last seen</th>
                   </tr>
                 </thead>
                 <tbody>
@@ -105,6 +105,7 @@ function List({ place }: { place: Place }): JSX.Element {
                   ))}
                 </tbody>
               </table>
+              <More page={page} />
             </div>
           )
         }
@@ -115,11 +116,11 @@ function List({ place }: { place: Place }): JSX.Element {
 
 function One({ place }: { place: Place }): JSX.Element {
   const { times, zone } = useTimes();
+  const here = useSignal(address);
   const base = `${exploreBase(place)}/errors/${encodeURIComponent(place.id)}`;
   const asked: Call = { path: `${base}?${times}` };
   const error = useQuery<ErrorDetail>(asked);
-  const occurrences = useQuery<Page<Occurrence>>({ path: `${base}/occurrences?${times}&limit=20` });
-  const here = useSignal(address);
+  const occurrences = useQuery<Page<Occurrence>>({ path: `${base}/occurrences?${times}&limit=20${pageOf(here)}` });
   const chosen = here.query.get('occurrence') ?? occurrences.data?.data[0]?.id ?? null;
   return (
     <section aria-label="Error">
@@ -156,6 +157,7 @@ function One({ place }: { place: Place }): JSX.Element {
           <h2>Occurrences</h2>
           <Loaded query={occurrences}>
             {(page) => (
+              <>
               <ul class="plain">
                 {page.data.map((one) => (
                   <li key={one.id}>
@@ -166,6 +168,8 @@ function One({ place }: { place: Place }): JSX.Element {
                   </li>
                 ))}
               </ul>
+              <More page={page} />
+              </>
             )}
           </Loaded>
         </div>

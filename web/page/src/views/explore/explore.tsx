@@ -1,6 +1,6 @@
 // Search: filters, a figure over time or a heatmap, traces below; a box on the heatmap is compared with the rest.
 import type { JSX } from 'preact';
-import { address, push, rangeOf, zoneOf } from '../../address/address';
+import { address, pageOf, push, rangeOf, zoneOf } from '../../address/address';
 import { fromNanoseconds, shownTime, toNanoseconds, type Range, type Zone } from '../../address/time';
 import type { Call } from '../../api/client';
 import type { Comparison, Figures, Heatmap, Page, SpanRecord, TraceItem } from '../../api/types';
@@ -10,14 +10,14 @@ import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
 import { equals, lacks, withTerm } from '../../filters/language';
 import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
-import { CopyAs } from '../../ui/copy';
+import { CopyAs, CopyCurl } from '../../ui/copy';
 import { count, drawn, duration, share } from '../../ui/format';
 import { useKeys } from '../../ui/keyboard';
 import { Link } from '../../ui/link';
 import { LiveBar, useLive } from '../../ui/live';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Covered, Empty, Loaded } from '../../ui/states';
+import { Covered, Empty, Loaded, More } from '../../ui/states';
 import { Text } from '../../ui/text';
 import { useRef } from 'preact/hooks';
 
@@ -34,7 +34,7 @@ export default function Explore({ place }: ViewProps): JSX.Element {
   const sort = here.query.get('sort') ?? 'time';
   const times = `from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`;
   const filtered = text === '' ? '' : `&filters=${encodeURIComponent(text)}`;
-  const traces: Call = { path: `${exploreBase(place)}/traces?${times}${filtered}&sort=${sort}&limit=50` };
+  const traces: Call = { path: `${exploreBase(place)}/traces?${times}${filtered}&sort=${sort}&limit=50${pageOf(here)}` };
   const isLive = here.query.get('live') === '1';
   const live = useLive<SpanRecord>(isLive ? `${exploreBase(place)}/spans/live?limit=100${filtered}` : null);
   const found = useQuery<Page<TraceItem>>(isLive ? null : traces);
@@ -61,7 +61,7 @@ export default function Explore({ place }: ViewProps): JSX.Element {
             onChange={(event) => push({ by: keysOf(event.currentTarget.value).join(',') })}
           />
         </label>
-        <CopyAs asked={traces} />
+        <CopyAs asked={null} />
       </div>
       {metric === 'duration' && by === '' ? (
         <Durations place={place} range={range} text={text} zone={zone} box={parseBox(here.query.get('box'))} />
@@ -71,6 +71,7 @@ export default function Explore({ place }: ViewProps): JSX.Element {
       <div class="panel scroll">
         <div class="bar-row">
           <h2>{isLive ? 'Spans' : 'Traces'}</h2>
+          {!isLive && <CopyCurl asked={traces} />}
           <button type="button" aria-pressed={isLive} onClick={() => push({ live: isLive ? null : '1' })}>
             Live
           </button>
@@ -93,7 +94,14 @@ export default function Explore({ place }: ViewProps): JSX.Element {
         ) : (
           <Loaded query={found}>
             {(page) =>
-              page.data.length === 0 ? <Nothing text={text} range={range} /> : <Traces page={page} place={place} zone={zone} />
+              page.data.length === 0 ? (
+                <Nothing text={text} range={range} />
+              ) : (
+                <>
+                  <Traces page={page} place={place} zone={zone} />
+                  <More page={page} />
+                </>
+              )
             }
           </Loaded>
         )}
@@ -290,6 +298,7 @@ function Lines({ place, range, text, metric, by, zone }: LinesProps): JSX.Elemen
                 ))}
               </ul>
             )}
+            <CopyCurl asked={asked} />
             <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
             {data.groupsTruncated && (
               <p class="covered partial">
@@ -359,7 +368,7 @@ function Durations({ place, range, text, zone, box }: DurationsProps): JSX.Eleme
           <>
             <HeatmapChart data={data} box={box === null ? null : drawnBox(data, box)} onBox={(one) => choose(data, one)} format={duration} zone={zone} />
             <p class="quiet">
-              {data.total.toLocaleString('en')} spans match. Drag over cells to compare them with the rest.
+              {data.total.toLocaleString('en')} spans match. Drag over cells to compare them with the rest. <CopyCurl asked={asked} />
             </p>
             <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
             {box !== null && <Compared place={place} data={data} text={text} box={box} />}

@@ -46,6 +46,7 @@ function Changes({ place, firstSeen, zone }: { place: Place; firstSeen: string; 
         page.data.length === 0 ? (
           <p class="quiet">No deployment, release or flag was reported in the day before it and the hour after.</p>
         ) : (
+          <>
           <ul class="plain">
             {page.data.map((change) => (
               <li key={change.id}>
@@ -68,6 +69,8 @@ function Changes({ place, firstSeen, zone }: { place: Place; firstSeen: string; 
               </li>
             ))}
           </ul>
+          {page.hasMore && <p class="covered partial">The latest {page.data.length} are shown.</p>}
+          </>
         )
       }
     </Loaded>

@@ -1,7 +1,7 @@
-// Issues of a project; one with its life, its occurrences and the commits that may have caused it.
+// Issues of a project; one with its history, its occurrences and the commits that may have caused it.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, kept, push, zoneOf } from '../../address/address';
+import { address, kept, pageOf, push, zoneOf } from '../../address/address';
 import { shownTime, type Zone } from '../../address/time';
 import { call, type Call } from '../../api/client';
 import type { Json, Page } from '../../api/types';
@@ -12,7 +12,7 @@ import { count } from '../../ui/format';
 import { Link } from '../../ui/link';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Empty, Failure, Loaded } from '../../ui/states';
+import { Empty, Failure, Loaded, More } from '../../ui/states';
 import { OutsideLink, Text } from '../../ui/text';
 import { ChangesAround } from './changes';
 
@@ -53,7 +53,7 @@ function List({ place }: { place: Place }): JSX.Element {
   const here = useSignal(address);
   const zone = zoneOf(here);
   const status = here.query.get('status') ?? 'unresolved';
-  const asked: Call = { path: `${apiBase(place)}/issues?status=${status}&limit=50` };
+  const asked: Call = { path: `${apiBase(place)}/issues?status=${status}&limit=50${pageOf(here)}` };
   const query = useQuery<Page<Issue>>(asked);
   return (
     <section aria-label="Issues">
@@ -105,6 +105,7 @@ function List({ place }: { place: Place }): JSX.Element {
                   ))}
                 </tbody>
               </table>
+              <More page={page} />
             </div>
           )
         }
@@ -200,8 +201,8 @@ function One({ place }: { place: Place }): JSX.Element {
           </Loaded>
         </div>
         <div class="panel">
-          <h2>Its life</h2>
-          <Loaded query={activity}>{(page) => <Life activities={page.data} zone={zone} />}</Loaded>
+          <h2>History</h2>
+          <Loaded query={activity}>{(page) => <History activities={page.data} isCut={page.hasMore} zone={zone} />}</Loaded>
           {issue.data !== null && <ChangesAround place={place} firstSeen={issue.data.firstSeen} zone={zone} />}
         </div>
       </div>
@@ -209,8 +210,9 @@ function One({ place }: { place: Place }): JSX.Element {
   );
 }
 
-function Life({ activities, zone }: { activities: Activity[]; zone: Zone }): JSX.Element {
+function History({ activities, isCut, zone }: { activities: Activity[]; isCut: boolean; zone: Zone }): JSX.Element {
   return (
+    <>
     <ul class="plain">
       {activities.map((one) => (
         <li key={one.id}>
@@ -221,5 +223,7 @@ function Life({ activities, zone }: { activities: Activity[]; zone: Zone }): JSX
         </li>
       ))}
     </ul>
+    {isCut && <p class="covered partial">The latest {activities.length} are shown.</p>}
+    </>
   );
 }

@@ -117,7 +117,7 @@ function FirstFactor(): JSX.Element {
         </button>
       ))}
       <p class="quiet">
-        On the machine of Sluice: <code>sluice open</code> opens this page logged in.
+        On the server, <code>sluice open</code> opens this page logged in.
       </p>
     </form>
   );

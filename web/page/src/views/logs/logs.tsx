@@ -1,7 +1,7 @@
 // Log records: filters, how many over time by severity, the newest.
 import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, push, rangeOf, zoneOf } from '../../address/address';
+import { address, pageOf, push, rangeOf, zoneOf } from '../../address/address';
 import { shownTime, type Zone } from '../../address/time';
 import type { Call } from '../../api/client';
 import type { LogCounts, LogRecord, Page } from '../../api/types';
@@ -9,13 +9,13 @@ import { LineChart } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
 import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
-import { CopyAs } from '../../ui/copy';
+import { CopyAs, CopyCurl } from '../../ui/copy';
 import { count } from '../../ui/format';
 import { Link } from '../../ui/link';
 import { LiveBar, useLive } from '../../ui/live';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Covered, Empty, Loaded } from '../../ui/states';
+import { Covered, Empty, Loaded, More } from '../../ui/states';
 import { Text } from '../../ui/text';
 import { Pairs, printed } from '../../trace/span';
 
@@ -32,12 +32,11 @@ export default function Logs({ place }: ViewProps): JSX.Element {
   const zone = zoneOf(here);
   const text = here.query.get('q') ?? '';
   const severity = here.query.get('severity') ?? '';
-  const cursor = here.query.get('cursor');
   const times = `from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`;
   const all = [text, severity].filter((one) => one !== '').join(' ');
   const filtered = all === '' ? '' : `&filters=${encodeURIComponent(all)}`;
   const asked: Call = {
-    path: `${exploreBase(place)}/logs?${times}${filtered}&limit=100${cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`}`,
+    path: `${exploreBase(place)}/logs?${times}${filtered}&limit=100${pageOf(here)}`,
   };
   const isLive = here.query.get('live') === '1';
   const live = useLive<LogRecord>(isLive ? `${exploreBase(place)}/logs/live?limit=100${filtered}` : null);
@@ -53,21 +52,21 @@ export default function Logs({ place }: ViewProps): JSX.Element {
       <h1 class="sr-only">Logs</h1>
       <FilterBar text={text} base={exploreBase(place)} times={times} signal="logs" />
       <div class="bar-row">
-        <select aria-label="Severity" value={severity} onChange={(event) => push({ severity: event.currentTarget.value, cursor: null })}>
+        <select aria-label="Severity" value={severity} onChange={(event) => push({ severity: event.currentTarget.value})}>
           {SEVERITIES.map(([filter, name]) => (
             <option key={name} value={filter}>
               {name}
             </option>
           ))}
         </select>
-        <button type="button" aria-pressed={isLive} onClick={() => push({ live: isLive ? null : '1', cursor: null })}>
+        <button type="button" aria-pressed={isLive} onClick={() => push({ live: isLive ? null : '1'})}>
           Live
         </button>
         <CopyAs asked={asked} />
       </div>
       {!isLive && (
         <div class="panel">
-          <Loaded query={counts}>{(data) => <Severities data={data} zone={zone} end={range.to} />}</Loaded>
+          <Loaded query={counts}>{(data) => <Severities data={data} zone={zone} end={range.to} asked={counted} />}</Loaded>
         </div>
       )}
       {isLive ? (
@@ -87,11 +86,7 @@ export default function Logs({ place }: ViewProps): JSX.Element {
             ) : (
               <div class="panel scroll">
                 <Records records={page.data} place={place} zone={zone} />
-                {page.hasMore && (
-                  <button type="button" onClick={() => push({ cursor: page.nextCursor })}>
-                    Older
-                  </button>
-                )}
+                <More page={page} />
               </div>
             )
           }
@@ -110,7 +105,7 @@ const CLASSES: [string, number, string][] = [
 ];
 const MAX_SEVERITIES = 25; // 24, and null
 
-function Severities({ data, zone, end }: { data: LogCounts; zone: Zone; end: string }): JSX.Element {
+function Severities({ data, zone, end, asked }: { data: LogCounts; zone: Zone; end: string; asked: Call }): JSX.Element {
   const buckets = (data.series[0]?.points ?? []).map((point) => point.bucket);
   const lines = CLASSES.map(([name, least, color], at) => {
     const below = at === 0 ? Infinity : (CLASSES[at - 1]?.[1] ?? Infinity);
@@ -129,8 +124,9 @@ function Severities({ data, zone, end }: { data: LogCounts; zone: Zone; end: str
         isStacked
         hasLegend
         height={90}
-        onZoom={(first, last) => push({ from: buckets[first] ?? null, to: buckets[last + 1] ?? end, cursor: null })}
+        onZoom={(first, last) => push({ from: buckets[first] ?? null, to: buckets[last + 1] ?? end})}
       />
+      <CopyCurl asked={asked} />
       <Covered scanned={data.scanned} truncated={data.scanTruncated} what="records" />
     </>
   );

@@ -8,9 +8,9 @@ import type { ListedError, Figures, Page } from '../../api/types';
 import { LineChart, Sparkline } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { equals, lacks } from '../../filters/language';
-import { isNew } from '../errors/new';
+import { isNew } from '../errors/is_new';
 import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
-import { CopyAs } from '../../ui/copy';
+import { CopyAs, CopyCurl } from '../../ui/copy';
 import { count, drawn, duration, rate, share } from '../../ui/format';
 import { Link } from '../../ui/link';
 import { useQuery } from '../../ui/query';
@@ -51,7 +51,7 @@ export default function Overview({ place }: ViewProps): JSX.Element {
           const at = (index: number): (number | null)[] => points.map((point) => drawn(point.values[index]));
           const zoom = (first: number, last: number): void =>
             push({ from: buckets[first] ?? range.from, to: buckets[last + 1] ?? range.to });
-          if (data.groups[0]?.count === 0) return <NoSpans place={place} again={total.again} />;
+          if (data.groups[0]?.count === 0) return <NoSpans place={place} isNow={range.to === 'now'} again={total.again} />;
           return (
             <>
               <div class="grid">
@@ -96,6 +96,7 @@ export default function Overview({ place }: ViewProps): JSX.Element {
                   />
                 </div>
               </div>
+              <CopyCurl asked={whole} />
               <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
             </>
           );
@@ -202,7 +203,7 @@ function Services({ data, place, query }: ServicesProps): JSX.Element {
   );
 }
 
-function NoSpans({ place, again }: { place: Place; again: () => void }): JSX.Element {
+function NoSpans({ place, isNow, again }: { place: Place; isNow: boolean; again: () => void }): JSX.Element {
   useEffect(() => {
     const timer = setInterval(again, POLL_MS);
     return () => clearInterval(timer);
@@ -213,14 +214,17 @@ function NoSpans({ place, again }: { place: Place; again: () => void }): JSX.Ele
       <p>
         No spans of <Text of={place.project} /> in this time.
       </p>
-      <p>Send some: with the sample of the machine that runs Sluice,</p>
-      <pre>sluice send</pre>
-      <p>or from any OpenTelemetry SDK (the key is in Settings, or in bootstrap.json of a first start):</p>
+      <p>Send an hour of sample traffic, on the machine that runs Sluice:</p>
+      <pre>sluice send --traffic</pre>
+      <p>
+        Or export from any OpenTelemetry SDK (create a key in Settings, Project keys; the first start of <code>sluice up</code>{' '}
+        wrote one to bootstrap.json):
+      </p>
       <pre>
         {`export OTEL_EXPORTER_OTLP_ENDPOINT=${origin} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf\n`}
         {`export OTEL_EXPORTER_OTLP_HEADERS="x-legacy-auth=Legacy%20legacy_key%3D$KEY"`}
       </pre>
-      <p role="status">Waiting for the first span.</p>
+      {isNow && <p role="status">Waiting for the first span.</p>}
     </div>
   );
 }

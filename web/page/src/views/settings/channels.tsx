@@ -61,7 +61,7 @@ function configFields(kindOf: (values: Values) => string): FieldSpec[] {
     {
       kind: 'password',
       name: 'config.secret',
-      label: 'Secret that signs',
+      label: 'Signing secret',
       required: true,
       hint: 'whsec_ and 16 to 64 bytes in base64',
       ...only('webhook'),

@@ -42,7 +42,7 @@ export default function Directory({ me, org, zone }: SectionProps): JSX.Element 
   const settings = useQuery<ScimSettings>({ path: `${org}/scim-settings` });
   const members = useQuery<Page<Member>>({ path: `${org}/members?limit=${LIMIT}` });
   const [made, setMade] = useState<MadeScimToken | null>(null);
-  const why = lacks(me, 'sso:write') ?? (me.principal.kind === 'user' ? null : 'Only users may.');
+  const why = lacks(me, 'sso:write') ?? (me.principal.kind === 'user' ? null : 'Only a user can do this, not an agent or a service.');
   const users = (members.data?.data ?? []).filter((one) => one.kind === 'user');
   return (
     <>

@@ -53,7 +53,7 @@ interface Outcome {
 
 const NAMES: Record<Protocol, string> = { SAML: 'SAML 2.0', OIDC: 'OpenID Connect' };
 const ROLES_OF_LOGINS = ['VIEWER', 'BILLING', 'MEMBER', 'ADMIN'];
-const OTHER_PROVIDER = 'Another value is another provider: linked users are unlinked, and their sessions end.';
+const OTHER_PROVIDER = 'Changing this means another provider: users are unlinked, and their sessions end.';
 const ACCOUNTS: Record<Outcome['account'], string> = {
   KNOWN: 'The login would be that of the account that is linked already.',
   LINKED: 'The login would be linked to the member with the address.',
@@ -157,11 +157,11 @@ function One({ me, protocol, connection, path, why, again }: OneProps): JSX.Elem
             </Danger>
           </>
         )}
-        <CopyAs asked={{ method: 'PUT', path, body: {} }} />
+        <CopyAs asked={{ path }} />
       </div>
       <Addresses protocol={protocol} slug={me.organization.slug} exists={connection !== null} />
       <details open={connection === null}>
-        <summary>What the provider says of itself, and how its users become members</summary>
+        <summary>Provider settings, and roles of its users</summary>
         <Form
           key={connection === null ? 'new' : 'change'}
           label={`Configure ${NAMES[protocol]}`}

@@ -104,6 +104,8 @@ async def test_a_view_is_saved_shared_opened_and_deleted_by_keys(tab: Tab, site:
     await page.keyboard.press("Enter")
     await page.get_by_label("Delete the view Payments <b>").focus()
     await page.keyboard.press("Enter")
+    await page.get_by_text("Delete for everyone?").wait_for()
+    await page.keyboard.press("Enter")
     await page.wait_for_selector("text=None yet.")
     assert site.ask("GET", f"{BASE}/views").json()["data"] == []
 
