@@ -235,7 +235,11 @@ class ClickHouse:
         """
 
         def read(client: Client, **options: Any) -> list[tuple[object, ...]]:
-            return [tuple(row) for row in client.query(sql, **options).result_rows]
+            try:
+                return [tuple(row) for row in client.query(sql, **options).result_rows]
+            except Exception:
+                self._drop_remains(client)
+                raise
 
         return await self._read(sql, parameters, limits, read)
 
@@ -251,12 +255,18 @@ class ClickHouse:
             try:
                 return client.query_arrow(f"{sql} SETTINGS {clause}", parameters)
             except Exception:
-                # After a statement that failed, chDB answers the next one of the session in the format of that one.
-                with suppress(Exception):
-                    client.raw_query("SELECT 1")
+                self._drop_remains(client)
                 raise
 
         return await self._read(sql, parameters, limits, read)
+
+    def _drop_remains(self, client: Client) -> None:
+        """After a statement that failed, chDB answers the next one of the session in the format of that one, after what
+        that one had written.
+        """
+        if self.embedded:
+            with suppress(Exception):
+                client.raw_query("SELECT 1")
 
     async def _read(self, sql: str, parameters: Mapping[str, object], limits: QueryLimits, read: Callable[..., T]) -> T:
         if not _READ.match(sql):
