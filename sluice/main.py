@@ -131,12 +131,6 @@ def _serving(command: argparse.ArgumentParser) -> None:
         "--port", metavar="P", type=_port, help="port to listen on; default: SLUICE_PORT, else 4318; 0: any free port"
     )
     command.add_argument(
-        "--grpc-port",
-        metavar="P",
-        type=_grpc_port,
-        help="port to listen on for OTLP/gRPC (up, gateway); default: SLUICE_GRPC_PORT, else 4317; empty: none",
-    )
-    command.add_argument(
         "--health-port",
         metavar="P",
         type=_port,
@@ -148,8 +142,18 @@ def _serving(command: argparse.ArgumentParser) -> None:
     command.add_argument("--share-port", help=argparse.SUPPRESS)  # set for worker processes
 
 
-def _up(command: argparse.ArgumentParser) -> None:
+def _ingesting(command: argparse.ArgumentParser) -> None:
     _serving(command)
+    command.add_argument(
+        "--grpc-port",
+        metavar="P",
+        type=_grpc_port,
+        help="port to listen on for OTLP/gRPC; default: SLUICE_GRPC_PORT, else 4317; empty: none",
+    )
+
+
+def _up(command: argparse.ArgumentParser) -> None:
+    _ingesting(command)
     command.add_argument(
         "--accept-copy",
         action="store_true",
@@ -489,7 +493,7 @@ def _number(text: str, minimum: int, maximum: int, alternative: str = "") -> int
 
 _OPTIONS: Final = {
     "up": _up,
-    "gateway": _serving,
+    "gateway": _ingesting,
     "query": _serving,
     "control": _serving,
     "web": _serving,

@@ -9,7 +9,7 @@ from typing import Final
 from chassis.runtime.settings import ChassisSettings
 
 _QUICKSTART: Final = string.Template("""\
-Send a trace and open it; paste this into another terminal (it reads the secrets from $file):
+Send a trace and print its URL; paste this into another terminal (it reads the secrets from $file):
 
     $command send --data $data
 
@@ -39,10 +39,19 @@ The same over gRPC:
 """)
 
 
+def open_command(settings: ChassisSettings) -> str:
+    """The command that opens the page of the server of the settings, logged in."""
+    return f"{_command()} open --data {shlex.quote(str(settings.data_dir))}"
+
+
+def _command() -> str:
+    return shlex.quote(sys.argv[0]) if Path(sys.argv[0]).name == "sluice" else "sluice"
+
+
 def quickstart_text(settings: ChassisSettings, file: Path) -> str:
     """Commands to paste, for the server of the settings with the credentials in `file`. They contain no secret."""
     text = _QUICKSTART.substitute(
-        command=shlex.quote(sys.argv[0]) if Path(sys.argv[0]).name == "sluice" else "sluice",
+        command=_command(),
         url=shlex.quote(settings.base_url),
         data=shlex.quote(str(settings.data_dir)),
         file=shlex.quote(str(file)),

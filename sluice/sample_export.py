@@ -48,7 +48,7 @@ class Exports:
         for session in exports._sessions:
             rejection = session.rejection(errors.texts)
             if rejection is not None:
-                raise StartupError(f"{url} did not accept the trace: {rejection}")
+                raise StartupError(f"{url} did not accept the export: {rejection}")
 
     def providers(self, resource: Mapping[str, str]) -> tuple[TracerProvider, LoggerProvider]:
         """Of a service, by its resource attributes."""

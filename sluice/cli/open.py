@@ -5,6 +5,7 @@ reaches no log and no proxy; it is good once, for ten minutes.
 """
 
 import argparse
+import urllib.request
 import webbrowser
 from datetime import UTC, datetime
 from typing import Final
@@ -21,6 +22,7 @@ from sluice.settings_sources import SettingsSources
 
 # Of the first owner, who has no address; `.invalid` is reserved (RFC 2606), so no mail is ever sent there.
 PLACEHOLDER: Final = "owner@sluice.invalid"
+_TIMEOUT_S: Final = 10.0
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,12 +33,28 @@ def run(arguments: argparse.Namespace) -> int:
     process.log_to_stderr(settings)
     data_dir.prepare(settings.data_dir)
     migrations.check(settings.effective_database_url)
-    link = process.run(make_link(settings, data_dir.running_url(settings.data_dir) or settings.base_url, arguments.org))
+    url = data_dir.running_url(settings.data_dir) or settings.base_url
+    if not settings.public_url:  # that one may not be reachable from here
+        _require_page(url)
+    link = process.run(make_link(settings, url, arguments.org))
     if not arguments.print and webbrowser.open(link):
         print("The page opens in your browser, logged in as an owner. `sluice open --print` prints the link instead.")
         return 0
     print(link)
     return 0
+
+
+def _require_page(base_url: str) -> None:
+    """Raises StartupError if nothing at the URL serves the page: a code that cannot be spent helps nobody."""
+    try:
+        with urllib.request.urlopen(f"{base_url}/ui/", timeout=_TIMEOUT_S):  # noqa: S310 - of our own settings
+            return
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        raise StartupError(
+            f"There is no page at {base_url}/ui/ ({reason}): start `sluice up` or `sluice control`, or set "
+            "SLUICE_PUBLIC_URL to the address at which browsers find it."
+        ) from error
 
 
 async def make_link(settings: ChassisSettings, base_url: str, org_slug: str | None) -> str:
@@ -56,7 +74,7 @@ async def _code(connection: AsyncConnection, org_slug: str | None) -> str:
     org_id = await _find_organization(connection, org_slug)
     owner_id = await member_repository.find_first_owner(connection, org_id)
     if owner_id is None:
-        raise StartupError("The organization has no owner.")
+        raise StartupError("The organization has no owner; `sluice owner --org SLUG` recovers access.")
     if await user_repository.find_user(connection, owner_id) is None:
         await user_repository.create_account(connection, owner_id, PLACEHOLDER, org_id)
     code = await login_code_repository.create(connection, org_id, owner_id, datetime.now(UTC))
@@ -68,7 +86,7 @@ async def _find_organization(connection: AsyncConnection, org_slug: str | None) 
     if org_slug is None:
         found = await organization_repository.find_first_organization(connection)
         if found is None:
-            raise StartupError("There is no organization yet: `sluice up` creates one.")
+            raise StartupError("There is no organization yet: `sluice up` or `sluice init` creates one.")
         return found.id
     named = await organization_repository.find_organization(connection, org_slug)
     if named is None:

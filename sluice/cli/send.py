@@ -48,14 +48,16 @@ def run(arguments: argparse.Namespace) -> int:
     _wait_for(f"{trace}/logs", credentials, lambda logs: bool(logs["data"]), deadline)
     address = f"{trace}/waterfall"
     _show(_wait_for(address, credentials, lambda found: found["spanCount"] >= sent.spans, deadline), address, file)
-    page = f"{query_url}/ui/{credentials.org_slug}/{credentials.project_slug}/trace/{sent.trace_id}"
-    print(f"\nIn a browser, after `sluice open` has logged it in:\n\n    {page}")
+    # Where the services run apart, neither URL is that of the page.
+    page_url = credentials.base_url if arguments.query_url else url
+    site = f"{page_url}/ui/{credentials.org_slug}/{credentials.project_slug}"
+    print(f"\nIn a browser (`sluice open` logs it in):\n\n    {site}/trace/{sent.trace_id}")
     if arguments.traffic:
         traffic = sample_traffic.send(url, credentials.legacy_key)
         print(
             f"\nSent as well, as traffic of the last hour: {traffic.traces} traces, {traffic.spans} spans, "
             f"{traffic.log_records} log records.\nSome orders are slow. To find out why:\n\n"
-            f"    {query_url}/ui/{credentials.org_slug}/{credentials.project_slug}/explore"
+            f"    {site}/explore"
         )
     return 0
 

@@ -24,7 +24,7 @@ from chassis.runtime.telemetry import Telemetry
 from control.identity.bootstrap import bootstrap
 from sluice import bootstrap_audit, bootstrap_file, data_dir, data_marker, extras, grpc_port, process, supervisor
 from sluice.app_builder import ALL_SERVICES, compose_app, open_clickhouse
-from sluice.quickstart import quickstart_text
+from sluice.quickstart import open_command, quickstart_text
 from sluice.settings_sources import SettingsSources
 
 
@@ -105,7 +105,8 @@ def _announce(settings: ChassisSettings, lock: data_dir.DataDirLock) -> None:
     data_marker.record_files(settings.data_dir)
     grpc = "" if settings.grpc_address is None else f", takes OTLP/gRPC on {settings.grpc_address}"
     print(f"Sluice listens on {settings.base_url}{grpc} and keeps its data in {settings.data_dir}.")
-    print(f"The page is at {settings.base_url}/ui/; `sluice open` opens it logged in.\n", flush=True)
+    print(f"The page is at {settings.base_url}/ui/. To open it logged in:\n")
+    print(f"    {open_command(settings)}\n", flush=True)
     file = settings.data_dir / bootstrap_file.FILE_NAME
     if file.exists():
         print(quickstart_text(settings, file), flush=True)

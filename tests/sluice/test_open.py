@@ -28,3 +28,5 @@ def test_the_link_logs_in_as_an_owner_once(tmp_path: Path) -> None:
         assert refusal(code, 1) == "There is no organization other."
     finally:
         service.stop()
+    gone = refusal(sluice("open", "--print", SLUICE_DATA=str(tmp_path / "data")), 1)
+    assert gone.startswith(f"There is no page at {service.url}/ui/ (")

@@ -69,4 +69,4 @@ def test_an_export_that_the_sdk_retries_successfully_counts_as_sent(status: int)
 def test_the_rejection_reason_is_reported(reply: Reply, sentence: str) -> None:
     with answering(reply) as url, pytest.raises(StartupError) as caught:
         send(url, "key")
-    assert str(caught.value).startswith(f"{url} did not accept the trace: {sentence}")
+    assert str(caught.value).startswith(f"{url} did not accept the export: {sentence}")

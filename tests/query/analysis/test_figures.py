@@ -210,7 +210,8 @@ async def test_no_spans_are_one_group_or_none(explore: Explore) -> None:
     answer = (await explore.post(PATH, {"figures": asked, "hours": 1})).json
     assert answer["groups"] == [{"group": [], "count": 0, "values": [0, 0, None]}]
     assert {(point["count"], *point["values"]) for point in answer["series"][0]["points"]} == {(0, 0, 0, None)}
-    assert (answer["groupCount"], answer["intervalSeconds"], len(answer["series"][0]["points"])) == (1, 120, 31)
+    assert (answer["groupCount"], answer["intervalSeconds"]) == (1, 120)
+    assert len(answer["series"][0]["points"]) in (30, 31), "an hour that begins within an interval has parts of two"
     answer = (await explore.post(PATH, {"figures": asked, "groupBy": ["name"]})).json
     assert (answer["groups"], answer["series"], answer["groupCount"]) == ([], [], 0)
 
