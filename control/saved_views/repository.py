@@ -44,13 +44,18 @@ async def find(connection: AsyncConnection, project_id: int, view_id: str) -> St
 async def create(
     connection: AsyncConnection, org_id: str, project_id: int, principal_id: str, body: NewSavedView, now: datetime
 ) -> StoredView:
-    """Raises Conflict when the project has MAX_VIEWS, or MAX_OWN_VIEWS of the principal."""
-    of_project = sa.select(_COLUMNS.created_by).where(_COLUMNS.project_id == project_id)
-    creators = (await connection.scalars(of_project)).all()
-    if creators.count(principal_id) >= MAX_OWN_VIEWS:
+    """Raises Conflict when the principal has MAX_OWN_VIEWS in the project, or the project MAX_VIEWS that are shared.
+    Private ones of others do not count: nobody else sees them, so nobody could make room.
+    """
+    is_own = _COLUMNS.created_by == principal_id
+    of_project = sa.select(sa.func.count().filter(is_own), sa.func.count().filter(_COLUMNS.shared)).where(
+        _COLUMNS.project_id == project_id
+    )
+    own, shared = (await connection.execute(of_project)).one()
+    if own >= MAX_OWN_VIEWS:
         raise Conflict(f"You have {MAX_OWN_VIEWS} saved views in the project, the maximum. Delete one first.")
-    if len(creators) >= MAX_VIEWS:
-        raise Conflict(f"The project has {MAX_VIEWS} saved views, the maximum. Delete one first.")
+    if body.shared and shared >= MAX_VIEWS:
+        raise Conflict(f"The project has {MAX_VIEWS} shared views, the maximum. Delete one first.")
     view_id = new_id("viw")
     row = {
         "id": view_id,

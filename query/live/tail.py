@@ -97,15 +97,14 @@ async def fetch(store: ReadStore, plan: TailPlan) -> TailRows:
         is_late, floor_ns = floor_ns > plan.after.now_ns, max(floor_ns, plan.after.floor_ns)
     if floor_ns + 1 >= plan.now_ns:
         return TailRows([], next_position(plan.after, plan.now_ns, floor_ns, ()), is_late)
-    rows, is_cut = await read_bounded(
-        store, await _statement(store, plan, floor_ns), plan.limit + 1, store.max_page_bytes, page_started=False
-    )
+    statement, is_short = await _statement(store, plan, floor_ns)
+    rows, is_cut = await read_bounded(store, statement, plan.limit + 1, store.max_page_bytes, page_started=False)
     ends = [_end(row, plan.signal) for row in rows]
     if is_cut or len(rows) > plan.limit:
         is_cut = True
         floor_ns = max(floor_ns, ends[min(len(rows) - 1, plan.limit)][0])
     position = next_position(plan.after, plan.now_ns, floor_ns, ends[: plan.limit])
-    return TailRows(rows[: plan.limit], position, is_late or (is_cut and plan.after is not None))
+    return TailRows(rows[: plan.limit], position, is_late or ((is_cut or is_short) and plan.after is not None))
 
 
 def span_tail(tail: TailRows) -> SpanTail:
@@ -118,13 +117,13 @@ def log_tail(tail: TailRows) -> LogTail:
     return LogTail([log(row) for row in tail.rows], encode_position(tail.position), tail.truncated)
 
 
-async def _statement(store: ReadStore, plan: TailPlan, floor_ns: int) -> EndedRows:
-    """With the start of the window as far back as the limits permit."""
+async def _statement(store: ReadStore, plan: TailPlan, floor_ns: int) -> tuple[EndedRows, bool]:
+    """With the start of the window as far back as the limits permit, and whether that is too late for some rows."""
     start_ns = max(0, plan.now_ns - MAX_SPAN_NS) if plan.signal is SPANS else floor_ns + 1
     window = Window(start_ns, plan.now_ns)
     newest = await scan_limit.newest_within_limit(store, plan.project_id, window, MAX_READ_ROWS, plan.signal)
     subjects = [subject for each in plan.conditions for subject in each.subjects]
-    return EndedRows(
+    statement = EndedRows(
         project_id=plan.project_id,
         existing_attributes=attribute_names_of(subjects),
         signal=plan.signal,
@@ -134,6 +133,7 @@ async def _statement(store: ReadStore, plan: TailPlan, floor_ns: int) -> EndedRo
         shown=() if plan.after is None else plan.after.row_ids,
         limit=1,
     )
+    return statement, newest.truncated
 
 
 def _end(row: Sequence[Any], signal: TelemetryTable) -> tuple[int, RowId]:

@@ -2,15 +2,17 @@
 
 import json
 import re
+import sqlite3
 import time
 from collections import Counter
+from contextlib import closing
 from urllib.parse import unquote
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import BrowserContext, expect
 
 from tests.e2e.product import call
-from tests.web.conftest import DEADLINE_MS, Shop, Site, Tab, utc
+from tests.web.conftest import DEADLINE_MS, Shop, Site, Tab, sluice, utc
 from tests.web.shop import MILLI, Sent
 
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="session")]
@@ -137,17 +139,54 @@ async def test_severities_over_time(tab: Tab, site: Site) -> None:
     assert "3 records" in await tab.page.inner_text("figcaption")
 
 
-async def test_the_way_to_another_organization(tab: Tab, site: Site) -> None:
+@pytest.fixture
+def elsewhere(site: Site) -> str:
+    """Another organization, with a project, whose owner the owner of the first one is, too."""
+    sluice(site, "init", "--org", "elsewhere", "--project", "other")
+    with closing(sqlite3.connect(site.service.data / "sluice.db", timeout=30)) as database, database:
+        database.row_factory = sqlite3.Row
+        (org_id,) = database.execute("SELECT id FROM organizations WHERE slug = 'elsewhere'").fetchone()
+        found = database.execute(
+            "SELECT memberships.* FROM memberships JOIN organizations ON organizations.id = org_id"
+            " JOIN users ON users.principal_id = memberships.principal_id WHERE slug = 'default' AND role = 'OWNER'"
+        ).fetchone()
+        row = dict(found) | {"org_id": org_id}
+        places = ", ".join("?" * len(row))
+        database.execute(f"INSERT INTO memberships ({', '.join(row)}) VALUES ({places})", list(row.values()))
+    return "elsewhere"
+
+
+async def test_a_session_goes_on_in_another_organization(
+    tab: Tab, site: Site, context: BrowserContext, elsewhere: str
+) -> None:
+    other = await context.new_page()
+    await other.goto(site.url("errors"))
+    await other.wait_for_selector("main h1")
+    await tab.open(site.url("issues"))
+    await tab.page.locator(".menu summary", has_text="Owner").click()
+    await tab.page.get_by_role("button", name="Switch to").click()
+    await tab.page.wait_for_url(f"**/ui/{elsewhere}/other/")
+    await tab.settled()
+    assert await tab.page.locator(".failure").count() == 0
+    assert f"{elsewhere} / other" in await tab.page.inner_text("header")
+    await tab.page.reload()
+    await tab.settled()
+    assert f"/ui/{elsewhere}/other/" in tab.page.url
+    # The other tab follows the session: it never shows one organization and asks as a member of another.
+    await expect(other.locator("header")).to_contain_text(f"{elsewhere} / other")
+
+
+async def test_a_switch_that_is_refused_changes_nothing(tab: Tab, site: Site) -> None:
     """The list of organizations alone is made up: what the server says of the switch is shown."""
     own = {"id": "org_1", "slug": "default", "name": "Default", "role": "OWNER", "current": True}
-    other = {"id": "org_2", "slug": "elsewhere", "name": "Else<b>where", "role": "VIEWER", "current": False}
+    other = {"id": "org_2", "slug": "nowhere", "name": "No<b>where", "role": "VIEWER", "current": False}
     tab.allowed = "the server responded with a status of 40"
     await tab.page.route("**/auth/organizations", lambda route: route.fulfill(json={"data": [own, other]}))
     await tab.open(site.url("issues"))
-    await tab.page.locator("summary", has_text="Owner").click()
+    await tab.page.locator(".menu summary", has_text="Owner").click()
     async with tab.page.expect_request("**/auth/switch") as asked:
-        await tab.page.get_by_role("button", name="Switch to Else<b>where").click()
-    assert (await asked.value).post_data_json == {"orgSlug": "elsewhere", "cookie": True}
+        await tab.page.get_by_role("button", name="Switch to No<b>where").click()
+    assert (await asked.value).post_data_json == {"orgSlug": "nowhere", "cookie": True}
     await tab.page.wait_for_selector(".menu .failure")
     assert tab.page.url == site.url("issues")
     await tab.page.get_by_role("link", name="Errors").click()

@@ -171,20 +171,22 @@ def test_what_is_stored_resolves_to_the_page(path: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("MAX_VIEWS", "The project has 3 saved views, the maximum. Delete one first."),
+        ("MAX_VIEWS", "The project has 3 shared views, the maximum. Delete one first."),
         ("MAX_OWN_VIEWS", "You have 3 saved views in the project, the maximum. Delete one first."),
     ],
 )
 async def test_ceilings(control: Control, monkeypatch: pytest.MonkeyPatch, name: str, message: str) -> None:
     monkeypatch.setattr(repository, name, 3)
     _, ada = await member(control)
-    made = [await save(control, ada, name=str(number)) for number in range(3)]
-    status, answer, _ = await control.call("POST", VIEWS, {"name": "x", "path": "/ui/"}, ada)
+    view = {"name": "x", "path": "/ui/", "shared": name == "MAX_VIEWS"}
+    made = [await save(control, ada, **view | {"name": str(number)}) for number in range(3)]
+    status, answer, _ = await control.call("POST", VIEWS, view, ada)
     assert (status, answer["error"]["message"]) == (409, message)
-    others = await control.call("POST", VIEWS, {"name": "x", "path": "/ui/"})
+    others = await control.call("POST", VIEWS, view)
     assert others[0] == (409 if name == "MAX_VIEWS" else 201)
+    assert (await control.call("POST", VIEWS, view | {"shared": False}))[0] == 201, "what one keeps is in nobody's way"
     assert (await control.call("DELETE", f"{VIEWS}/{made[0]['id']}", token=ada))[0] == 204
-    await save(control, ada)
+    await save(control, ada, **view)
 
 
 async def test_pages(control: Control) -> None:

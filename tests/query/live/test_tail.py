@@ -224,6 +224,8 @@ class TestFewRows:
         )
         answer = await explore.get("/spans/live")
         assert {int(each["spanId"], 16) for each in answer.json["data"]} == set(range(2, 12))
+        assert not answer.json["truncated"], "the first answer promises nothing"
+        assert (await explore.get("/spans/live", after=answer.json["next"])).json["truncated"]
 
 
 HOSTILE = ["x", "!", "A" * MAX_POSITION, "gA", "é", "\0", encode_position(TailPosition(NOW, NOW, []))[:-1] + "~"]

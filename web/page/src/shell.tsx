@@ -36,7 +36,7 @@ export function Shell(): JSX.Element {
   return (
     <>
       {whose !== null && (
-        <div key={whose.principal.id} inert={isBehind}>
+        <div key={`${whose.principal.id} ${whose.organization.id}`} inert={isBehind}>
           <Main me={whose} />
         </div>
       )}

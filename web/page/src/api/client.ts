@@ -1,6 +1,6 @@
 // The only place that sends requests. Answers are exact; errors say what to do.
 import { parseExact, parseFast } from './numbers';
-import { accessToken, refreshSession, sessionEnded } from './session';
+import { accessToken, identity, refreshSession, sessionEnded, who } from './session';
 
 export interface Detail {
   path: string;
@@ -33,14 +33,26 @@ export interface Call {
   large?: boolean;
 }
 
-/** Sends a request; after a 401 refreshes the session once. Raises ApiError, Unreachable. */
+/**
+ * Sends a request; after a 401 refreshes the session once. While nobody is logged in, nothing is sent: requests without a
+ * token count as failures of the address. Raises ApiError, Unreachable.
+ */
 export async function call<T>(asked: Call): Promise<T> {
+  if (who.value === null) throw new ApiError(401, 'unauthorized', 'Log in to go on.', [], '', null);
+  const asker = identity();
   const first = await send(asked, accessToken());
   if (first.status !== 401) return read<T>(first, asked);
-  if (await refreshSession()) return read<T>(await send(asked, accessToken()), asked);
+  const isRefreshed = await refreshSession();
+  // Another tab may have logged in somebody else: what was asked is not theirs.
+  if (isRefreshed && identity() === asker) return read<T>(await send(asked, accessToken()), asked);
   const failure = await toError(first);
-  if (failure.code === 'unauthorized' || failure.code === 'token_expired') sessionEnded();
+  if (!isRefreshed && (failure.code === 'unauthorized' || failure.code === 'token_expired')) sessionEnded();
   throw failure;
+}
+
+/** Sends a request once, whose 401 does not mean that the session has ended. */
+export async function callOnce<T>(asked: Call): Promise<T> {
+  return read<T>(await send(asked, accessToken()), asked);
 }
 
 /** Sends a request without a session. */

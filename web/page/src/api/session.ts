@@ -1,13 +1,14 @@
 // The session of the browser: the access token in memory alone, the refresh token in a cookie that no script can read.
 import { go } from '../address/address';
 import { signal } from '../ui/signal';
-import { ApiError, call, callAnonymously } from './client';
+import { ApiError, callAnonymously, callOnce } from './client';
 import type { SessionMaterial, Whoami } from './types';
 
 const REFRESH_LOCK = 'sluice-refresh';
 const EARLY_MS = 60_000;
 const MAX_WAIT_S = 10;
 const SIGN_ON_END = '/sso/complete';
+const BEGUN_MS = 600_000;
 const BEGUN = 'sluice.sign-on';
 const MAX_BACK = 900; // of the 1 024 characters of a relayState
 
@@ -31,6 +32,11 @@ export const owner = signal<Whoami | null>(null);
 /** Why it is not known who is logged in. */
 export const trouble = signal<Error | null>(null);
 
+/** Tells sessions of different users or organizations apart. */
+export function identity(): string {
+  return who.value ? `${who.value.principal.id} ${who.value.organization.id}` : '';
+}
+
 export function accessToken(): string | null {
   return pasted ?? token?.text ?? null;
 }
@@ -47,12 +53,21 @@ export const unbegun = signal<string | null>(null);
 /** Called once: by a code in the address, else by the cookie. */
 export async function startSession(): Promise<void> {
   channel?.addEventListener('message', (event: MessageEvent<Message>) => {
+    if (pasted !== null) return; // that session is this tab's own
     if (event.data === 'logout') forget();
-    else if (who.value === null) void continueSession();
+    else void continueSession();
   });
+  // A link with a code that is pasted over the address of this tab loads nothing.
+  window.addEventListener('hashchange', () => void spendSecrets());
+  if (!(await spendSecrets())) await continueSession();
+}
+
+/** Whether a secret was in the address. */
+async function spendSecrets(): Promise<boolean> {
   const isSignOn = location.pathname === SIGN_ON_END;
   const code = takeSecret('code', isSignOn ? '/ui/' : location.pathname + location.search);
-  invitation.value = takeSecret('inviteToken', '/ui/');
+  const invited = takeSecret('inviteToken', '/ui/');
+  if (invited !== null) invitation.value = invited;
   if (isSignOn || code !== null) {
     try {
       if (isSignOn) await endSignOn(code);
@@ -60,19 +75,18 @@ export async function startSession(): Promise<void> {
       channel?.postMessage('login' satisfies Message);
     } catch (error) {
       refused.value = error as Error;
-      who.value = null;
+      await continueSession(); // that of the browser, if it has one
     }
-    return;
+    return true;
   }
-  await continueSession();
+  return false;
 }
 
 /** By the cookie, if it is still good. */
 export async function continueSession(): Promise<void> {
   trouble.value = null;
   try {
-    if (await refreshPatiently()) await loadWho();
-    else who.value = null;
+    if (!(await refreshPatiently())) who.value = null;
   } catch (error) {
     if (who.value === undefined) trouble.value = error as Error;
   }
@@ -101,7 +115,7 @@ function takeSecret(name: string, address: string): string | null {
 /** Marks a single sign-on as begun by this tab; where it leads back to, for `relayState`. */
 export function beginSignOn(): string {
   const begun = Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, '0')).join('');
-  sessionStorage.setItem(BEGUN, begun);
+  sessionStorage.setItem(BEGUN, `${begun} ${Date.now()}`);
   const here = location.pathname + location.search;
   const back = here.startsWith('/ui/') && here.length <= MAX_BACK ? here : '/ui/';
   return `${back}${back.includes('?') ? '&' : '?'}begun=${begun}`;
@@ -112,13 +126,13 @@ export function beginSignOn(): string {
  * of an account of their own. So it is spent at once only where this tab has begun the sign-on.
  */
 async function endSignOn(code: string | null): Promise<void> {
-  const begun = sessionStorage.getItem(BEGUN);
+  const [begun = '', at = '0'] = (sessionStorage.getItem(BEGUN) ?? '').split(' ');
   sessionStorage.removeItem(BEGUN);
   if (code === null) {
     go('/ui/', true);
     throw new Error("This address has no code. Begin at your organization's sign-in address.");
   }
-  if (begun === null) {
+  if (begun === '' || Date.now() - Number(at) > BEGUN_MS) {
     unbegun.value = code;
     who.value = null;
     return;
@@ -142,6 +156,7 @@ export async function spendSignOn(code: string, begun: string | null): Promise<v
   if (path.startsWith('/ui/')) {
     go(path, true);
     await keep(made);
+    channel?.postMessage('login' satisfies Message);
   } else {
     location.replace(path); // another page of this origin, whose requests have the cookie
   }
@@ -150,7 +165,7 @@ export async function spendSignOn(code: string, begun: string | null): Promise<v
 /** The session that the browser has, instead of that of the sign-on. */
 export async function forgetSignOn(): Promise<void> {
   unbegun.value = null;
-  if (await refreshSession()) await loadWho();
+  await continueSession();
 }
 
 export async function logIn(email: string, password: string, orgSlug: string, totp: string): Promise<void> {
@@ -183,14 +198,22 @@ export async function accept({ name, password, totp, existingAccount }: Acceptan
 
 /** The second factor of a session that still needs it. The session gets other tokens. */
 export async function verifySecondFactor(code: string): Promise<void> {
-  await keep(await call<SessionMaterial>(post('/auth/totp/verify', { code, cookie: true })));
+  await keep(await callOnce<SessionMaterial>(post('/auth/totp/verify', { code, cookie: true })));
+  channel?.postMessage('login' satisfies Message);
 }
 
 /** The session goes on in another organization of the account, at its first view. */
 export async function switchOrganization(orgSlug: string): Promise<void> {
   const made = await inTurn(() => callAnonymously<SessionMaterial>(post('/auth/switch', { orgSlug, cookie: true })));
+  owner.value = null; // what is shown is of the other organization
+  who.value = undefined;
   go('/ui/', true);
-  await keep(made);
+  try {
+    await keep(made);
+  } catch (error) {
+    trouble.value = error as Error;
+  }
+  channel?.postMessage('login' satisfies Message);
 }
 
 export async function logInWithToken(text: string): Promise<void> {
@@ -221,7 +244,7 @@ export function refreshSession(): Promise<boolean> {
   if (pasted !== null) return Promise.resolve(false);
   refreshing ??= inTurn(async () => {
     try {
-      await keep(await callAnonymously<SessionMaterial>(post('/auth/refresh', { cookie: true })), false);
+      await keep(await callAnonymously<SessionMaterial>(post('/auth/refresh', { cookie: true })));
       return true;
     } catch (error) {
       if (!isRefused(error)) throw error;
@@ -261,11 +284,12 @@ async function callAnonymouslyWithToken<T>(path: string): Promise<T> {
   return (await response.json()) as T;
 }
 
-async function keep(material: SessionMaterial, isNew = true): Promise<void> {
+/** Who it is is asked each time: the cookie is shared with tabs that log in somebody else. */
+async function keep(material: SessionMaterial): Promise<void> {
   const { accessToken: text, expiresIn } = material.tokens;
   token = { text, expiresAt: Date.now() + expiresIn * 1000 };
   scheduleRefresh();
-  if (isNew) await loadWho();
+  await loadWho();
 }
 
 function scheduleRefresh(): void {

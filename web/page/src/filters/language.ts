@@ -17,12 +17,21 @@ export function termsOf(text: string): string[] {
   return found;
 }
 
+/** Whether a JSON list has the item, not in a group. */
+function hasItem(list: string, item: string): boolean {
+  try {
+    return (JSON.parse(list) as unknown[]).some((one) => JSON.stringify(one) === item);
+  } catch {
+    return false;
+  }
+}
+
 /** The text with a term more, in the encoding that the text has. */
 export function withTerm(text: string, term: string): string {
   if (isJson(text)) {
     const items = text.trim().slice(1, -1).trim();
     const item = JSON.stringify(asFilter(term));
-    return items.includes(item) ? text : `[${items === '' ? '' : `${items}, `}${item}]`;
+    return hasItem(text, item) ? text : `[${items === '' ? '' : `${items}, `}${item}]`;
   }
   const terms = termsOf(text);
   return terms.includes(term) ? text : [...terms, term].join(' ');

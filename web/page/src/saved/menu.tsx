@@ -1,7 +1,7 @@
 // Saved views of a project: names for addresses of the page, of one person or of everybody in the project.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address } from '../address/address';
+import { address, withChanges } from '../address/address';
 import { call } from '../api/client';
 import { who } from '../api/session';
 import type { Page, SavedView } from '../api/types';
@@ -57,9 +57,8 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
     void change({ method: 'DELETE', path: `${base}/${encodeURIComponent(view.id)}` });
   }
   function save(): void {
-    const { path, query: parameters } = address.value;
-    const text = parameters.toString();
-    void change({ method: 'POST', path: base, body: { name: name.trim(), path: text === '' ? path : `${path}?${text}`, shared } });
+    const saved = withChanges(address.value, { cursor: null });
+    void change({ method: 'POST', path: base, body: { name: name.trim(), path: saved, shared } });
   }
   return (
     <div class="saved">

@@ -2,12 +2,14 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address, rangeOf, withChanges } from '../address/address';
-import { frozen } from '../address/time';
+import { frozen, isRelative } from '../address/time';
 import { asCurl, type Call } from '../api/client';
 
 export function linkOfThis(): string {
-  const range = frozen(rangeOf(address.value), Date.now());
-  return new URL(withChanges(address.value, { from: range.from, to: range.to }), location.origin).href;
+  const range = rangeOf(address.value);
+  if (!isRelative(range)) return new URL(withChanges(address.value, {}), location.origin).href;
+  const { from, to } = frozen(range, Date.now());
+  return new URL(withChanges(address.value, { from, to, cursor: null }), location.origin).href; // pages are of one range
 }
 
 export function CopyButton({ label, text }: { label: string; text: () => string }): JSX.Element {

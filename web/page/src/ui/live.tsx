@@ -40,6 +40,7 @@ export function useLive<T>(path: string | null): Live<T> {
   useEffect(() => {
     if (path === null) return;
     const scrolled = (): void => setScrolled(window.scrollY > SCROLLED_PX);
+    scrolled();
     window.addEventListener('scroll', scrolled, { passive: true });
     return () => window.removeEventListener('scroll', scrolled);
   }, [path === null]);
@@ -94,13 +95,13 @@ export function LiveBar<T>({ live, what, missing }: { live: Live<T>; what: strin
           type="button"
           onClick={() => {
             live.pause(!live.isPaused);
-            if (live.isPaused) window.scrollTo({ top: 0 });
+            if (live.isPaused) window.scrollTo({ top: 0 }); // which resumes it, too
           }}
         >
           {live.isPaused ? 'Go on' : 'Pause'}
         </button>{' '}
         <span class="quiet">
-          {live.isTruncated && `Some ${what} were skipped: more arrived at once than are shown, or the tab was hidden for over a minute. `}
+          {live.isTruncated && `Some ${what} were skipped: more arrived at once than are shown, the tab was hidden for over a minute, or there are too many to read all. `}
           {missing}
         </span>
       </p>

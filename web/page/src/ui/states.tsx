@@ -101,7 +101,9 @@ export function More({ page }: { page: Page<unknown> }): JSX.Element | null {
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }): JSX.Element {
   return (
     <div class="empty">
-      <p>{title}</p>
+      <p>
+        <Text of={title} />
+      </p>
       {children}
     </div>
   );

@@ -5,6 +5,7 @@ import { address, pageOf, push, rangeOf, zoneOf } from '../../address/address';
 import { shownTime, type Zone } from '../../address/time';
 import type { Call } from '../../api/client';
 import type { LogCounts, LogRecord, Page } from '../../api/types';
+import { withTerm } from '../../filters/language';
 import { LineChart } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
@@ -33,7 +34,7 @@ export default function Logs({ place }: ViewProps): JSX.Element {
   const text = here.query.get('q') ?? '';
   const severity = here.query.get('severity') ?? '';
   const times = `from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`;
-  const all = [text, severity].filter((one) => one !== '').join(' ');
+  const all = severity === '' ? text : withTerm(text, severity);
   const filtered = all === '' ? '' : `&filters=${encodeURIComponent(all)}`;
   const asked: Call = {
     path: `${exploreBase(place)}/logs?${times}${filtered}&limit=100${pageOf(here)}`,

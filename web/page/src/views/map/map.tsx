@@ -1,7 +1,7 @@
 // Which service calls which: a drawing, and the same as a table.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, kept, rangeOf } from '../../address/address';
+import { address, go, isPlainClick, kept, rangeOf } from '../../address/address';
 import type { Call } from '../../api/client';
 import type { MapEdge, MapNode, ServiceMap } from '../../api/types';
 import { layered, type Placed } from '../../charts/layers';
@@ -31,7 +31,13 @@ export default function ServiceMapView({ place }: ViewProps): JSX.Element {
       <Loaded query={query}>
         {(data) =>
           data.nodes.length === 0 ? (
-            <Empty title={`No service sent a span from ${range.from} to ${range.to}.`} />
+            <Empty
+              title={
+                data.scanned === 0
+                  ? `No service sent a span from ${range.from} to ${range.to}.`
+                  : `One trace in ${data.sample} was to be counted, and none of these is from ${range.from} to ${range.to}. A shorter time counts more of them.`
+              }
+            />
           ) : (
             <>
               <div class="panel scroll">
@@ -113,6 +119,11 @@ function Drawing({ data, place, rest }: DrawingProps): JSX.Element {
           <a
             key={id}
             href={exploring(place, rest, node.serviceName)}
+            onClick={(event) => {
+              if (!isPlainClick(event)) return;
+              event.preventDefault();
+              go(exploring(place, rest, node.serviceName));
+            }}
             aria-label={`${nameOf(node.serviceName)}: ${ofNode(node)}`}
             onMouseEnter={() => setNear(id)}
             onMouseLeave={() => setNear(null)}

@@ -9,7 +9,7 @@ import { CopyAs, CopyButton } from '../../ui/copy';
 import { useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
 import { type FieldSpec, Form, options, type Values } from './form';
-import { Act, Danger, lacks, LIMIT, Listed, Panel, Secret, type SectionProps, under, Why } from './parts';
+import { Act, Danger, lacks, LIMIT, Listed, Panel, Secret, type SectionProps, under, useFound, Why } from './parts';
 import { useOpened } from './project';
 
 interface Integration {
@@ -82,7 +82,7 @@ export default function Integrations({ me, org, zone }: SectionProps): JSX.Eleme
   const [made, setMade] = useState<IntegrationWithSecret | null>(null);
   const why = lacks(me, 'integrations:write');
   const slugs = me.projects.map((one) => one.slug);
-  const found = query.data?.data.find((one) => one.id === opened) ?? null;
+  const found = useFound(query, path, opened);
   return (
     <>
       <Panel title="Integrations">

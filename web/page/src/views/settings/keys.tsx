@@ -23,6 +23,7 @@ interface Key {
 interface MadeKey extends Key {
   key: string;
   dsn: string;
+  project: string;
 }
 
 export default function Keys({ me, org, zone }: SectionProps): JSX.Element {
@@ -44,13 +45,13 @@ export default function Keys({ me, org, zone }: SectionProps): JSX.Element {
         button="Create a key"
         why={why}
         submit={async (body) => {
-          setMade(await call<MadeKey>({ method: 'POST', path, body }));
+          setMade({ ...(await call<MadeKey>({ method: 'POST', path, body })), project });
           query.again();
         }}
       />
       {made !== null && (
         <>
-          <Secret label="The new key" value={made.key} hide={() => setMade(null)} />
+          <Secret label={`The new key of ${made.project}`} value={made.key} hide={() => setMade(null)} />
           <Secret label="Its DSN" value={made.dsn} />
         </>
       )}

@@ -5,7 +5,7 @@ import { call } from '../../api/client';
 import type { Page, Whoami } from '../../api/types';
 import type { Zone } from '../../address/time';
 import { CopyButton } from '../../ui/copy';
-import type { Query } from '../../ui/query';
+import { type Query, useQuery } from '../../ui/query';
 import { Empty, Failure, Loaded } from '../../ui/states';
 
 export interface SectionProps {
@@ -120,6 +120,14 @@ export function Listed<T>({ query, path, label, empty, head, row }: ListedProps<
       }}
     </Loaded>
   );
+}
+
+/** The item of an id: of the first page of a list, or asked for by itself. */
+export function useFound<T extends { id: string }>(query: Query<Page<T>>, path: string, id: string | null): T | null {
+  const listed = query.data?.data.find((one) => one.id === id) ?? null;
+  const isElsewhere = query.data !== null && listed === null && id !== null;
+  const other = useQuery<T>(isElsewhere ? { path: under(path, id) } : null);
+  return listed ?? (isElsewhere ? other.data : null);
 }
 
 export interface Action {
@@ -237,7 +245,8 @@ function Question({ title, text, button, typed, run, close }: QuestionProps): JS
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          void action.run(run).then((isDone) => (isDone ? close() : undefined));
+          const dialog = event.currentTarget.closest('dialog');
+          void action.run(run).then((isDone) => (isDone ? dialog?.close() : undefined)); // and the focus goes back
         }}
       >
         <h2 id={id}>{title}</h2>
@@ -254,7 +263,7 @@ function Question({ title, text, button, typed, run, close }: QuestionProps): JS
             {button}
           </button>
           {/* Enter alone must not lose anything. */}
-          <button type="button" autoFocus={typed === ''} onClick={close}>
+          <button type="button" autoFocus={typed === ''} onClick={(event) => event.currentTarget.closest('dialog')?.close()}>
             Cancel
           </button>
         </div>

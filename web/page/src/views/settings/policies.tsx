@@ -8,7 +8,7 @@ import { useQuery } from '../../ui/query';
 import { Failure } from '../../ui/states';
 import { Text } from '../../ui/text';
 import { Form } from './form';
-import { Danger, lacks, LIMIT, Listed, Panel, Rows, type SectionProps, under, useAction, Why } from './parts';
+import { Danger, lacks, LIMIT, Listed, Panel, Rows, type SectionProps, under, useAction, useFound, Why } from './parts';
 import { useOpened } from './project';
 
 interface Policy {
@@ -58,7 +58,7 @@ export default function Policies({ me, org }: SectionProps): JSX.Element {
   const query = useQuery<Page<Policy>>(asked);
   const [opened, open] = useOpened();
   const why = lacks(me, 'policies:write');
-  const found = query.data?.data.find((one) => one.id === opened) ?? null;
+  const found = useFound(query, path, opened === NEW ? null : opened);
   return (
     <>
       <Panel title="Policies">

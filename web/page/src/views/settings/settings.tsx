@@ -2,7 +2,7 @@
 import type { ComponentType, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { address, zoneOf } from '../../address/address';
-import { who } from '../../api/session';
+import { owner } from '../../api/session';
 import type { ViewProps } from '../../router';
 import { Link } from '../../ui/link';
 import { useSignal } from '../../ui/signal';
@@ -30,7 +30,7 @@ const SECTIONS: [string, string, () => Promise<{ default: Section }>][] = [
 
 export default function Settings({ place }: ViewProps): JSX.Element {
   const here = useSignal(address);
-  const me = useSignal(who);
+  const me = useSignal(owner); // whose session may have ended: what is typed stays
   const id = place.id === '' ? 'keys' : place.id;
   const found = SECTIONS.find(([one]) => one === id);
   return (
