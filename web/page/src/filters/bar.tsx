@@ -134,6 +134,25 @@ export function FilterBar({ text, base, times, signal }: Props): JSX.Element {
   );
 }
 
+interface Key {
+  key: string;
+  spans?: number;
+  records?: number;
+}
+
+const KEPT_MS = 60_000;
+let kept: { path: string; at: number; keys: Promise<Key[]> } | null = null;
+
+/** The keys of a time, asked for once a minute and not with every letter. */
+function keysOf(path: string): Promise<Key[]> {
+  if (kept === null || kept.path !== path || Date.now() - kept.at > KEPT_MS) {
+    const keys = call<{ data: Key[] }>({ path }).then((answer) => answer.data);
+    kept = { path, at: Date.now(), keys };
+    keys.catch(() => (kept = null));
+  }
+  return kept.keys;
+}
+
 async function suggest(
   term: string,
   base: string,
@@ -145,10 +164,7 @@ async function suggest(
   const where = of === 'logs' ? `${base}/logs/attributes` : `${base}/attributes`;
   if (value === null) {
     const prefix = key.toLowerCase();
-    const { data } = await call<{ data: { key: string; spans?: number; records?: number }[] }>({
-      path: `${where}?${times}`,
-      signal,
-    });
+    const data = await keysOf(`${where}?${times}`);
     return data
       .filter((one) => one.key.toLowerCase().includes(prefix))
       .slice(0, 12)
