@@ -193,7 +193,7 @@ def _task_seconds(cdp: CDPSession) -> float:
 
 def _requests(page: Page, site: Site) -> None:
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/explore/" in request.url else None)
+    page.on("request", lambda request: asked.append(request.url) if "/orgs/" in request.url else None)
     for view in VIEWS:
         asked.clear()
         _open(page, site, view)
