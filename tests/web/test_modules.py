@@ -315,6 +315,8 @@ def test_numbers_are_shown_as_sent(modules: Modules) -> None:
     assert modules.each("exact", [[text] for text in nested]) == nested
     long = [number for number in numbers if re.search("[0-9]{16}", number)]
     assert modules.each("fast", [[number] for number in long]) == long
+    nested = [f'{{"a": [{number},{number}], "b":{number}, "c": "{number}"}}' for number in long]
+    assert modules.each("fast", [[text] for text in nested]) == modules.each("exact", [[text] for text in nested])
     drawn = modules.each("drawn", [[number] for number in numbers])
     for text, number in zip(drawn, numbers, strict=True):
         assert float(text) == float(number), number

@@ -16,7 +16,8 @@ interface ReviverContext {
   source?: string;
 }
 
-const LONG_DIGITS = /[0-9]{16}/;
+// As a number begins, and a string that is an id of digits alone does not.
+const LONG_DIGITS = /(?:^|[:,[\s-])[0-9]{16}|[0-9]\.[0-9]{15}/;
 
 function keepSource(_key: string, value: unknown, context?: ReviverContext): unknown {
   if (typeof value !== 'number') return value;
