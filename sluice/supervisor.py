@@ -87,7 +87,8 @@ def supervise(
     host, port = listener.getsockname()[:2]
     # -P: do not import modules from the working directory.
     command = [sys.executable, "-P", "-m", "sluice", arguments.command, "--host", host, "--port", str(port)]
-    command += ["--grpc-port", "" if settings.grpc_port is None else str(settings.grpc_port)]
+    if "grpc_port" in arguments:
+        command += ["--grpc-port", "" if settings.grpc_port is None else str(settings.grpc_port)]
     for name in ("config", "data"):
         if getattr(arguments, name) is not None:
             command += [f"--{name}", getattr(arguments, name)]
