@@ -69,8 +69,15 @@ class BadRequest(ApiError):
 class Unauthorized(ApiError):
     """401: no valid credential. Unknown, expired and revoked credentials get the same response."""
 
-    def __init__(self, message: str = "Authentication is required.", *, close: bool = False) -> None:
-        super().__init__(ErrorCode.UNAUTHORIZED, message, headers={"WWW-Authenticate": "Bearer"}, close=close)
+    def __init__(
+        self,
+        message: str = "Authentication is required.",
+        *,
+        headers: Mapping[str, str] | None = None,
+        close: bool = False,
+    ) -> None:
+        all_headers = {"WWW-Authenticate": "Bearer", **(headers or {})}
+        super().__init__(ErrorCode.UNAUTHORIZED, message, headers=all_headers, close=close)
 
 
 class CredentialExpired(Unauthorized):

@@ -29,6 +29,8 @@ from query.statements.window import Window
 
 MAX_RESULT_ROWS: Final = 100_000
 MAX_RESULT_BYTES: Final = 128 * 2**20  # twice the limit of one body: every stored row can be read alone
+# Of the texts of groups. In JSON a control character is six times as long, and groups with series are there twice.
+MAX_GROUP_BYTES: Final = 4 * 2**20
 _CANNOT_COMPILE_REGEXP: Final = 427  # CANNOT_COMPILE_REGEXP
 _REGEX_PROBE_LIMITS: Final = QueryLimits(max_seconds=5)
 

@@ -53,7 +53,10 @@ class WebHandlers:
             for method in (hdrs.METH_GET, hdrs.METH_HEAD)
         ]
         if self.assets is not None:  # without the page, control has a plain one of its own
-            routes.append(Route(hdrs.METH_GET, SIGN_ON_END, self.sign_on_end, anonymous(), compress=False))
+            routes += [
+                Route(method, SIGN_ON_END, self.sign_on_end, anonymous(), compress=False)
+                for method in (hdrs.METH_GET, hdrs.METH_HEAD)
+            ]
         return routes
 
     async def to_page(self, _request: web.Request) -> web.StreamResponse:
@@ -77,6 +80,8 @@ class WebHandlers:
         """A file that the document names."""
         asset = None if self.assets is None else self.assets.files.get(request.match_info["name"])
         if asset is None:
+            if "." not in request.match_info["name"]:  # a view of an organization that is called `assets`
+                return await self.shell(request)
             raise NotFound
         return _send(request, asset, _KEPT)
 

@@ -101,7 +101,7 @@ def view_body(case: VoteCase, names: dict[str, str], now: datetime) -> ApprovalV
         on_behalf_of_name=names.get(request.on_behalf_of or ""),
         decider_name=names.get(request.decider_id or ""),
         approver_roles=sorted(request.approver_roles),
-        votes=[_vote_body(case, vote, names) for vote in case.votes[-MAX_LISTED_VOTES:]],
+        votes=[_vote_body(case, vote, names, now) for vote in case.votes[-MAX_LISTED_VOTES:]],
         approvals=count.approvals,
         remaining=count.remaining,
         has_independent_approver=count.has_independent_approver,
@@ -109,8 +109,8 @@ def view_body(case: VoteCase, names: dict[str, str], now: datetime) -> ApprovalV
     )
 
 
-def _vote_body(case: VoteCase, vote: StoredVote, names: dict[str, str]) -> ApprovalVote:
-    is_open = case.request.status is Status.PENDING and vote.verdict is Verdict.APPROVE
+def _vote_body(case: VoteCase, vote: StoredVote, names: dict[str, str], now: datetime) -> ApprovalVote:
+    is_open = case.request.status_at(now) is Status.PENDING and vote.verdict is Verdict.APPROVE
     return ApprovalVote(
         approver=vote.principal_id,
         approver_name=names.get(vote.principal_id),

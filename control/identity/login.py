@@ -189,8 +189,9 @@ class Logins:
         await self._check_refresh_rate(request, refresh_token)
         issued, user = await self._refresh_session(request, refresh_token)
         if issued is None or user is None:
-            if refresh_token or not body.cookie:  # a browser that has never logged in has no cookie
-                await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
+            if body.cookie:  # a browser that comes back after its session has ended has done nothing wrong
+                raise Unauthorized("The session has ended.", headers=refresh_cookie.clearing())
+            await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
             raise Unauthorized("The refresh token is not valid.")
         return session_response(self.issuer.issue(issued, user), in_cookie=body.cookie)
 
@@ -206,7 +207,8 @@ class Logins:
             session = await session_repository.find_by_token(connection, refresh_token)
             ended = session is not None and await self.end_session(connection, request, session, "logout")
         if session is None:
-            await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
+            if not body.cookie:  # as in `refresh`
+                await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
         elif ended:
             self.context.guards.invalidate_sessions(session.principal_id)
         response = web.Response(status=204)

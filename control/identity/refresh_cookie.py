@@ -52,6 +52,11 @@ def keep(response: web.Response, token: str) -> None:
     )
 
 
+def clearing() -> dict[str, str]:
+    """The headers of an error that remove the cookie from the browser."""
+    return {hdrs.SET_COOKIE: f'{NAME}=""; Max-Age=0; Path={_PATH}; Secure; HttpOnly; SameSite=Strict'}
+
+
 def clear(response: web.Response) -> None:
     """Remove the cookie from the browser."""
     response.del_cookie(NAME, path=_PATH, secure=True, httponly=True, samesite="Strict")

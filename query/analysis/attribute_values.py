@@ -14,7 +14,7 @@ from query.analysis import scan_limit
 from query.analysis.aggregate_json import group_text
 from query.fields import SPANS, TelemetryTable
 from query.json_types import Count, Range
-from query.read_store import ReadStore
+from query.read_store import MAX_GROUP_BYTES, ReadStore
 from query.request.filters import MAX_VALUE, Filter, Op, check_key, conditions, parse_filters, resolve_key
 from query.request.parameters import FILTERS_PATH, parse_time_range
 from query.statements import Condition, Fn, GroupRanking, Subject
@@ -94,7 +94,7 @@ async def read(store: ReadStore, project_id: int, plan: ValuesPlan) -> bytes:
             group_by=plan.subject,
             limit=plan.limit,
         )
-        rows = await store.rows(statement)
+        rows = await store.rows(statement, MAX_GROUP_BYTES)
     found = [(group_text(key, plan.subject), spans) for key, spans, _, _ in rows]
     is_complete = not scan_window.truncated and (not rows or rows[0][3] <= len(rows))
     return msgspec.json.encode(

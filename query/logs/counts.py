@@ -31,7 +31,7 @@ from query.analysis.time_buckets import (
 from query.fields import LOGS
 from query.json_types import Range
 from query.logs.schemas import LogCounts, LogCountsRequest, LogGroup, LogPoint, LogSeries
-from query.read_store import ReadStore
+from query.read_store import MAX_GROUP_BYTES, ReadStore
 from query.request.bodies import time_range
 from query.request.filters import Filter, check_key, conditions, filters_of_body, resolve_key
 from query.settings import QuerySettings
@@ -114,7 +114,7 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
         limit=plan.request.limit or DEFAULT_LIMIT,
     )
     if not plan.interval_seconds or not settings.max_series:
-        ranked = await store.rows(ranking)
+        ranked = await store.rows(ranking, MAX_GROUP_BYTES)
         return LogCountsResult(scan_window, [GroupRow._make((*row[:3], (), row[3])) for row in ranked])
     common = {field.name: getattr(ranking, field.name) for field in fields(GroupRanking)}
     statement = Aggregation(**common, buckets=buckets_of_seconds(window, plan.interval_seconds))
@@ -122,7 +122,10 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
         rows = await store.rows(statement, max_groups=settings.max_group_cardinality)
     except QueryTooLarge:
         rows = await two_pass(store, statement)
-    return LogCountsResult(scan_window, [GroupRow._make(row) for row in rows])
+    found = [GroupRow._make(row) for row in rows]
+    if sum(len(row.key) for row in found if isinstance(row.key, str)) > MAX_GROUP_BYTES:
+        raise QueryTooLarge("the texts of the groups are too long")
+    return LogCountsResult(scan_window, found)
 
 
 def encode_response(plan: LogCountsPlan, result: LogCountsResult, settings: QuerySettings) -> bytes:

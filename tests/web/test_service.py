@@ -28,6 +28,9 @@ async def test_every_path_of_the_page_is_the_same_document(serve: Serve) -> None
     assert headers["Cache-Control"] == "no-cache"
     for path in ("/ui/acme/shop/explore?q=x", "/ui/acme/shop/trace/0af7651916cd43dd8448eb211c80319c"):
         assert (await served.get(path))[2] == body
+    for view in ("settings", "approvals"):  # of an organization that is called like the folder of the files
+        assert (await served.get(f"/ui/assets/{view}"))[2] == body
+    assert (await served.get("/ui/assets/none.js"))[0] == 404
     _, headers, end = await served.get("/sso/complete")
     assert (end, headers["Content-Security-Policy"]) == (body, CONTENT_SECURITY_POLICY)
     status, again, nothing = await served.get("/ui/", headers={"If-None-Match": headers["ETag"]})

@@ -140,6 +140,7 @@ interface Key {
   records?: number;
 }
 
+const MAX_SUGGESTED = 200; // characters of a value
 const KEPT_MS = 60_000;
 let kept: { path: string; at: number; keys: Promise<Key[]> } | null = null;
 
@@ -179,5 +180,7 @@ async function suggest(
     path: `${where}/values?${query}`,
     signal,
   });
-  return data.map((one) => ({ text: equals(key, one.value, isExcluded), hint: `${one.count}` }));
+  return data
+    .filter((one) => one.value.length <= MAX_SUGGESTED)
+    .map((one) => ({ text: equals(key, one.value, isExcluded), hint: `${one.count}` }));
 }

@@ -12,7 +12,7 @@ import { Link } from '../ui/link';
 import { useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
 import { Loaded } from '../ui/states';
-import { Text } from '../ui/text';
+import { LongText, Text } from '../ui/text';
 import { attribute, equals } from '../filters/language';
 
 export { printed };
@@ -40,7 +40,7 @@ export function Pairs({ of, place }: { of: Record<string, Json>; place?: Place }
               <Text of={key} />
             </dt>
             <dd>
-              <Text of={printed(value)} />
+              <LongText of={printed(value)} />
               {place !== undefined && (typeof value === 'string' || typeof value === 'boolean') && (
                 <>
                   {' '}
@@ -146,7 +146,7 @@ export function TraceLogs({ place, traceId, zone }: { place: Place; traceId: str
                       <Text of={log.serviceName} />
                     </td>
                     <td class="log-body">
-                      <Text of={printed(log.body)} />
+                      <LongText of={printed(log.body)} />
                     </td>
                   </tr>
                 ))}

@@ -13,7 +13,7 @@ import { Link } from '../../ui/link';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Empty, Loaded, More } from '../../ui/states';
-import { Text } from '../../ui/text';
+import { LongText, Text } from '../../ui/text';
 import { isNew } from './is_new';
 import { printed } from '../../trace/span';
 
@@ -208,7 +208,7 @@ function OneOccurrence({ place, path, zone }: { place: Place; path: string; zone
                     <tr key={log.id}>
                       <td class="mono">{shownTime(log.time, zone)}</td>
                       <td class="log-body">
-                        <Text of={printed(log.body)} />
+                        <LongText of={printed(log.body)} />
                       </td>
                     </tr>
                   ))}

@@ -88,7 +88,7 @@ export default function Explore({ place }: ViewProps): JSX.Element {
         </div>
         {isLive ? (
           <>
-            <LiveBar live={live} what="spans" missing="What lasted longer than 15 minutes or came a minute late is missing here." />
+            <LiveBar live={live} what="spans" missing="What lasted longer than 15 minutes or came a minute late is missing here; while much arrives, also what came later than the 300 before it." />
             <LiveSpans spans={live.rows} place={place} zone={zone} />
           </>
         ) : (

@@ -17,7 +17,7 @@ import { LiveBar, useLive } from '../../ui/live';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Covered, Empty, Loaded, More } from '../../ui/states';
-import { Text } from '../../ui/text';
+import { LongText, Text } from '../../ui/text';
 import { Pairs, printed } from '../../trace/span';
 
 const SEVERITIES: [string, string][] = [
@@ -72,7 +72,7 @@ export default function Logs({ place }: ViewProps): JSX.Element {
       )}
       {isLive ? (
         <div class="panel scroll">
-          <LiveBar live={live} what="records" missing="What came a minute late is missing here." />
+          <LiveBar live={live} what="records" missing="What came a minute late is missing here; while much arrives, also what came later than the 300 before it." />
           <Records records={live.rows} place={place} zone={zone} />
         </div>
       ) : (
@@ -161,7 +161,7 @@ function Records({ records, place, zone }: { records: LogRecord[]; place: Place;
                 <Text of={log.serviceName} />
               </td>
               <td class="log-body">
-                <Text of={printed(log.body)} />
+                <LongText of={printed(log.body)} />
               </td>
             </tr>
             {open === log.id && (
