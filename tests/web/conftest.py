@@ -97,7 +97,8 @@ def sluice(site: Site, *arguments: str) -> str:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     directory = tmp_path_factory.mktemp("site")
-    rates = {f"SLUICE_{name}": "100000" for name in ("API_RATE", "API_BURST", "ANALYSIS_RATE", "ANALYSIS_BURST")}
+    limits = ("API_RATE", "API_BURST", "ANALYSIS_RATE", "ANALYSIS_BURST", "REFRESH_RATE", "VISITOR_RATE")
+    rates = {f"SLUICE_{name}": "100000" for name in limits}
     service = Service("up", directory / "data", directory / "log", rates)
     service.start()
     found = Site(service, "")

@@ -77,7 +77,9 @@ async def test_a_slow_query_can_be_cancelled(failing: Tab, site: Site, shop: Sho
     await page.route(HEATMAP, stall)
     await page.get_by_role("button", name="duration", exact=True).click()
     await begun.wait()
-    await expect(page.locator(".notice")).to_contain_text(re.compile(r"^\d+ s so far\."), timeout=DEADLINE_MS)
+    await expect(page.locator(".notice")).to_contain_text(
+        re.compile(r"^Still loading after \d+ s\."), timeout=DEADLINE_MS
+    )
     async with page.expect_event("requestfailed") as ended:
         await page.get_by_role("button", name="Cancel").click()
     failed = await ended.value
@@ -291,7 +293,7 @@ async def test_what_is_critical_is_typed_and_votes_are_counted(tab: Tab, site: S
     await expect(approve).to_be_disabled()
     await confirm.fill("ledger")
     await approve.click()
-    await expect(card.get_by_role("status")).to_have_text("Your approval counts. Needed besides: 1.")
+    await expect(card.get_by_role("status")).to_have_text("Your approval counts. Approvals still needed: 1.")
     await expect(approve).to_be_disabled()
     await expect(card).to_contain_text("You have approved this request already.")
     await expect(card.get_by_role("list", name="Votes")).to_contain_text("Approved by Owner")

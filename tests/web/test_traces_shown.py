@@ -203,6 +203,7 @@ async def test_back_undoes_a_zoom(tab: Tab, site: Site, traces: Traces) -> None:
     await tab.page.mouse.down()
     await tab.page.mouse.move(area["x"] + area["width"] * 0.5, area["y"] + 20, steps=4)
     await tab.page.mouse.up()
+    await tab.page.wait_for_url("**zoom=**")
     zoom = [int(each) for each in (tab.query("zoom") or "").split(",")]
     end = max(each.start_ns + each.duration_ns for each in traces.wide) - traces.wide[0].start_ns
     assert abs(zoom[0] - end / 4) < end / 200

@@ -125,7 +125,7 @@ export function Listed<T>({ query, path, label, empty, head, row }: ListedProps<
 /** The item of an id: of the first page of a list, or asked for by itself. */
 export function useFound<T extends { id: string }>(query: Query<Page<T>>, path: string, id: string | null): T | null {
   const listed = query.data?.data.find((one) => one.id === id) ?? null;
-  const isElsewhere = query.data !== null && listed === null && id !== null;
+  const isElsewhere = query.data?.hasMore === true && listed === null && id !== null;
   const other = useQuery<T>(isElsewhere ? { path: under(path, id) } : null);
   return listed ?? (isElsewhere ? other.data : null);
 }
