@@ -53,10 +53,7 @@ class WebHandlers:
             for method in (hdrs.METH_GET, hdrs.METH_HEAD)
         ]
         if self.assets is not None:  # without the page, control has a plain one of its own
-            routes += [
-                Route(method, SIGN_ON_END, self.sign_on_end, anonymous(), compress=False)
-                for method in (hdrs.METH_GET, hdrs.METH_HEAD)
-            ]
+            routes.append(Route(hdrs.METH_GET, SIGN_ON_END, self.sign_on_end, anonymous(), compress=False))
         return routes
 
     async def to_page(self, _request: web.Request) -> web.StreamResponse:
