@@ -15,6 +15,7 @@ from typing import Any, Final
 from playwright.sync_api import CDPSession, Page, Request, sync_playwright
 
 from benchmarks.codec.__main__ import machine
+from benchmarks.web import beside
 from tests.e2e.product import Service, call
 from tests.web.conftest import Site, sluice
 from tests.web.shop import SECOND, wide_trace
@@ -97,6 +98,7 @@ def main() -> None:
             _first_paint(page, site, rounds)
             _trace(page, site, rounds)
             _requests(page, site)
+            beside.measure(page, site)
             browser.close()
         finally:
             service.stop()

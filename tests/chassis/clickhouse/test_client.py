@@ -157,20 +157,6 @@ async def test_an_abandoned_query_is_cancelled_in_the_engine(clickhouse: ClickHo
     await until_running(clickhouse, 0)
 
 
-async def test_a_read_that_failed_leaves_nothing_to_the_next(clickhouse_url: str) -> None:
-    """The engine had answered the next statement of the same handle with what the failed one had already written: rows
-    of another query, which may be another tenant's.
-    """
-    store = ClickHouse(clickhouse_url, handles=1)
-    try:
-        for _ in range(40):
-            with pytest.raises(QueryTooLarge):
-                await store.query("SELECT number, toString(number) AS theirs FROM numbers(300000)", {}, limits=LIMITS)
-            assert await store.query("SELECT 'ours', 7", {}, limits=LIMITS) == [("ours", 7)]
-    finally:
-        await store.close()
-
-
 async def until_running(clickhouse: ClickHouse, expected: int) -> None:
     """Wait until so many endless queries run in the engine."""
     running = "SELECT count() FROM system.processes WHERE query LIKE 'SELECT count() FROM numbers(1000000000000)%'"
