@@ -30,6 +30,18 @@ async def test_a_code_logs_in_once_and_leaves_the_address(context: BrowserContex
     await other.wait_for_selector("text=Log in")
 
 
+async def test_a_link_that_is_pasted_over_the_login_logs_in(context: BrowserContext, site: Site) -> None:
+    """Only its fragment differs from the address, so the browser loads nothing."""
+    tab = Tab(await context.new_page(), site.service.url)
+    tab.allowed = "status of 401"  # there is no session yet
+    await tab.page.goto(f"{site.service.url}/ui/")
+    await tab.page.wait_for_selector(".login")
+    await tab.page.evaluate("(link) => { location.href = link; }", site.link())
+    await tab.page.wait_for_selector("h1:text('Overview')")
+    assert "#" not in tab.page.url
+    assert await tab.page.locator(".login").count() == 0
+
+
 @pytest.fixture(scope="module")
 def views(site: Site, shop: Shop) -> dict[str, str]:
     """The address of each view, some with all that an address can have."""
