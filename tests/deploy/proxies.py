@@ -1,5 +1,5 @@
-"""Caddy and nginx as deploy/proxy configures them, in front of servers of a test: addresses and paths are replaced, no
-more. `make test` has nginx, `make test-long` Caddy as well (`scripts/deploy-tools`).
+"""Caddy, Envoy and nginx as deploy/proxy configures them, in front of servers of a test: addresses and paths are
+replaced, no more. `make test` has nginx, `make test-long` the others as well (`scripts/deploy-tools`).
 """
 
 import os
@@ -11,7 +11,9 @@ import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
+
+import msgspec
 
 from tests.certificates import self_signed
 from tests.e2e.product import eventually
@@ -28,11 +30,27 @@ POOLS: Final[Mapping[str, Sequence[str]]] = {
     "query": ("127.0.0.1:4319",),
     "control": ("127.0.0.1:4320",),
 }
+CLUSTERS: Final = {
+    "gateway": "gateways",
+    "grpc": "gateways_grpc",
+    "query": "queries",
+    "control": "controls",
+}  # of Envoy
 STOP_S: Final = 60.0
+
+
+def tool(name: str) -> str:
+    """A program of scripts/deploy-tools."""
+    found = TOOLS / "bin" / name
+    if not found.exists():
+        raise AssertionError(f"{found} is missing; `make test-long` and scripts/deploy-tools make it")
+    return str(found)
 
 
 class Proxy(ABC):
     """A proxy on a free port. `pools`: the addresses of each pool; those that are missing lead nowhere."""
+
+    limits_bodies = True
 
     def __init__(self, directory: Path, pools: Mapping[str, Sequence[str]]) -> None:
         self._directory = directory
@@ -142,9 +160,6 @@ class Caddy(Proxy):
         return f"http://127.0.0.1:{self.port}"
 
     def _command(self) -> tuple[list[str], dict[str, str]]:
-        caddy = TOOLS / "bin/caddy"
-        if not caddy.exists():
-            raise AssertionError(f"{caddy} is missing; `make test-long` and scripts/deploy-tools make it")
         environment = {
             "PROXY_SITE": self.url,
             "PROXY_GATEWAYS": " ".join(self._pools["gateway"]),
@@ -156,4 +171,33 @@ class Caddy(Proxy):
             "XDG_DATA_HOME": str(self._directory),
             "XDG_CONFIG_HOME": str(self._directory),
         }
-        return [str(caddy), "run", "--adapter", "caddyfile", "--config", str(FOLDER / "Caddyfile")], environment
+        return [tool("caddy"), "run", "--adapter", "caddyfile", "--config", str(FOLDER / "Caddyfile")], environment
+
+
+class Envoy(Proxy):
+    """Without TLS, apart from other processes of Envoy (their hot restart). The services behind it limit bodies."""
+
+    limits_bodies = False
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def _command(self) -> tuple[list[str], dict[str, str]]:
+        configuration = self._directory / "envoy.json"
+        configuration.write_bytes(msgspec.json.encode(self._rendered((FOLDER / "envoy.yaml").read_bytes())))
+        return [tool("envoy"), "--config-path", str(configuration), "--disable-hot-restart"], {}
+
+    def _rendered(self, text: bytes) -> dict[str, Any]:
+        document: dict[str, Any] = msgspec.yaml.decode(text)
+        (listener,) = document["static_resources"]["listeners"]
+        listener["address"]["socket_address"]["port_value"] = self.port
+        clusters = {cluster["name"]: cluster for cluster in document["static_resources"]["clusters"]}
+        for name, pool in self._pools.items():
+            hosts = [address.rpartition(":") for address in pool]
+            (group,) = clusters[CLUSTERS[name]]["load_assignment"]["endpoints"]
+            group["lb_endpoints"] = [
+                {"endpoint": {"address": {"socket_address": {"address": host, "port_value": int(port)}}}}
+                for host, _, port in hosts
+            ]
+        return document

@@ -19,7 +19,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from tests.deploy.proxies import Caddy, Nginx, Proxy
+from tests.deploy.proxies import Caddy, Envoy, Nginx, Proxy
 from tests.e2e.product import Service, Sluice, eventually, set_up_apart
 from tests.engine.process import Engine
 from tests.gateway.otlp import PROTOBUF, span, traces
@@ -201,7 +201,7 @@ def _has_gone_by(load: Load, exports: int) -> bool:
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize("kind", [Nginx, pytest.param(Caddy, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", [Nginx, *(pytest.param(kind, marks=pytest.mark.long) for kind in (Caddy, Envoy))])
 @pytest.mark.parametrize("protocol", [over_http, pytest.param(over_grpc, marks=pytest.mark.long)])
 async def test_a_gateway_restarts_and_no_export_is_refused(
     kind: type[Proxy], protocol: Protocol, pair: Pair, tmp_path: Path

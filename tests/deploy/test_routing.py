@@ -21,7 +21,7 @@ from chassis.http.web import API_DOCS
 from chassis.runtime.telemetry import Telemetry
 from sluice.app_builder import ALL_SERVICES, compose_app
 from sluice.settings_sources import SettingsSources
-from tests.deploy.proxies import FOLDER, POOLS, Caddy, Nginx, Proxy
+from tests.deploy.proxies import CLUSTERS, FOLDER, POOLS, Caddy, Envoy, Nginx, Proxy
 
 OWN: Final = {"/livez", "/readyz", "/metrics"}  # of each process, for its operator
 EVERYWHERE: Final = {"/docs", "/openapi.json"}  # every service has them, and a proxy sends them to one
@@ -107,7 +107,9 @@ class Stand:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-@pytest.fixture(scope="module", params=[Nginx, pytest.param(Caddy, marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module", params=[Nginx, *(pytest.param(kind, marks=pytest.mark.long) for kind in (Caddy, Envoy))]
+)
 def proxy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """In front of one server for each service."""
     stand = Stand()
@@ -173,7 +175,8 @@ def test_bodies_are_as_large_as_the_services_take_them(proxy: Proxy) -> None:
     assert told(proxy, "/v1/traces", bytes(largest))["bytes"] == largest
     assert told(proxy, "/webhooks/scm/github", bytes(8 * 2**20))["bytes"] == 8 * 2**20
     with suppress(urllib.error.URLError):  # the proxy may answer and close the connection while the body is on its way
-        assert told(proxy, "/webhooks/scm/github", bytes(8 * 2**20 + 1)) == {"status": 413}
+        answer = told(proxy, "/webhooks/scm/github", bytes(8 * 2**20 + 1))
+        assert answer.get("status") == 413 if proxy.limits_bodies else answer["bytes"] == 8 * 2**20 + 1
 
 
 def test_queries_arrive_as_they_were_sent(proxy: Proxy) -> None:
@@ -181,8 +184,8 @@ def test_queries_arrive_as_they_were_sent(proxy: Proxy) -> None:
     assert told(proxy, path).get("path") == path, told(proxy, path)
 
 
-class Envoy:
-    """Its routes, as it looks at them: the first that matches."""
+class Routes:
+    """Those of Envoy's configuration, which `make test` does not run: the first that matches."""
 
     def __init__(self) -> None:
         self.document = msgspec.yaml.decode((FOLDER / "envoy.yaml").read_bytes())["static_resources"]
@@ -204,24 +207,18 @@ class Envoy:
 
 
 def test_envoy_sends_every_path_to_its_service(routes: Mapping[str, str]) -> None:
-    envoy = Envoy()
-    clusters = {"gateway": "gateways", "query": "queries", "control": "controls"}
-    assert {path: envoy.cluster(path) for path in routes} == {path: clusters[name] for path, name in routes.items()}
+    envoy = Routes()
+    assert {path: envoy.cluster(path) for path in routes} == {path: CLUSTERS[name] for path, name in routes.items()}
     assert [envoy.cluster(path) for path in OWN] == [None] * 3
     assert envoy.cluster(EXPORT) == "gateways_grpc"
     assert envoy.cluster("/orgs/a/projects/explore/keys") == "controls"
 
 
 def test_envoy_has_the_clusters_that_it_names_and_asks_each_whether_it_is_ready() -> None:
-    envoy = Envoy()
+    envoy = Routes()
     clusters = {cluster["name"]: cluster for cluster in envoy.document["clusters"]}
     assert {each["route"]["cluster"] for each in envoy.routes if "route" in each} == clusters.keys()
-    assert {name: addresses(cluster) for name, cluster in clusters.items()} == {
-        "gateways": list(POOLS["gateway"]),
-        "gateways_grpc": list(POOLS["grpc"]),
-        "queries": list(POOLS["query"]),
-        "controls": list(POOLS["control"]),
-    }
+    assert {name: addresses(clusters[CLUSTERS[name]]) for name in POOLS} == {name: list(POOLS[name]) for name in POOLS}
     for name, cluster in clusters.items():
         (check,) = cluster["health_checks"]
         assert check.get("http_health_check") == (None if name == "gateways_grpc" else {"path": "/readyz"})
@@ -234,7 +231,7 @@ def addresses(cluster: Mapping[str, Any]) -> list[str]:
 
 
 def test_only_what_was_not_sent_is_sent_again() -> None:
-    envoy = Envoy()
+    envoy = Routes()
     policies = [each["route"]["retry_policy"]["retry_on"] for each in envoy.routes if "route" in each]
     assert set(policies) == {"connect-failure,refused-stream"}
     nginx = (FOLDER / "nginx.conf").read_text("utf-8")
