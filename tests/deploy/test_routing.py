@@ -79,6 +79,7 @@ class Stand:
     async def _serve(self, name: str) -> web.AppRunner:
         async def answer(request: web.Request) -> web.Response:
             told = {"service": name, "client": request.headers.get("X-Forwarded-For"), "path": request.path_qs}
+            told["id"] = request.headers.get("X-Request-Id")
             return web.json_response(told | {"bytes": len(await request.read())})
 
         app = web.Application(client_max_size=2**27)
@@ -156,7 +157,7 @@ def test_names_that_look_like_other_paths_change_nothing(proxy: Proxy) -> None:
         "/webhooks/scm/github?hook=/orgs/a/projects/b/explore/spans",
         "/orgs/v1/projects/b/issues/explore/c",
     ):
-        assert told(proxy, path) == {"service": "control", "client": "127.0.0.1", "path": path, "bytes": 0}
+        assert told(proxy, path) == {"service": "control", "client": "127.0.0.1", "path": path, "id": None, "bytes": 0}
     assert told(proxy, "/orgs/a/projects/explore/explore/spans")["service"] == "query"
 
 
@@ -168,6 +169,11 @@ def test_what_is_for_the_operator_is_not_for_the_public(proxy: Proxy) -> None:
 def test_what_a_client_says_of_its_address_is_not_believed(proxy: Proxy) -> None:
     for path in ("/v1/traces", "/orgs/a/projects/b/explore/spans", "/auth/login"):
         assert told(proxy, path, X_Forwarded_For="203.0.113.9")["client"] == "127.0.0.1"
+
+
+def test_the_id_that_a_client_gives_a_request_arrives(proxy: Proxy) -> None:
+    for path in ("/v1/traces", "/orgs/a/projects/b/explore/spans", "/auth/login"):
+        assert told(proxy, path, X_Request_Id="from-a-client")["id"] == "from-a-client"
 
 
 def test_bodies_are_as_large_as_the_services_take_them(proxy: Proxy) -> None:
