@@ -50,15 +50,17 @@ def run(arguments: argparse.Namespace) -> int:
     _show(_wait_for(address, credentials, lambda found: found["spanCount"] >= sent.spans, deadline), address, file)
     # Where the services run apart, neither URL is that of the page.
     page_url = credentials.base_url if arguments.query_url else url
-    site = f"{page_url}/ui/{credentials.org_slug}/{credentials.project_slug}"
-    print(f"\nIn a browser (`sluice open` logs it in):\n\n    {site}/trace/{sent.trace_id}")
+    site = f"{page_url}/ui/{credentials.org_slug}/{credentials.project_slug}" if _may_have_page(page_url) else None
+    if site:
+        print(f"\nIn a browser (`sluice open` logs it in):\n\n    {site}/trace/{sent.trace_id}")
     if arguments.traffic:
         traffic = sample_traffic.send(url, credentials.legacy_key)
         print(
             f"\nSent as well, as traffic of the last hour: {traffic.traces} traces, {traffic.spans} spans, "
-            f"{traffic.log_records} log records.\nSome orders are slow. To find out why:\n\n"
-            f"    {site}/explore"
+            f"{traffic.log_records} log records."
         )
+        if site:
+            print(f"Some orders are slow. To find out why:\n\n    {site}/explore")
     return 0
 
 
@@ -79,6 +81,17 @@ def _require(url: str, path: str, lacking: str) -> None:
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise StartupError(f"No response from {url} ({reason}). Is `sluice up` running there?") from error
+
+
+def _may_have_page(url: str) -> bool:
+    """False if a service responds at the URL that has no page, as a gateway. A public address may not respond here."""
+    try:
+        _get(f"{url}/ui/", None)
+    except urllib.error.HTTPError as error:
+        return error.code != HTTPStatus.NOT_FOUND
+    except OSError:
+        pass
+    return True
 
 
 def _wait_for(

@@ -9,11 +9,13 @@ from tempfile import TemporaryFile
 from tests.e2e.product import START_SECONDS, Sluice, call, clean_environment, eventually
 from tests.forks import Command
 
+NOWHERE = "http://127.0.0.1:1"  # as a public address may be from here
 
-def send(sluice: Sluice, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """With the credentials of the deployment, and an address that nothing listens at."""
+
+def send(sluice: Sluice, directory: Path, *arguments: str, base_url: str = NOWHERE) -> subprocess.CompletedProcess[str]:
+    """With the credentials of the deployment."""
     known = {
-        "baseUrl": "http://127.0.0.1:1",
+        "baseUrl": base_url,
         "orgSlug": sluice.org,
         "projectSlug": sluice.project,
         "projectId": sluice.project_id,
@@ -36,6 +38,14 @@ def test_what_is_sent_to_the_gateway_is_read_at_the_query_service(sluice: Sluice
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Sent and stored: 3 spans, 1 log record.\n")
     assert f"\n{sluice.query_url}/orgs/{sluice.org}/projects/{sluice.project}/explore/traces/" in done.stdout
+    assert f"\n    {NOWHERE}/ui/{sluice.org}/{sluice.project}/trace/" in done.stdout
+
+
+def test_a_page_is_named_where_there_is_one(sluice: Sluice, tmp_path: Path) -> None:
+    urls = ("--url", sluice.gateway_url, "--query-url", sluice.query_url)
+    done = send(sluice, tmp_path, *urls, base_url=sluice.gateway_url)
+    assert done.returncode == 0
+    assert ("/ui/" in done.stdout) == (sluice.gateway_url == sluice.query_url)
 
 
 def test_traffic_is_stored_as_said_and_its_slow_requests_have_one_cause(sluice: Sluice, tmp_path: Path) -> None:
