@@ -1,14 +1,17 @@
 """The gRPC server: starts with the gateway, and drains with HTTP."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import grpc
 from grpc import aio
 
-from gateway.grpc.health import CHECK, HealthService
+from gateway.grpc.health import CHECK, WATCH, HealthService
 from gateway.grpc.options import Options
 from gateway.grpc.service import ExportService, Handler
+from gateway.grpc.status import Context
+
+Writer = Callable[[AsyncIterator[bytes], Context], Awaitable[None]]
 
 
 class GrpcServer:
@@ -18,8 +21,8 @@ class GrpcServer:
         self, exports: ExportService, health: HealthService, options: Options, *, drain_timeout_s: float
     ) -> None:
         """`drain_timeout_s`: how long calls in flight may take to finish once it stops accepting."""
-        self._exports = exports
-        self._methods = _Methods({**exports.handlers(), CHECK: health.check})
+        self._exports, self._health = exports, health
+        self._methods = _Methods({**exports.handlers(), CHECK: health.check}, {WATCH: health.watch})
         self._options = options
         self._drain_timeout_s = drain_timeout_s
         self._server: aio.Server | None = None
@@ -35,6 +38,7 @@ class GrpcServer:
     def stop_accepting(self) -> None:
         """Begin to drain: refuse connections and calls, and let those in flight finish. Clients connect elsewhere."""
         if self._server is not None and self._stopping is None:
+            self._health.end_watches()
             self._stopping = asyncio.get_running_loop().create_task(self._server.stop(self._drain_timeout_s))
 
     async def close(self) -> None:
@@ -48,10 +52,13 @@ class GrpcServer:
 class _Methods(grpc.GenericRpcHandler):
     """Finds the handler of a path. Messages are bytes; each method may receive a stream, see `gateway.grpc`."""
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], writers: Mapping[str, Writer]) -> None:
+        """`writers` respond with any number of messages."""
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
             path: grpc.stream_unary_rpc_method_handler(handler) for path, handler in handlers.items()
         }
+        for path, writer in writers.items():
+            self._handlers[path] = grpc.stream_stream_rpc_method_handler(writer)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
         """None for other paths: UNIMPLEMENTED."""

@@ -103,7 +103,7 @@ async def test_both_protocols_count_the_same(connect: Connect, start_gateway: St
         (METRICS, "Metrics are not supported. Set OTEL_METRICS_EXPORTER=none"),
         ("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", "Method not found!"),
         ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "Method not found!"),
-        ("/grpc.health.v1.Health/Watch", "Method not found!"),
+        ("/grpc.health.v1.Health/List", "Method not found!"),
     ],
 )
 async def test_other_methods_are_unimplemented(client: Client, path: str, message: str) -> None:
