@@ -149,10 +149,10 @@ def has_collector() -> bool:
 
 @contextmanager
 def collector(
-    directory: Path, exporter: Mapping[str, Any], receiver: Mapping[str, Any] | None = None
+    directory: Path, exporter: Mapping[str, Any], receiver: Mapping[str, Any] | None = None, **environment: str
 ) -> Iterator[tuple[Collector, "subprocess.Popen[bytes]"]]:
     """A Collector with one exporter, by kind, and its process; ended as an operator ends it. `receiver`: protocols
-    besides gRPC.
+    besides gRPC; `environment`: what the configuration takes from there.
     """
     port = free_port()
     (name,) = exporter
@@ -174,7 +174,7 @@ def collector(
             stdout=out,
             stderr=out,
             cwd=directory,
-            env=client_environment(),
+            env=client_environment(**environment),
         )
     try:
         eventually(lambda: process.poll() is not None or listens(port), "the Collector listening")

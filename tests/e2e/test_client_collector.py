@@ -6,6 +6,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -14,6 +15,7 @@ from tests.e2e.agents import Collector, collector, key_header
 from tests.e2e.product import DEPLOYMENTS, Sluice, eventually
 from tests.e2e.reading import logs_of, spans_of
 from tests.e2e.test_client_grpc import CROWD, make
+from tests.e2e.test_client_page import example
 
 pytestmark = [pytest.mark.long, pytest.mark.parametrize("deploy", DEPLOYMENTS[:1], indirect=True)]
 
@@ -50,6 +52,15 @@ def test_over_grpc(sluice: Sluice, tmp_path: Path, compression: str) -> None:
 def test_over_http(sluice: Sluice, tmp_path: Path, compression: str) -> None:
     options = {"endpoint": sluice.base_url, "headers": key_header(sluice.key), "compression": compression}
     with collector(tmp_path, {"otlp_http": options}) as (agent, _):
+        comes_back(sluice, agent)
+
+
+@pytest.mark.parametrize("kind", ["otlp_http", "otlp_grpc"])
+def test_the_exporters_of_the_page(sluice: Sluice, tmp_path: Path, kind: str) -> None:
+    """As docs/clients.md has them, with the key from the environment; the address is that of the test."""
+    whole = msgspec.yaml.decode(example("receivers:\n"))["exporters"] | msgspec.yaml.decode(example("otlp_grpc:\n"))
+    address = sluice.base_url if kind == "otlp_http" else sluice.grpc_url.removeprefix("http://")
+    with collector(tmp_path, {kind: whole[kind] | {"endpoint": address}}, OTEL_PROJECT_KEY=sluice.key) as (agent, _):
         comes_back(sluice, agent)
 
 
