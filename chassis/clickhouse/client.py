@@ -91,6 +91,19 @@ class _Handle:
         self._timeout_s = timeout_s
         self._connections = new_connections(target)
         self._client: Client | None = None
+        self._has_left_over = False  # of a statement that failed
+
+    def run(self, call: Callable[[Client], T]) -> T:
+        """What `call` returns, given the client."""
+        client = self.client()
+        if self._has_left_over:
+            _discard_left_over(client)
+            self._has_left_over = False
+        try:
+            return call(client)
+        except Exception:
+            self._has_left_over = self._target.directory is not None
+            raise
 
     def client(self) -> Client:
         if self._client is None:
@@ -268,12 +281,7 @@ class ClickHouse:
             if client.server_settings["readonly"].value == "0":
                 settings["readonly"] = 1
             _require(client, settings)
-            try:
-                return read(client, parameters=dict(parameters) or None, settings=settings)
-            except Exception:
-                if self.embedded:
-                    _discard_left_over(client)
-                raise
+            return read(client, parameters=dict(parameters) or None, settings=settings)
 
         return await self._call(call, errors.from_query, comment)
 
@@ -327,7 +335,7 @@ class ClickHouse:
     ) -> T:
         handle = await self._acquire()
         try:
-            done = self._threads.run(_classify_errors, lambda: call(handle.client()), classify)
+            done = self._threads.run(_classify_errors, lambda: handle.run(call), classify)
         except BaseException:
             self._release(handle)
             raise
@@ -432,7 +440,8 @@ def _classify_errors(call: Callable[[], T], classify: Callable[[int | None, str]
 
 def _discard_left_over(client: Client) -> None:
     """After a statement that failed or was cancelled, chDB answers the next one of the session in the format of that
-    one, and with the rows that it had written: rows of somebody else. So nothing is asked before an answer is exact.
+    one, and with the rows that it had written: rows of somebody else. So nothing else is asked before an answer is
+    exact.
 
     Raises StoreUnavailable when none is.
     """

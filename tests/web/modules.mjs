@@ -22,6 +22,7 @@ const functions = {
   fast: (text) => page.printed(page.parseFast(text)),
   /** With each number as it would be drawn. */
   drawn: (text) => String(page.drawn(page.parseExact(text))),
+  ticks: (top, most) => page.roundTicks(top, String, most),
   durationOf: (text) => page.duration(page.parseExact(text)),
 };
 

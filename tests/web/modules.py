@@ -14,6 +14,7 @@ ESBUILD: Final = ROOT / "web/page/node_modules/esbuild/bin/esbuild"
 MODULES: Final = (
     "address/time",
     "api/numbers",
+    "charts/axis",
     "filters/language",
     "trace/by_name",
     "trace/critical_path",

@@ -462,6 +462,22 @@ def test_durations_are_within_half_of_their_last_digit(modules: Modules) -> None
     assert modules.each("duration", [[None], [0]]) == ["-", "0"]
 
 
+def test_ticks_are_round_and_as_many_as_there_is_room_for(modules: Modules) -> None:
+    draw = random.Random(9)
+    calls = [[1, 4], [1_000, 6], *([draw.uniform(1, 10) * 10 ** draw.randrange(-6, 12), 6] for _ in range(300))]
+    for (top, most), ticks in zip(calls, modules.each("ticks", calls), strict=True):
+        assert most / 2.5 - 1 < len(ticks) <= most
+        values = [float(tick["label"]) for tick in ticks]
+        assert [tick["at"] for tick in ticks] == pytest.approx([value / top for value in values])
+        step = values[0]
+        assert float(f"{step:.6e}".partition("e")[0]) in (1, 2, 5)
+        assert values == pytest.approx([step * (at + 1) for at in range(len(values))])
+        assert values[-1] <= top * (1 + 1e-9) < values[-1] + step
+    assert modules.each("ticks", [[0, 4], [-1, 4], [None, 4]]) == [[], [], []]
+    assert modules.call("elapsedTicks", 0, 2_000_000_000, 4)[1] == {"at": 0.5, "label": "1.00 s"}
+    assert modules.call("elapsedTicks", 1_000, 3_000, 4)[-1] == {"at": 1, "label": "+2.00 us"}
+
+
 def test_shares_are_all_or_nothing_only_if_they_are(modules: Modules) -> None:
     shares = [0, 1e-9, 0.0009, 0.001, 0.0499, 0.0999, 0.5, 0.899, 0.995, 0.9989, 0.99951, 1 - 1e-9, 1]
     texts = modules.each("share", [[each] for each in shares])

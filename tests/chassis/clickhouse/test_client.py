@@ -189,6 +189,20 @@ async def test_rows_that_a_failed_read_has_written_are_in_no_other_answer(
         await store.close()
 
 
+async def test_what_a_failed_command_has_written_is_in_no_answer(
+    clickhouse_url: str, new_database: Callable[[], str]
+) -> None:
+    store = ClickHouse(clickhouse_url, handles=1, database=new_database())
+    await store.create_database()
+    rows = "SELECT throwIf(number = 70000), number FROM numbers(100000)"
+    try:
+        with pytest.raises(StoreRejected):
+            await store.command(f"{rows} SETTINGS max_block_size = 1000 FORMAT Vertical")
+        assert await store.query("SELECT 41 + 1", {}, limits=LIMITS) == [(42,)]
+    finally:
+        await store.close()
+
+
 async def test_a_full_queue_is_refused_and_empties_again(clickhouse_url: str, new_database: Callable[[], str]) -> None:
     store = ClickHouse(clickhouse_url, handles=1, max_waiting=1, database=new_database())
     await store.create_database()

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { shownTime, type Zone } from '../address/time';
 import type { Num } from '../api/types';
+import { duration } from '../ui/format';
 
 export interface Tick {
   /** From 0 (left, bottom) to 1. */
@@ -25,6 +26,21 @@ export function timeTicks(from: string, to: string, zone: Zone, most = 6): Tick[
     ticks.push({ at: (time - start) / length, label: step >= DAY_S ? shown.slice(5, 10) : shown.slice(11, step < 60 ? 19 : 16) });
   }
   return ticks;
+}
+
+/** Multiples of 1, 2 or 5 times a power of ten, above 0 and up to `top`; at most `most`. */
+export function roundTicks(top: number, format: (value: number) => string, most = 4): Tick[] {
+  if (!(top > 0) || !Number.isFinite(top)) return [];
+  const power = 10 ** Math.floor(Math.log10(top / most));
+  const step = power * ([1, 2, 5].find((one) => top / (power * one) < most + 1) ?? 10);
+  const many = Math.floor(top / step);
+  return [...Array(many).keys()].map((at) => ({ at: ((at + 1) * step) / top, label: format((at + 1) * step) }));
+}
+
+/** Round times from the left end of a part of a trace, which begins `fromNs` after the trace. */
+export function elapsedTicks(fromNs: number, toNs: number, most: number): Tick[] {
+  const sign = fromNs > 0 ? '+' : '';
+  return roundTicks(toNs - fromNs, (ns) => sign + duration(ns / 1e6), most);
 }
 
 /** Where rows with exponentially growing bounds pass 1, 10, 100 and so on. */
@@ -51,7 +67,11 @@ export function TimeAxis({ ticks }: { ticks: Tick[] }): JSX.Element {
         <span
           key={tick.label + tick.at}
           ref={(element) => {
-            if (element !== null) element.style.left = `${tick.at * 100}%`;
+            if (element === null) return;
+            // At an end the label keeps within the axis.
+            if (tick.at > 0.97) element.style.right = '0';
+            else element.style.left = tick.at < 0.03 ? '0' : `${tick.at * 100}%`;
+            element.style.transform = tick.at > 0.97 || tick.at < 0.03 ? 'none' : '';
           }}
         >
           {tick.label}

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { shownTime, type Zone } from '../address/time';
-import { TimeAxis, timeTicks } from './axis';
+import { roundTicks, TimeAxis, timeTicks, ValueAxis } from './axis';
 
 export interface Line {
   name: string;
@@ -89,6 +89,8 @@ export function LineChart({ title, buckets, lines, format, zone, onZoom, height 
     if (begun !== null && now !== begun && onZoom !== undefined) onZoom(Math.min(begun, now), Math.max(begun, now));
     setBegun(null);
   }
+  const drawnShare = (height - PAD.top - PAD.bottom) / height;
+  const values = roundTicks(top, format).map((tick) => ({ ...tick, at: PAD.bottom / height + tick.at * drawnShare }));
   const x = at === null || last === 0 ? null : PAD.left + (at / last) * (WIDTH - PAD.left - PAD.right);
   return (
     <figure class="line-chart">
@@ -114,37 +116,51 @@ export function LineChart({ title, buckets, lines, format, zone, onZoom, height 
               .join(', ')}`}
         </span>
       </figcaption>
-      <svg
-        viewBox={`0 0 ${WIDTH} ${height}`}
-        preserveAspectRatio="none"
-        role="img"
-        tabindex={0} // an attribute of SVG, where case matters
-        aria-label={`${title}, ${buckets.length} intervals; arrow keys read them`}
-        onPointerMove={(event) => setAt(indexAt(event))}
-        onPointerLeave={() => setAt(null)}
-        onPointerDown={(event) => setBegun(indexAt(event))}
-        onPointerUp={ended}
-        onKeyDown={keyed}
-      >
-        {begun !== null && at !== null && begun !== at && (
-          <rect class="selection" x={xOf(Math.min(begun, at))} y={0} width={xOf(Math.abs(at - begun))} height={height} />
-        )}
-        {lines.map((line, which) =>
-          isStacked ? (
-            <path key={line.name} d={barsOf(lines, which, top, height)} fill={line.color} />
-          ) : (
-            <path
-              key={line.name}
-              d={pathOf(line.values, top, WIDTH, height)}
-              fill="none"
-              stroke={line.color}
-              stroke-width="2"
+      <div class="plot">
+        <svg
+          viewBox={`0 0 ${WIDTH} ${height}`}
+          preserveAspectRatio="none"
+          role="img"
+          tabindex={0} // an attribute of SVG, where case matters
+          aria-label={`${title}, ${buckets.length} intervals; arrow keys read them`}
+          onPointerMove={(event) => setAt(indexAt(event))}
+          onPointerLeave={() => setAt(null)}
+          onPointerDown={(event) => setBegun(indexAt(event))}
+          onPointerUp={ended}
+          onKeyDown={keyed}
+        >
+          {values.map((tick) => (
+            <line
+              key={tick.label}
+              class="rule"
+              x1={0}
+              x2={WIDTH}
+              y1={height * (1 - tick.at)}
+              y2={height * (1 - tick.at)}
               vector-effect="non-scaling-stroke"
             />
-          ),
-        )}
-        {x !== null && <line class="cursor" x1={x} x2={x} y1={0} y2={height} vector-effect="non-scaling-stroke" />}
-      </svg>
+          ))}
+          {begun !== null && at !== null && begun !== at && (
+            <rect class="selection" x={xOf(Math.min(begun, at))} y={0} width={xOf(Math.abs(at - begun))} height={height} />
+          )}
+          {lines.map((line, which) =>
+            isStacked ? (
+              <path key={line.name} d={barsOf(lines, which, top, height)} fill={line.color} />
+            ) : (
+              <path
+                key={line.name}
+                d={pathOf(line.values, top, WIDTH, height)}
+                fill="none"
+                stroke={line.color}
+                stroke-width="2"
+                vector-effect="non-scaling-stroke"
+              />
+            ),
+          )}
+          {x !== null && <line class="cursor" x1={x} x2={x} y1={0} y2={height} vector-effect="non-scaling-stroke" />}
+        </svg>
+        <ValueAxis ticks={values} />
+      </div>
       <TimeAxis ticks={timeTicks(buckets[0] ?? '', buckets[last] ?? '', zone)} />
     </figure>
   );

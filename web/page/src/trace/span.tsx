@@ -1,5 +1,5 @@
 // Everything that is stored of one span.
-import type { JSX } from 'preact';
+import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { printed, printedJson } from '../api/numbers';
 import type { Json, LogRecord, Page, SpanRecord } from '../api/types';
@@ -17,47 +17,75 @@ import { attribute, equals } from '../filters/language';
 
 export { printed };
 
-export function Pairs({ of, place }: { of: Record<string, Json>; place?: Place }): JSX.Element {
+const GROUPS: [prefix: string, title: string][] = [
+  ['', 'Attributes'],
+  ['resource.', 'Resource'],
+  ['scope.', 'Scope'],
+];
+const FEW = 8; // so many attributes need no search
+
+/** What a span or log record carries: its own attributes, then those of its resource and its scope. */
+export function Attributes({ of, place }: { of: Record<string, Json>; place?: Place }): JSX.Element {
   const [find, setFind] = useState('');
   const all = Object.entries(of);
   const wanted = find.toLowerCase();
   const shown = all.filter(([key, value]) => `${key} ${printed(value)}`.toLowerCase().includes(wanted));
+  const prefixOf = (key: string): string => GROUPS.slice(1).find(([prefix]) => key.startsWith(prefix))?.[0] ?? '';
   return (
     <>
-      {all.length > 8 && (
+      {all.length > FEW && (
         <input
           type="search"
+          class="wide"
           aria-label="Search the attributes"
-          placeholder="search"
+          placeholder="Search the attributes"
           value={find}
           onInput={(event) => setFind(event.currentTarget.value)}
         />
       )}
-      <dl class="pairs">
-        {shown.map(([key, value]) => (
-          <>
-            <dt key={key}>
-              <Text of={key} />
-            </dt>
-            <dd>
-              <LongText of={printed(value)} />
-              {place !== undefined && (typeof value === 'string' || typeof value === 'boolean') && (
-                <>
-                  {' '}
-                  <Link
-                    class="quiet"
-                    label={`Find spans with this ${key}`}
-                    to={`${projectPath(place, 'explore')}?q=${encodeURIComponent(equals(attribute(key), String(value)))}`}
-                  >
-                    find
-                  </Link>
-                </>
-              )}
-            </dd>
-          </>
-        ))}
-      </dl>
+      {GROUPS.map(([group, title]) => {
+        const some = shown.filter(([key]) => prefixOf(key) === group);
+        if (some.length === 0 && (group !== '' || find !== '')) return null;
+        return (
+          <Fragment key={title}>
+            <h3>
+              {title} ({some.length})
+            </h3>
+            <Pairs of={some} prefix={group} {...(place === undefined ? {} : { place })} />
+          </Fragment>
+        );
+      })}
     </>
+  );
+}
+
+/** Keys without the prefix that the heading above stands for. */
+function Pairs({ of, prefix = '', place }: { of: [string, Json][]; prefix?: string; place?: Place }): JSX.Element {
+  return (
+    <dl class="pairs">
+      {of.map(([key, value]) => (
+        <Fragment key={key}>
+          <dt>
+            <Text of={key.slice(prefix.length)} />
+          </dt>
+          <dd>
+            <LongText of={printed(value)} />
+            {place !== undefined && (typeof value === 'string' || typeof value === 'boolean') && (
+              <>
+                {' '}
+                <Link
+                  class="quiet"
+                  label={`Find spans with this ${key}`}
+                  to={`${projectPath(place, 'explore')}?q=${encodeURIComponent(equals(attribute(key), String(value)))}`}
+                >
+                  find
+                </Link>
+              </>
+            )}
+          </dd>
+        </Fragment>
+      ))}
+    </dl>
   );
 }
 
@@ -87,18 +115,17 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
               Only this subtree
             </button>
             <CopyButton label="Copy as JSON" text={() => printedJson(data as unknown as Json)} />
-            <h2>Attributes ({Object.keys(data.attributes).length})</h2>
-            <Pairs of={data.attributes} place={place} />
-            {data.events.length > 0 && <h2>Events ({data.events.length})</h2>}
+            <Attributes of={data.attributes} place={place} />
+            {data.events.length > 0 && <h3>Events ({data.events.length})</h3>}
             {data.events.map((event, at) => (
               <details key={at} open={event.name === 'exception'}>
                 <summary>
                   {shownTime(event.time, zone, 6)} <Text of={event.name} />
                 </summary>
-                <Pairs of={event.attributes} />
+                <Pairs of={Object.entries(event.attributes)} />
               </details>
             ))}
-            {data.links.length > 0 && <h2>Links ({data.links.length})</h2>}
+            {data.links.length > 0 && <h3>Links ({data.links.length})</h3>}
             <ul>
               {data.links.map((link) => (
                 <li key={link.traceId + link.spanId}>

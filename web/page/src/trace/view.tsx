@@ -5,6 +5,7 @@ import { address, push, replace, zoneOf } from '../address/address';
 import { shownTime } from '../address/time';
 import { ApiError } from '../api/client';
 import type { TraceRows } from '../api/types';
+import { elapsedTicks, TimeAxis } from '../charts/axis';
 import { exploreBase, type Place, type ViewProps } from '../router';
 import { CopyAs } from '../ui/copy';
 import { duration, share } from '../ui/format';
@@ -203,6 +204,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
         <input
           ref={search}
           type="search"
+          class="trace-search"
           aria-label="Search in the trace"
           placeholder="name, service:cart, status:error"
           value={find}
@@ -429,6 +431,7 @@ function Flame({ trace, fromNs, toNs, selected, onSelect }: FlameProps): JSX.Ele
   }
   return (
     <div class="scroll panel">
+      <TimeAxis ticks={elapsedTicks(fromNs, toNs, 10)} />
       <canvas
         ref={canvas}
         role="img"

@@ -1,5 +1,6 @@
 // The rows of the waterfall. Only those that can be seen are in the document: a pool of rows is filled again while
 // somebody scrolls. Plain DOM: a component for each row costs a third more of a frame.
+import { elapsedTicks } from '../charts/axis';
 import { duration } from '../ui/format';
 import { visible } from '../ui/text';
 import type { Stretch } from './critical_path';
@@ -8,6 +9,8 @@ import { hueOf, isError, nameOf, serviceOf, type Trace } from './rows';
 export const ROW_HEIGHT = 24;
 const SPARE = 6;
 const MAX_INDENT = 24;
+const RULER_HEIGHT = 24;
+const MAX_TICKS = 6;
 
 export interface Picture {
   trace: Trace;
@@ -33,7 +36,9 @@ interface Slot {
 }
 
 export class Waterfall {
+  private readonly ruler = document.createElement('div');
   private readonly sizer = document.createElement('div');
+  private readonly rules = document.createElement('div');
   private readonly slots: Slot[] = [];
   private picture: Picture | null = null;
   private criticalOf = new Map<number, [number, number]>();
@@ -46,7 +51,12 @@ export class Waterfall {
   ) {
     this.sizer.className = 'sizer';
     this.sizer.setAttribute('role', 'presentation');
-    element.replaceChildren(this.sizer);
+    this.ruler.className = 'ruler';
+    this.rules.className = 'rules';
+    // The durations beside the bars are what a reader of a screen gets.
+    for (const hidden of [this.ruler, this.rules]) hidden.setAttribute('aria-hidden', 'true');
+    this.sizer.append(this.rules);
+    element.replaceChildren(this.ruler, this.sizer);
     element.addEventListener('scroll', this.schedule, { passive: true });
     element.addEventListener('click', this.clicked);
   }
@@ -70,7 +80,8 @@ export class Waterfall {
       );
     }
     this.sizer.style.height = `${picture.shown.length * ROW_HEIGHT}px`;
-    this.element.style.setProperty('--content', `${picture.shown.length * ROW_HEIGHT + 2}px`);
+    this.element.style.setProperty('--content', `${RULER_HEIGHT + picture.shown.length * ROW_HEIGHT + 2}px`);
+    this.drawRuler(picture);
     for (const slot of this.slots) slot.at = -1;
     this.draw();
   }
@@ -82,7 +93,9 @@ export class Waterfall {
     const top = index * ROW_HEIGHT;
     const { scrollTop, clientHeight } = this.element;
     if (top < scrollTop) this.element.scrollTop = top;
-    else if (top + ROW_HEIGHT > scrollTop + clientHeight) this.element.scrollTop = top + ROW_HEIGHT - clientHeight;
+    else if (RULER_HEIGHT + top + ROW_HEIGHT > scrollTop + clientHeight) {
+      this.element.scrollTop = RULER_HEIGHT + top + ROW_HEIGHT - clientHeight;
+    }
     this.draw();
   }
 
@@ -101,6 +114,20 @@ export class Waterfall {
     if (slot.toggle.contains(target)) this.onToggle(slot.at);
     else this.onSelect(slot.at);
   };
+
+  /** When the left end is and round times from it, above the bars; lines from them down. */
+  private drawRuler({ fromNs, toNs }: Picture): void {
+    const ticks = elapsedTicks(fromNs, toNs, MAX_TICKS);
+    const placed = (text: string, at: number): HTMLElement => {
+      const made = document.createElement('span');
+      made.textContent = text;
+      made.style.left = `${at * 100}%`;
+      return made;
+    };
+    const labels = ticks.filter((tick) => tick.at < 0.95).map((tick) => placed(tick.label, tick.at));
+    this.ruler.replaceChildren(placed(duration(fromNs / 1e6), 0), ...labels);
+    this.rules.replaceChildren(...ticks.map((tick) => placed('', tick.at)));
+  }
 
   private draw(): void {
     const picture = this.picture;
@@ -144,7 +171,7 @@ export class Waterfall {
     row.classList.toggle('dim', picture.found !== null && !picture.found.has(at));
     const label = slot.name.parentElement;
     if (label !== null) label.style.paddingLeft = `${4 + Math.min(depth, MAX_INDENT) * 12}px`;
-    slot.toggle.textContent = children === 0 ? '' : isOpen ? 'v' : '>';
+    slot.toggle.className = children === 0 ? 'toggle' : isOpen ? 'toggle open' : 'toggle closed';
     const hidden = isOpen ? 0 : (trace.end[at] ?? at + 1) - at - 1;
     const marks = [failed ? '! error' : '', columns.orphan[at] ? 'orphan' : '', hidden > 0 ? `(${hidden} hidden)` : ''];
     slot.name.textContent = [visible(nameOf(trace, at)), ...marks.filter((mark) => mark !== '')].join(' ');

@@ -18,7 +18,7 @@ import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Covered, Empty, Loaded, More } from '../../ui/states';
 import { LongText, Text } from '../../ui/text';
-import { Pairs, printed } from '../../trace/span';
+import { Attributes, printed } from '../../trace/span';
 
 const SEVERITIES: [string, string][] = [
   ['', 'all'],
@@ -174,7 +174,7 @@ function Records({ records, place, zone }: { records: LogRecord[]; place: Place;
                       </Link>
                     </p>
                   )}
-                  <Pairs of={log.attributes} />
+                  <Attributes of={log.attributes} />
                 </td>
               </tr>
             )}
