@@ -153,3 +153,20 @@ async def test_a_gateway_is_upgraded_and_no_export_is_refused(compose: Compose) 
 
     await asyncio.to_thread(eventually, lambda: stored() >= sent, "all is stored", 60)
     assert await asyncio.to_thread(stored) == sent
+
+
+def test_a_host_name_has_a_certificate(compose: Compose) -> None:
+    """Of an authority that Caddy makes for `localhost`."""
+    files = "compose.yaml:compose.tls.yaml:compose.override.yaml"
+    with (compose.folder / ".env").open("a") as env:
+        env.write(f"COMPOSE_FILE={files}\nPROXY_SITE=localhost\nSLUICE_PUBLIC_URL=https://localhost\n")
+    compose("up", "--detach", "--wait")
+    assert compose.states() == dict.fromkeys(SERVICES, "healthy")
+    root = compose.docker.directory / "root.crt"
+    root.write_text(compose("exec", "--no-TTY", "caddy", "cat", "/data/caddy/pki/authorities/local/root.crt"))
+    asked = (
+        "import ssl, urllib.request; trusted = ssl.create_default_context(cafile={!r});"
+        "print(urllib.request.urlopen('https://localhost/ui/', context=trusted).read().decode())"
+    )
+    assert "/ui/assets/" in compose.docker.inside(sys.executable, "-c", asked.format(str(root)))
+    assert compose("exec", "control", "sluice", "open", "--print").startswith("https://localhost/ui/#code=")
