@@ -194,8 +194,8 @@ screenshots: browser $(VENV)/.dev $(VENV)/.page ## the pictures of docs/web.md, 
 	$(BIN)/python -m tests.web.screenshots
 
 .PHONY: image check-deploy compose
-image: $(VENV)/.page ## the images `sluice` and `sluice-embedded`, by buildah or docker (docs/deployment.md)
-	scripts/image
+image: $(VENV)/.page ## the images `sluice` and `sluice-embedded`, or TARGETS, by buildah or docker: ENGINE (docs/deployment.md)
+	$(if $(ENGINE),ENGINE='$(ENGINE)') scripts/image $(TARGETS)
 
 compose: ## all of it in containers, with the stores: from nothing to a trace (needs docker)
 	deploy/compose/start

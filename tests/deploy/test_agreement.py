@@ -202,6 +202,15 @@ def test_secrets_are_made_once_and_kept_from_others(tmp_path: Path) -> None:
     assert set(re.findall(r"\$\{(\w+):\?", text)) == set(names)
 
 
+def test_files_that_containers_cannot_read_are_named_before_anything_starts(tmp_path: Path) -> None:
+    for folder in ("compose", "proxy"):
+        shutil.copytree(DEPLOY / folder, tmp_path / folder)
+    (tmp_path / "proxy/Caddyfile").chmod(0o640)
+    done = subprocess.run([str(tmp_path / "compose/start")], capture_output=True, text=True, check=False, timeout=30)
+    said = "Containers read these files as other users: chmod o+r ../proxy/Caddyfile\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
 def pins(name: str) -> dict[str, str]:
     text = (ROOT / f"requirements/{name}.lock").read_text("utf-8")
     return dict(re.findall(r"^([a-z0-9.-]+)==([^ ]+) ", text, re.MULTILINE))

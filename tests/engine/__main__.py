@@ -19,7 +19,9 @@ from tests.engine.server import MAX_BODY, Interface, User
 LINE: Final = 2**20  # http_max_uri_size
 
 
-async def serve(engine: Embedded, users: dict[str, User], port: int, keep_alive_s: float) -> None:
+async def serve(
+    engine: Embedded, users: dict[str, User], port: int, keep_alive_s: float, host: str = "127.0.0.1"
+) -> None:
     """Serve until SIGTERM."""
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -39,7 +41,7 @@ async def serve(engine: Embedded, users: dict[str, User], port: int, keep_alive_
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", port, reuse_address=True).start()
+        await web.TCPSite(runner, host, port, reuse_address=True).start()
         sys.stdout.write(f"{runner.addresses[0][1]}\n")
         sys.stdout.flush()
         await stop.wait()
