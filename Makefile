@@ -193,6 +193,9 @@ interface: $(VENV)/.package ## sluice/openapi.json anew, what every service show
 screenshots: browser $(VENV)/.dev $(VENV)/.page ## the pictures of docs/web.md, from sample traffic
 	$(BIN)/python -m tests.web.screenshots
 
+.PHONY: page
+page: $(VENV)/.page ## the page alone, built into web/static: pip installs it with the rest
+
 .PHONY: image check-deploy compose
 image: $(VENV)/.page ## the images `sluice` and `sluice-embedded`, by buildah or docker (docs/deployment.md)
 	scripts/image
