@@ -112,7 +112,7 @@ $(DEPLOY_TOOLS)/.made: scripts/deploy-tools $(VENV)/.made
 	$(SAY) Docker Compose, Caddy and hadolint, which check deploy/, in $(DEPLOY_TOOLS)
 	@scripts/deploy-tools $(DEPLOY_TOOLS)
 
-# Bases of the images that `test-long` builds, in place of those of a registry. Another directory: IMAGE_BASES=/path/of/one
+# Bases of the images that `test-long` builds, in place of those of a registry, and a machine for the units. Another directory: IMAGE_BASES=/path
 IMAGE_BASES ?= $(VENV)/image-bases
 $(IMAGE_BASES)/.made: scripts/image-bases
 	$(SAY) bases of images, from packages of Debian, in $(IMAGE_BASES)
