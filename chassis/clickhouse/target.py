@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -162,11 +163,7 @@ def _open_embedded(target: Target, directory: Path) -> Client:
             chdb_options={"config-file": str(configuration)},
         )
     except ImportError as error:
-        raise errors.StoreMisconfigured(
-            "The embedded engine needs the Python package chdb, which is not installed: "
-            "pip install 'sluice[embedded]'.",
-            exit_code=1,
-        ) from error
+        raise errors.StoreMisconfigured(_why_not_loaded(), exit_code=1) from error
     except Error as error:
         if error.code is None and _held_by_another_process(directory):
             raise errors.StoreMisconfigured(
@@ -176,6 +173,18 @@ def _open_embedded(target: Target, directory: Path) -> Client:
         if error.code == errors.UNKNOWN_DATABASE:
             raise errors.from_open(error.code, str(error)) from error
         raise errors.StoreMisconfigured(f"The embedded engine cannot open {directory}: {error}") from error
+
+
+def _why_not_loaded() -> str:
+    """Why chdb cannot be imported. Its own error is the same whatever went wrong."""
+    if find_spec("chdb") is None:
+        return (
+            "The embedded engine needs the Python package chdb, which is not installed: pip install 'sluice[embedded]'."
+        )
+    return (
+        "The embedded engine (chdb) is installed and cannot be loaded. It needs to know the machine's time zone: "
+        "is /usr/share/zoneinfo there (Debian's package tzdata), and is TZ the name of a zone?"
+    )
 
 
 def _held_by_another_process(directory: Path) -> bool:

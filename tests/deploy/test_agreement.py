@@ -114,6 +114,7 @@ def test_a_unit_gives_its_process_the_time_that_it_needs(unit: Path) -> None:
     assert total < float(values["TimeoutStopSec"][0])
     assert (delay > IDLE_S) is (unit.name != "sluice.service")
     assert (values["Restart"], values["RestartPreventExitStatus"]) == (["always"], ["2"])
+    assert "\nStartLimitIntervalSec=0\n" in unit.read_text("utf-8").partition("[Service]")[0]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)

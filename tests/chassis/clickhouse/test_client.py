@@ -1,6 +1,7 @@
 """ClickHouse access: the embedded engine for real, the server protocol against a small endpoint that records."""
 
 import asyncio
+import os
 import struct
 import subprocess
 import sys
@@ -308,10 +309,9 @@ asyncio.run(main())
 """
 
 
-def open_elsewhere(directory: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", OPEN, str(directory)], capture_output=True, text=True, timeout=60, check=False
-    )
+def open_elsewhere(directory: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command, variables = [sys.executable, "-c", OPEN, str(directory)], {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=variables)
 
 
 def test_a_second_process_on_the_same_directory_is_told_so(embedded_url: str) -> None:
@@ -319,6 +319,13 @@ def test_a_second_process_on_the_same_directory_is_told_so(embedded_url: str) ->
     other = open_elsewhere(directory)
     assert other.returncode == 1
     assert f"The directory {directory} is in use by another process" in other.stderr
+
+
+def test_an_engine_without_a_time_zone_is_told_so(tmp_path: Path) -> None:
+    other = open_elsewhere(tmp_path / "data", TZ="No/Where")
+    assert other.returncode == 1
+    assert "The embedded engine (chdb) is installed and cannot be loaded." in other.stderr
+    assert "tzdata" in other.stderr
 
 
 def test_a_directory_that_is_a_file_is_told_so(tmp_path: Path) -> None:
