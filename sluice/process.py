@@ -43,6 +43,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 def log_to_stderr(settings: ChassisSettings) -> None:
     """Log JSON lines to standard error; standard output is for the user."""
     configure_logging(settings.log_level)
+    quiet_libraries()
+
+
+def quiet_libraries() -> None:
+    """Leave to callers what libraries log besides."""
     for library, level in _LIBRARY_LOG_LEVELS.items():
         logging.getLogger(library).setLevel(level)
 

@@ -268,8 +268,15 @@ class _OutageLog:
 
 
 def one_line(reason: str) -> str:
-    """A driver's error, which may span several lines, as one line for a log or a message."""
-    return " ".join(reason.split())
+    """A driver's error, which may span several lines, as one line for a log or a message. A line that begins a sentence
+    is one of its own: libpq ends none.
+    """
+    line = ""
+    for part in (" ".join(each.split()) for each in reason.splitlines()):
+        if line and part:
+            line += ". " if line[-1] not in ".,:;?!" and part[0].isupper() else " "
+        line += part
+    return line
 
 
 def is_statement_error(error: exc.SQLAlchemyError) -> bool:

@@ -48,6 +48,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the checks and print the results; 1 if a check failed."""
+    process.quiet_libraries()
     results = list(run_checks(SettingsSources.from_arguments(arguments)))
     if arguments.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(results), indent=2).decode() + "\n")

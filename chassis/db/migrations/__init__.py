@@ -125,9 +125,11 @@ def _connect(url: str, max_wait_s: float = MAX_WAIT_S) -> Iterator[sa.Connection
             _reject_unsupported(connection, url)
             yield connection
     except exc.DBAPIError as error:
-        reason = one_line(str(error.orig)).rstrip(".")
+        reason = one_line(str(error.orig))
         failure = DatabaseUnreachable if _is_unreachable(url, error, reason) else DatabaseUnusable
-        raise failure(f"The database {redacted_url(url)} cannot be used: {reason}.") from error
+        raise failure(
+            f"The database {redacted_url(url)} cannot be used: {reason}{'' if reason.endswith(('.', '?')) else '.'}"
+        ) from error
     finally:
         engine.dispose()
 

@@ -29,6 +29,7 @@ from chassis.db.database import (
     UtcTime,
     format_time,
     migration_engine,
+    one_line,
     redacted_url,
     text,
     to_milliseconds,
@@ -330,6 +331,16 @@ async def test_constraints_hold_and_come_through_as_they_are(database: Database)
     with pytest.raises((OperationalError, ProgrammingError), match="nothing"):
         async with database.read() as connection:
             await connection.execute(sa.text("SELECT * FROM nothing"))
+
+
+def test_an_error_of_several_lines_is_one() -> None:
+    refused = 'to server at "db", port 5432 failed: Connection refused\n\tIs the server running there?\n'
+    assert one_line(refused) == 'to server at "db", port 5432 failed: Connection refused. Is the server running there?'
+    assert (
+        one_line("server closed the connection\n\tbefore or while\n\n")
+        == "server closed the connection before or while"
+    )
+    assert (one_line("one:\nTwo."), one_line("\n")) == ("one: Two.", "")
 
 
 async def test_a_turn_held_elsewhere_is_an_outage_not_a_fault_of_ours(migrated_url: str) -> None:
