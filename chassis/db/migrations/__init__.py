@@ -126,10 +126,9 @@ def _connect(url: str, max_wait_s: float = MAX_WAIT_S) -> Iterator[sa.Connection
             yield connection
     except exc.DBAPIError as error:
         reason = one_line(str(error.orig))
+        end = "" if reason.endswith((".", "?")) else "."
         failure = DatabaseUnreachable if _is_unreachable(url, error, reason) else DatabaseUnusable
-        raise failure(
-            f"The database {redacted_url(url)} cannot be used: {reason}{'' if reason.endswith(('.', '?')) else '.'}"
-        ) from error
+        raise failure(f"The database {redacted_url(url)} cannot be used: {reason}{end}") from error
     finally:
         engine.dispose()
 
