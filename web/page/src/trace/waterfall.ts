@@ -124,7 +124,7 @@ export class Waterfall {
       made.style.left = `${at * 100}%`;
       return made;
     };
-    const labels = ticks.filter((tick) => tick.at < 0.95).map((tick) => placed(tick.label, tick.at));
+    const labels = ticks.filter((tick) => tick.at < 0.9).map((tick) => placed(tick.label, tick.at));
     this.ruler.replaceChildren(placed(duration(fromNs / 1e6), 0), ...labels);
     this.rules.replaceChildren(...ticks.map((tick) => placed('', tick.at)));
   }
