@@ -179,7 +179,9 @@ class Tab:
         await expect(self.page.locator(".skeleton, [aria-busy=true]")).to_have_count(0, timeout=DEADLINE_MS)
 
     async def picture(self) -> tuple[str, list[str]]:
-        """What is to be seen: the text, and the canvases."""
+        """What is to be seen: the text, and the canvases, once what was changed is drawn."""
+        frame = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+        await self.page.evaluate(f"async () => {{ await {frame}; await {frame}; }}")
         canvases = "() => [...document.querySelectorAll('canvas')].map((each) => each.toDataURL())"
         return await self.page.inner_text("main"), await self.page.evaluate(canvases)
 
