@@ -324,7 +324,8 @@ def composed(
 
 def test_the_services_of_compose_serve_a_trace_behind_caddy(composed: tuple[Compose, Running]) -> None:
     compose, running = composed
-    said = compose.container("send", "--url", running.sluice.base_url).run()
+    address = running.sluice.base_url
+    said = compose.container("send", "--url", address, "--query-url", address).run()
     assert said.startswith("Sent and stored: 3 spans, 1 log record.")
     found = [read_back(running.sluice, running.export(protocol))["spanCount"] for protocol in PROTOCOLS]
     assert found == [1] * len(PROTOCOLS)
