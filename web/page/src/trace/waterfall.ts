@@ -68,6 +68,7 @@ export class Waterfall {
   }
 
   show(picture: Picture): void {
+    const isZoomed = picture.fromNs !== this.picture?.fromNs || picture.toNs !== this.picture.toNs;
     this.picture = picture;
     this.criticalOf = new Map();
     for (const one of picture.critical ?? []) {
@@ -81,7 +82,7 @@ export class Waterfall {
     }
     this.sizer.style.height = `${picture.shown.length * ROW_HEIGHT}px`;
     this.element.style.setProperty('--content', `${RULER_HEIGHT + picture.shown.length * ROW_HEIGHT + 2}px`);
-    this.drawRuler(picture);
+    if (isZoomed) this.drawRuler(picture);
     for (const slot of this.slots) slot.at = -1;
     this.draw();
   }
