@@ -178,10 +178,19 @@ class Tab:
         await self.page.wait_for_selector("main :is(h1, .empty, .failure)", state="attached")
         await expect(self.page.locator(".skeleton, [aria-busy=true]")).to_have_count(0, timeout=DEADLINE_MS)
 
-    async def picture(self) -> tuple[str, list[str]]:
-        """What is to be seen: the text, and the canvases, once what was changed is drawn."""
+    async def press(self, key: str) -> None:
+        """With what it changes in the view and in the address."""
+        await self.page.keyboard.press(key)
+        await self.drawn()
+
+    async def drawn(self) -> None:
+        """What was changed is drawn."""
         frame = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
         await self.page.evaluate(f"async () => {{ await {frame}; await {frame}; }}")
+
+    async def picture(self) -> tuple[str, list[str]]:
+        """What is to be seen: the text, and the canvases."""
+        await self.drawn()
         canvases = "() => [...document.querySelectorAll('canvas')].map((each) => each.toDataURL())"
         return await self.page.inner_text("main"), await self.page.evaluate(canvases)
 

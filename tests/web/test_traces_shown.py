@@ -107,16 +107,16 @@ async def test_e_reaches_every_error(tab: Tab, site: Site, traces: Traces) -> No
     assert len(failed) == ERRORS
     reached = []
     for _ in failed:
-        await tab.page.keyboard.press("e")
-        reached.append(tab.query("span"))
+        await tab.press("e")
         await tab.settled()
+        reached.append(tab.query("span"))
         row = tab.page.locator(".waterfall .row[aria-selected=true]")
         await expect(row).to_be_in_viewport()
         assert "! error" in await row.inner_text()
     assert reached == failed
-    await tab.page.keyboard.press("e")  # round
+    await tab.press("e")  # round
     assert tab.query("span") == failed[0]
-    await tab.page.keyboard.press("Shift+E")
+    await tab.press("Shift+E")
     assert tab.query("span") == failed[-1]
     await tab.page.wait_for_selector(".details dl")
     assert await nodes(tab) <= MAX_NODES
@@ -188,10 +188,10 @@ async def test_back_undoes_a_zoom(tab: Tab, site: Site, traces: Traces) -> None:
     await tab.open(site.url(f"trace/{WIDE}"))
     await tab.page.wait_for_selector(".waterfall .row")
     whole = await tab.picture()
-    await tab.page.keyboard.press("w")
+    await tab.press("w")
     zoomed = tab.query("zoom")
     assert zoomed is not None
-    await tab.page.keyboard.press("d")
+    await tab.press("d")
     moved = tab.query("zoom")
     assert moved != zoomed
     await tab.page.go_back()
