@@ -496,15 +496,15 @@ cdef int read_value_text(
 cdef inline int clean_string(Work* work, size_t limit, bint keep_end, Value* value) except -1 nogil:
     cdef size_t sent = value.text.size
     value.letter = 115
-    if keep_end and sent > limit:
-        return clean_long_string(work, limit, value)
+    if keep_end:
+        return clean_at_both_ends(work, limit, value)
     if clean_text(work, &value.text, True, limit):
         value.cut = sent
     return 0
 
 
-cdef int clean_long_string(Work* work, size_t limit, Value* value) except -1 nogil:
-    # Cuts the middle of the text; a line says how many bytes that were.
+cdef int clean_at_both_ends(Work* work, size_t limit, Value* value) except -1 nogil:
+    # Cuts the middle of a longer text; a line says how many bytes that were.
     cdef size_t sent = value.text.size, head, tail
     clean_text(work, &value.text, True, SIZE_MAX)
     if value.text.size <= limit:
