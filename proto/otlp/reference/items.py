@@ -92,9 +92,7 @@ class ItemDecoder:
         trace_state = clean(span.trace_state, policy.max_value_bytes, flags, "/traceState")
         status_message = clean(span.status.message, policy.max_value_bytes, flags, "/statusMessage")
         attributes, over_limit = self._values.attributes(span.attributes, flags, "/attributes")
-        events = [
-            self._event(event, flags, f"/events/{i}") for i, event in enumerate(span.events[: policy.max_events])
-        ]
+        events = [self._event(event, flags, f"/events/{i}") for i, event in enumerate(span.events[: policy.max_events])]
         links = [self._link(link, flags, f"/links/{i}") for i, link in enumerate(span.links[: policy.max_links])]
         cells = (
             self._project_id,
@@ -113,9 +111,7 @@ class ItemDecoder:
             dropped_count(span.dropped_events_count, len(span.events) - len(events)),
             compact_json(links) if links else b"",
             dropped_count(span.dropped_links_count, len(span.links) - len(links)),
-            *shared_cells(
-                attributes, dropped_count(span.dropped_attributes_count, over_limit), flags, resource, scope
-            ),
+            *shared_cells(attributes, dropped_count(span.dropped_attributes_count, over_limit), flags, resource, scope),
         )
         for data, raised in events:
             if data["name"] == "exception":
@@ -190,9 +186,7 @@ class ItemDecoder:
             event_name,
             body.text,
             body.type_tag,
-            *shared_cells(
-                attributes, dropped_count(log.dropped_attributes_count, over_limit), flags, resource, scope
-            ),
+            *shared_cells(attributes, dropped_count(log.dropped_attributes_count, over_limit), flags, resource, scope),
         )
         if severity >= _SEVERITY_ERROR and any(_exception_texts(attributes)[:2]):
             self._add_exception(time_ns, trace_id, span_id, attributes, resource)

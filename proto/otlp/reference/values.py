@@ -53,9 +53,7 @@ class ValueReader:
         the object that has them.
         """
         entries, dropped = self._collect_entries(pairs, self._policy.max_attributes, flags)
-        return {
-            key: self._attribute(key, entry, flags, pointer(path, key)) for key, entry in entries.items()
-        }, dropped
+        return {key: self._attribute(key, entry, flags, pointer(path, key)) for key, entry in entries.items()}, dropped
 
     def read(self, raw: bytes, limit: int, flags: Flags, path: str, *, keep_end: bool = False) -> Value:
         """The value whose protobuf encoding is `raw`, its text truncated to `limit` bytes (of bytes: before base64).

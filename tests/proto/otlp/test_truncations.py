@@ -46,7 +46,11 @@ def test_every_text_of_a_span_is_told_in_the_order_of_reading(decoder: Decoder) 
     resource = attributes(1, pair("r", string(long)))
     scope = bytes_field(1, b"scope name") + bytes_field(2, b"version 1") + attributes(3, pair("s", string(long)))
     body = request(
-        span(*fields), resource=resource, scope=scope, scoped=bytes_field(3, b"scope url"), sent=bytes_field(3, b"the url")
+        span(*fields),
+        resource=resource,
+        scope=scope,
+        scoped=bytes_field(3, b"scope url"),
+        sent=bytes_field(3, b"the url"),
     )
     assert cuts(decoder, "traces", body) == [
         ("/name", 20),
@@ -89,7 +93,11 @@ def test_the_size_is_that_of_what_was_sent(decoder: Decoder) -> None:
     text = '["a\\"\\n\\u0001",-12,0.5,"NaN",{"bytesValue":"MTIzNA=="},null,{}]'
     entries = mapping(pair("a", string("12345678")), pair("long key", integer(1)), pair("pin", string("x")))
     fields = attributes(
-        9, pair("r", string(b"\xff\xff\xff")), pair("c", string("4111111111111111 is scrubbed")), pair("n", nested), pair("m", entries)
+        9,
+        pair("r", string(b"\xff\xff\xff")),
+        pair("c", string("4111111111111111 is scrubbed")),
+        pair("n", nested),
+        pair("m", entries),
     )
     assert cuts(decoder, "traces", request(span(fields))) == [
         ("/attributes/r", 3),
@@ -116,7 +124,11 @@ def test_a_scrubbed_value_is_not_cut(decoder: Decoder) -> None:
 
 def test_dropped_attributes_of_a_resource_are_not_told(decoder: Decoder) -> None:
     resource = attributes(
-        1, pair("a~/b", string("1" * 9)), pair("large", string("x" * 9)), pair("#", string("2" * 9)), pair("c", integer(1))
+        1,
+        pair("a~/b", string("1" * 9)),
+        pair("large", string("x" * 9)),
+        pair("#", string("2" * 9)),
+        pair("c", integer(1)),
     )
     policy = Policy(max_key_bytes=4, max_value_bytes=8, max_resource_bytes=15 + 7)
     row = row_of(decoder, "traces", request(span(), resource=resource), policy)
@@ -197,7 +209,9 @@ def test_no_character_is_split(decoder: Decoder, limit: int, text: str, kept: st
 
 
 def test_other_texts_keep_their_beginning(decoder: Decoder) -> None:
-    fields = attributes(6, pair("exception.message", string("123456789")), pair("my.exception.stacktrace", string("1" * 9)))
+    fields = attributes(
+        6, pair("exception.message", string("123456789")), pair("my.exception.stacktrace", string("1" * 9))
+    )
     row = row_of(decoder, "logs", request(log(fields)), Policy(max_value_bytes=8))
     assert dict(row["attributes"]) == {b"exception.message": b"12345678", b"my.exception.stacktrace": b"1" * 8}
 
