@@ -75,7 +75,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     ] = 256
     max_value_bytes: Annotated[
         int, setting("Size of an attribute value; longer values are truncated.", unit="bytes", ge=16)
-    ] = 16 * 2**10
+    ] = 64 * 2**10
     max_name_bytes: Annotated[
         int,
         setting(

@@ -23,7 +23,7 @@ class AttributeColumns(NamedTuple):
 
 
 class ResourceScopeColumns(NamedTuple):
-    """The other columns of resource and scope, shown only in full records."""
+    """The other columns of resource and scope, and what was cut, shown only in full records."""
 
     dropped_attributes_count: int
     resource_dropped_attributes_count: int
@@ -31,6 +31,7 @@ class ResourceScopeColumns(NamedTuple):
     entity_refs: str
     scope_dropped_attributes_count: int
     scope_schema_url: str
+    truncations: str
 
 
 class SpanColumns(NamedTuple):

@@ -15,6 +15,12 @@ Signal = Literal["traces", "logs"]
 MAX_NANOS: Final = 2**63 - 1  # 2262-04-11, the last DateTime64(9)
 NANOS_PER_DAY: Final = 86_400 * 10**9
 YEAR_2000_NS: Final = 946_684_800 * 10**9
+# The short names of severity numbers, upper case: https://opentelemetry.io/docs/specs/otel/logs/data-model/
+SEVERITY_NUMBERS: Final[Mapping[bytes, int]] = {
+    f"{name}{number or ''}".encode(): first + max(number - 1, 0)
+    for first, name in ((1, "TRACE"), (5, "DEBUG"), (9, "INFO"), (13, "WARN"), (17, "ERROR"), (21, "FATAL"))
+    for number in (0, 2, 3, 4)
+}
 VALUE_DEPTH: Final = 32
 GROUP_DEPTH: Final = 32
 
@@ -107,7 +113,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_items: int = 50_000
     max_parts: int = 2_000_000
     max_key_bytes: int = 256
-    max_value_bytes: int = 16 * 2**10
+    max_value_bytes: int = 64 * 2**10
     max_name_bytes: int = 2**10
     max_body_bytes: int = 2**20
     max_attributes: int = 128

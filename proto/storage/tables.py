@@ -53,6 +53,7 @@ _SHARED_COLUMNS: Final = (
     Column("scope", LOW_CARDINALITY),
     Column("scope_dropped_attributes_count", U32),
     Column("scope_schema_url", LOW_CARDINALITY),
+    Column("truncations", TEXT),
 )
 
 SPANS: Final = Table(

@@ -91,6 +91,22 @@ class Link(msgspec.Struct, rename="camel"):
     flags: Count
 
 
+_Truncations = Annotated[
+    msgspec.Raw,
+    raw_json(
+        "What a limit cut: of each text the JSON Pointer of its place in this record (of a key: the place of its "
+        "attribute and `/#`), and its size as sent, in bytes. Empty where nothing was cut.",
+        type="array",
+        items={
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "bytes": {"type": "integer"}},
+            "required": ["path", "bytes"],
+            "additionalProperties": False,
+        },
+    ),
+]
+
+
 class SpanRecord(Span, rename="camel"):
     """The full record of a span."""
 
@@ -103,6 +119,7 @@ class SpanRecord(Span, rename="camel"):
     dropped_links_count: Count
     resource: Resource
     scope: InstrumentationScope
+    truncations: _Truncations
 
 
 class Log(msgspec.Struct, rename="camel"):
@@ -132,6 +149,7 @@ class Log(msgspec.Struct, rename="camel"):
     dropped_attributes_count: _Dropped
     resource: Resource
     scope: InstrumentationScope
+    truncations: _Truncations
 
 
 _Cursor = Annotated[

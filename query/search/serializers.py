@@ -76,6 +76,7 @@ def span_record(row: Sequence[Any]) -> SpanRecord:
         dropped_links_count=extra.dropped_links_count,
         resource=_resource(attributes, resource_scope),
         scope=_scope(attributes, resource_scope),
+        truncations=msgspec.Raw(resource_scope.truncations or "[]"),
     )
 
 
@@ -111,6 +112,7 @@ def log(row: Sequence[Any]) -> Log:
         dropped_attributes_count=resource_scope.dropped_attributes_count,
         resource=_resource(attributes, resource_scope),
         scope=_scope(attributes, resource_scope),
+        truncations=msgspec.Raw(resource_scope.truncations or "[]"),
     )
 
 

@@ -119,6 +119,7 @@ ORIGIN = {
         "droppedAttributesCount": 4,
         "schemaUrl": "https://shop.example/schema/scope",
     },
+    "truncations": [],
     "environment": "prod",
     "release": "2.0.1",
     "serviceName": "cart",

@@ -333,6 +333,7 @@ cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy,
             if status == 0:
                 start_symbols(&columns.symbols)
                 know(columns)
+                work.stack_trace = columns.known.exception_stacktrace
                 read_request(&work, columns, chunk)
                 if columns.repeated > work.limits.repeated:
                     status = RESOURCES_TOO_LARGE

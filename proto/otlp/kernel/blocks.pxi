@@ -372,4 +372,5 @@ cdef int put_origin_columns(Block* block) except -1 nogil:
     origin_symbol(block, SCOPE, SCOPE_VERSION)
     origin_symbol(block, SCOPE, WHOLE_LIST)
     origin_dropped(block, SCOPE)
-    return origin_symbol(block, SCOPE, SCHEMA_URL)
+    origin_symbol(block, SCOPE, SCHEMA_URL)
+    return plain(block, TRUNCATIONS)

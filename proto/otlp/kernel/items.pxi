@@ -4,7 +4,7 @@ cdef enum:
     REASONS = 10
     MODIFICATIONS = 6
     ATTRIBUTES_BUFS = 6
-    PART_BUFS = 27
+    PART_BUFS = 28
     ORIGIN_BUFS = 8
     COLUMNS_BUFS = 9
 
@@ -60,6 +60,7 @@ cdef struct Part:
     Buf resource        # uint32, index into Columns.origins
     Buf scope           # uint32, index into Columns.origins
     Buf prefixed        # uint8: whether a key begins with "resource." or "scope."
+    Buf truncations     # Native strings
     int64_t day
     size_t rows
 
@@ -87,6 +88,7 @@ cdef enum PartBuf:
     RESOURCE
     SCOPE
     PREFIXED
+    TRUNCATIONS
 
 cdef struct Origin:
     # A resource, or a scope.
@@ -97,6 +99,7 @@ cdef struct Origin:
     uint32_t dropped
     uint32_t flags
     uint32_t text           # the encoded list, for the columns `resource` and `scope`
+    uint32_t cuts           # what was cut: entries of the column `truncations`
     uint32_t entity_refs    # this and the next three: for a resource
     uint32_t service_name
     uint32_t environment
@@ -242,7 +245,7 @@ cdef int put_attributes(Work* work, Attributes* out, Known* catch) except -1 nog
     for i in range(count):
         entry = entries(work)[i]
         put_u32(&out.keys, entry.key)
-        read_value_text(work, &entry.value, entry.sensitive, work.limits.value, &value)
+        read_attribute(work, &entry, &value)
         work.arena.size = base
         put_string(&out.texts, value.text)
         if catch != NULL:
@@ -322,7 +325,7 @@ cdef int put_json_attributes(Work* work, Buf* fields, Buf* out, uint32_t* droppe
         entry = entries(work)[i]
         put_json_string(out, symbol_text(work.symbols, entry.key))
         put_u8(out, 58)
-        read_value_text(work, &entry.value, entry.sensitive, work.limits.value, &value)
+        read_attribute(work, &entry, &value)
         work.arena.size = base
         put_json_value(work, &value, out)
         if catch != NULL:
@@ -357,6 +360,8 @@ cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resour
     cdef Chunk name = literal(""), version = literal("")
     cdef uint32_t outer_flags = work.flags
     work.flags = 0
+    work.cuts.size = 0  # those of the item, which begins later
+    enter(work, "/resource" if is_resource else "/scope", -1)
     work.origin_fields.size = 0
     work.origin_refs.size = 0
     for i in range(count_chunks(messages)):
@@ -377,16 +382,19 @@ cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resour
     put_attributes(work, &origin.attributes, NULL)
     if drop_what_is_over(work, origin, work.limits.resource if is_resource else work.limits.scope):
         empty(<Buf*> &origin.attributes, ATTRIBUTES_BUFS)
+        work.cuts.size = 0
         put_attributes(work, &origin.attributes, NULL)
     intern_list(work, &origin.attributes, &origin.text)
-    intern_text(work, schema_url, work.limits.name, &origin.schema_url)
+    intern_member(work, schema_url, &origin.schema_url, "/schemaUrl")
     if is_resource:
         put_entity_refs(work, origin)
         derive_service(work, columns, origin)
     else:
-        intern_text(work, name, work.limits.name, &origin.name)
-        intern_text(work, version, work.limits.name, &origin.version)
+        intern_member(work, name, &origin.name, "/name")
+        intern_member(work, version, &origin.version, "/version")
     put_full_keys(work, origin, "resource." if is_resource else "scope.", is_resource)
+    intern(work.symbols, chunk_of(&work.cuts, 0), &origin.cuts)
+    work.cuts.size = 0
     origin.flags = work.flags
     work.flags = outer_flags
     return 0
@@ -461,8 +469,7 @@ cdef int put_entity_refs(Work* work, Origin* origin) except -1 nogil:
         put_entity_ref(work, chunks(&work.origin_refs)[i])
     put_u8(&work.json, 93)
     if work.json.size > work.limits.value:
-        work.flags |= TRUNCATED
-        return 0
+        return put_cut(work, "/entityRefs", literal(""), False, work.json.size)
     return intern(work.symbols, chunk_of(&work.json, 0), &origin.entity_refs)
 
 
@@ -625,6 +632,7 @@ cdef int read_scope_items(Work* work, Columns* columns, Chunk message, Place* pl
     while next_field(&c, &field) == FIELD:
         if field.wire == LENGTH and field.number == 2:
             work.flags = 0
+            work.cuts.size = 0
             if columns.traces:
                 read_span(work, columns, field.chunk, place)
             else:
@@ -640,12 +648,34 @@ cdef int accept(Work* work, Columns* columns, Part* part, Place* place) except -
     cdef int i
     put_u32(&part.resource, place.resource)
     put_u32(&part.scope, place.scope)
+    put_truncations(&part.truncations, work, resource, scope)
     columns.accepted += 1
-    columns.repeated += symbol_text(&columns.symbols, resource.text).size + symbol_text(&columns.symbols, scope.text).size
+    columns.repeated += repeated_size(&columns.symbols, resource) + repeated_size(&columns.symbols, scope)
     part.rows += 1
     for i in range(MODIFICATIONS):
         columns.modified[i] += flags >> i & 1
     return 0
+
+
+cdef inline size_t repeated_size(Symbols* symbols, Origin* origin) noexcept nogil:
+    return symbol_text(symbols, origin.text).size + symbol_text(symbols, origin.cuts).size
+
+
+cdef int put_truncations(Buf* out, Work* work, Origin* resource, Origin* scope) except -1 nogil:
+    # What was cut in the item, its resource and its scope; nearly always nothing.
+    cdef size_t i
+    cdef Chunk more
+    if work.cuts.size == 0 and resource.cuts == 0 and scope.cuts == 0:
+        return put_u8(out, 0)
+    for i in range(2):
+        more = symbol_text(work.symbols, scope.cuts if i else resource.cuts)
+        if more.size and work.cuts.size:
+            put_u8(&work.cuts, 44)
+        put_chunk(&work.cuts, more)
+    put_varint(out, work.cuts.size + 2)
+    put_u8(out, 91)
+    put_chunk(out, chunk_of(&work.cuts, 0))
+    return put_u8(out, 93)
 
 
 cdef inline bint any_prefixed(Work* work) noexcept nogil:

@@ -68,6 +68,7 @@ cdef int read_log_record(Work* work, Columns* columns, Chunk message, Place* pla
     part_of_day(columns, <int64_t> (time // NANOS_PER_DAY), &part)
     put_u64(&part.time, time)
     put_u8(&part.kind, source)
+    enter(work, "", -1)
     put_record_fields(work, part, &record)
     forget_caught(work)
     collect_all(work, &work.attributes, &record.dropped_attributes)
@@ -86,12 +87,37 @@ cdef int put_record_fields(Work* work, Part* part, LogRecord* record) except -1 
     put_id(work, &part.trace_id, record.trace_id, 16)
     put_id(work, &part.span_id, record.span_id, 8)
     put_u32(&part.flags, record.flags)
-    record.severity_number = enumerated(work, record.severity_number, 24)
+    if <uint32_t> record.severity_number:
+        record.severity_number = enumerated(work, record.severity_number, 24)
+    else:
+        record.severity_number = severity_of(record.severity_text)
     put_u8(&part.level, <uint8_t> record.severity_number)
-    intern_text(work, record.severity_text, work.limits.name, &symbol)
+    intern_member(work, record.severity_text, &symbol, "/severityText")
     put_u32(&part.label, symbol)
-    intern_text(work, record.event_name, work.limits.name, &symbol)
+    intern_member(work, record.event_name, &symbol, "/eventName")
     return put_u32(&part.name, symbol)
+
+
+cdef const char** SEVERITIES = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"]
+
+cdef uint64_t severity_of(Chunk text) noexcept nogil:
+    # The severity number with this short name, in any case: TRACE is 1, TRACE2 is 2, FATAL4 is 24. 0 for another text.
+    cdef uint64_t number = 1
+    cdef size_t i, size
+    cdef int name
+    if text.size == 0 or text.size > 6:
+        return 0
+    if 50 <= text.at[text.size - 1] <= 52:
+        text.size -= 1
+        number = text.at[text.size] - 48
+    for name in range(6):
+        size = strlen(SEVERITIES[name])
+        i = 0
+        while i < size and size == text.size and (text.at[i] & 0xDF) == <uint8_t> SEVERITIES[name][i]:
+            i += 1
+        if i == size:
+            return 4 * name + number
+    return 0
 
 
 cdef int put_body(Work* work, Part* part) except -1 nogil:
@@ -105,7 +131,11 @@ cdef int put_body(Work* work, Part* part) except -1 nogil:
     work.entries.size = 0
     for i in range(count_chunks(&work.bodies)):
         add_piece(work, &body, chunks(&work.bodies)[i])
-    read_value_text(work, &body, False, work.limits.body, &value)
+    work.member = "/body"
+    work.attribute = 0
+    read_value_text(work, &body, False, work.limits.body, False, &value)
+    if value.cut:
+        put_cut(work, "/body", literal(""), False, value.cut)
     put_string(&part.text, value.text)
     name.at = &value.letter
     name.size = 1

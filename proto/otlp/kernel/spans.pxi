@@ -99,6 +99,7 @@ cdef int read_span(Work* work, Columns* columns, Chunk message, Place* place) ex
         return 0
     settle(work, columns, place)
     part_of_day(columns, <int64_t> (span.start // NANOS_PER_DAY), &part)
+    enter(work, "", -1)
     put_span_fields(work, part, &span)
     collect_all(work, &work.attributes, &span.dropped_attributes)
     put_u8(&part.prefixed, any_prefixed(work))
@@ -122,11 +123,11 @@ cdef int put_span_fields(Work* work, Part* part, Span* span) except -1 nogil:
     put_u32(&part.flags, span.flags)
     put_u8(&part.kind, enumerated(work, span.kind, 5))
     put_u8(&part.level, enumerated(work, span.status_code, 2))
-    intern_text(work, span.name, work.limits.name, &name)
+    intern_member(work, span.name, &name, "/name")
     put_u32(&part.name, name)
-    clean_text(work, &span.trace_state, False, work.limits.value)
+    clean_member(work, &span.trace_state, work.limits.value, "/traceState")
     put_string(&part.trace_state, span.trace_state)
-    clean_text(work, &span.status_message, False, work.limits.value)
+    clean_member(work, &span.status_message, work.limits.value, "/statusMessage")
     return put_string(&part.text, span.status_message)
 
 
@@ -141,6 +142,7 @@ cdef int put_events(Work* work, Columns* columns, Part* part, Span* span, Place*
     for i in range(count):
         if i:
             put_u8(&work.json, 44)
+        enter(work, "/events/", <int64_t> i)
         put_event(work, columns, chunks(&work.events)[i], span, place)
     if count:
         put_u8(&work.json, 93)
@@ -169,7 +171,7 @@ cdef int put_event(Work* work, Columns* columns, Chunk message, Span* span, Plac
     put_literal(&work.json, '{"timeUnixNano":')
     put_integer(&work.json, <int64_t> clamped(work, time))
     put_literal(&work.json, ',"name":')
-    clean_text(work, &name, False, work.limits.name)
+    clean_member(work, &name, work.limits.name, "/name")
     is_exception = same(name, literal("exception"))
     put_json_string(&work.json, name)
     put_literal(&work.json, ',"attributes":')
@@ -197,6 +199,7 @@ cdef int put_links(Work* work, Part* part, Span* span) except -1 nogil:
     for i in range(count):
         if i:
             put_u8(&work.json, 44)
+        enter(work, "/links/", <int64_t> i)
         put_link(work, chunks(&work.links)[i])
     if count:
         put_u8(&work.json, 93)
@@ -229,7 +232,7 @@ cdef int put_link(Work* work, Chunk message) except -1 nogil:
     put_literal(&work.json, '","spanId":"')
     put_linked_id(work, span_id, 8)
     put_literal(&work.json, '","traceState":')
-    clean_text(work, &trace_state, False, work.limits.value)
+    clean_member(work, &trace_state, work.limits.value, "/traceState")
     put_json_string(&work.json, trace_state)
     put_literal(&work.json, ',"attributes":')
     put_json_attributes(work, &work.attributes, &work.json, &dropped, NULL)

@@ -249,6 +249,19 @@ cdef int put_json_string(Buf* out, Chunk text) except -1 nogil:
     return put_u8(out, 34)
 
 
+cdef size_t json_string_size(Chunk text) noexcept nogil:
+    # The size that `put_json_string` writes.
+    cdef size_t i, size = text.size + 2
+    cdef uint8_t c
+    for i in range(text.size):
+        c = text.at[i]
+        if c == 34 or c == 92 or c == 10 or c == 13 or c == 9 or c == 12 or c == 8:
+            size += 1
+        elif c < 32:
+            size += 5
+    return size
+
+
 cdef int put_json_escape(Buf* out, uint8_t c) except -1 nogil:
     put_u8(out, 92)
     if c == 34 or c == 92:

@@ -30,6 +30,7 @@ cdef struct Encoded:
 cdef struct Entry:
     uint32_t key
     bint sensitive
+    size_t cut_key      # the size of the key as sent if it was truncated, else 0; of its first occurrence
     Encoded value
 
 cdef struct AnyValue:
@@ -45,6 +46,7 @@ cdef struct Value:
     Chunk text
     bint finite         # type letter i, or d with a finite number
     double number
+    uint64_t cut        # the size as sent if the text was truncated, else 0
 
 cdef struct Limits:
     uint64_t items
@@ -83,6 +85,8 @@ cdef struct Work:
     Buf caught_type     # exception.type, .message, .stacktrace of the current event or log record
     Buf caught_message
     Buf caught_stack
+    Buf cuts            # what was cut in the current item, resource or scope: entries of a JSON list
+    Buf path            # the JSON Pointer of one of them
     Limits limits
     SensitiveWords* words
     Symbols* symbols
@@ -90,9 +94,15 @@ cdef struct Work:
     uint32_t types_before
     uint32_t lists
     uint32_t flags      # modifications of the current item, resource or scope
+    uint32_t stack_trace    # symbol of exception.stacktrace
+    uint64_t unwritten      # bytes of the current array or map beyond its limit
+    const char* parent      # of the paths of what is cut: "", "/events/", "/links/", "/resource", "/scope"
+    int64_t parent_index    # of an event or link, else -1
+    const char* member      # the current value: "/attributes/" and the key `attribute`, or "/body"
+    uint32_t attribute
 
 cdef enum:
-    WORK_BUFS = 20
+    WORK_BUFS = 22
 
 
 cdef inline Entry* entries(Work* work) noexcept nogil:
@@ -103,15 +113,67 @@ cdef inline size_t count_entries(Work* work) noexcept nogil:
     return work.entries.size // sizeof(Entry)
 
 
-cdef inline int clean_text(Work* work, Chunk* text, bint scrub, size_t limit) except -1 nogil:
-    # Repairs, scrubs and truncates; `text` usually still points to the received bytes. Valid until the next call.
+cdef inline bint clean_text(Work* work, Chunk* text, bint scrub, size_t limit) except -1 nogil:
+    # Repairs, scrubs and truncates; returns whether it truncated. `text` usually still points to the received bytes. Valid
+    # until the next call.
     if not is_plain(text.at, text.size):
         if not is_utf8(text.at, text.size) or (scrub and may_hold_number(text.at, text.size)):
             change_text(work, text, scrub)
     if text.size > limit:
         text.size = character_boundary(text.at, text.size, limit)
         work.flags |= TRUNCATED
+        return True
+    return False
+
+
+cdef inline int clean_member(Work* work, Chunk* text, size_t limit, const char* member) except -1 nogil:
+    # Like `clean_text` for a text that is not scrubbed, whose path is that of `member`.
+    cdef size_t sent = text.size
+    if clean_text(work, text, False, limit):
+        put_cut(work, member, literal(""), False, sent)
     return 0
+
+
+# --- what was cut ----------------------------------------------------------------------------------------------------
+
+
+cdef int put_cut(Work* work, const char* member, Chunk key, bint is_key, uint64_t sent) except -1 nogil:
+    # Notes that `member` of the current parent was cut, or with "/attributes/" the attribute `key`, or that key itself.
+    work.flags |= TRUNCATED
+    work.path.size = 0
+    put_literal(&work.path, work.parent)
+    if work.parent_index >= 0:
+        put_integer(&work.path, work.parent_index)
+    put_literal(&work.path, member)
+    put_pointer_token(&work.path, key)
+    if is_key:
+        put_literal(&work.path, "/#")
+    if work.cuts.size:
+        put_u8(&work.cuts, 44)
+    put_literal(&work.cuts, '{"path":')
+    put_json_string(&work.cuts, chunk_of(&work.path, 0))
+    put_literal(&work.cuts, ',"bytes":')
+    put_integer(&work.cuts, <int64_t> sent)
+    return put_u8(&work.cuts, 125)
+
+
+cdef int put_pointer_token(Buf* out, Chunk token) except -1 nogil:
+    # RFC 6901: ~ is ~0, / is ~1.
+    cdef size_t i
+    for i in range(token.size):
+        if token.at[i] == 126:
+            put_literal(out, "~0")
+        elif token.at[i] == 47:
+            put_literal(out, "~1")
+        else:
+            put_u8(out, token.at[i])
+    return 0
+
+
+cdef inline void enter(Work* work, const char* parent, int64_t index) noexcept nogil:
+    # What is read next is at this path: of the item (""), or of its event, link, resource or scope.
+    work.parent = parent
+    work.parent_index = index
 
 
 cdef int change_text(Work* work, Chunk* text, bint scrub) except -1 nogil:
@@ -134,18 +196,28 @@ cdef int change_text(Work* work, Chunk* text, bint scrub) except -1 nogil:
     return 0
 
 
-cdef inline int intern_text(Work* work, Chunk text, size_t limit, uint32_t* symbol) except -1 nogil:
-    # Interns a key or name; a known one is not checked again.
+cdef inline bint intern_text(Work* work, Chunk text, size_t limit, uint32_t* symbol) except -1 nogil:
+    # Interns a key or name; a known one is not checked again. Returns whether it was truncated.
     cdef uint64_t hashed
+    cdef bint truncated
     if text.size <= limit:
         hashed = hash_bytes(text.at, text.size)
         if find_symbol(work.symbols, text, hashed, symbol):
-            return 0
+            return False
         if is_utf8(text.at, text.size):
             symbol[0] = symbol_count(work.symbols)
-            return add_symbol(work.symbols, text, hashed)
-    clean_text(work, &text, False, limit)
-    return intern(work.symbols, text, symbol)
+            add_symbol(work.symbols, text, hashed)
+            return False
+    truncated = clean_text(work, &text, False, limit)
+    intern(work.symbols, text, symbol)
+    return truncated
+
+
+cdef inline int intern_member(Work* work, Chunk text, uint32_t* symbol, const char* member) except -1 nogil:
+    # Interns a name, whose path is that of `member`.
+    if intern_text(work, text, work.limits.name, symbol):
+        put_cut(work, member, literal(""), False, text.size)
+    return 0
 
 
 cdef inline bint is_sensitive_key(Work* work, uint32_t key) noexcept nogil:
@@ -250,10 +322,12 @@ cdef int collect(Work* work, Chunk key_value, size_t start, size_t limit, uint32
     if not split_short(key_value, &key, &entry.value):
         split_key_value(work, key_value, &key, &entry.value)
     work.flags = 0
+    entry.cut_key = 0
     if is_expected(work, key, count_entries(work) - start, &entry.key):
         entry.sensitive = is_sensitive_key(work, entry.key)
     else:
-        intern_text(work, key, work.limits.key, &entry.key)
+        if intern_text(work, key, work.limits.key, &entry.key):
+            entry.cut_key = key.size
         expect(work, count_entries(work) - start, entry.key)
         judge_key(work, key, &entry)
     mark = mark_of(work, entry.key)
@@ -350,24 +424,38 @@ cdef inline bint is_short_scalar(Encoded* message, AnyValue* any) noexcept nogil
     return True
 
 
-cdef int read_value_text(Work* work, Encoded* message, bint sensitive, size_t limit, Value* value) except -1 nogil:
-    # The stored form of an attribute's value or of a log body.
+cdef int read_attribute(Work* work, Entry* entry, Value* value) except -1 nogil:
+    # The stored form of an attribute's value; notes what was cut of it.
+    cdef Chunk key
+    if entry.cut_key:
+        put_cut(work, "/attributes/", symbol_text(work.symbols, entry.key), True, entry.cut_key)
+    work.member = "/attributes/"
+    work.attribute = entry.key
+    read_value_text(work, &entry.value, entry.sensitive, work.limits.value, entry.key == work.stack_trace, value)
+    if value.cut:
+        put_cut(work, "/attributes/", symbol_text(work.symbols, entry.key), False, value.cut)
+    return 0
+
+
+cdef int read_value_text(
+    Work* work, Encoded* message, bint sensitive, size_t limit, bint keep_end, Value* value
+) except -1 nogil:
+    # The stored form of an attribute's value or of a log body. `keep_end`: of a longer string half of the limit is its end.
     cdef AnyValue any
     value.finite = False
+    value.cut = 0
     if sensitive:
         value.letter = 115
         value.text = literal(SCRUBBED)
         work.flags |= SCRUBBED_FLAG
         return 0
     if is_short_string(message, &value.text):
-        value.letter = 115
-        return clean_text(work, &value.text, True, limit)
+        return clean_string(work, limit, keep_end, value)
     if not is_short_scalar(message, &any):
         read_any(work, message, &any)
     if any.kind == ANY_STRING:
-        value.letter = 115
         value.text = any.bytes
-        return clean_text(work, &value.text, True, limit)
+        return clean_string(work, limit, keep_end, value)
     work.text.size = 0
     if any.kind == ANY_NONE:
         value.letter = 110
@@ -389,23 +477,51 @@ cdef int read_value_text(Work* work, Encoded* message, bint sensitive, size_t li
             put_literal(&work.text, special_double(any.number))
     elif any.kind == ANY_BYTES:
         value.letter = 120
-        put_base64(&work.text, truncated_bytes(work, any.bytes, limit))
+        if any.bytes.size > limit:
+            value.cut = any.bytes.size
+            any.bytes.size = limit
+        put_base64(&work.text, any.bytes)
     else:
         value.letter = 97 if any.kind == ANY_ARRAY else 109
+        work.unwritten = 0
         put_json_any(work, &any, &work.text, limit)
         if work.text.size > limit:
             value.letter = 115
-            work.flags |= TRUNCATED
+            value.cut = work.text.size + work.unwritten
             work.text.size = character_boundary(work.text.data, work.text.size, limit)
     value.text = chunk_of(&work.text, 0)
     return 0
 
 
-cdef inline Chunk truncated_bytes(Work* work, Chunk data, size_t limit) noexcept nogil:
-    if data.size > limit:
-        data.size = limit
-        work.flags |= TRUNCATED
-    return data
+cdef inline int clean_string(Work* work, size_t limit, bint keep_end, Value* value) except -1 nogil:
+    cdef size_t sent = value.text.size
+    value.letter = 115
+    if keep_end:
+        return clean_at_both_ends(work, limit, value)
+    if clean_text(work, &value.text, True, limit):
+        value.cut = sent
+    return 0
+
+
+cdef int clean_at_both_ends(Work* work, size_t limit, Value* value) except -1 nogil:
+    # Cuts the middle of a longer text; a line says how many bytes that were.
+    cdef size_t sent = value.text.size, head, tail
+    clean_text(work, &value.text, True, SIZE_MAX)
+    if value.text.size <= limit:
+        return 0
+    value.cut = sent
+    head = character_boundary(value.text.at, value.text.size, limit // 2)
+    tail = value.text.size - limit // 2
+    while tail < value.text.size and (value.text.at[tail] & 0xC0) == 0x80:
+        tail += 1
+    work.text.size = 0
+    put(&work.text, value.text.at, head)
+    put_literal(&work.text, "\n[")
+    put_integer(&work.text, <int64_t> (tail - head))
+    put_literal(&work.text, " bytes cut]\n")
+    put(&work.text, value.text.at + tail, value.text.size - tail)
+    value.text = chunk_of(&work.text, 0)
+    return 0
 
 
 cdef int put_json_value(Work* work, Value* value, Buf* out) except -1 nogil:
@@ -443,24 +559,45 @@ cdef int put_json_any(Work* work, AnyValue* any, Buf* out, size_t limit) except 
     if any.kind == ANY_STRING:
         text = any.bytes
         clean_text(work, &text, True, SIZE_MAX)
-        return 0 if full(out, limit) else put_json_string(out, text)
-    if full(out, limit):
+        return put_nested_text(work, text, out, limit)
+    if any.kind == ANY_BYTES and full(out, limit):
+        work.unwritten += 17 + (any.bytes.size + 2) // 3 * 4
         return 0
+    return put_json_scalar(work, any, out, limit)
+
+
+cdef int put_json_scalar(Work* work, AnyValue* any, Buf* out, size_t limit) except -1 nogil:
+    cdef size_t size = out.size
     if any.kind == ANY_NONE:
-        return put_literal(out, "null")
-    if any.kind == ANY_BOOL:
-        return put_literal(out, "true" if any.integer else "false")
-    if any.kind == ANY_INT:
-        return put_integer(out, any.integer)
-    if any.kind == ANY_DOUBLE:
-        return put_json_double(out, any.number)
-    put_literal(out, '{"bytesValue":"')
-    put_base64(out, any.bytes)
-    return put_literal(out, '"}')
+        put_literal(out, "null")
+    elif any.kind == ANY_BOOL:
+        put_literal(out, "true" if any.integer else "false")
+    elif any.kind == ANY_INT:
+        put_integer(out, any.integer)
+    elif any.kind == ANY_DOUBLE:
+        put_json_double(out, any.number)
+    else:
+        put_literal(out, '{"bytesValue":"')
+        put_base64(out, any.bytes)
+        put_literal(out, '"}')
+    if size > limit:
+        work.unwritten += out.size - size
+        out.size = size
+    return 0
 
 
-cdef inline int put_mark(Buf* out, uint8_t mark, size_t limit) except -1 nogil:
-    return 0 if full(out, limit) else put_u8(out, mark)
+cdef int put_nested_text(Work* work, Chunk text, Buf* out, size_t limit) except -1 nogil:
+    if not full(out, limit):
+        return put_json_string(out, text)
+    work.unwritten += json_string_size(text)
+    return 0
+
+
+cdef inline int put_mark(Work* work, Buf* out, uint8_t mark, size_t limit) except -1 nogil:
+    if not full(out, limit):
+        return put_u8(out, mark)
+    work.unwritten += 1
+    return 0
 
 
 cdef int put_json_array(Work* work, Encoded* array, Buf* out, size_t limit) except -1 nogil:
@@ -471,21 +608,21 @@ cdef int put_json_array(Work* work, Encoded* array, Buf* out, size_t limit) exce
     cdef uint32_t i
     cdef size_t base = work.arena.size
     cdef bint first = True
-    put_mark(out, 91, limit)
+    put_mark(work, out, 91, limit)
     for i in range(array.count):
         c = cursor(piece_of(work, array, i))
         while next_field(&c, &field) == FIELD:
             if field.number != 1 or field.wire != LENGTH:
                 continue
             if not first:
-                put_mark(out, 44, limit)
+                put_mark(work, out, 44, limit)
             first = False
             element.piece = field.chunk
             element.count = 1
             read_any(work, &element, &any)
             put_json_any(work, &any, out, limit)
             work.arena.size = base
-    return put_mark(out, 93, limit)
+    return put_mark(work, out, 93, limit)
 
 
 cdef int put_json_map(Work* work, Encoded* map, Buf* out, size_t limit) except -1 nogil:
@@ -499,26 +636,27 @@ cdef int put_json_map(Work* work, Encoded* map, Buf* out, size_t limit) except -
         while next_field(&c, &field) == FIELD:
             if field.number == 1 and field.wire == LENGTH:
                 collect(work, field.chunk, start, SIZE_MAX, &unlimited)
-    put_mark(out, 123, limit)
+    put_mark(work, out, 123, limit)
     for e in range(start, count_entries(work)):
         if e > start:
-            put_mark(out, 44, limit)
+            put_mark(work, out, 44, limit)
         put_json_entry(work, entries(work)[e], out, limit)
     work.entries.size = start * sizeof(Entry)
     work.arena.size = base
-    return put_mark(out, 125, limit)
+    return put_mark(work, out, 125, limit)
 
 
 cdef int put_json_entry(Work* work, Entry entry, Buf* out, size_t limit) except -1 nogil:
     # `entry` is a copy: the stack that it came from grows below.
     cdef AnyValue any
     cdef size_t base = work.arena.size
-    if not full(out, limit):
-        put_json_string(out, symbol_text(work.symbols, entry.key))
-        put_u8(out, 58)
+    if entry.cut_key:
+        put_cut(work, work.member, symbol_text(work.symbols, work.attribute), True, entry.cut_key)
+    put_nested_text(work, symbol_text(work.symbols, entry.key), out, limit)
+    put_mark(work, out, 58, limit)
     if entry.sensitive:
         work.flags |= SCRUBBED_FLAG
-        return 0 if full(out, limit) else put_json_string(out, literal(SCRUBBED))
+        return put_nested_text(work, literal(SCRUBBED), out, limit)
     read_any(work, &entry.value, &any)
     put_json_any(work, &any, out, limit)
     work.arena.size = base

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from proto.otlp.policy import (
     MAX_NANOS,
+    SEVERITY_NUMBERS,
     ItemModification,
     ItemRejection,
     Policy,
@@ -23,11 +24,11 @@ from proto.otlp.reference.resource_scope import (
     read_resource,
     read_scope,
     resource_scope_bytes,
-    resource_scope_cells,
+    shared_cells,
 )
 from proto.otlp.reference.schema import merge_occurrences
-from proto.otlp.reference.text import clean, compact_json
-from proto.otlp.reference.values import NO_VALUE, Flags, ValueReader
+from proto.otlp.reference.text import Flags, clean, compact_json
+from proto.otlp.reference.values import NO_VALUE, ValueReader
 
 _NO_TRACE: Final = bytes(16)
 _NO_SPAN: Final = bytes(8)
@@ -66,7 +67,8 @@ class ItemDecoder:
                 scope = read_scope(scope_items.scope, scope_items.schema_url, self._values, self._policy)
                 repeated = resource_scope_bytes(resource, scope)
                 for item in scope_items.spans if signal == "traces" else scope_items.log_records:
-                    flags = resource.flags | scope.flags
+                    flags = Flags()
+                    flags |= resource.flags | scope.flags
                     read_item = self._span if signal == "traces" else self._log
                     row = read_item(item, resource, scope, flags)
                     if isinstance(row, ItemRejection):
@@ -86,9 +88,12 @@ class ItemDecoder:
         duration = clamp_time(span.end_time_unix_nano, flags) - start_ns
         if duration < 0:
             flags.add(ItemModification.REVERSED)
-        attributes, over_limit = self._values.attributes(span.attributes, flags)
-        events = [self._event(event, flags) for event in span.events[: policy.max_events]]
-        links = [self._link(link, flags) for link in span.links[: policy.max_links]]
+        name = clean(span.name, policy.max_name_bytes, flags, "/name")
+        trace_state = clean(span.trace_state, policy.max_value_bytes, flags, "/traceState")
+        status_message = clean(span.status.message, policy.max_value_bytes, flags, "/statusMessage")
+        attributes, over_limit = self._values.attributes(span.attributes, flags, "/attributes")
+        events = [self._event(event, flags, f"/events/{i}") for i, event in enumerate(span.events[: policy.max_events])]
+        links = [self._link(link, flags, f"/links/{i}") for i, link in enumerate(span.links[: policy.max_links])]
         cells = (
             self._project_id,
             start_ns,
@@ -96,19 +101,17 @@ class ItemDecoder:
             span.trace_id,
             span.span_id,
             _id_or_default(span.parent_span_id, _NO_SPAN, flags),
-            clean(span.trace_state, policy.max_value_bytes, flags),
+            trace_state,
             span.flags,
-            clean(span.name, policy.max_name_bytes, flags),
+            name,
             _known_enum(span.kind, 5, flags),
             _known_enum(span.status.code, 2, flags),
-            clean(span.status.message, policy.max_value_bytes, flags),
+            status_message,
             compact_json([data for data, _ in events]) if events else b"",
             dropped_count(span.dropped_events_count, len(span.events) - len(events)),
             compact_json(links) if links else b"",
             dropped_count(span.dropped_links_count, len(span.links) - len(links)),
-            *resource_scope_cells(
-                attributes, dropped_count(span.dropped_attributes_count, over_limit), resource, scope
-            ),
+            *shared_cells(attributes, dropped_count(span.dropped_attributes_count, over_limit), flags, resource, scope),
         )
         for data, raised in events:
             if data["name"] == "exception":
@@ -128,22 +131,24 @@ class ItemDecoder:
             return ItemRejection.START_TIME_TOO_OLD
         return None
 
-    def _event(self, event: Any, flags: Flags) -> tuple[dict[str, object], Attributes]:
-        attributes, over_limit = self._values.attributes(event.attributes, flags)
+    def _event(self, event: Any, flags: Flags, path: str) -> tuple[dict[str, object], Attributes]:
+        name = clean(event.name, self._policy.max_name_bytes, flags, f"{path}/name")
+        attributes, over_limit = self._values.attributes(event.attributes, flags, f"{path}/attributes")
         data: dict[str, object] = {
             "timeUnixNano": clamp_time(event.time_unix_nano, flags),
-            "name": clean(event.name, self._policy.max_name_bytes, flags).decode(),
+            "name": name.decode(),
             "attributes": _json_data(attributes),
             "droppedAttributesCount": dropped_count(event.dropped_attributes_count, over_limit),
         }
         return data, attributes
 
-    def _link(self, link: Any, flags: Flags) -> dict[str, object]:
-        attributes, over_limit = self._values.attributes(link.attributes, flags)
+    def _link(self, link: Any, flags: Flags, path: str) -> dict[str, object]:
+        trace_state = clean(link.trace_state, self._policy.max_value_bytes, flags, f"{path}/traceState")
+        attributes, over_limit = self._values.attributes(link.attributes, flags, f"{path}/attributes")
         return {
             "traceId": _id_or_default(link.trace_id, _NO_TRACE, flags, b"").hex(),
             "spanId": _id_or_default(link.span_id, _NO_SPAN, flags, b"").hex(),
-            "traceState": clean(link.trace_state, self._policy.max_value_bytes, flags).decode(),
+            "traceState": trace_state.decode(),
             "attributes": _json_data(attributes),
             "droppedAttributesCount": dropped_count(link.dropped_attributes_count, over_limit),
             "flags": link.flags,
@@ -160,8 +165,14 @@ class ItemDecoder:
         trace_id = _id_or_default(log.trace_id, _NO_TRACE, flags)
         span_id = _id_or_default(log.span_id, _NO_SPAN, flags)
         severity = _known_enum(log.severity_number, 24, flags)
-        attributes, over_limit = self._values.attributes(log.attributes, flags)
-        body = self._values.read(merge_occurrences(log.body), policy.max_body_bytes, flags) if log.body else NO_VALUE
+        if log.severity_number == 0:
+            severity = SEVERITY_NUMBERS.get(log.severity_text.upper(), 0)
+        severity_text = clean(log.severity_text, policy.max_name_bytes, flags, "/severityText")
+        event_name = clean(log.event_name, policy.max_name_bytes, flags, "/eventName")
+        attributes, over_limit = self._values.attributes(log.attributes, flags, "/attributes")
+        body = NO_VALUE
+        if log.body:
+            body = self._values.read(merge_occurrences(log.body), policy.max_body_bytes, flags, "/body")
         cells = (
             self._project_id,
             time_ns,
@@ -171,11 +182,11 @@ class ItemDecoder:
             span_id,
             log.flags,
             severity,
-            clean(log.severity_text, policy.max_name_bytes, flags),
-            clean(log.event_name, policy.max_name_bytes, flags),
+            severity_text,
+            event_name,
             body.text,
             body.type_tag,
-            *resource_scope_cells(attributes, dropped_count(log.dropped_attributes_count, over_limit), resource, scope),
+            *shared_cells(attributes, dropped_count(log.dropped_attributes_count, over_limit), flags, resource, scope),
         )
         if severity >= _SEVERITY_ERROR and any(_exception_texts(attributes)[:2]):
             self._add_exception(time_ns, trace_id, span_id, attributes, resource)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from proto.otlp.policy import ItemModification, Policy
-from proto.otlp.reference.text import clean, compact_json, repair, truncate
-from proto.otlp.reference.values import Flags, Value, ValueReader
+from proto.otlp.reference.text import Flags, clean, compact_json, encode_truncations, repair, truncate
+from proto.otlp.reference.values import Value, ValueReader
 
 MAX_UINT32: Final = 2**32 - 1
 
@@ -40,22 +40,22 @@ class ScopeColumns:
 
 
 def read_resource(resource: Any, schema_url: bytes, values: ValueReader, policy: Policy) -> ResourceColumns:
-    flags: Flags = set()
+    flags = Flags()
     attributes, over_limit = _limit_attributes(
-        policy.max_resource_bytes, *values.attributes(resource.attributes, flags), flags
+        policy.max_resource_bytes, *values.attributes(resource.attributes, flags, "/resource/attributes"), flags
     )
 
     def text(key: bytes) -> bytes:
         return attributes[key].text if key in attributes else b""
 
     def name(text: bytes) -> bytes:
-        return truncate(text, policy.max_name_bytes, set())
+        return truncate(text, policy.max_name_bytes)
 
     environment = text(b"deployment.environment.name") or text(b"deployment.environment") or b"unknown"
     return ResourceColumns(
         attributes=attributes,
         dropped=dropped_count(resource.dropped_attributes_count, over_limit),
-        schema_url=clean(schema_url, policy.max_name_bytes, flags),
+        schema_url=clean(schema_url, policy.max_name_bytes, flags, "/resource/schemaUrl"),
         entity_refs=_entity_refs(resource.entity_refs, policy, flags),
         service_name=name(text(b"service.name")),
         environment=name(environment),
@@ -65,16 +65,17 @@ def read_resource(resource: Any, schema_url: bytes, values: ValueReader, policy:
 
 
 def read_scope(scope: Any, schema_url: bytes, values: ValueReader, policy: Policy) -> ScopeColumns:
-    flags: Flags = set()
+    flags = Flags()
     attributes, over_limit = _limit_attributes(
-        policy.max_scope_bytes, *values.attributes(scope.attributes, flags), flags
+        policy.max_scope_bytes, *values.attributes(scope.attributes, flags, "/scope/attributes"), flags
     )
+    url = clean(schema_url, policy.max_name_bytes, flags, "/scope/schemaUrl")
     return ScopeColumns(
-        name=clean(scope.name, policy.max_name_bytes, flags),
-        version=clean(scope.version, policy.max_name_bytes, flags),
+        name=clean(scope.name, policy.max_name_bytes, flags, "/scope/name"),
+        version=clean(scope.version, policy.max_name_bytes, flags, "/scope/version"),
         attributes=attributes,
         dropped=dropped_count(scope.dropped_attributes_count, over_limit),
-        schema_url=clean(schema_url, policy.max_name_bytes, flags),
+        schema_url=url,
         flags=flags,
     )
 
@@ -90,18 +91,26 @@ def _limit_attributes(limit: int, attributes: Attributes, dropped: int, flags: F
         size += entry_size
     if len(kept) < len(attributes):
         flags.add(ItemModification.TRUNCATED)
+        flags.truncations = [each for each in flags.truncations if _attribute_key(each.path) in kept]
     return kept, dropped + len(attributes) - len(kept)
 
 
+def _attribute_key(path: str) -> bytes:
+    """The key of an attribute of a resource or a scope by the path of the attribute, or of a part of it."""
+    return path.split("/")[3].replace("~1", "/").replace("~0", "~").encode()
+
+
 def resource_scope_bytes(resource: ResourceColumns, scope: ScopeColumns) -> int:
-    """Bytes of the columns `resource` and `scope` of one item."""
-    return len(encode_attributes(resource.attributes)) + len(encode_attributes(scope.attributes))
+    """Bytes of the columns `resource` and `scope` of one item, and of what `truncations` has of both."""
+    texts = (encode_attributes(resource.attributes), encode_attributes(scope.attributes))
+    return sum(map(len, (*texts, *(encode_truncations(each.flags.truncations) for each in (resource, scope)))))
 
 
-def resource_scope_cells(
-    item: Attributes, dropped: int, resource: ResourceColumns, scope: ScopeColumns
+def shared_cells(
+    item: Attributes, dropped: int, flags: Flags, resource: ResourceColumns, scope: ScopeColumns
 ) -> tuple[object, ...]:
-    """The cells of the columns that spans and logs share, from `service_name` to `scope_schema_url`."""
+    """The cells of the columns that spans and logs share, from `service_name` to `truncations`."""
+    truncations = encode_truncations(flags.truncations + resource.flags.truncations + scope.flags.truncations)
     return (
         resource.service_name,
         resource.environment,
@@ -118,6 +127,7 @@ def resource_scope_cells(
         encode_attributes(scope.attributes),
         scope.dropped,
         scope.schema_url,
+        truncations and b"[%s]" % truncations,
     )
 
 
@@ -173,6 +183,6 @@ def _entity_refs(refs: Any, policy: Policy, flags: Flags) -> bytes:
     ]
     json = compact_json(data)
     if len(json) > policy.max_value_bytes:
-        flags.add(ItemModification.TRUNCATED)
+        flags.cut("/resource/entityRefs", len(json))
         return b""
     return json

@@ -3,14 +3,14 @@
 import base64
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from proto.otlp.policy import ItemModification, Policy
 from proto.otlp.reference.schema import merge_occurrences, schema
 from proto.otlp.reference.scrub import SCRUBBED, SensitiveWords, scrub
-from proto.otlp.reference.text import compact_json, repair, truncate
+from proto.otlp.reference.text import Flags, compact_json, cut_middle, pointer, repair, truncate
 
-Flags = set[ItemModification]
+STACK_TRACE: Final = b"exception.stacktrace"
 
 
 class Value(NamedTuple):
@@ -31,10 +31,13 @@ SCRUBBED_VALUE = Value("s", SCRUBBED, SCRUBBED.decode())
 
 
 class AttributeEntry(NamedTuple):
-    """The last occurrence of an attribute: its key before truncation, and the encoding of its value."""
+    """The last occurrence of an attribute: its key before truncation, and the encoding of its value. `cut_key_bytes`:
+    the size of the key as sent if it was truncated, else 0; of the first occurrence.
+    """
 
     full_key: bytes
     raw: bytes
+    cut_key_bytes: int
 
 
 class ValueReader:
@@ -45,27 +48,35 @@ class ValueReader:
         self._words = SensitiveWords(policy.sensitive_words)
         self._any_value = schema().any_value
 
-    def attributes(self, pairs: Iterable[Any], flags: Flags) -> tuple[dict[bytes, Value], int]:
-        """The attributes by key in stored order, and how many were dropped because they exceed the limit."""
+    def attributes(self, pairs: Iterable[Any], flags: Flags, path: str) -> tuple[dict[bytes, Value], int]:
+        """The attributes by key in stored order, and how many were dropped because they exceed the limit. `path`: of
+        the object that has them.
+        """
         entries, dropped = self._collect_entries(pairs, self._policy.max_attributes, flags)
-        return {key: self._attribute(full_key, raw, flags) for key, (full_key, raw) in entries.items()}, dropped
+        return {key: self._attribute(key, entry, flags, pointer(path, key)) for key, entry in entries.items()}, dropped
 
-    def read(self, raw: bytes, limit: int, flags: Flags) -> Value:
-        """The value whose protobuf encoding is `raw`, its text truncated to `limit` bytes (of bytes: before base64)."""
+    def read(self, raw: bytes, limit: int, flags: Flags, path: str, *, keep_end: bool = False) -> Value:
+        """The value whose protobuf encoding is `raw`, its text truncated to `limit` bytes (of bytes: before base64).
+        `keep_end`: of a longer string half of them are its end.
+        """
         value = self._any_value.FromString(raw)
         kind = value.WhichOneof("value")
         if kind == "string_value":
-            text = truncate(self._string(value.string_value, flags), limit, flags)
+            text = self._string(value.string_value, flags)
+            if len(text) > limit:
+                flags.cut(path, len(value.string_value))
+                text = cut_middle(text, limit) if keep_end else truncate(text, limit)
             return Value("s", text, text.decode())
         if kind == "bytes_value":
             if len(value.bytes_value) > limit:
-                flags.add(ItemModification.TRUNCATED)
+                flags.cut(path, len(value.bytes_value))
             return _bytes(value.bytes_value[:limit])
         if kind in ("array_value", "kvlist_value"):
-            data = self._nested(value, kind, flags)
+            data = self._nested(value, kind, flags, path)
             text = compact_json(data)
             if len(text) > limit:
-                text = truncate(text, limit, flags)
+                flags.cut(path, len(text))
+                text = truncate(text, limit)
                 return Value("s", text, text.decode())
             return Value("a" if kind == "array_value" else "m", text, data)
         return _scalar(value, kind)
@@ -77,24 +88,27 @@ class ValueReader:
         entries: dict[bytes, AttributeEntry] = {}
         dropped = 0
         for pair in pairs:
-            key_flags: Flags = set()
+            key_flags = Flags()
             full_key = repair(pair.key, key_flags)
-            key = truncate(full_key, self._policy.max_key_bytes, key_flags)
+            key = truncate(full_key, self._policy.max_key_bytes)
+            cut_key_bytes = len(pair.key) if len(key) < len(full_key) else 0
             if key in entries:
                 flags.add(ItemModification.DEDUPLICATED)
+                cut_key_bytes = entries[key].cut_key_bytes
             elif max_entries is not None and len(entries) >= max_entries:
                 dropped += 1
                 continue
             else:
                 flags |= key_flags
-            entries[key] = AttributeEntry(full_key, merge_occurrences(pair.value))
+            entries[key] = AttributeEntry(full_key, merge_occurrences(pair.value), cut_key_bytes)
         return entries, dropped
 
-    def _attribute(self, key: bytes, raw: bytes, flags: Flags) -> Value:
-        if self._words.matches_key(key):
+    def _attribute(self, key: bytes, entry: AttributeEntry, flags: Flags, path: str) -> Value:
+        _note_cut_key(entry, flags, path)
+        if self._words.matches_key(entry.full_key):
             flags.add(ItemModification.SCRUBBED)
             return SCRUBBED_VALUE
-        return self.read(raw, self._policy.max_value_bytes, flags)
+        return self.read(entry.raw, self._policy.max_value_bytes, flags, path, keep_end=key == STACK_TRACE)
 
     def _string(self, raw: bytes, flags: Flags) -> bytes:
         text = repair(raw, flags)
@@ -103,20 +117,21 @@ class ValueReader:
             flags.add(ItemModification.SCRUBBED)
         return scrubbed
 
-    def _nested(self, value: Any, kind: str, flags: Flags) -> object:
-        """An array or map as JSON data; only keys are truncated."""
+    def _nested(self, value: Any, kind: str, flags: Flags, path: str) -> object:
+        """An array or map as JSON data; only keys are truncated. `path`: of the value that it is in."""
         if kind == "array_value":
-            return [self._element(raw, flags) for raw in value.array_value.values]
+            return [self._element(raw, flags, path) for raw in value.array_value.values]
         entries, _ = self._collect_entries(value.kvlist_value.values, None, flags)
-        return {key.decode(): self._entry(full_key, raw, flags) for key, (full_key, raw) in entries.items()}
+        return {key.decode(): self._entry(entry, flags, path) for key, entry in entries.items()}
 
-    def _entry(self, key: bytes, raw: bytes, flags: Flags) -> object:
-        if self._words.matches_key(key):
+    def _entry(self, entry: AttributeEntry, flags: Flags, path: str) -> object:
+        _note_cut_key(entry, flags, path)
+        if self._words.matches_key(entry.full_key):
             flags.add(ItemModification.SCRUBBED)
             return SCRUBBED_VALUE.json_value
-        return self._element(raw, flags)
+        return self._element(entry.raw, flags, path)
 
-    def _element(self, raw: bytes, flags: Flags) -> object:
+    def _element(self, raw: bytes, flags: Flags, path: str) -> object:
         value = self._any_value.FromString(raw)
         kind = value.WhichOneof("value")
         if kind == "string_value":
@@ -124,8 +139,13 @@ class ValueReader:
         if kind == "bytes_value":
             return _bytes(value.bytes_value).json_value
         if kind in ("array_value", "kvlist_value"):
-            return self._nested(value, kind, flags)
+            return self._nested(value, kind, flags, path)
         return _scalar(value, kind).json_value
+
+
+def _note_cut_key(entry: AttributeEntry, flags: Flags, path: str) -> None:
+    if entry.cut_key_bytes:
+        flags.cut(path + "/#", entry.cut_key_bytes)
 
 
 def _bytes(raw: bytes) -> Value:

@@ -150,6 +150,7 @@ def test_every_field_of_a_span_is_stored(decoder: Decoder) -> None:
         "scope": b"\1s\2i2\1",
         "scope_dropped_attributes_count": 9,
         "scope_schema_url": b"scope-url",
+        "truncations": b"",
         "batch_id": 1,
         "row": 0,
     }
@@ -194,8 +195,8 @@ MODIFIED_SPANS = {
     "name": (bytes_field(5, b"n" * 1025), "name", b"n" * 1024, "truncated"),
     "name that is not UTF-8": (bytes_field(5, b"\xff"), "name", "�".encode(), "repaired"),
     "name is not scrubbed": (bytes_field(5, b"4111111111111111"), "name", b"4111111111111111", None),
-    "trace state": (bytes_field(3, b"n" * 16385), "trace_state", b"n" * 16384, "truncated"),
-    "status message": (bytes_field(15, bytes_field(2, b"n" * 16385)), "status_message", b"n" * 16384, "truncated"),
+    "trace state": (bytes_field(3, b"n" * 65537), "trace_state", b"n" * 65536, "truncated"),
+    "status message": (bytes_field(15, bytes_field(2, b"n" * 65537)), "status_message", b"n" * 65536, "truncated"),
     "short parent": (bytes_field(4, b"1234567"), "parent_span_id", bytes(8), "repaired"),
     "empty parent": (bytes_field(4, b""), "parent_span_id", bytes(8), None),
     "zero parent": (bytes_field(4, bytes(8)), "parent_span_id", bytes(8), None),

@@ -133,7 +133,7 @@ PLACES = {
     "the longest that is a card": ("4222222222222 4222222222222", "[scrubbed] [scrubbed]"),
     "a card and a group that is none": ("4111111111111111-77", "[scrubbed]-77"),
     "in other text": ("é4111111111111111é", "é[scrubbed]é"),
-    "scrubbed before it is cut": ("x" * 16380 + "4111111111111111", "x" * 16380 + "[scr"),
+    "scrubbed before it is cut": ("x" * 65532 + "4111111111111111", "x" * 65532 + "[scr"),
 }
 
 

@@ -81,7 +81,7 @@ def batch(rng: random.Random, size: int = 30) -> list[Made]:
         Made(
             at=NOW - 1 - rng.choice([0, 1, rng.randrange(2 * HOUR), rng.randrange(2 * HOUR)]),
             severity=rng.choice([0, 1, 9, 9, 10, 13, 17, 24]),
-            severity_text=rng.choice(["", "INFO", "warn"]),
+            severity_text=rng.choice(["", "notice", "Alert"]),
             body=rng.choice(BODIES),
             trace=rng.randrange(3),
             event=rng.choice(["", "e"]),

@@ -201,6 +201,7 @@ RECORD_SHOWN: dict[str, Any] = {
     "droppedLinksCount": 8,
     "resource": SHOWN_RESOURCE,
     "scope": SHOWN_SCOPE,
+    "truncations": [],
     "alternates": [],
 }
 
@@ -266,6 +267,7 @@ async def test_a_log_record_comes_back_whole(loader: Loader, explore: Explore) -
         "droppedAttributesCount": 2,
         "resource": SHOWN_RESOURCE,
         "scope": SHOWN_SCOPE,
+        "truncations": [],
     }
     assert f'"attributes":{EVERY_TYPE_JSON}{INHERITED_JSON}' in answer.text
     assert '"body":{"int":9223372036854775807,"double":3.0,"list":[null,{"bytesValue":"/w=="}]}' in answer.text

@@ -1,4 +1,4 @@
-SELECT toUnixTimestamp64Nano(time), time_source, toUnixTimestamp64Nano(observed_time), trace_id, span_id, flags, severity_number, severity_text, event_name, body, body_type, batch_id, row, service_name, environment, release, attributes, attribute_types, resource, scope_name, scope_version, scope, dropped_attributes_count, resource_dropped_attributes_count, resource_schema_url, entity_refs, scope_dropped_attributes_count, scope_schema_url
+SELECT toUnixTimestamp64Nano(time), time_source, toUnixTimestamp64Nano(observed_time), trace_id, span_id, flags, severity_number, severity_text, event_name, body, body_type, batch_id, row, service_name, environment, release, attributes, attribute_types, resource, scope_name, scope_version, scope, dropped_attributes_count, resource_dropped_attributes_count, resource_schema_url, entity_refs, scope_dropped_attributes_count, scope_schema_url, truncations
 FROM logs
 WHERE project_id = {p0:UInt64}
   AND toStartOfFiveMinutes(time) >= toDateTime({p1:UInt32}, 'UTC')

@@ -1,4 +1,4 @@
-SELECT toUnixTimestamp64Nano(start_time), duration, trace_id, span_id, parent_span_id, name, kind, status_code, status_message, batch_id, row, service_name, environment, release, attributes, attribute_types, resource, scope_name, scope_version, scope, dropped_attributes_count, resource_dropped_attributes_count, resource_schema_url, entity_refs, scope_dropped_attributes_count, scope_schema_url, trace_state, flags, events, dropped_events_count, links, dropped_links_count
+SELECT toUnixTimestamp64Nano(start_time), duration, trace_id, span_id, parent_span_id, name, kind, status_code, status_message, batch_id, row, service_name, environment, release, attributes, attribute_types, resource, scope_name, scope_version, scope, dropped_attributes_count, resource_dropped_attributes_count, resource_schema_url, entity_refs, scope_dropped_attributes_count, scope_schema_url, truncations, trace_state, flags, events, dropped_events_count, links, dropped_links_count
 FROM spans
 WHERE project_id = {p0:UInt64}
   AND toStartOfFiveMinutes(start_time) >= toDateTime({p1:UInt32}, 'UTC')

@@ -148,6 +148,14 @@ export interface SpanRecord {
   attributes: Record<string, Json>;
   events: { time: string; name: string; attributes: Record<string, Json> }[];
   links: { traceId: string; spanId: string; attributes: Record<string, Json> }[];
+  /** Only in the record of one span. */
+  truncations?: Truncation[];
+}
+
+/** A text that is longer than what is stored: its JSON Pointer in the record, and its size as sent. */
+export interface Truncation {
+  path: string;
+  bytes: Num;
 }
 
 export interface LogRecord {
@@ -162,6 +170,7 @@ export interface LogRecord {
   environment: string;
   release: string | null;
   attributes: Record<string, Json>;
+  truncations: Truncation[];
 }
 
 export interface ErrorGroup {

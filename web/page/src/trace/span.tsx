@@ -2,12 +2,12 @@
 import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { printed, printedJson } from '../api/numbers';
-import type { Json, LogRecord, Page, SpanRecord } from '../api/types';
+import type { Json, LogRecord, Page, SpanRecord, Truncation } from '../api/types';
 import { address, push } from '../address/address';
 import { shownTime, type Zone } from '../address/time';
 import { exploreBase, type Place, projectPath } from '../router';
 import { CopyButton } from '../ui/copy';
-import { duration } from '../ui/format';
+import { count, duration } from '../ui/format';
 import { Link } from '../ui/link';
 import { useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
@@ -89,6 +89,28 @@ function Pairs({ of, prefix = '', place }: { of: [string, Json][]; prefix?: stri
   );
 }
 
+const MAX_TRUNCATIONS = 20; // shown of a record; the others are in its JSON
+
+/** What a limit cut of a record. */
+export function Truncations({ of }: { of: Truncation[] }): JSX.Element | null {
+  if (of.length === 0) return null;
+  return (
+    <>
+      <h3>Cut ({of.length})</h3>
+      <ul>
+        {of.slice(0, MAX_TRUNCATIONS).map(({ path, bytes }) => (
+          <li key={path}>
+            <code>
+              <Text of={path} />
+            </code>{' '}
+            <span title={String(bytes)}>{count(bytes)} bytes were sent</span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
 export function SpanDetails(props: { place: Place; traceId: string; spanId: string; zone: Zone }): JSX.Element {
   const { place, traceId, spanId, zone } = props;
   const span = useQuery<SpanRecord>({ path: `${exploreBase(place)}/traces/${traceId}/spans/${spanId}` });
@@ -115,6 +137,7 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
               Only this subtree
             </button>
             <CopyButton label="Copy as JSON" text={() => printedJson(data as unknown as Json)} />
+            <Truncations of={data.truncations ?? []} />
             <Attributes of={data.attributes} place={place} />
             {data.events.length > 0 && <h3>Events ({data.events.length})</h3>}
             {data.events.map((event, at) => (

@@ -18,7 +18,7 @@ import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Covered, Empty, Loaded, More } from '../../ui/states';
 import { LongText, Text } from '../../ui/text';
-import { Attributes, printed } from '../../trace/span';
+import { Attributes, printed, Truncations } from '../../trace/span';
 
 const SEVERITIES: [string, string][] = [
   ['', 'all'],
@@ -174,6 +174,7 @@ function Records({ records, place, zone }: { records: LogRecord[]; place: Place;
                       </Link>
                     </p>
                   )}
+                  <Truncations of={log.truncations} />
                   <Attributes of={log.attributes} />
                 </td>
               </tr>
