@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
+from proto.otlp.kept_keys import KEPT_KEYS
+
+_ANY: Final = "surrogatepass"  # what cannot be encoded as UTF-8 equals no key
 _SEPARATORS: Final = re.compile(rb"[._=-]")
 _BOUNDARY: Final = b"\xff"  # marks a change of case; no byte of UTF-8
 # Where the case changes: `clientSecret`, `APIKey`, `oauth2Token`. `OAuth` and `oAuth` are one part.
@@ -40,6 +43,17 @@ MEASURABLE_WORDS: Final = (
     *("secret", "secrets", "client_secret", "app_secret", "shared_secret"),
 )
 SENSITIVE_WORDS: Final = (*FLOOR_WORDS, *STRICT_WORDS, *MEASURABLE_WORDS)
+# Complete keys under which everything but booleans is scrubbed: too short to be searched for inside of a key.
+SENSITIVE_NAMES: Final = ("pass", "pw", "jwt", "bearer")
+MEASURES: Final = (
+    *("count", "counts", "counter", "total", "totals", "sum", "usage", "used", "limit", "size", "length", "len"),
+    *("budget", "max", "min", "avg", "mean", "median", "num", "remaining", "quota", "rate", "ratio", "percent", "cost"),
+    *("price", "bytes", "kb", "mb", "time", "timeout", "timestamp", "ttl", "age", "duration", "latency", "elapsed"),
+    *("lifetime", "seconds", "secs", "sec", "millis", "ms", "us", "ns", "minutes", "hours", "days", "expires"),
+    *("expiry", "expiration", "expired", "exp", "iat", "nbf", "issued", "created", "updated", "refreshed", "date"),
+    *("index", "idx", "offset", "position", "logprob", "probability", "attempt", "attempts", "retries", "version"),
+    "status",
+)
 
 
 def mark_parts(key: bytes) -> bytes:
@@ -52,9 +66,9 @@ def normalize_word(word: str) -> bytes:
     return b"_".join(part for part in re.split(rb"[_\xff]", mark_parts(word.encode())) if part)
 
 
-def compile_words(words: Iterable[str]) -> re.Pattern[bytes]:
-    """The pattern that finds one of the words in a key marked by `mark_parts`."""
-    spellings = b"|".join(sorted({_spelling(word) for word in map(normalize_word, words) if word}))
+def compile_words(words: Iterable[bytes]) -> re.Pattern[bytes]:
+    """The pattern that finds one of the normalized words in a key marked by `mark_parts`."""
+    spellings = b"|".join(sorted(map(_spelling, words)))
     return re.compile(rb"(?<![^_\xff])(?:" + spellings + rb")[0-9]*(?![^_\xff])" if spellings else rb"(?!)")
 
 
@@ -65,9 +79,46 @@ def _spelling(word: bytes) -> bytes:
     )
 
 
-_FLOOR: Final = compile_words(FLOOR_WORDS)
+class KeyRules(NamedTuple):
+    """What the key rule of a policy compares keys with; words as `normalize_word` returns them."""
+
+    strict_words: frozenset[bytes]
+    measurable_words: frozenset[bytes]
+    measures: frozenset[bytes]
+    names: frozenset[bytes]  # complete keys in lower case
+    kept: frozenset[bytes]  # complete keys
+    kept_beginnings: tuple[bytes, ...]
+    kept_middles: tuple[bytes, ...]  # with at least one byte before and after
+    exempt: frozenset[bytes]  # complete keys
+
+
+def key_rules(sensitive_words: Iterable[str], exempt_keys: Iterable[str]) -> KeyRules:
+    """The rules for the words and the exempt keys of a policy, without the keys that cannot be exempt."""
+    words = frozenset(map(normalize_word, sensitive_words)) - {b""}
+    measurable = frozenset(word for word in words if word.replace(b"_", b"") in _MEASURABLE)
+    kept = [key.encode() for convention in KEPT_KEYS for key in convention.keys]
+    return KeyRules(
+        words - measurable,
+        measurable,
+        frozenset(map(normalize_word, MEASURES)),
+        frozenset(name.encode() for name in SENSITIVE_NAMES),
+        frozenset(key for key in kept if b"*" not in key),
+        tuple(key[:-1] for key in kept if key.endswith(b"*") and not key.startswith(b"*")),
+        tuple(key[1:-1] for key in kept if key.startswith(b"*")),
+        frozenset(key.encode(errors=_ANY) for key in exempt_keys if is_exemptible(key)),
+    )
+
+
+_MEASURABLE: Final = frozenset(
+    normalize_word(word).replace(b"_", b"") for word in (*MEASURABLE_WORDS, "session", "sessions", "tokens")
+)
+_FLOOR: Final = compile_words(map(normalize_word, FLOOR_WORDS))
 
 
 def is_exemptible(key: str) -> bool:
-    """Whether a project may exempt `key`, a full key as stored, from the key rule: it names a key and no floor word."""
-    return bool(key) and _FLOOR.search(mark_parts(key.encode(errors="replace"))) is None
+    """Whether a project may exempt `key`, a complete key as stored, from the key rule.
+
+    The empty key, keys with a word of `FLOOR_WORDS` and those in `SENSITIVE_NAMES` cannot be exempt.
+    """
+    named = bool(key) and key.lower() not in SENSITIVE_NAMES
+    return named and _FLOOR.search(mark_parts(key.encode(errors=_ANY))) is None

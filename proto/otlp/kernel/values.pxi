@@ -29,7 +29,7 @@ cdef struct Encoded:
 
 cdef struct Entry:
     uint32_t key
-    bint sensitive
+    uint8_t sensitive   # KeyVerdict
     Encoded value
 
 cdef struct AnyValue:
@@ -106,8 +106,7 @@ cdef inline size_t count_entries(Work* work) noexcept nogil:
 cdef inline int clean_text(Work* work, Chunk* text, bint scrub, size_t limit) except -1 nogil:
     # Repairs, scrubs and truncates; `text` usually still points to the received bytes. Valid until the next call.
     if not is_plain(text.at, text.size):
-        if not is_utf8(text.at, text.size) or (scrub and may_hold_number(text.at, text.size)):
-            change_text(work, text, scrub)
+        change_text(work, text, scrub)
     if text.size > limit:
         text.size = character_boundary(text.at, text.size, limit)
         work.flags |= TRUNCATED
@@ -148,17 +147,17 @@ cdef inline int intern_text(Work* work, Chunk text, size_t limit, uint32_t* symb
     return intern(work.symbols, text, symbol)
 
 
-cdef inline bint is_sensitive_key(Work* work, uint32_t key) noexcept nogil:
-    return (key_state(work.symbols, work.words, key) & KEY_SENSITIVE) != 0
+cdef inline uint8_t verdict_of(Work* work, uint32_t key) noexcept nogil:
+    return key_state(work.symbols, work.words, key) // KEY_VERDICT
 
 
 cdef int judge_key(Work* work, Chunk key, Entry* entry) except -1 nogil:
     # Uses the full key: the truncated part may contain the sensitive word.
     if same(symbol_text(work.symbols, entry.key), key):
-        entry.sensitive = is_sensitive_key(work, entry.key)
+        entry.sensitive = verdict_of(work, entry.key)
         return 0
     clean_text(work, &key, False, SIZE_MAX)
-    entry.sensitive = is_sensitive(work.words, key)
+    entry.sensitive = judge(work.words, key)
     return 0
 
 
@@ -251,7 +250,7 @@ cdef int collect(Work* work, Chunk key_value, size_t start, size_t limit, uint32
         split_key_value(work, key_value, &key, &entry.value)
     work.flags = 0
     if is_expected(work, key, count_entries(work) - start, &entry.key):
-        entry.sensitive = is_sensitive_key(work, entry.key)
+        entry.sensitive = verdict_of(work, entry.key)
     else:
         intern_text(work, key, work.limits.key, &entry.key)
         expect(work, count_entries(work) - start, entry.key)
@@ -350,11 +349,27 @@ cdef inline bint is_short_scalar(Encoded* message, AnyValue* any) noexcept nogil
     return True
 
 
-cdef int read_value_text(Work* work, Encoded* message, bint sensitive, size_t limit, Value* value) except -1 nogil:
+cdef int is_scrubbed(Work* work, Encoded* message, uint8_t verdict) except -1 nogil:
+    # Whether the value of a key with this verdict is replaced.
+    cdef AnyValue any
+    cdef size_t base = work.arena.size
+    if verdict == VERDICT_KEPT:
+        return False
+    if is_short_string(message, &any.bytes):
+        any.kind = ANY_STRING
+    elif not is_short_scalar(message, &any):
+        read_any(work, message, &any)
+        work.arena.size = base
+    if verdict == VERDICT_NUMBERS and any.kind == ANY_STRING:
+        return not reads_as_number(any.bytes)
+    return any.kind != ANY_BOOL and (verdict == VERDICT_SCRUBBED or (any.kind != ANY_INT and any.kind != ANY_DOUBLE))
+
+
+cdef int read_value_text(Work* work, Encoded* message, uint8_t sensitive, size_t limit, Value* value) except -1 nogil:
     # The stored form of an attribute's value or of a log body.
     cdef AnyValue any
     value.finite = False
-    if sensitive:
+    if sensitive and is_scrubbed(work, message, sensitive):
         value.letter = 115
         value.text = literal(SCRUBBED)
         work.flags |= SCRUBBED_FLAG
@@ -516,7 +531,7 @@ cdef int put_json_entry(Work* work, Entry entry, Buf* out, size_t limit) except 
     if not full(out, limit):
         put_json_string(out, symbol_text(work.symbols, entry.key))
         put_u8(out, 58)
-    if entry.sensitive:
+    if entry.sensitive and is_scrubbed(work, &entry.value, entry.sensitive):
         work.flags |= SCRUBBED_FLAG
         return 0 if full(out, limit) else put_json_string(out, literal(SCRUBBED))
     read_any(work, &entry.value, &any)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from proto.otlp.policy import ItemModification, Policy
 from proto.otlp.reference.schema import merge_occurrences, schema
-from proto.otlp.reference.scrub import SCRUBBED, SensitiveWords, scrub
+from proto.otlp.reference.scrub import SCRUBBED, KeyVerdict, SensitiveKeys, reads_as_number, scrub
 from proto.otlp.reference.text import compact_json, repair, truncate
 
 Flags = set[ItemModification]
@@ -42,7 +42,7 @@ class ValueReader:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._words = SensitiveWords(policy.sensitive_words)
+        self._keys = SensitiveKeys(policy)
         self._any_value = schema().any_value
 
     def attributes(self, pairs: Iterable[Any], flags: Flags) -> tuple[dict[bytes, Value], int]:
@@ -91,10 +91,22 @@ class ValueReader:
         return entries, dropped
 
     def _attribute(self, key: bytes, raw: bytes, flags: Flags) -> Value:
-        if self._words.matches_key(key):
+        if self._is_scrubbed(key, raw):
             flags.add(ItemModification.SCRUBBED)
             return SCRUBBED_VALUE
         return self.read(raw, self._policy.max_value_bytes, flags)
+
+    def _is_scrubbed(self, key: bytes, raw: bytes) -> bool:
+        verdict = self._keys.judge(key)
+        if verdict is KeyVerdict.KEPT:
+            return False
+        value = self._any_value.FromString(raw)
+        kind = value.WhichOneof("value")
+        if verdict is KeyVerdict.SCRUBBED or kind == "bool_value":
+            return kind != "bool_value"
+        return kind not in ("int_value", "double_value") and not (
+            kind == "string_value" and reads_as_number(value.string_value)
+        )
 
     def _string(self, raw: bytes, flags: Flags) -> bytes:
         text = repair(raw, flags)
@@ -111,7 +123,7 @@ class ValueReader:
         return {key.decode(): self._entry(full_key, raw, flags) for key, (full_key, raw) in entries.items()}
 
     def _entry(self, key: bytes, raw: bytes, flags: Flags) -> object:
-        if self._words.matches_key(key):
+        if self._is_scrubbed(key, raw):
             flags.add(ItemModification.SCRUBBED)
             return SCRUBBED_VALUE.json_value
         return self._element(raw, flags)
