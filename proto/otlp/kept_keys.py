@@ -18,16 +18,9 @@ KEPT_KEYS: Final = (
     Convention(
         "OpenTelemetry semantic conventions, https://opentelemetry.io/docs/specs/semconv/registry/attributes/",
         (
-            *(
-                "session.id",
-                "session.previous_id",
-                "mcp.session.id",
-                "aws.secretsmanager.secret.arn",
-                "k8s.secret.name",
-            ),
-            *("k8s.secret.uid", "gen_ai.token.type", "gen_ai.usage.*", "gen_ai.server.time_per_output_token"),
-            *("gen_ai.server.time_to_first_token", "gen_ai.client.token.usage", "aspnetcore.identity.token_purpose"),
-            *("aspnetcore.identity.token_verified",),
+            *("session.id", "session.previous_id", "mcp.session.id", "aws.secretsmanager.secret.arn"),
+            *("k8s.secret.name", "gen_ai.token.type", "gen_ai.usage.*", "gen_ai.client.token.usage"),
+            *("gen_ai.server.time_per_output_token", "gen_ai.server.time_to_first_token"),
         ),
     ),
     Convention(
@@ -41,6 +34,10 @@ KEPT_KEYS: Final = (
     Convention(
         "Sentry, https://getsentry.github.io/sentry-conventions/attributes/",
         ("aws.secretsmanager.secret.name", "mcp.auth.client.name", "mcp.progress.token"),
+    ),
+    Convention(
+        "OAuth 2.0: RFC 6749 section 5.1, RFC 7009 section 2.1, RFC 8414 section 2",
+        ("token_type", "token_type_hint", "token_endpoint"),
     ),
     Convention("Langfuse, https://langfuse.com/integrations/native/opentelemetry", ("langfuse.session.id",)),
     Convention(
@@ -73,7 +70,7 @@ KEPT_KEYS: Final = (
     Convention("Splunk RUM, https://github.com/signalfx/splunk-otel-js-web", ("splunk.rumSessionId", "rum.sessionId")),
     Convention(
         "Application Insights, https://learn.microsoft.com/azure/azure-monitor/app/data-model-complete",
-        ("ai.session.id", "microsoft.session.id"),
+        ("ai.session.id",),
     ),
     Convention(
         "Elastic Filebeat, https://www.elastic.co/docs/reference/beats/filebeat/exported-fields-system",

@@ -49,7 +49,7 @@ MEASURES: Final = (
     *("count", "counts", "counter", "total", "totals", "sum", "usage", "used", "limit", "size", "length", "len"),
     *("budget", "max", "min", "avg", "mean", "median", "num", "remaining", "quota", "rate", "ratio", "percent", "cost"),
     *("price", "bytes", "kb", "mb", "time", "timeout", "timestamp", "ttl", "age", "duration", "latency", "elapsed"),
-    *("lifetime", "seconds", "secs", "sec", "millis", "ms", "us", "ns", "minutes", "hours", "days", "expires"),
+    *("lifetime", "seconds", "secs", "sec", "millis", "ms", "minutes", "hours", "days", "expires"),
     *("expiry", "expiration", "expired", "exp", "iat", "nbf", "issued", "created", "updated", "refreshed", "date"),
     *("index", "idx", "offset", "position", "logprob", "probability", "attempt", "attempts", "retries", "version"),
     "status",

@@ -24,9 +24,15 @@ cdef struct SensitiveWords:
     TextTable kept_beginnings
     TextTable kept_middles
     TextTable exempt
+    uint32_t starts[1024]   # bit t of starts[32 f + s]: a strict or measurable word may begin with f, s and t, see `letter`
 
 cdef enum:
     KEY_TABLES = 8
+
+
+cdef inline uint8_t letter(uint8_t c) noexcept nogil:
+    # The same for both cases of a letter; letters share it with other bytes.
+    return c & 31
 
 
 cdef inline Chunk* chunks(Buf* buf) noexcept nogil:
@@ -65,9 +71,20 @@ cdef int load_table(TextTable* table, texts) except -1:
 cdef int load_words(SensitiveWords* words, rules) except -1:
     cdef TextTable* tables = <TextTable*> words
     cdef int i
+    cdef bytes word
     for i in range(KEY_TABLES):  # in the order of the fields
         load_table(&tables[i], rules[i])
+    for word in (*rules.strict_words, *rules.measurable_words):
+        if len(word) < 3 or 95 in word[1:3]:
+            for i in range(32):
+                words.starts[letter(word[0]) << 5 | i] = UINT32_MAX
+        else:
+            words.starts[letter(word[0]) << 5 | letter(word[1])] |= <uint32_t> 1 << letter(word[2])
     return 0
+
+
+cdef inline bint may_begin(SensitiveWords* words, Bytes at) noexcept nogil:
+    return words.starts[letter(at[0]) << 5 | letter(at[1])] >> letter(at[2]) & 1
 
 
 cdef void free_words(SensitiveWords* words):
@@ -101,11 +118,13 @@ cdef inline bint separates(uint8_t c) noexcept nogil:
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
-cdef bint case_changes(Chunk key, size_t at) noexcept nogil:
-    # Whether a part of the key begins at `at`, which is neither the start nor behind a separator.
+cdef inline bint case_changes(Chunk key, size_t at) noexcept nogil:
+    return is_upper(key.at[at]) and part_begins(key, at)
+
+
+cdef bint part_begins(Chunk key, size_t at) noexcept nogil:
+    # Whether a part of the key begins with the capital letter at `at`, which is not the first byte.
     cdef uint8_t before = key.at[at - 1]
-    if not is_upper(key.at[at]):
-        return False
     if not (is_lower(before) or is_digit(before)):
         if not is_upper(before) or at + 1 == key.size or not is_lower(key.at[at + 1]):
             return False
@@ -140,8 +159,12 @@ cdef bint word_at(Chunk word, Chunk key, size_t at) noexcept nogil:
 
 cdef inline bint any_word_at(TextTable* table, Chunk key, size_t at, uint8_t first) noexcept nogil:
     cdef uint32_t w
+    cdef Chunk word
     for w in range(table.first[first], table.first[first + 1]):
-        if word_at(chunks(&table.chunks)[w], key, at):
+        word = chunks(&table.chunks)[w]
+        if at + 1 < key.size and word.size > 1 and word.at[1] != 95 and word.at[1] != lower(key.at[at + 1]):
+            continue
+        if word_at(word, key, at):
             return True
     return False
 
@@ -212,6 +235,8 @@ cdef KeyVerdict judge(SensitiveWords* words, Chunk key) noexcept nogil:
         return VERDICT_SCRUBBED
     for i in range(key.size):
         if i == 0 or separates(key.at[i - 1]) or case_changes(key, i):
+            if i + 2 < key.size and not may_begin(words, key.at + i):
+                continue
             first = lower(key.at[i])
             if any_word_at(&words.strict_words, key, i, first):
                 return VERDICT_SCRUBBED

@@ -19,7 +19,7 @@ _CANDIDATE: Final = re.compile(
 )
 _SOCIAL_SECURITY_BYTES: Final = 11
 # First and last issuer prefix, and the possible numbers of digits of such a card number.
-_ISSUERS: Final = (
+ISSUERS: Final = (
     ("4", "4", (13, 16, 18, 19)),
     ("51", "55", (16,)),
     ("2221", "2720", (16,)),
@@ -113,14 +113,14 @@ def scrub(text: bytes) -> bytes:
 
 def _is_secret(candidate: bytes) -> bool:
     digits = re.sub(rb"[ -]", b"", candidate).decode()
-    return len(candidate) == _SOCIAL_SECURITY_BYTES or (_has_valid_issuer(digits) and _luhn(digits))
+    return len(candidate) == _SOCIAL_SECURITY_BYTES or (_has_valid_issuer(digits) and has_valid_sum(digits))
 
 
 def _has_valid_issuer(digits: str) -> bool:
-    return any(low <= digits[: len(low)] <= high and len(digits) in lengths for low, high, lengths in _ISSUERS)
+    return any(low <= digits[: len(low)] <= high and len(digits) in lengths for low, high, lengths in ISSUERS)
 
 
-def _luhn(digits: str) -> bool:
+def has_valid_sum(digits: str) -> bool:
     """Whether the check digit is valid (ISO/IEC 7812-1 annex B)."""
     doubled = (sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
     return (sum(map(int, digits[::-2])) + sum(doubled)) % 10 == 0

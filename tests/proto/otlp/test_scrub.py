@@ -319,6 +319,15 @@ def test_wherever_a_number_begins(decoder: Decoder, number: str) -> None:
             assert found == [(b"k", f"{text[0]}[scrubbed]{text[1]}".encode())], (before, after)
 
 
+def test_what_may_stand_beside_a_number(decoder: Decoder) -> None:
+    for beside in map(chr, range(128)):
+        adjoins = beside.isalnum() or beside in "._-"
+        for text in (f"{beside}4111111111111111", f"4111111111111111{beside}", f"{beside}123-45-6789"):
+            number = text.strip(beside) if not adjoins else ""
+            stored = text.replace(number, "[scrubbed]") if number else text
+            assert texts(decoder, pair("k", string(text)))[0] == [(b"k", stored.encode())], text
+
+
 def test_a_text_is_scrubbed_before_it_is_cut(decoder: Decoder) -> None:
     found, modified = texts(decoder, pair("k", string("x 4111111111111111")), policy=Policy(max_value_bytes=6))
     assert (found, modified) == ([(b"k", b"x [scr")], {"scrubbed": 1, "truncated": 1})
