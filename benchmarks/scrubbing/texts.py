@@ -118,18 +118,14 @@ def _grouped(number: str, separator: str) -> str:
 
 def secrets() -> Iterator[Secret]:
     """Cards of every issuer, unbroken and in groups, and social security numbers."""
-    for name, write in (
-        ("unbroken", str),
-        ("spaces", lambda n: _grouped(n, " ")),
-        ("dashes", lambda n: _grouped(n, "-")),
-    ):
-        yield Secret(
-            f"cards, {name}", lambda random, name=name, write=write: write(_any_card(random, name == "unbroken"))
-        )
+    yield Secret("cards, unbroken", lambda random: _any_card(random, any_length=True))
+    yield Secret("cards, spaces", lambda random: _grouped(_any_card(random, any_length=False), " "))
+    yield Secret("cards, dashes", lambda random: _grouped(_any_card(random, any_length=False), "-"))
     yield Secret("social security numbers", lambda random: "-".join(_digits(random, count) for count in (3, 2, 4)))
 
 
-def _any_card(random: Random, any_length: bool) -> str:
+def _any_card(random: Random, *, any_length: bool) -> str:
+    """A card number, which has 15 or 16 digits unless `any_length`, because only these are written in groups."""
     while True:
         low, high, lengths = random.choice(ISSUERS)
         length = random.choice(tuple(lengths))

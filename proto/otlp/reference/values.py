@@ -101,12 +101,12 @@ class ValueReader:
         if verdict is KeyVerdict.KEPT:
             return False
         value = self._any_value.FromString(raw)
-        kind = value.WhichOneof("value")
+        kind: str | None = value.WhichOneof("value")
         if verdict is KeyVerdict.SCRUBBED or kind == "bool_value":
             return kind != "bool_value"
-        return kind not in ("int_value", "double_value") and not (
-            kind == "string_value" and reads_as_number(value.string_value)
-        )
+        if kind == "string_value":
+            return not reads_as_number(value.string_value)
+        return kind not in ("int_value", "double_value")
 
     def _string(self, raw: bytes, flags: Flags) -> bytes:
         text = repair(raw, flags)

@@ -69,7 +69,7 @@ def test_every_word_in_every_spelling(decoder: Decoder) -> None:
         spellings += ["".join(capitals), "-".join(capitals), "_".join(parts).upper(), parts[0] + "".join(capitals[1:])]
     names = [name for spelling in dict.fromkeys(spellings) for name in (spelling, f"x.{spelling}_y", f"X-{spelling}2")]
     names += ["x" + spelling[0].upper() + spelling[1:] for spelling in spellings if spelling[0].islower()]
-    assert set(stored(decoder, names, string("v")).values()) == {b"[scrubbed]"}
+    assert {name for name, text in stored(decoder, names, string("v")).items() if text == b"v"} == {"session.id"}
 
 
 def test_keys_of_conventions_are_kept_and_need_it(decoder: Decoder) -> None:
