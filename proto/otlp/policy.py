@@ -10,6 +10,29 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from proto.otlp.sensitive_keys import SENSITIVE_WORDS, is_exemptible
+
+__all__ = [
+    "GROUP_DEPTH",
+    "MAX_NANOS",
+    "NANOS_PER_DAY",
+    "SENSITIVE_WORDS",
+    "VALUE_DEPTH",
+    "YEAR_2000_NS",
+    "Block",
+    "DecodeError",
+    "DecodedPayload",
+    "FieldFaults",
+    "ItemModification",
+    "ItemRejection",
+    "Policy",
+    "RaisedException",
+    "RequestRejection",
+    "Signal",
+    "decode_error",
+    "is_exemptible",
+]
+
 Signal = Literal["traces", "logs"]
 
 MAX_NANOS: Final = 2**63 - 1  # 2262-04-11, the last DateTime64(9)
@@ -23,43 +46,6 @@ SEVERITY_NUMBERS: Final[Mapping[bytes, int]] = {
 }
 VALUE_DEPTH: Final = 32
 GROUP_DEPTH: Final = 32
-
-SENSITIVE_WORDS: Final = (
-    "password",
-    "passwd",
-    "pwd",
-    "passphrase",
-    "secret",
-    "secrets",
-    "client_secret",
-    "token",
-    "access_token",
-    "accesstoken",
-    "refresh_token",
-    "id_token",
-    "authorization",
-    "auth",
-    "cookie",
-    "set_cookie",
-    "cookies",
-    "api_key",
-    "apikey",
-    "access_key",
-    "secret_key",
-    "private_key",
-    "privatekey",
-    "credential",
-    "credentials",
-    "session_id",
-    "sessionid",
-    "csrf",
-    "xsrf",
-    "ssn",
-    "card_number",
-    "cardnumber",
-    "cvv",
-    "cvc",
-)
 
 
 class ItemRejection(StrEnum):
@@ -127,6 +113,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_future_ns: int = 3600 * 10**9
     retention_ns: int = 30 * NANOS_PER_DAY  # 0: unlimited; items before the year 2000 are rejected anyway
     sensitive_words: tuple[str, ...] = SENSITIVE_WORDS
+    exempt_keys: tuple[str, ...] = ()  # full keys that the key rule does not apply to; the value rules do
 
     def min_time_ns(self, now_ns: int) -> int:
         """The earliest accepted time at `now_ns`, in nanoseconds since 1970."""

@@ -201,15 +201,16 @@ def decode_request(head: FrameHeader, body: bytes, policy: Policy) -> JournaledR
     )
 
 
-# Fields of a policy that were added later in version 1. A value of 0, which all earlier policies have, is not written.
-_OMITTED_IF_ZERO: Final = frozenset(("max_resource_bytes", "max_scope_bytes", "max_repeated_bytes"))
+# Fields of a policy that were added later in version 1. All earlier policies have 0 or nothing there, which is not
+# written.
+_OMITTED_IF_EMPTY: Final = frozenset(("max_resource_bytes", "max_scope_bytes", "max_repeated_bytes", "exempt_keys"))
 
 
 def pack_policy(policy: Policy) -> tuple[int, bytes]:
     """The id of a policy, the CRC-32C of its JSON, and the JSON."""
     fields = msgspec.structs.asdict(policy)
     payload = msgspec.json.encode(
-        {name: fields[name] for name in fields if fields[name] or name not in _OMITTED_IF_ZERO}
+        {name: fields[name] for name in fields if fields[name] or name not in _OMITTED_IF_EMPTY}
     )
     return crc32c(payload), payload
 

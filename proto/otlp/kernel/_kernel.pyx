@@ -33,6 +33,7 @@ from contextlib import ExitStack
 from threading import Lock
 
 from proto.otlp import policy as _policy
+from proto.otlp import sensitive_keys as _sensitive_keys
 from proto.storage import tables as _tables
 
 cdef extern from *:
@@ -98,16 +99,15 @@ MODIFICATION_NAMES = (
 
 
 cdef class Lexicon:
-    """The sensitive words of a policy in the layout of the kernel; cached for requests with the same policy."""
+    """The key rule of a policy in the layout of the kernel; cached for requests with the same policy."""
 
     cdef SensitiveWords words
 
-    def __cinit__(self, tuple listed):
-        load_words(&self.words, listed)
+    def __cinit__(self, rules):
+        load_words(&self.words, rules)
 
     def __dealloc__(self):
-        free(self.words.text.data)
-        free(self.words.chunks.data)
+        free_words(&self.words)
 
 
 # New memory is expensive: each page causes a page fault. The memory of a few requests is reused, under the GIL.
@@ -310,7 +310,7 @@ cdef bint convert(bint traces, Chunk body, policy, reader, uint64_t most_left, u
 cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy, uint64_t now_ns, faults):
     cdef Segment segment = Segment()
     cdef Columns* columns = &segment.columns
-    cdef Lexicon lexicon = lexicon_of(policy.sensitive_words)
+    cdef Lexicon lexicon = lexicon_of(policy.sensitive_words, policy.exempt_keys)
     cdef Work work
     cdef Prevalidation survey
     cdef int status, i
@@ -405,15 +405,23 @@ cdef int load_limits(Limits* limits, policy) except -1:
 
 
 cdef dict _lexicons = {}
+cdef tuple _last_words = None
+cdef tuple _last_exempt = None
+cdef Lexicon _last_lexicon = None
 
 
-cdef Lexicon lexicon_of(tuple words):
-    lexicon = _lexicons.get(words)
+cdef Lexicon lexicon_of(tuple words, tuple exempt):
+    # The policies of most requests are the same objects, which need no hash.
+    global _last_words, _last_exempt, _last_lexicon
+    if words is _last_words and exempt is _last_exempt:
+        return _last_lexicon
+    lexicon = _lexicons.get((words, exempt))
     if lexicon is None:
         if len(_lexicons) >= 64:  # more policies are unlikely to be in use at once
             _lexicons.clear()
-        lexicon = _lexicons[words] = Lexicon(words)
-    return lexicon
+        lexicon = _lexicons[words, exempt] = Lexicon(_sensitive_keys.key_rules(words, exempt))
+    _last_words, _last_exempt, _last_lexicon = words, exempt, lexicon
+    return _last_lexicon
 
 
 cdef object refusal(int status, policy):

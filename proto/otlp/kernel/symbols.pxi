@@ -9,8 +9,8 @@ cdef struct Symbols:
 
 cdef enum:
     KEY_KNOWN = 1       # the following bits are computed
-    KEY_SENSITIVE = 2
     KEY_PREFIXED = 4    # begins with "resource." or "scope."
+    KEY_VERDICT = 8     # and above: a KeyVerdict
 
 
 cdef inline uint64_t hash_bytes(Bytes at, size_t size) noexcept nogil:
@@ -113,9 +113,7 @@ cdef inline uint8_t key_state(Symbols* symbols, SensitiveWords* words, uint32_t 
     cdef Chunk key
     if state == 0:
         key = symbol_text(symbols, symbol)
-        state = KEY_KNOWN
-        if is_sensitive(words, key):
-            state |= KEY_SENSITIVE
+        state = <uint8_t> (KEY_KNOWN | judge(words, key) * KEY_VERDICT)
         if begins_with(key, "resource.") or begins_with(key, "scope."):
             state |= KEY_PREFIXED
         symbols.states.data[symbol] = state

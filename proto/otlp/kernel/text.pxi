@@ -21,20 +21,24 @@ cdef inline bint is_ascii(Bytes at, size_t size) noexcept nogil:
 
 cdef inline bint is_plain(Bytes at, size_t size) noexcept nogil:
     # Whether the text is ASCII and cannot contain a card or social security number, like nearly all texts. The shortest such
-    # number has 11 bytes of digits, spaces and dashes, which cover at least one of the aligned groups of four checked here.
+    # number has 11 bytes of digits, spaces and dashes, which cover two neighbouring aligned groups of four bytes; the second
+    # one may be behind the words checked here.
     cdef uint64_t word = 0, seen = 0, numeric
     cdef size_t i = 0
+    cdef bint low, high = False
     if size < 11:
         return is_ascii(at, size)
     while i + 8 <= size:
         memcpy(&word, at + i, 8)
         seen |= word
         numeric = numeric_bytes(word)
-        if (numeric & 0x80808080ULL) == 0x80808080ULL or numeric >> 32 == 0x80808080ULL:
+        low = (numeric & 0x80808080ULL) == 0x80808080ULL
+        if low and (high or numeric >> 32 == 0x80808080ULL):
             return False
+        high = numeric >> 32 == 0x80808080ULL
         i += 8
     seen |= load_word(at, size)
-    return (seen & 0x8080808080808080ULL) == 0
+    return (seen & 0x8080808080808080ULL) == 0 and not (high and size & 4)
 
 
 cdef inline uint64_t numeric_bytes(uint64_t word) noexcept nogil:

@@ -29,7 +29,7 @@ cdef struct Encoded:
 
 cdef struct Entry:
     uint32_t key
-    bint sensitive
+    uint8_t sensitive   # KeyVerdict
     size_t cut_key      # the size of the key as sent if it was truncated, else 0; of its first occurrence
     Encoded value
 
@@ -117,8 +117,7 @@ cdef inline bint clean_text(Work* work, Chunk* text, bint scrub, size_t limit) e
     # Repairs, scrubs and truncates; returns whether it truncated. `text` usually still points to the received bytes. Valid
     # until the next call.
     if not is_plain(text.at, text.size):
-        if not is_utf8(text.at, text.size) or (scrub and may_hold_number(text.at, text.size)):
-            change_text(work, text, scrub)
+        change_text(work, text, scrub)
     if text.size > limit:
         text.size = character_boundary(text.at, text.size, limit)
         work.flags |= TRUNCATED
@@ -220,17 +219,17 @@ cdef inline int intern_member(Work* work, Chunk text, uint32_t* symbol, const ch
     return 0
 
 
-cdef inline bint is_sensitive_key(Work* work, uint32_t key) noexcept nogil:
-    return (key_state(work.symbols, work.words, key) & KEY_SENSITIVE) != 0
+cdef inline uint8_t verdict_of(Work* work, uint32_t key) noexcept nogil:
+    return key_state(work.symbols, work.words, key) // KEY_VERDICT
 
 
 cdef int judge_key(Work* work, Chunk key, Entry* entry) except -1 nogil:
     # Uses the full key: the truncated part may contain the sensitive word.
     if same(symbol_text(work.symbols, entry.key), key):
-        entry.sensitive = is_sensitive_key(work, entry.key)
+        entry.sensitive = verdict_of(work, entry.key)
         return 0
     clean_text(work, &key, False, SIZE_MAX)
-    entry.sensitive = is_sensitive(work.words, key)
+    entry.sensitive = judge(work.words, key)
     return 0
 
 
@@ -324,7 +323,7 @@ cdef int collect(Work* work, Chunk key_value, size_t start, size_t limit, uint32
     work.flags = 0
     entry.cut_key = 0
     if is_expected(work, key, count_entries(work) - start, &entry.key):
-        entry.sensitive = is_sensitive_key(work, entry.key)
+        entry.sensitive = verdict_of(work, entry.key)
     else:
         if intern_text(work, key, work.limits.key, &entry.key):
             entry.cut_key = key.size
@@ -426,7 +425,6 @@ cdef inline bint is_short_scalar(Encoded* message, AnyValue* any) noexcept nogil
 
 cdef int read_attribute(Work* work, Entry* entry, Value* value) except -1 nogil:
     # The stored form of an attribute's value; notes what was cut of it.
-    cdef Chunk key
     if entry.cut_key:
         put_cut(work, "/attributes/", symbol_text(work.symbols, entry.key), True, entry.cut_key)
     work.member = "/attributes/"
@@ -437,14 +435,30 @@ cdef int read_attribute(Work* work, Entry* entry, Value* value) except -1 nogil:
     return 0
 
 
+cdef int is_scrubbed(Work* work, Encoded* message, uint8_t verdict) except -1 nogil:
+    # Whether the value of a key with this verdict is replaced.
+    cdef AnyValue any
+    cdef size_t base = work.arena.size
+    if verdict == VERDICT_KEPT:
+        return False
+    if is_short_string(message, &any.bytes):
+        any.kind = ANY_STRING
+    elif not is_short_scalar(message, &any):
+        read_any(work, message, &any)
+        work.arena.size = base
+    if verdict == VERDICT_NUMBERS and any.kind == ANY_STRING:
+        return not reads_as_number(any.bytes)
+    return any.kind != ANY_BOOL and (verdict == VERDICT_SCRUBBED or (any.kind != ANY_INT and any.kind != ANY_DOUBLE))
+
+
 cdef int read_value_text(
-    Work* work, Encoded* message, bint sensitive, size_t limit, bint keep_end, Value* value
+    Work* work, Encoded* message, uint8_t sensitive, size_t limit, bint keep_end, Value* value
 ) except -1 nogil:
     # The stored form of an attribute's value or of a log body. `keep_end`: of a longer string half of the limit is its end.
     cdef AnyValue any
     value.finite = False
     value.cut = 0
-    if sensitive:
+    if sensitive and is_scrubbed(work, message, sensitive):
         value.letter = 115
         value.text = literal(SCRUBBED)
         work.flags |= SCRUBBED_FLAG
@@ -654,7 +668,7 @@ cdef int put_json_entry(Work* work, Entry entry, Buf* out, size_t limit) except 
         put_cut(work, work.member, symbol_text(work.symbols, work.attribute), True, entry.cut_key)
     put_nested_text(work, symbol_text(work.symbols, entry.key), out, limit)
     put_mark(work, out, 58, limit)
-    if entry.sensitive:
+    if entry.sensitive and is_scrubbed(work, &entry.value, entry.sensitive):
         work.flags |= SCRUBBED_FLAG
         return put_nested_text(work, literal(SCRUBBED), out, limit)
     read_any(work, &entry.value, &any)

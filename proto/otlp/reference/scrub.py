@@ -1,18 +1,25 @@
 """Scrubbing: finds keys that indicate a secret, and card and social security numbers in texts (docs/codec.md 4)."""
 
-import itertools
 import re
+from enum import Enum
 from typing import Final
+
+from proto.otlp.policy import Policy
+from proto.otlp.sensitive_keys import compile_words, key_rules, mark_parts
 
 SCRUBBED: Final = b"[scrubbed]"
 
-_NINE_DIGITS: Final = re.compile(rb"[0-9](?:[ -]?[0-9]){8}")
 _MAX_CACHED_KEYS: Final = 1024
-_GROUP: Final = re.compile(rb"[0-9]+")
-_SSN_GROUPS: Final = (3, 2, 4)
-_CARD_DIGITS: Final = range(13, 20)
+_MAX_NUMBER_BYTES: Final = 40
+_NUMBER: Final = re.compile(rb"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+# A number between word boundaries, in one of the three spellings of cards, or in the one of social security numbers.
+_CANDIDATE: Final = re.compile(
+    rb"(?<![A-Za-z0-9._-])(?:[0-9]{13,19}|[0-9]{4}(?:([ -])[0-9]{4}(?:\1[0-9]{4}){2}|([ -])[0-9]{6}\2[0-9]{5})"
+    rb"|[0-9]{3}-[0-9]{2}-[0-9]{4})(?![A-Za-z0-9._-])"
+)
+_SOCIAL_SECURITY_BYTES: Final = 11
 # First and last issuer prefix, and the possible numbers of digits of such a card number.
-_ISSUERS: Final = (
+ISSUERS: Final = (
     ("4", "4", (13, 16, 18, 19)),
     ("51", "55", (16,)),
     ("2221", "2720", (16,)),
@@ -26,92 +33,94 @@ _ISSUERS: Final = (
     ("65", "65", range(16, 20)),
     ("3528", "3589", range(16, 20)),
     ("62", "62", range(16, 20)),
-    ("50", "50", _CARD_DIGITS),
-    ("56", "58", _CARD_DIGITS),
-    ("67", "67", _CARD_DIGITS),
+    ("2200", "2204", range(16, 20)),
+    ("508500", "508999", (16,)),
+    ("606985", "607984", (16,)),
+    ("608001", "608500", (16,)),
+    ("5018", "5018", range(13, 20)),
+    ("5020", "5020", range(13, 20)),
+    ("5038", "5038", range(13, 20)),
+    ("5893", "5893", range(13, 20)),
+    ("6304", "6304", range(13, 20)),
+    ("6759", "6759", range(13, 20)),
+    ("6761", "6763", range(13, 20)),
 )
 
 
-class SensitiveWords:
-    """The listed words, prepared for matching against keys."""
+class KeyVerdict(Enum):
+    """What becomes of the value of a key."""
 
-    def __init__(self, words: tuple[str, ...]) -> None:
-        self._words = frozenset(_normalize(word.encode()) for word in words if word)
-        self._cache: dict[bytes, bool] = {}  # result per key, because keys repeat; at most _MAX_CACHED_KEYS
-        self._longest = max((word.count(b"_") + 1 for word in self._words), default=0)  # in parts
+    KEPT = "kept"
+    SCRUBBED = "scrubbed"  # but for booleans
+    NUMBERS_KEPT = "numbers kept"  # and booleans
 
-    def matches_key(self, key: bytes) -> bool:
-        """Whether consecutive parts of `key` form a listed word."""
+
+class SensitiveKeys:
+    """The key rule under one policy."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._rules = key_rules(policy.sensitive_words, policy.exempt_keys)
+        self._strict = compile_words(self._rules.strict_words)
+        self._measurable = compile_words(self._rules.measurable_words)
+        self._measures = compile_words(self._rules.measures)
+        self._cache: dict[bytes, KeyVerdict] = {}  # by key, because keys repeat; at most _MAX_CACHED_KEYS
+
+    def judge(self, key: bytes) -> KeyVerdict:
+        """What becomes of the value of `key`."""
         known = self._cache.get(key)
         if known is None:
             if len(self._cache) >= _MAX_CACHED_KEYS:
                 self._cache.clear()
-            known = self._cache[key] = self._has_word(_normalize(key).split(b"_"))
+            known = self._cache[key] = self._judge(key)
         return known
 
-    def _has_word(self, parts: list[bytes]) -> bool:
-        return any(
-            b"_".join(parts[start : start + length]) in self._words
-            for start in range(len(parts))
-            for length in range(1, min(self._longest, len(parts) - start) + 1)
+    def _judge(self, key: bytes) -> KeyVerdict:
+        if key in self._rules.exempt:
+            return KeyVerdict.KEPT
+        marked = mark_parts(key)
+        if key.lower() in self._rules.names or self._strict.search(marked):
+            return KeyVerdict.SCRUBBED
+        if not self._measurable.search(marked) or self._is_kept(key):
+            return KeyVerdict.KEPT
+        return KeyVerdict.NUMBERS_KEPT if self._measures.search(marked) else KeyVerdict.SCRUBBED
+
+    def _is_kept(self, key: bytes) -> bool:
+        return (
+            key in self._rules.kept
+            or any(key.startswith(text) and len(key) > len(text) for text in self._rules.kept_beginnings)
+            or any(text in key[1:-1] for text in self._rules.kept_middles)
         )
 
 
-def _normalize(name: bytes) -> bytes:
-    return name.lower().replace(b".", b"_").replace(b"-", b"_")
+def reads_as_number(text: bytes) -> bool:
+    """Whether a text is a decimal number, as some libraries send counts."""
+    return len(text) <= _MAX_NUMBER_BYTES and _NUMBER.fullmatch(text) is not None
 
 
 def scrub(text: bytes) -> bytes:
     """`text` with `[scrubbed]` for each payment card number and US social security number."""
-    if not _NINE_DIGITS.search(text):  # neither number is shorter
-        return text
-    groups = [match.span() for match in _GROUP.finditer(text)]
     out: list[bytes] = []
-    done = 0
-    first = 0
-    while first < len(groups):
-        matched = _match_card(text, groups, first) or _match_ssn(text, groups, first)
-        if matched:
-            out += (text[done : groups[first][0]], SCRUBBED)
-            done = groups[first + matched - 1][1]
-        first += matched or 1
+    done = start = 0
+    while match := _CANDIDATE.search(text, start):
+        start = match.end()
+        if _is_secret(match[0]):
+            out += (text[done : match.start()], SCRUBBED)
+            done = match.end()
+        else:
+            start = match.start() + 1  # another candidate may begin at its second group
     return b"".join((*out, text[done:]))
 
 
-def _match_card(text: bytes, groups: list[tuple[int, int]], first: int) -> int:
-    """The number of groups, from `first` on, of the longest card number; 0 if there is none."""
-    digits = ""
-    matched = 0
-    for at in range(first, len(groups)):
-        start, end = groups[at]
-        if at > first and not _are_joined(text, groups[at - 1], groups[at], b" -"):
-            break
-        if len(digits) + end - start > _CARD_DIGITS[-1]:
-            break
-        digits += text[start:end].decode()
-        if len(digits) in _CARD_DIGITS and _has_valid_issuer(digits) and _luhn(digits):
-            matched = at - first + 1
-    return matched
-
-
-def _match_ssn(text: bytes, groups: list[tuple[int, int]], first: int) -> int:
-    three = groups[first : first + 3]
-    if tuple(end - start for start, end in three) != _SSN_GROUPS:
-        return 0
-    if not all(_are_joined(text, left, right, b"-") for left, right in itertools.pairwise(three)):
-        return 0
-    return 3
-
-
-def _are_joined(text: bytes, left: tuple[int, int], right: tuple[int, int], by: bytes) -> bool:
-    return right[0] - left[1] == 1 and text[left[1]] in by
+def _is_secret(candidate: bytes) -> bool:
+    digits = re.sub(rb"[ -]", b"", candidate).decode()
+    return len(candidate) == _SOCIAL_SECURITY_BYTES or (_has_valid_issuer(digits) and has_valid_sum(digits))
 
 
 def _has_valid_issuer(digits: str) -> bool:
-    return any(low <= digits[: len(low)] <= high and len(digits) in lengths for low, high, lengths in _ISSUERS)
+    return any(low <= digits[: len(low)] <= high and len(digits) in lengths for low, high, lengths in ISSUERS)
 
 
-def _luhn(digits: str) -> bool:
+def has_valid_sum(digits: str) -> bool:
     """Whether the check digit is valid (ISO/IEC 7812-1 annex B)."""
     doubled = (sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
     return (sum(map(int, digits[::-2])) + sum(doubled)) % 10 == 0

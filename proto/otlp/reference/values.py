@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from proto.otlp.policy import ItemModification, Policy
 from proto.otlp.reference.schema import merge_occurrences, schema
-from proto.otlp.reference.scrub import SCRUBBED, SensitiveWords, scrub
+from proto.otlp.reference.scrub import SCRUBBED, KeyVerdict, SensitiveKeys, reads_as_number, scrub
 from proto.otlp.reference.text import Flags, compact_json, cut_middle, pointer, repair, truncate
 
 STACK_TRACE: Final = b"exception.stacktrace"
@@ -45,7 +45,7 @@ class ValueReader:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._words = SensitiveWords(policy.sensitive_words)
+        self._keys = SensitiveKeys(policy)
         self._any_value = schema().any_value
 
     def attributes(self, pairs: Iterable[Any], flags: Flags, path: str) -> tuple[dict[bytes, Value], int]:
@@ -105,10 +105,22 @@ class ValueReader:
 
     def _attribute(self, key: bytes, entry: AttributeEntry, flags: Flags, path: str) -> Value:
         _note_cut_key(entry, flags, path)
-        if self._words.matches_key(entry.full_key):
+        if self._is_scrubbed(entry.full_key, entry.raw):
             flags.add(ItemModification.SCRUBBED)
             return SCRUBBED_VALUE
         return self.read(entry.raw, self._policy.max_value_bytes, flags, path, keep_end=key == STACK_TRACE)
+
+    def _is_scrubbed(self, key: bytes, raw: bytes) -> bool:
+        verdict = self._keys.judge(key)
+        if verdict is KeyVerdict.KEPT:
+            return False
+        value = self._any_value.FromString(raw)
+        kind: str | None = value.WhichOneof("value")
+        if verdict is KeyVerdict.SCRUBBED or kind == "bool_value":
+            return kind != "bool_value"
+        if kind == "string_value":
+            return not reads_as_number(value.string_value)
+        return kind not in ("int_value", "double_value")
 
     def _string(self, raw: bytes, flags: Flags) -> bytes:
         text = repair(raw, flags)
@@ -126,7 +138,7 @@ class ValueReader:
 
     def _entry(self, entry: AttributeEntry, flags: Flags, path: str) -> object:
         _note_cut_key(entry, flags, path)
-        if self._words.matches_key(entry.full_key):
+        if self._is_scrubbed(entry.full_key, entry.raw):
             flags.add(ItemModification.SCRUBBED)
             return SCRUBBED_VALUE.json_value
         return self._element(entry.raw, flags, path)

@@ -20,11 +20,20 @@ GOLDEN: Final = Path(__file__).parent / "golden"
 SALT: Final = b"saltsalt"
 SEED: Final = fmt.checksum_seed(SALT)
 CREATED_NS: Final = 1_763_700_000_000_000_000
-TRACES = JournaledRequest(
-    7, "traces", "protobuf", "gzip", CREATED_NS + 1, 3, Policy(), b"\x1f\x8b not really", slow=True
+# The default words when the golden segment was written.
+WORDS: Final = (
+    *("password", "passwd", "pwd", "passphrase", "secret", "secrets", "client_secret", "token", "access_token"),
+    *("accesstoken", "refresh_token", "id_token", "authorization", "auth", "cookie", "set_cookie", "cookies"),
+    *("api_key", "apikey", "access_key", "secret_key", "private_key", "privatekey", "credential"),
+    *("credentials", "session_id", "sessionid", "csrf", "xsrf", "ssn", "card_number", "cardnumber", "cvv"),
+    "cvc",
 )
-LOGS = JournaledRequest(2**63, "logs", "json", "zstd", CREATED_NS + 2, 50_000, Policy(max_items=9), b"{}" * 3000)
-EMPTY = JournaledRequest(0, "logs", "protobuf", "identity", 0, 0, Policy(), b"")
+POLICY: Final = Policy(sensitive_words=WORDS)
+TRACES = JournaledRequest(7, "traces", "protobuf", "gzip", CREATED_NS + 1, 3, POLICY, b"\x1f\x8b not really", slow=True)
+LOGS = JournaledRequest(
+    2**63, "logs", "json", "zstd", CREATED_NS + 2, 50_000, Policy(max_items=9, sensitive_words=WORDS), b"{}" * 3000
+)
+EMPTY = JournaledRequest(0, "logs", "protobuf", "identity", 0, 0, POLICY, b"")
 DEFLATED = TRACES._replace(encoding="deflate", slow=False, body=b"12345678")
 GROUPS: Final = [[TRACES], [LOGS, EMPTY], [DEFLATED]]
 
@@ -74,6 +83,13 @@ def requests_of(file: bytes, first: int = 41) -> list[tuple[int, JournaledReques
 )
 def test_version_1_is_written_as_it_always_was(name: str, written: bytes) -> None:
     assert written == (GOLDEN / f"version-1.{name}").read_bytes()
+
+
+def test_exempt_keys_are_in_the_journal_only_if_there_are_any() -> None:
+    policy = Policy(sensitive_words=("token",), exempt_keys=("session_id", "auth.kind"))
+    assert fmt.read_policy(fmt.pack_policy(policy)[1]) == policy
+    assert b"exempt_keys" not in fmt.pack_policy(POLICY)[1]
+    assert fmt.read_policy(fmt.pack_policy(POLICY)[1]) == POLICY
 
 
 def test_a_segment_of_version_1_is_read() -> None:

@@ -20,7 +20,9 @@ POLICIES = (
     Policy(max_events=1, max_links=1, max_exceptions=1, max_value_bytes=5, max_key_bytes=24, max_body_bytes=12),
     Policy(max_items=3, max_parts=40),
     Policy(max_resource_bytes=40, max_scope_bytes=20, max_repeated_bytes=300),
-    Policy(retention_ns=0, sensitive_words=("Wallet-Id", "k", "", "x_y")),
+    Policy(
+        retention_ns=0, sensitive_words=("Wallet-Id", "k", "", "x_y", "token"), exempt_keys=("token", "k", "API_Key")
+    ),
     Policy(retention_ns=400 * NANOS_PER_DAY, max_future_ns=0, max_value_bytes=200, max_name_bytes=64),
 )
 
@@ -40,8 +42,25 @@ KEYS = (
         b"\0",
         b"a\1b\2i\3C\1",
     ),
+    *(b"clientSecret", b"HTTPAuthorization", b"OAuthToken", b"tokenCount", b"token_count", b"session.id", b"auth_mode"),
+    *(
+        b"llm.token_count.total",
+        b"session_id_length",
+        b"JSESSIONID",
+        b"jwt",
+        b"Pass",
+        b"pin2",
+        b"token=count",
+        b"token",
+    ),
     *("schlüssel".encode(), "日本語キー".encode(), b"bad\xffkey", b"cut\xe6\x97", b'quote"\\\n', b"k" * 300),
 )
+# What sensitive keys are made of, and what stands between.
+KEY_PARTS = (
+    *(b"token", b"auth", b"Auth", b"O", b"o", b"secret", b"session", b"id", b"api", b"key", b"pass", b"word", b"pin"),
+    *(b"count", b"ms", b"usage", b"x", b"7", b"0", "é".encode(), b"wallet", b"k", b"password", b"JWT", b"cookie"),
+)
+SEPARATORS = (b"", b"", b".", b"-", b"_", b"=", b"__", b"/")
 WORDS = (
     *(b"", b"GET", b"/api/v1/users", b"exception", b"a b", "größe".encode(), "日本語".encode(), "👩‍👩‍👧".encode()),
     *(
@@ -55,6 +74,16 @@ WORDS = (
     ),
     *(b"4111111111111111", b"4111 1111-1111 1111", b"card 5555555555554444.", b"123-45-6789", b"1-123-45-6789-1"),
     *(b"378282246310005", b"6011 0009 9013 9424", b"4111  1111 1111 1111", b"4222222222222", b"1 4111111111111111 2"),
+    *(
+        b"3782 822463 10005",
+        b"3782-822463 10005",
+        b"x4111111111111111",
+        b"4111-1111-1111-1111",
+        b"12",
+        b"-1.5e+3",
+        b"1.",
+    ),
+    *(b"5710977633876551", b"6759649826438453", b"1111 4111 1111 1111 1111", b"0.4111111111111111", b"_123-45-6789"),
     *(b"00000000000000000", b"tel 030 123-45 6789", b"62" + b"0" * 14, b"3528" + b"1" * 12, b"[scrubbed]"),
 )
 DOUBLES = (
@@ -237,7 +266,8 @@ class Writer:
             size = min(self.random.choice(limits), 20_000) + self.random.randrange(-3, 4)
             character = self.random.choice(("x", "ü", "日", "👩")).encode()
             return character * (size // len(character)) + b"y" * (size % len(character))
-        return b" ".join(self.random.choice(self.words) for _ in range(self.random.choice((1, 1, 1, 2, 3))))
+        space = self.random.choice((b" ", b" ", b"", b".", b"-", b"_", b"="))
+        return space.join(self.random.choice(self.words) for _ in range(self.random.choice((1, 1, 1, 2, 3))))
 
     def attributes(self, number: int) -> list[bytes]:
         counts = (0, 1, 2, 3, 5) if self.chance(0.98) else (128, 129, 131)
@@ -249,9 +279,17 @@ class Writer:
         return self.some(number, self.attribute, (count,))
 
     def attribute(self, key: bytes | None = None) -> bytes:
-        key = self.random.choice(self.keys) if key is None else key
+        key = self.key() if key is None else key
         keys = [bytes_field(1, key)] if key or self.chance(0.5) else []
         return self.message(keys, self.maybe(2, self.value, 0.95))
+
+    def key(self) -> bytes:
+        """A listed key, or one of parts that may be sensitive together."""
+        if self.chance(0.7):
+            return self.random.choice(self.keys)
+        parts = self.random.choices(KEY_PARTS, k=self.random.choice((1, 2, 2, 3)))
+        cases = (bytes, bytes, bytes.upper, bytes.capitalize)
+        return b"".join(self.random.choice(cases)(part) + self.random.choice(SEPARATORS) for part in parts)
 
     def value(self, depth: int = 1) -> bytes:
         """An AnyValue; at higher levels with several members, of which the last counts or which merge."""
@@ -276,9 +314,7 @@ class Writer:
         return write[self.random.choice("sssssiiidbxnam" if depth < 6 else "sidbx")]()
 
     def entry(self, depth: int) -> bytes:
-        return self.message(
-            [bytes_field(1, self.random.choice(self.keys))], self.maybe(2, lambda: self.value(depth), 0.9)
-        )
+        return self.message([bytes_field(1, self.key())], self.maybe(2, lambda: self.value(depth), 0.9))
 
     def nest(self, depth: int) -> bytes:
         """A member that holds a value `depth` deeper."""

@@ -34,7 +34,17 @@ _TEXTS: Final = (
 _RAW: Final = [*rb"\n \/ \u0041 \ud83d\ude00 \ud83d \udc00 \u007f \u0000".split(), b"\xff", b"\xe6\x97", b"\x7f"]
 _BAD: Final = (rb"\x \u12 \ud83d\u1 " + b"\\ \x01").split(b" ")
 _SPACES: Final = (b"", b"", b"", b" ", b" ", b"\n\t", b"  \r\n")
-_KEYS: Final = ("http.route", "k", "", "service.name", "a.very.long.key." * 9, "password", "é")
+_KEYS: Final = (
+    "http.route",
+    "k",
+    "",
+    "service.name",
+    "a.very.long.key." * 9,
+    "password",
+    "tokenCount",
+    "session.id",
+    "é",
+)
 _WHOLE: Final = (
     b"0 -0 1 5.0 1e3 -1 1.5 2147483647 4294967295 4294967296 9223372036854775807 9223372036854775808"
     b" -9223372036854775808 18446744073709551615 18446744073709551616 111111111111111111111"

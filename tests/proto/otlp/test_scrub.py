@@ -2,7 +2,7 @@
 
 import pytest
 
-from proto.otlp.policy import Policy
+from proto.otlp.policy import Policy, is_exemptible
 from proto.otlp.protobuf_writer import bytes_field
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.sent import array, attributes, integer, mapping, pair, request, span, string
@@ -10,11 +10,32 @@ from tests.proto.otlp.sent import array, attributes, integer, mapping, pair, req
 SENSITIVE = (
     *("password", "PassWord", "user.password", "user-password", "user_password_hash", "http.request.header.x-api-key"),
     *("API_KEY", "x.api.key", "api-key", "Set-Cookie", "http.response.header.set_cookie", "token", "id.token", "auth"),
-    *("_auth_", "..auth", "client.secret", "db.credentials.x"),
+    *("_auth_", "..auth", "client.secret", "db.credentials.x", "passwords", "ssn1", "token=x", "a=token"),
+    *("clientSecret", "APIKey", "dbPassword", "HTTPAuthorization", "refreshToken", "userAPIKeyID", "oauth2Token"),
+    *("accesstoken", "accessToken", "ACCESSTOKEN", "Access-Token", "x.accesstoken.y", "sessionId", "session_id"),
+    *("password2", "cvv2", "apiKey10", "PGPASSWORD", "JSESSIONID", "PHPSESSID", "env.PGPASSWORD", "SSHPASS"),
+    *("pass", "PASS", "jwt", "Bearer", "user.otp", "pin", "connect.sid", "db_pass", "csrfToken", "1Password"),
+    *("token_key", "tokens.token", "session.id.token", "gen_ai.usage.password", "a.token_count.apiKey"),
 )
 HARMLESS = (
-    *("tokens", "passwords", "author", "authority", "apikeys", "api.x.key", "keyapi", "", "_", "cookiex", "xtoken"),
-    *("tokën", "PASSWORÐ", "http.route", "session", "session.x.id", "ssn1"),
+    *("tokens", "author", "authority", "api.x.key", "keyapi", "", "_", "cookiex", "xtoken", "password1x", "2password"),
+    *("tokën", "PASSWORÐ", "http.route", "session", "session.x.id", "pas.sword", "to_ken", "p.in", "tokenizer"),
+    *("OAuthClient", "oAuthClient", "x.OAuth", "getOAuthClient", "compass", "jwt.claims", "x.pass", "api__key"),
+    *("session.id", "session.previous_id", "mcp.session.id", "auth_mode", "k8s.secret.name", "gen_ai.token.type"),
+    *("gen_ai.usage.token_type", "llm.token_count.prompt", "aws.secretsmanager.secret.arn", "token_usage"),
+)
+MEASURED = (
+    *("token_count", "llm.tokenCount", "auth.duration_ms", "authRetryCount2", "secret_size", "session_id.length"),
+    *("tokenTtl", "token.expires", "TOKEN-LIMIT", "max_token", "auth.attempts", "client_secret_age"),
+)
+NEVER_MEASURED = (
+    "password_length",
+    "cookie_count",
+    "api_key_count",
+    "pin.size",
+    "authorization.time",
+    "pass",
+    "otp_ttl",
 )
 
 
@@ -35,6 +56,127 @@ def test_sensitive_keys(decoder: Decoder, key: str) -> None:
 @pytest.mark.parametrize("key", HARMLESS)
 def test_harmless_keys(decoder: Decoder, key: str) -> None:
     assert texts(decoder, pair(key, string("v"))) == ([(key.encode(), b"v")], {})
+
+
+NUMBERS = {
+    "integer": (integer(2**63 - 1), b"9223372036854775807"),
+    "double": (bytes.fromhex("21000000000000e0bf"), b"-0.5"),
+    "text": (string("12"), b"12"),
+    "text with everything": (string("-1.50e+07"), b"-1.50e+07"),
+    "a plus": (string("+7"), b"+7"),
+    "forty characters": (string("1" * 40), b"1" * 40),
+}
+OTHERS = {
+    "text": string("v"),
+    "empty text": string(""),
+    "no value": b"",
+    "bytes": bytes.fromhex("3a0131"),
+    "array": array(integer(1)),
+    "map": mapping(pair("a", integer(1))),
+    "a unit": string("12s"),
+    "a point at the end": string("1."),
+    "a point at the start": string(".5"),
+    "an exponent without digits": string("1e"),
+    "a sign alone": string("-"),
+    "hexadecimal": string("0x1f"),
+    "a space": string(" 1"),
+    "a line feed": string("1\n"),
+    "other digits": string("\uff11"),
+    "forty-one characters": string("1" * 41),
+}
+TRUE = bytes.fromhex("1001")
+
+
+@pytest.mark.parametrize("key", MEASURED)
+@pytest.mark.parametrize(("value", "text"), NUMBERS.values(), ids=NUMBERS.keys())
+def test_measured_numbers_are_kept(decoder: Decoder, key: str, value: bytes, text: bytes) -> None:
+    assert texts(decoder, pair(key, value)) == ([(key.encode(), text)], {})
+
+
+@pytest.mark.parametrize("value", OTHERS.values(), ids=OTHERS.keys())
+def test_what_is_not_a_number_is_scrubbed_under_a_measure(decoder: Decoder, value: bytes) -> None:
+    assert texts(decoder, pair("token_count", value)) == ([(b"token_count", b"[scrubbed]")], {"scrubbed": 1})
+
+
+@pytest.mark.parametrize("key", [*NEVER_MEASURED, "token", "auth.code", "session_id"])
+def test_other_numbers_are_scrubbed(decoder: Decoder, key: str) -> None:
+    for value, _ in NUMBERS.values():
+        assert texts(decoder, pair(key, value)) == ([(key.encode(), b"[scrubbed]")], {"scrubbed": 1})
+
+
+@pytest.mark.parametrize("key", [*SENSITIVE, *MEASURED, *NEVER_MEASURED])
+def test_booleans_are_kept(decoder: Decoder, key: str) -> None:
+    assert texts(decoder, pair(key, TRUE)) == ([(key.encode(), b"true")], {})
+
+
+def test_nested_keys_are_judged_like_others(decoder: Decoder) -> None:
+    entries = [
+        pair("token", TRUE),
+        pair("tokenCount", integer(3)),
+        pair("token_count", string("4")),
+        pair("pin", integer(5)),
+    ]
+    found, modified = texts(decoder, pair("k", mapping(*entries, pair("session.id", string("v")))))
+    assert found == [(b"k", b'{"token":true,"tokenCount":3,"token_count":"4","pin":"[scrubbed]","session.id":"v"}')]
+    assert modified == {"scrubbed": 1}
+
+
+def test_a_kept_value_is_searched_for_numbers(decoder: Decoder) -> None:
+    found, modified = texts(decoder, pair("session.id", string("4111111111111111")))
+    assert (found, modified) == ([(b"session.id", b"[scrubbed]")], {"scrubbed": 1})
+    found, modified = texts(decoder, pair("token_count", string("4111111111111111")))
+    assert (found, modified) == ([(b"token_count", b"[scrubbed]")], {"scrubbed": 1})
+
+
+EXEMPT = Policy(exempt_keys=("user.token", "api_key", "cookie", "db.passWord", "PASS", "\ud800", ""))
+
+
+@pytest.mark.parametrize(
+    ("key", "kept"),
+    [
+        *(
+            ("user.token", True),
+            ("api_key", True),
+            ("user_token", False),
+            ("User.token", False),
+            ("user.token.x", False),
+        ),
+        *(("x.api_key", False), ("cookie", False), ("db.passWord", False), ("PASS", False)),
+    ],
+)
+def test_an_exempt_key_is_kept_unless_it_is_of_the_floor(decoder: Decoder, key: str, kept: bool) -> None:
+    nested = pair("k", mapping(pair(key, string("v"))))
+    text = "v" if kept else "[scrubbed]"
+    found, modified = texts(decoder, pair(key, string("v")), nested, policy=EXEMPT)
+    assert found == [(key.encode(), text.encode()), (b"k", f'{{"{key}":"{text}"}}'.encode())]
+    assert modified == ({} if kept else {"scrubbed": 1})
+
+
+def test_an_exemption_lifts_no_value_rule(decoder: Decoder) -> None:
+    found, _ = texts(decoder, pair("user.token", string("card 4111111111111111")), policy=EXEMPT)
+    assert found == [(b"user.token", b"card [scrubbed]")]
+
+
+def test_an_exemption_names_the_complete_key(decoder: Decoder) -> None:
+    long = "x" * 256
+    policy = Policy(exempt_keys=(long + ".token", long + ".auth"))
+    for rest, text in ((".token", b"v"), (".secret", b"[scrubbed]")):
+        assert texts(decoder, pair(long + rest, string("v")), policy=policy)[0] == [(long.encode(), text)]
+
+
+@pytest.mark.parametrize(
+    ("key", "exemptible"),
+    [
+        *((key, False) for key in ("", "password", "user.passWord", "passwordHash", "db_password2", "userpassword")),
+        *((key, False) for key in ("PGPASSWORD", "Authorization", "HTTPAuthorization", "http.request.header.cookie")),
+        *((key, False) for key in ("x.set-cookie", "setcookie", "cookie.consent", "private.key", "cvv", "JSESSIONID")),
+        *((key, False) for key in ("PASS", "jwt", "passphrase", "card_number", "ssn")),
+        *((key, True) for key in ("token", "api_key", "session.id", "gpio.pin", "x.pass", "passwort", "otp.version")),
+        *((key, True) for key in ("cookiex", "privateer.key", "\ud800", "authorizations", "http.route")),
+    ],
+)
+def test_which_keys_can_be_exempt(key: str, exemptible: bool) -> None:
+    assert is_exemptible(key) == exemptible
 
 
 @pytest.mark.parametrize("key", ["x" * 300 + ".password", "password." + "x" * 300, "é" * 200 + "-token"])
@@ -59,16 +201,15 @@ def test_a_value_without_content_is_scrubbed_too(decoder: Decoder) -> None:
 
 
 def test_words_of_a_policy_are_read_like_keys(decoder: Decoder) -> None:
-    policy = Policy(sensitive_words=("Wallet-Id", "", "a.b.c.d"))
+    policy = Policy(sensitive_words=("Wallet-Id", "", "a.b.c.d", "taxid", "e164", "session"))
     for key, hit in (
-        ("my.wallet.ID", True),
-        ("wallet", False),
-        ("x_a-b.c_d", True),
-        ("password", False),
-        ("__", False),
+        *(("my.wallet.ID", True), ("walletId", True), ("walletid", True), ("wallet_id_count", True)),
+        *(("wallet", False), ("x_a-b.c_d", True), ("aBCD", True), ("abcd", True), ("password", False), ("__", False)),
+        *(("taxId", True), ("TAXID3", True), ("tax_id", False), ("user.e164", True), ("e", False), ("e1", False)),
+        *(("session.x", True), ("session.id", False)),
     ):
         found, _ = texts(decoder, pair(key, string("v")), policy=policy)
-        assert found == [(key.encode(), b"[scrubbed]" if hit else b"v")]
+        assert found == [(key.encode(), b"[scrubbed]" if hit else b"v")], key
 
 
 def test_a_scrubbed_value_is_whole_even_below_the_limit(decoder: Decoder) -> None:
@@ -90,8 +231,10 @@ CARDS = {
     "maestro": "6759649826438453",
     "spaces": "4111 1111 1111 1111",
     "dashes": "4111-1111-1111-1111",
-    "both": "4111 1111-1111 1111",
-    "odd groups": "4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+    "amex with spaces": "3782 822463 10005",
+    "amex with dashes": "3782-822463-10005",
+    "mir": "2200000000000004",
+    "rupay": "5085000000000007",
 }
 
 
@@ -113,7 +256,28 @@ LEFT = {
     "a dot between": "4111.1111.1111.1111",
     "inside a longer run": "14111111111111111",
     "fullwidth digits": "4111111111111111".translate({ord("1"): 0xFF11}),
+    "maestro with a prefix that is not issued": "5710977633876551",
+    "two kinds of separators": "4111 1111-1111 1111",
+    "odd groups": "4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+    "groups of another issuer": "41111111 11111111",
+    "4-6-5 with two kinds of separators": "3782-822463 10005",
+    "columns of a log line": "500 5226 146 3898 96018",
+    "four groups that are no card": "1111 2222 3333 4444",
+    "in a uuid": "47223179-9330-4259-b66c-f2db26efb20c",
+    "in hexadecimal digits": "a4111111111111111",
+    "before hexadecimal digits": "4111111111111111f",
+    "a decimal": "0.4111111111111111",
+    "a version": "4111111111111111.2",
+    "a part of a name": "4111111111111111_x",
+    "behind an underscore": "x_4111111111111111",
+    "in a longer number with dashes": "4111111111111111-77",
+    "groups behind a dash": "-4111-1111-1111-1111",
+    "a point behind": "4111111111111111.",
     "social security with spaces": "123 45 6789",
+    "social security in a longer number": "1-123-45-6789-1",
+    "social security before a letter": "123-45-6789a",
+    "social security after an underscore": "_123-45-6789",
+    "social security before a point": "123-45-6789.1",
     "social security of other lengths": "123-45-67890",
     "nothing at all": "just text",
     "twelve digits": "411111111111",
@@ -126,22 +290,48 @@ def test_other_digits_stay(decoder: Decoder, text: str) -> None:
 
 
 PLACES = {
-    "social security": ("ssn is 123-45-6789.", "ssn is [scrubbed]."),
-    "social security after another group": ("1-123-45-6789-1", "1-[scrubbed]-1"),
+    "social security": ("ssn is 123-45-6789, so", "ssn is [scrubbed], so"),
     "a card after a group that is none": ("7 4111111111111111", "7 [scrubbed]"),
     "two cards": ("4111111111111111 4111111111111111", "[scrubbed] [scrubbed]"),
-    "the longest that is a card": ("4222222222222 4222222222222", "[scrubbed] [scrubbed]"),
-    "a card and a group that is none": ("4111111111111111-77", "[scrubbed]-77"),
+    "two cards of 13": ("4222222222222 4222222222222", "[scrubbed] [scrubbed]"),
+    "a card that begins at the second group": ("1111 4111 1111 1111 1111 1", "1111 [scrubbed] 1"),
+    "social security after a card": ("4111-1111-1111-1111/123-45-6789", "[scrubbed]/[scrubbed]"),
+    "in quotes, brackets and lists": ('["4111111111111111",(123-45-6789)]', '["[scrubbed]",([scrubbed])]'),
+    "behind an equals sign": ("card=4111111111111111&x", "card=[scrubbed]&x"),
     "in other text": ("é4111111111111111é", "é[scrubbed]é"),
-    "scrubbed before it is cut": ("x" * 65532 + "4111111111111111", "x" * 65532 + "[scr"),
+    "broken UTF-8 before it": (b"\xff 4111111111111111", "\ufffd [scrubbed]"),
+    "scrubbed before it is cut": ("x" * 65531 + " 4111111111111111", "x" * 65531 + " [scr"),
 }
 
 
 @pytest.mark.parametrize(("text", "scrubbed"), PLACES.values(), ids=PLACES.keys())
-def test_where_in_a_text(decoder: Decoder, text: str, scrubbed: str) -> None:
+def test_where_in_a_text(decoder: Decoder, text: str | bytes, scrubbed: str) -> None:
     found, modified = texts(decoder, pair("k", string(text)))
     assert found == [(b"k", scrubbed.encode())]
     assert modified["scrubbed"] == 1
+
+
+@pytest.mark.parametrize("number", ["4111111111111111", "3782 822463 10005", "4111-1111-1111-1111", "123-45-6789"])
+def test_wherever_a_number_begins(decoder: Decoder, number: str) -> None:
+    for before in range(20):
+        for after in range(10):
+            text = "." * (before - 1) + " " * (before > 0), " " * (after > 0) + "." * (after - 1)
+            found, _ = texts(decoder, pair("k", string(text[0] + number + text[1])))
+            assert found == [(b"k", f"{text[0]}[scrubbed]{text[1]}".encode())], (before, after)
+
+
+def test_what_may_stand_beside_a_number(decoder: Decoder) -> None:
+    for beside in map(chr, range(128)):
+        adjoins = beside.isalnum() or beside in "._-"
+        for text in (f"{beside}4111111111111111", f"4111111111111111{beside}", f"{beside}123-45-6789"):
+            number = text.strip(beside) if not adjoins else ""
+            stored = text.replace(number, "[scrubbed]") if number else text
+            assert texts(decoder, pair("k", string(text)))[0] == [(b"k", stored.encode())], text
+
+
+def test_a_text_is_scrubbed_before_it_is_cut(decoder: Decoder) -> None:
+    found, modified = texts(decoder, pair("k", string("x 4111111111111111")), policy=Policy(max_value_bytes=6))
+    assert (found, modified) == ([(b"k", b"x [scr")], {"scrubbed": 1, "truncated": 1})
 
 
 def test_at_every_depth(decoder: Decoder) -> None:
