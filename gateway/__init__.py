@@ -19,7 +19,7 @@ The path of one export request (`http.handlers.ExportHandlers._export`), with th
       journal                    writes the request as received to disk, with others in one sync   -> 503
       store                      inserts its rows into ClickHouse, with others in one insert       -> 503, 500, 413
       memory                     puts it into a bounded queue                                      -> 503
-    OtlpResponses.success        200, with a partial success where items were rejected
+    OtlpResponses.success        200, with a partial success where items were rejected, or with a warning
 
 In the modes `journal` and `memory`, storage follows the response (`gateway.ingest`):
 

@@ -38,6 +38,9 @@ class Metrics:
         self.modified = counter(
             "modified_items", "Accepted items that were modified, by signal and kind of modification.", "signal", "kind"
         )
+        self.request_warnings = counter(
+            "request_warnings", "Export requests whose response has a warning, by signal and kind.", "signal", "kind"
+        )
         self.wire_bytes = counter(
             "wire_bytes",
             "Bytes of request bodies as received; of a refused request, those received before the refusal.",

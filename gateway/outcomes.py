@@ -131,6 +131,8 @@ class OutcomeCounters:
             metrics.items.labels(signal, "rejected", reason).inc(items)
         for kind, items in decoded.modified.items():
             metrics.modified.labels(signal, kind).inc(items)
+        for warning in decoded.warnings:
+            metrics.request_warnings.labels(signal, warning).inc()
         if not decoded.accepted:
             self._pending.add_answered(decoded, wire_bytes)
 

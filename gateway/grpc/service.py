@@ -122,7 +122,7 @@ class ExportService:
                     call, signal, "protobuf", *await shared.receiver.receive(context, lease, slot), lease
                 )
                 parts.outcomes.observe_latency(signal, time.perf_counter() - started)
-                return export_response(signal, "protobuf", decoded.rejected, decoded.first_fault)
+                return export_response(signal, "protobuf", decoded.rejected, decoded.first_fault, decoded.warnings)
 
     @contextmanager
     def _slot(self, call: GrpcCall) -> Iterator[Slot]:

@@ -14,32 +14,32 @@ JSON: Final = CONTENT_TYPES["json"]
 PROTOBUF: Final = CONTENT_TYPES["protobuf"]
 INGESTION: Final = Tag("ingestion", "OTLP/HTTP ingestion of spans and log records, in protobuf or JSON.")
 
-_Reasons = Annotated[str, Meta(description="The reasons for the rejections and their counts, as text.")]
+_Reasons = Annotated[str, Meta(description="The reasons for the rejections and their counts, and warnings, as text.")]
 _Encoded = Annotated[dict[str, Any], Meta(description="An OTLP export request in its JSON encoding.")]
 
 
 class RejectedSpans(msgspec.Struct, rename="camel"):
-    """Spans that were rejected; a retry would be rejected again."""
+    """Spans that were rejected; a retry would be rejected again. 0 with a message is a warning."""
 
-    rejected_spans: Annotated[int, Meta(ge=1)]
+    rejected_spans: Annotated[int, Meta(ge=0)]
     error_message: _Reasons
 
 
 class ExportedTraces(msgspec.Struct, rename="camel"):
-    """Empty when every span was accepted."""
+    """Empty when every span was accepted, and there is no warning."""
 
     partial_success: RejectedSpans | msgspec.UnsetType = msgspec.UNSET
 
 
 class RejectedLogs(msgspec.Struct, rename="camel"):
-    """Log records that were rejected; a retry would be rejected again."""
+    """Log records that were rejected; a retry would be rejected again. 0 with a message is a warning."""
 
-    rejected_log_records: Annotated[int, Meta(ge=1)]
+    rejected_log_records: Annotated[int, Meta(ge=0)]
     error_message: _Reasons
 
 
 class ExportedLogs(msgspec.Struct, rename="camel"):
-    """Empty when every log record was accepted."""
+    """Empty when every log record was accepted, and there is no warning."""
 
     partial_success: RejectedLogs | msgspec.UnsetType = msgspec.UNSET
 

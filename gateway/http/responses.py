@@ -42,11 +42,11 @@ class OtlpResponses:
         self._on_refused = on_refused
 
     def success(self, media: Media, decoded: DecodedPayload, seconds: float) -> web.Response:
-        """200: an empty export response, or one with the number of rejected items and the reasons. `seconds`: time
-        since the head of the request. The caller counts the request.
+        """200: an empty export response, or one with the number of rejected items, the reasons and the warnings.
+        `seconds`: time since the head of the request. The caller counts the request.
         """
         self._outcomes.observe_latency(decoded.signal, seconds)
-        body = export_response(decoded.signal, media, decoded.rejected, decoded.first_fault)
+        body = export_response(decoded.signal, media, decoded.rejected, decoded.first_fault, decoded.warnings)
         return _response(200, CONTENT_TYPES[media], body)
 
     def error(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:

@@ -74,6 +74,21 @@ class ItemModification(StrEnum):
     REVERSED = "reversed"
 
 
+class RequestWarning(StrEnum):
+    """What Sluice read otherwise than it was sent, or could not read, in a request that it accepts. The response names
+    each kind once (`proto.otlp.responses`).
+    """
+
+    SNAKE_CASE = "snake_case"  # OTLP/JSON: members in snake_case; they are read
+    ENUM_NAMES = "enum_names"  # OTLP/JSON: names of enum values; they are read
+    REPEATED_LIST = "repeated_list"  # OTLP/JSON: a list given twice in one message; it is joined
+    REPEATED_MEMBER = "repeated_member"  # OTLP/JSON: another member given twice; the last one is read
+    RETIRED_NAMES = "retired_names"  # members that OTLP had before 1.0; they are not read
+    SPANS_SENT_AS_LOGS = "spans_sent_as_logs"  # not stored
+    LOGS_SENT_AS_SPANS = "logs_sent_as_spans"  # not stored
+    UNSUPPORTED_SIGNAL = "unsupported_signal"  # metrics or profiles; not stored
+
+
 class RequestRejection(StrEnum):
     """Why a request is refused by the decoder."""
 
@@ -145,11 +160,12 @@ def decode_error(reason: RequestRejection, policy: Policy) -> DecodeError:
 
 
 class FieldFaults:
-    """Items of one OTLP/JSON request that are rejected before the others are converted to protobuf."""
+    """What is found in one OTLP/JSON request before it is converted to protobuf: rejected items, and warnings."""
 
-    __slots__ = ("first", "rejected")
+    __slots__ = ("first", "rejected", "warnings")
 
     def __init__(self) -> None:
+        self.warnings: set[RequestWarning] = set()
         self.rejected: Counter[str] = Counter()  # by ItemRejection
         self.first = ""  # location and description of the first fault
 
@@ -215,6 +231,10 @@ class DecodedPayload(Protocol):
     @property
     def first_fault(self) -> str:
         """For OTLP/JSON: location and description of the first value that its field cannot hold; empty if none."""
+
+    @property
+    def warnings(self) -> Sequence[RequestWarning]:
+        """The kinds of warnings, each once, in the order of `RequestWarning`."""
 
     @property
     def modified(self) -> Mapping[str, int]:

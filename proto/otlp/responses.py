@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from proto.otlp.policy import Signal
+from proto.otlp.policy import RequestWarning, Signal
 from proto.otlp.protobuf_writer import bytes_field, varint_field
 
 Media = Literal["protobuf", "json"]
@@ -22,6 +22,18 @@ _RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
 _ITEMS: Final[Mapping[Signal, tuple[str, str]]] = {
     "traces": ("rejectedSpans", "spans"),
     "logs": ("rejectedLogRecords", "log records"),
+}
+_WARNINGS: Final[Mapping[RequestWarning, str]] = {
+    RequestWarning.SNAKE_CASE: "members in snake_case were read (OTLP/JSON requires lowerCamelCase)",
+    RequestWarning.ENUM_NAMES: "names of enum values were read (OTLP/JSON requires numbers)",
+    RequestWarning.REPEATED_LIST: "a list given twice was joined",
+    RequestWarning.REPEATED_MEMBER: "of a member given twice only the last was read",
+    RequestWarning.RETIRED_NAMES: (
+        "members retired before OTLP 1.0 (instrumentationLibrary..., logs, name of a log record) were not read"
+    ),
+    RequestWarning.SPANS_SENT_AS_LOGS: "spans were not stored, send them to /v1/traces (gRPC: TraceService)",
+    RequestWarning.LOGS_SENT_AS_SPANS: "log records were not stored, send them to /v1/logs (gRPC: LogsService)",
+    RequestWarning.UNSUPPORTED_SIGNAL: "metrics or profiles were not stored, Sluice takes spans and log records",
 }
 # The codes of google/rpc/code.proto by HTTP status.
 _CODES: Final[Mapping[int, int]] = {
@@ -50,18 +62,36 @@ class Violation(NamedTuple):
     description: str
 
 
-def export_response(signal: Signal, media: Media, rejected: Mapping[str, int], first_fault: str = "") -> bytes:
-    """The body of a 200 response. `rejected` counts items by reason; without rejected items `partial_success` is unset.
-    `first_fault` locates the first invalid field of a JSON request.
+def export_response(
+    signal: Signal,
+    media: Media,
+    rejected: Mapping[str, int],
+    first_fault: str = "",
+    warnings: Sequence[RequestWarning] = (),
+) -> bytes:
+    """The body of a 200 response. `rejected` counts items by reason; without rejected items and warnings
+    `partial_success` is unset. `first_fault` locates the first invalid field of a JSON request.
     """
     count = sum(rejected.values())
-    if count == 0:
+    if count == 0 and not warnings:
         return b"{}" if media == "json" else b""
-    message = rejection_message(signal, rejected, first_fault)
+    message = partial_success_message(signal, rejected, first_fault, warnings)
     if media == "json":
         field, _ = _ITEMS[signal]
         return msgspec.json.encode({"partialSuccess": {field: count, "errorMessage": message}})
-    return bytes_field(1, varint_field(1, count) + bytes_field(2, message.encode()))
+    rejected_items = varint_field(1, count) if count else b""
+    return bytes_field(1, rejected_items + bytes_field(2, message.encode()))
+
+
+def partial_success_message(
+    signal: Signal, rejected: Mapping[str, int], first_fault: str, warnings: Sequence[RequestWarning]
+) -> str:
+    """What was rejected, then the warnings; `Warning: ...` alone if nothing was rejected."""
+    warning = f"Warning: {'; '.join(_WARNINGS[kind] for kind in warnings)}." if warnings else ""
+    if not sum(rejected.values()):
+        return warning
+    rejection = rejection_message(signal, rejected, first_fault)
+    return f"{_short(rejection, MAX_MESSAGE - len(warning) - 2)}. {warning}" if warning else rejection
 
 
 def rejection_message(signal: Signal, rejected: Mapping[str, int], first_fault: str = "") -> str:
@@ -115,5 +145,5 @@ def status_json(
     return msgspec.json.encode(body)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
+def _short(text: str, limit: int = MAX_MESSAGE) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

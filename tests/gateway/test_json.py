@@ -34,7 +34,7 @@ def span_of(number: int, **fields: Any) -> dict[str, Any]:
 
 
 FAULTS: Final[dict[str, dict[str, Any]]] = {
-    "kind as a name": {"kind": "SPAN_KIND_SERVER"},
+    "kind as an unknown name": {"kind": "SERVER"},
     "a number for a name": {"name": 5},
     "a negative time": {"startTimeUnixNano": -1},
     "bad base64": {"attributes": [{"key": "k", "value": {"bytesValue": "!"}}]},

@@ -1,9 +1,10 @@
 """Converts OTLP/JSON to OTLP's protobuf encoding, so that the decoder processes both in the same way.
 
 `to_protobuf` checks the number of objects before it allocates memory (`limits.check_object_count`), repairs text that
-is not Unicode (`utf_repair.repair`), reads typed structures (`messages`) one resource, scope and item at a time
-(`reading.decode_typed`, `reading.ItemReader`), and writes each as protobuf (`encode.Encoder`). It omits and counts an
-item with an invalid field. An invalid field in a resource or scope rejects all items of it.
+is not Unicode (`utf_repair.repair`), rewrites members with other names or given twice (`canonical.canonical`), reads
+typed structures (`messages`) one resource, scope and item at a time (`reading.MessageDecoder`, `reading.ItemReader`),
+and writes each as protobuf (`encode.Encoder`). It omits and counts an item with an invalid field. An invalid field in a
+resource or scope rejects all items of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,14 +13,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from proto.otlp.json import messages
+from proto.otlp.json.canonical import shape_of
 from proto.otlp.json.encode import Encoder
 from proto.otlp.json.limits import check_object_count, read_elements
 from proto.otlp.json.messages import enumerate_present
+from proto.otlp.json.names import FIELD_NAMES
 from proto.otlp.json.reading import (
-    FIELD_NAMES,
     FieldError,
     IllFormedError,
     ItemReader,
+    MessageDecoder,
     decode_typed,
     encode_message,
     invalid_json_error,
@@ -32,7 +35,7 @@ __all__ = ["ConvertedRequest", "FieldError", "ItemReader", "to_protobuf"]
 
 
 class ConvertedRequest(NamedTuple):
-    """A request as protobuf, without the items that were rejected; `faults` counts these."""
+    """A request as protobuf, without the items that were rejected; `faults` counts these and has the warnings."""
 
     body: bytes
     faults: FieldFaults
@@ -57,12 +60,18 @@ def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> ConvertedRequest
         raise invalid_json_error(error) from error
 
 
-_REQUESTS: Final[dict[Signal, msgspec.json.Decoder[Any]]] = {
-    "traces": msgspec.json.Decoder(messages.TracesRequest),
-    "logs": msgspec.json.Decoder(messages.LogsRequest),
+_REQUESTS: Final[dict[Signal, MessageDecoder]] = {
+    "traces": MessageDecoder(
+        msgspec.json.Decoder(messages.TracesRequest), shape_of(messages.TracesRequest, "traces", "request")
+    ),
+    "logs": MessageDecoder(
+        msgspec.json.Decoder(messages.LogsRequest), shape_of(messages.LogsRequest, "logs", "request")
+    ),
 }
-_RESOURCE: Final = msgspec.json.Decoder(messages.Resource | None)
-_SCOPE: Final = msgspec.json.Decoder(messages.InstrumentationScope | None)
+_RESOURCE: Final = MessageDecoder(msgspec.json.Decoder(messages.Resource | None), shape_of(messages.Resource))
+_SCOPE: Final = MessageDecoder(
+    msgspec.json.Decoder(messages.InstrumentationScope | None), shape_of(messages.InstrumentationScope)
+)
 _TEXT: Final = msgspec.json.Decoder(str | None)
 
 
@@ -76,11 +85,12 @@ class _RequestConverter:
         self._names = FIELD_NAMES[signal]
         self._policy = policy
         self._items = 0
-        self._encoder = Encoder(repaired=repaired)
         self._item_reader = ItemReader(signal, repaired=repaired)
+        self._warnings = self._item_reader.faults.warnings
+        self._encoder = Encoder(self._warnings, repaired=repaired)
 
     def convert(self, body: bytes) -> ConvertedRequest:
-        request = decode_typed(self._request, body, "")
+        request = self._request.decode(body, "", self._warnings)
         out = bytearray()
         for index, resource in enumerate_present(request.resources):
             self._append_resource(index, resource, out)
@@ -123,9 +133,9 @@ class _RequestConverter:
                 out += bytes_field(2, item)
 
     def _resource_or_scope(
-        self, path: str, decoder: msgspec.json.Decoder[Any], encode: Callable[[Any], bytes], raw: msgspec.Raw
+        self, path: str, decoder: MessageDecoder, encode: Callable[[Any], bytes], raw: msgspec.Raw
     ) -> bytes:
-        message = decode_typed(decoder, raw, path) if memoryview(raw).nbytes else None
+        message = decoder.decode(raw, path, self._warnings) if memoryview(raw).nbytes else None
         return b"" if message is None else bytes_field(1, encode_message(encode, message, path))
 
     def _schema_url(self, path: str, raw: msgspec.Raw) -> bytes:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Final, Never, TypeVar
 
 from proto.otlp.json import messages as shapes
-from proto.otlp.json.messages import Number, enumerate_present
+from proto.otlp.json.messages import Enum, Number, enumerate_present
+from proto.otlp.json.names import ENUM_NUMBERS
 from proto.otlp.json.utf_repair import restore
-from proto.otlp.policy import VALUE_DEPTH, DecodeError, RequestRejection
+from proto.otlp.policy import VALUE_DEPTH, DecodeError, RequestRejection, RequestWarning
 from proto.otlp.protobuf_writer import bytes_field, double_field, fixed32_field, fixed64_field, varint_field
 
 _INT64_MIN: Final = -(2**63)
@@ -38,9 +39,12 @@ def _fail(field: str, fault: str) -> Never:
 
 
 class Encoder:
-    """Encodes the messages of one request. `repaired`: its text was repaired and has markers to restore."""
+    """Encodes the messages of one request. `repaired`: its text was repaired and has markers to restore. Adds to
+    `warnings` if a value is the name of an enum.
+    """
 
-    def __init__(self, *, repaired: bool) -> None:
+    def __init__(self, warnings: set[RequestWarning], *, repaired: bool) -> None:
+        self._warnings = warnings
         self._repaired = repaired
 
     def resource(self, resource: shapes.Resource) -> bytes:
@@ -66,7 +70,7 @@ class Encoder:
                 self.text(3, span.trace_state),
                 _id(4, span.parent_span_id),
                 self.text(5, span.name),
-                _enum(6, "kind", span.kind),
+                self._enum(6, "kind", span.kind),
                 _fixed64(7, "startTimeUnixNano", span.start_time_unix_nano),
                 _fixed64(8, "endTimeUnixNano", span.end_time_unix_nano),
                 self._attributes(9, span.attributes),
@@ -75,7 +79,7 @@ class Encoder:
                 _uint32(12, "droppedEventsCount", span.dropped_events_count),
                 self._messages(13, "links", span.links, self._link),
                 _uint32(14, "droppedLinksCount", span.dropped_links_count),
-                self._messages(15, "status", [span.status], self._status),
+                b"" if span.status is None else bytes_field(15, _encode_at("status", self._status, span.status)),
                 _fixed32(16, "flags", span.flags),
             )
         )
@@ -84,7 +88,7 @@ class Encoder:
         return b"".join(
             (
                 _fixed64(1, "timeUnixNano", log.time_unix_nano),
-                _enum(2, "severityNumber", log.severity_number),
+                self._enum(2, "severityNumber", log.severity_number),
                 self.text(3, log.severity_text),
                 bytes_field(5, _encode_at("body", self._any_value, log.body, 1)) if log.body is not None else b"",
                 self._attributes(6, log.attributes),
@@ -102,6 +106,16 @@ class Encoder:
         if not text:
             return b""
         return bytes_field(number, self._utf8(text))
+
+    def _enum(self, number: int, field: str, value: Enum | None) -> bytes:
+        if value is None:
+            return b""
+        if isinstance(value, str):
+            if value not in ENUM_NUMBERS[field]:
+                _fail(field, "not a value of this enum")
+            self._warnings.add(RequestWarning.ENUM_NAMES)
+            value = ENUM_NUMBERS[field][value]
+        return varint_field(number, _integer(field, value, -(2**31), 2**31 - 1))
 
     def _utf8(self, text: str) -> bytes:
         raw = text.encode()
@@ -142,7 +156,7 @@ class Encoder:
         )
 
     def _status(self, status: shapes.Status) -> bytes:
-        return self.text(2, status.message) + _enum(3, "code", status.code)
+        return self.text(2, status.message) + self._enum(3, "code", status.code)
 
     def _messages(
         self, number: int, field: str, messages: list[T | None] | None, encode: Callable[[T], bytes]
@@ -232,10 +246,6 @@ def _fixed32(number: int, field: str, value: Number | None) -> bytes:
 
 def _uint32(number: int, field: str, value: Number | None) -> bytes:
     return varint_field(number, _integer(field, value, 0, 2**32 - 1)) if value is not None else b""
-
-
-def _enum(number: int, field: str, value: int | None) -> bytes:
-    return varint_field(number, _integer(field, value, -(2**31), 2**31 - 1)) if value is not None else b""
 
 
 def _integer(field: str, value: Number, minimum: int, maximum: int) -> int:

@@ -1,4 +1,5 @@
-"""OTLP/JSON messages as typed structures: lowerCamelCase names; unknown fields are ignored; `null` equals absent.
+"""OTLP/JSON messages as typed structures: lowerCamelCase names, which `canonical` puts in place of snake_case; unknown
+fields are ignored; `null` equals absent.
 
 Resources, scopes and items stay raw until they are read one by one: a fault in one does not affect the others, and only
 one item's structures are in memory at a time.
@@ -9,6 +10,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+Enum = int | str  # its number, or the name of a value
 Number = int | float | str  # OTLP allows 64-bit integers, and protobuf doubles, as numbers or strings
 
 
@@ -81,7 +83,7 @@ class Link(_Message):
 
 class Status(_Message):
     message: str | None = None
-    code: int | None = None
+    code: Enum | None = None
 
 
 class Span(_Message):
@@ -91,7 +93,7 @@ class Span(_Message):
     parent_span_id: str | None = None
     flags: Number | None = None
     name: str | None = None
-    kind: int | None = None
+    kind: Enum | None = None
     start_time_unix_nano: Number | None = None
     end_time_unix_nano: Number | None = None
     attributes: KeyValues | None = None
@@ -106,7 +108,7 @@ class Span(_Message):
 class LogRecord(_Message):
     time_unix_nano: Number | None = None
     observed_time_unix_nano: Number | None = None
-    severity_number: int | None = None
+    severity_number: Enum | None = None
     severity_text: str | None = None
     body: AnyValue | None = None
     attributes: KeyValues | None = None

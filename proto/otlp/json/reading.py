@@ -7,9 +7,11 @@ from typing import Any, Final
 import msgspec
 
 from proto.otlp.json import messages
+from proto.otlp.json.canonical import Shape, canonical, shape_of
 from proto.otlp.json.encode import Encoder, FieldFault
+from proto.otlp.json.names import FIELD_NAMES
 from proto.otlp.json.utf_repair import repair
-from proto.otlp.policy import DecodeError, FieldFaults, ItemRejection, RequestRejection, Signal
+from proto.otlp.policy import DecodeError, FieldFaults, ItemRejection, RequestRejection, RequestWarning, Signal
 
 _ERROR_LOCATION: Final = re.compile(r"(?P<fault>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
 
@@ -32,10 +34,29 @@ def invalid_json_error(error: IllFormedError) -> DecodeError:
     return DecodeError(RequestRejection.MALFORMED, f"The body is not JSON: {error}.")
 
 
-def decode_typed(decoder: msgspec.json.Decoder[Any], raw: bytes | msgspec.Raw, path: str) -> Any:
-    """Decode the JSON at `path`. Raises FieldError, IllFormedError, or DecodeError `too_deep`."""
+class MessageDecoder:
+    """Decodes one kind of message, whichever names its members have."""
+
+    def __init__(self, decoder: msgspec.json.Decoder[Any], shape: Shape) -> None:
+        self._decoder = decoder
+        self._shape = shape
+
+    def decode(self, raw: bytes | msgspec.Raw, path: str, warnings: set[RequestWarning]) -> Any:
+        """Decode the message at `path`; adds to `warnings`. Raises what `decode_typed` raises."""
+        return decode_typed(self._decoder, raw, path, lambda: canonical(raw, self._shape, warnings))
+
+
+def decode_typed(
+    decoder: msgspec.json.Decoder[Any],
+    raw: bytes | msgspec.Raw,
+    path: str,
+    text: Callable[[], bytes | msgspec.Raw] | None = None,
+) -> Any:
+    """Decode the JSON at `path`, or what `text` makes of it. Raises FieldError, IllFormedError, or DecodeError
+    `too_deep`.
+    """
     try:
-        return decoder.decode(raw)
+        return decoder.decode(text() if text is not None else raw)
     except msgspec.ValidationError as error:
         match = _ERROR_LOCATION.fullmatch(str(error))
         full_path = ".".join(filter(None, (path, match["path"] if match else "")))
@@ -54,18 +75,14 @@ def encode_message(encode: Callable[[Any], bytes], message: Any, path: str) -> b
         raise FieldError(f"{path}.{fault.path}" if path else fault.path, fault.fault) from fault
 
 
-FIELD_NAMES: Final[Mapping[Signal, tuple[str, str, str]]] = {
-    "traces": ("resourceSpans", "scopeSpans", "spans"),
-    "logs": ("resourceLogs", "scopeLogs", "logRecords"),
-}
-_ITEMS: Final[Mapping[Signal, msgspec.json.Decoder[Any]]] = {
-    "traces": msgspec.json.Decoder(messages.Span),
-    "logs": msgspec.json.Decoder(messages.LogRecord),
+_ITEMS: Final[Mapping[Signal, MessageDecoder]] = {
+    "traces": MessageDecoder(msgspec.json.Decoder(messages.Span), shape_of(messages.Span, "traces", "item")),
+    "logs": MessageDecoder(msgspec.json.Decoder(messages.LogRecord), shape_of(messages.LogRecord, "logs", "item")),
 }
 
 
 class ItemReader:
-    """Reads the items of one request, one by one; `faults` counts the rejected ones."""
+    """Reads the items of one request, one by one; `faults` counts the rejected ones and has the warnings."""
 
     def __init__(self, signal: Signal, *, repaired: bool = False) -> None:
         """`repaired`: the body was repaired, so text that is still ill-formed is not JSON."""
@@ -75,7 +92,7 @@ class ItemReader:
         self._encode = self._encoder(repaired=repaired)
 
     def _encoder(self, *, repaired: bool) -> Callable[[Any], bytes]:
-        encoder = Encoder(repaired=repaired)
+        encoder = Encoder(self.faults.warnings, repaired=repaired)
         return encoder.span if self._signal == "traces" else encoder.log_record
 
     def __call__(self, raw: bytes | msgspec.Raw, *indexes: int) -> bytes | None:
@@ -99,4 +116,4 @@ class ItemReader:
             raise invalid_json_error(error) from error
 
     def _read(self, raw: bytes | msgspec.Raw, encode: Callable[[Any], bytes]) -> bytes:
-        return encode_message(encode, decode_typed(_ITEMS[self._signal], raw, ""), "")
+        return encode_message(encode, _ITEMS[self._signal].decode(raw, "", self.faults.warnings), "")

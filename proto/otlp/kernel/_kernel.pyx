@@ -34,6 +34,7 @@ from threading import Lock
 
 from proto.otlp import policy as _policy
 from proto.otlp import sensitive_keys as _sensitive_keys
+from proto.otlp.json import names as _names
 from proto.storage import tables as _tables
 
 cdef extern from *:
@@ -60,6 +61,8 @@ cdef uint64_t SIGNAL_LOGS = _tables.SIGNAL_LOGS
 cdef const char* SCRUBBED = "[scrubbed]"
 cdef const char* UNNAMED = _tables.UNNAMED_KEYS
 cdef uint64_t HASH_SEED = int.from_bytes(os.urandom(8), "little")
+
+WARNING_NAMES = tuple(_policy.RequestWarning)
 
 include "bytes.pxi"
 include "text.pxi"
@@ -126,6 +129,7 @@ cdef class Segment:
 
     cdef Columns columns
     cdef str fault
+    cdef uint32_t warned    # bits of WARN_...
 
     def __cinit__(self):
         global _spare_count
@@ -185,6 +189,10 @@ cdef class Segment:
         return self.fault
 
     @property
+    def warnings(self):
+        return [WARNING_NAMES[i] for i in range(len(WARNING_NAMES)) if self.warned >> i & 1]
+
+    @property
     def modified(self):
         return {MODIFICATION_NAMES[i]: self.columns.modified[i] for i in range(MODIFICATIONS) if self.columns.modified[i]}
 
@@ -226,9 +234,9 @@ cdef class Segment:
 def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns, faults=None):
     """Decode one OTLP request of `signal` ("traces", "logs") for `project_id`, received at `now_ns` (Unix epoch).
 
-    Raises `DecodeError` for a request that is refused. `faults`: items that are rejected already.
+    Raises `DecodeError` for a request that is refused. `faults`: items that are rejected already, and warnings.
     """
-    return decode_chunk(is_traces(signal), chunk_of_bytes(body), project_id, policy, now_ns, faults)
+    return decode_chunk(is_traces(signal), chunk_of_bytes(body), project_id, policy, now_ns, faults, 0)
 
 
 def decode_json(
@@ -241,11 +249,12 @@ def decode_json(
     in total and `most_item` bytes per item.
     """
     cdef Buf out
+    cdef uint32_t warnings = 0
     take_spare(&out)
     try:
-        if not convert(is_traces(signal), chunk_of_bytes(body), policy, reader, most_left, most_item, &out):
+        if not convert(is_traces(signal), chunk_of_bytes(body), policy, reader, most_left, most_item, &out, &warnings):
             return None
-        return decode_chunk(is_traces(signal), chunk_of(&out, 0), project_id, policy, now_ns, reader.faults)
+        return decode_chunk(is_traces(signal), chunk_of(&out, 0), project_id, policy, now_ns, reader.faults, warnings)
     finally:
         leave_spare(&out)
 
@@ -253,9 +262,10 @@ def decode_json(
 def to_protobuf(str signal, bytes body, policy, reader, uint64_t most_left):
     """The protobuf encoding of a request in OTLP/JSON; None if the kernel leaves it to the reference."""
     cdef Buf out
+    cdef uint32_t warnings = 0
     take_spare(&out)
     try:
-        if not convert(is_traces(signal), chunk_of_bytes(body), policy, reader, most_left, UINT64_MAX, &out):
+        if not convert(is_traces(signal), chunk_of_bytes(body), policy, reader, most_left, UINT64_MAX, &out, &warnings):
             return None
         return PyBytes_FromStringAndSize(<const char*> out.data, <Py_ssize_t> out.size)
     finally:
@@ -284,9 +294,12 @@ cdef bint is_traces(str signal) except -1:
     return signal == "traces"
 
 
-cdef bint convert(bint traces, Chunk body, policy, reader, uint64_t most_left, uint64_t most_item, Buf* out) except -1:
+cdef bint convert(
+    bint traces, Chunk body, policy, reader, uint64_t most_left, uint64_t most_item, Buf* out, uint32_t* warnings
+) except -1:
     """Convert OTLP/JSON to protobuf in `out`; False if it is left to the reference."""
     cdef Json j
+    cdef bint done
     cdef Buf name
     memset(&j, 0, sizeof(j))
     memset(&name, 0, sizeof(name))
@@ -302,12 +315,14 @@ cdef bint convert(bint traces, Chunk body, policy, reader, uint64_t most_left, u
     try:
         with nogil:
             clear_upper_halves()
-            return read_json_request(&j, traces)
+            done = read_json_request(&j, traces)
+        warnings[0] = j.warnings
+        return done
     finally:
         release(&name, 1)
 
 
-cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy, uint64_t now_ns, faults):
+cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy, uint64_t now_ns, faults, uint32_t warnings):
     cdef Segment segment = Segment()
     cdef Columns* columns = &segment.columns
     cdef Lexicon lexicon = lexicon_of(policy.sensitive_words, policy.exempt_keys)
@@ -341,6 +356,11 @@ cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy,
         leave_work(&work)
     if status:
         raise refusal(status, policy)
+    segment.warned = warnings | survey.warnings
+    if faults is not None and faults.warnings:
+        for i in range(len(WARNING_NAMES)):
+            if WARNING_NAMES[i] in faults.warnings:
+                segment.warned |= <uint32_t> 1 << i
     if faults is not None and faults.rejected:
         segment.fault = faults.first
         for i in range(REASONS):

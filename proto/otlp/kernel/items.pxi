@@ -630,7 +630,7 @@ cdef int read_scope_items(Work* work, Columns* columns, Chunk message, Place* pl
             place.scope_schema_url = field.chunk
     c = cursor(message)
     while next_field(&c, &field) == FIELD:
-        if field.wire == LENGTH and field.number == 2:
+        if field.wire == LENGTH and field.number == 2 and not other_signal(columns.traces, field.chunk):
             work.flags = 0
             work.cuts.size = 0
             if columns.traces:

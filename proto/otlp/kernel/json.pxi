@@ -2,7 +2,7 @@
 #
 # Fields are written in the order in which they appear; lengths are inserted at the end of a message. The reader leaves
 # faulty input, and input that no sender writes (a repeated name, several members of one value, integers with a fraction),
-# to the reference, so that only one implementation words the errors. Inside an item it leaves that item, elsewhere the
+# to the reference, so that only one implementation words the errors and joins lists. Inside an item it leaves that item, elsewhere the
 # complete body.
 
 cdef enum Form:
@@ -30,7 +30,7 @@ cdef enum:
 cdef struct JsonField:
     Chunk name
     uint8_t form
-    uint8_t child       # Kind of AS_MESSAGE, AS_MESSAGES
+    uint8_t child       # Kind of AS_MESSAGE, AS_MESSAGES; Enumeration of AS_ENUM
     uint8_t width       # bytes reserved for the length
     uint8_t tag_size
     uint16_t tag        # in its encoded form
@@ -41,7 +41,25 @@ cdef struct JsonShape:
     uint8_t slots[NAME_SLOTS]
     uint64_t multiplier
 
+cdef struct UnreadName:
+    Chunk name
+    uint8_t kind
+    uint32_t warning
+
+cdef enum:
+    UNREAD_NAMES = 32
+    ENUM_VALUES = 32
+
+cdef enum Enumeration:
+    # The `child` of AS_ENUM.
+    SPAN_KIND = 0
+    STATUS_CODE
+    SEVERITY_NUMBER
+    ENUMERATIONS
+
 cdef JsonShape[2][KINDS] _json_shapes
+cdef UnreadName[2][UNREAD_NAMES] _unread_names  # the last one has no name
+cdef Chunk[ENUMERATIONS][ENUM_VALUES] _enum_names   # by number; the last one has no name
 cdef list _json_names = []  # owns the bytes of the names
 
 
@@ -53,6 +71,61 @@ cdef inline JsonField* field_of(int kind, bint traces, Chunk name) noexcept nogi
     cdef JsonShape* shape = &_json_shapes[traces][kind]
     cdef JsonField* field = &shape.fields[shape.slots[name_slot(shape, name)]]
     return field if same(field.name, name) else &shape.fields[0]
+
+
+cdef bint camel_case(Json* j, Chunk* name) noexcept nogil:
+    # Turns a name in snake_case into lowerCamelCase. False if it is in another form.
+    cdef size_t i, size = 0
+    cdef uint8_t c
+    cdef bint upper = False, any = False
+    if name.size == 0 or name.size > LONGEST_SNAKE:
+        return False
+    for i in range(name.size):
+        c = name.at[i]
+        if c == 95 and size and not upper:
+            upper = any = True
+        elif 97 <= c <= 122:
+            j.camel[size] = <uint8_t> (c - 32 if upper else c)
+            size += 1
+            upper = False
+        else:
+            return False
+    if upper or not any:
+        return False
+    name.at = j.camel
+    name.size = size
+    return True
+
+
+cdef JsonField* snake_field(Json* j, int kind, bint traces, Chunk* name, uint32_t* warning) noexcept nogil:
+    # The field of a name that is not in lowerCamelCase; if it is not read, whether the sender should know.
+    cdef JsonField* field = &_json_shapes[traces][kind].fields[0]
+    cdef UnreadName* unread = &_unread_names[traces][0]
+    if camel_case(j, name):
+        field = field_of(kind, traces, name[0])
+        if field.form != NOT_KNOWN:
+            warning[0] = WARN_SNAKE_CASE
+            return field
+    while unread.name.size:
+        if unread.kind == kind and same(unread.name, name[0]):
+            warning[0] = unread.warning
+        unread += 1
+    return field
+
+
+cdef inline bint is_empty(Json* j, Bytes at) noexcept nogil:
+    # Whether the value at `at`, which ends here, is null, or an empty text, list or object.
+    cdef uint8_t c = at[0]
+    if c == 110:
+        return True
+    if c == 34:
+        return at[1] == 34
+    if c != 91 and c != 123:
+        return False
+    at += 1
+    while at[0] == 32 or at[0] == 10 or at[0] == 13 or at[0] == 9:
+        at += 1
+    return at[0] == c + 2
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -128,8 +201,9 @@ cdef bint read_message(Json* j, int kind, bint traces, int depth) except -1 nogi
     # The members of an object, from its opening to its closing brace.
     cdef JsonField* field
     cdef Chunk name
+    cdef Bytes value
     cdef size_t start = j.out.size
-    cdef uint32_t seen = 0
+    cdef uint32_t seen = 0, warning
     cdef uint8_t c
     if not take(j, 123):
         return False
@@ -146,17 +220,24 @@ cdef bint read_message(Json* j, int kind, bint traces, int depth) except -1 nogi
         j.at += 1
         field = field_of(kind, traces, name)
         c = next_byte(j)
+        warning = 0
         if field.form == NOT_KNOWN:
+            field = snake_field(j, kind, traces, &name, &warning)
+        if field.form == NOT_KNOWN:
+            value = j.at
             if not skip_value(j, 0):
+                return False
+            if warning and not is_empty(j, value):
+                j.warnings |= warning
+        elif c == 110:
+            if not take_literal(j, "null", 4):
                 return False
         else:
             if seen & field.bit:
                 return False
             seen |= field.bit
-            if c == 110:
-                if not take_literal(j, "null", 4):
-                    return False
-            elif (kind == ANY and j.out.size != start) or not read_field(j, field, traces, depth):
+            j.warnings |= warning
+            if (kind == ANY and j.out.size != start) or not read_field(j, field, traces, depth):
                 return False
         c = next_byte(j)
         j.at += c != 0
@@ -207,6 +288,8 @@ cdef bint read_scalar(Json* j, const JsonField* field) except -1 nogil:
         if not (take_literal(j, "true", 4) or take_literal(j, "false", 5)):
             return False
         return put_u8(out, <uint8_t> value) == 0
+    if field.form == AS_ENUM and peek(j) == 34:
+        return read_enum_name(j, field.child, &value) and put_varint(out, value) == 0
     if not read_integer(j, field.form != AS_ENUM, &negative, &value):
         return False
     if field.form == AS_FIXED64:
@@ -226,6 +309,21 @@ cdef bint read_scalar(Json* j, const JsonField* field) except -1 nogil:
     else:
         put_varint(out, 0 - value if negative else value)
     return True
+
+
+cdef bint read_enum_name(Json* j, int enumeration, uint64_t* value) except -1 nogil:
+    cdef Chunk name
+    cdef Chunk* names = &_enum_names[enumeration][0]
+    j.at += 1
+    if not read_name(j, &name):
+        return False
+    value[0] = 0
+    while names[value[0]].size:
+        if same(names[value[0]], name):
+            j.warnings |= WARN_ENUM_NAMES
+            return True
+        value[0] += 1
+    return False
 
 
 cdef bint read_texts(Json* j, const JsonField* field) except -1 nogil:
@@ -259,12 +357,14 @@ cdef bint read_item(Json* j, const JsonField* field, bint traces) except -1 nogi
     cdef size_t size = j.out.size
     cdef size_t start = open_length(j.out, field)
     cdef uint64_t objects = j.objects
+    cdef uint32_t warnings = j.warnings
     cdef Chunk item
     item.at = j.at
     if read_message(j, field.child, traces, 0):
         return close_length(j.out, start, field.width) == 0
     j.out.size = size
     j.objects = objects
+    j.warnings = warnings
     j.at = item.at
     if not skip_value(j, 0):
         return False
@@ -489,14 +589,14 @@ cdef int load_json_shapes() except -1:
         ENTITY_REF: {1: schema_url, 2: ("type", AS_TEXT), 3: ("idKeys", AS_TEXTS), 4: ("descriptionKeys", AS_TEXTS)},
         EVENT: {1: time, 2: name, 3: attributes, 4: dropped},
         LINK: {1: trace_id, 2: span_id, 3: ("traceState", AS_TEXT), 4: attributes, 5: dropped, 6: flags},
-        STATUS: {2: ("message", AS_TEXT), 3: ("code", AS_ENUM)},
+        STATUS: {2: ("message", AS_TEXT), 3: ("code", AS_ENUM, STATUS_CODE)},
         SPAN: {
             1: trace_id,
             2: span_id,
             3: ("traceState", AS_TEXT),
             4: ("parentSpanId", AS_ID),
             5: name,
-            6: ("kind", AS_ENUM),
+            6: ("kind", AS_ENUM, SPAN_KIND),
             7: ("startTimeUnixNano", AS_FIXED64),
             8: ("endTimeUnixNano", AS_FIXED64),
             9: attributes,
@@ -510,7 +610,7 @@ cdef int load_json_shapes() except -1:
         },
         LOG_RECORD: {
             1: time,
-            2: ("severityNumber", AS_ENUM),
+            2: ("severityNumber", AS_ENUM, SEVERITY_NUMBER),
             3: ("severityText", AS_TEXT),
             5: ("body", AS_MESSAGE, ANY),
             6: attributes,
@@ -544,6 +644,25 @@ cdef int load_json_shapes() except -1:
     return 0
 
 
+cdef int load_json_names() except -1:
+    # The names of `proto.otlp.json.names`.
+    cdef UnreadName* unread
+    cdef int traces, number
+    cdef dict bits = {warning: 1 << place for place, warning in enumerate(WARNING_NAMES)}
+    for traces, signal in enumerate(("logs", "traces")):
+        unread = &_unread_names[traces][0]
+        for kind, level in zip((REQUEST, RESOURCE_ITEMS, SCOPE_ITEMS, SPAN if traces else LOG_RECORD), _names.LEVELS):
+            for name, warning in _names.unread_names(signal, level).items():
+                unread.name = kept_chunk(name)
+                unread.kind = kind
+                unread.warning = bits[warning]
+                unread += 1
+    for enumeration, member in ((SPAN_KIND, "kind"), (STATUS_CODE, "code"), (SEVERITY_NUMBER, "severityNumber")):
+        for number, name in enumerate(_names.ENUM_NAMES[member]):
+            _enum_names[<int> enumeration][number] = kept_chunk(name)
+    return 0
+
+
 cdef int load_json_shape(JsonShape* shape, dict fields) except -1:
     cdef JsonField* field = shape.fields
     cdef int wire, number
@@ -551,8 +670,7 @@ cdef int load_json_shape(JsonShape* shape, dict fields) except -1:
     wires.update(dict.fromkeys((AS_UINT32, AS_ENUM, AS_INT64, AS_INDEX, AS_BOOL), VARINT))
     for place, (number, (name, form, *child)) in enumerate(fields.items()):
         field = &shape.fields[1 + <int> place]
-        field.name.at = <Bytes> PyBytes_AS_STRING(kept_name(name))
-        field.name.size = len(name)
+        field.name = kept_chunk(name)
         field.form = form
         field.child = child[0] if child else NOTHING
         field.width = {SPAN: 2, LOG_RECORD: 2, SCOPE_ITEMS: 5, RESOURCE_ITEMS: 5}.get(field.child, 1)
@@ -582,9 +700,10 @@ cdef bint place_names(JsonShape* shape, int count) noexcept nogil:
     return True
 
 
-cdef bytes kept_name(str name):
+cdef Chunk kept_chunk(str name):
     cdef bytes encoded = name.encode()
     _json_names.append(encoded)
-    return encoded
+    return chunk_of_bytes(encoded)
 
 load_json_shapes()
+load_json_names()

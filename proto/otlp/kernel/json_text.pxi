@@ -67,6 +67,7 @@ cdef enum:
     WIDE = 16           # bytes that `plain_run` reads
     SKIPPED_DEPTH = 64  # nesting of skipped values; each level of a value (VALUE_DEPTH) has more than three levels of JSON
     MAX_DIGITS = 20
+    LONGEST_SNAKE = 40  # bytes; no name that is read or known is longer
 
 cdef uint8_t NEVER_UTF8 = 0xFF
 
@@ -83,6 +84,8 @@ cdef struct Json:
     void* reader        # reads items in Python
     uint64_t most_left  # bytes of items that `reader` may still read
     uint64_t most_item  # bytes of one such item
+    uint32_t warnings   # bits of WARN_...
+    uint8_t camel[LONGEST_SNAKE]    # the name of a member in lowerCamelCase, if it was in snake_case
 
 
 cdef inline uint8_t peek(Json* j) noexcept nogil:

@@ -21,6 +21,19 @@ cdef enum Kind:
 
 cdef enum:
     FIELDS = 16         # all message fields have smaller numbers
+    RETIRED_LIST = 1000 # of InstrumentationLibrarySpans, InstrumentationLibraryLogs
+    RETIRED_NAME = 4    # of a log record
+
+cdef enum:
+    # Bits for `proto.otlp.policy.RequestWarning`, in its order.
+    WARN_SNAKE_CASE = 1
+    WARN_ENUM_NAMES = 2
+    WARN_REPEATED_LIST = 4
+    WARN_REPEATED_MEMBER = 8
+    WARN_RETIRED_NAMES = 16
+    WARN_SPANS_SENT_AS_LOGS = 32
+    WARN_LOGS_SENT_AS_SPANS = 64
+    WARN_UNSUPPORTED_SIGNAL = 128
 
 cdef struct Member:
     uint8_t kind
@@ -33,6 +46,35 @@ cdef struct Prevalidation:
     uint64_t parts
     uint64_t max_items
     uint64_t max_parts
+    uint32_t warnings
+
+
+cdef inline uint32_t other_signal(bint traces, Chunk item) noexcept nogil:
+    # The warning for an item that is evidently of another signal, else 0. Such an item is not read.
+    cdef Bytes at = item.at
+    if item.size == 0 or (at[0] == (1 << 3 | LENGTH)) == traces:
+        return 0  # spans begin with their trace id, log records never with bytes
+    if traces:
+        return WARN_LOGS_SENT_AS_SPANS if is_log_record(item) else 0
+    return WARN_SPANS_SENT_AS_LOGS if item.size > 1 and at[1] == 16 else WARN_UNSUPPORTED_SIGNAL
+
+
+cdef bint is_log_record(Chunk item) noexcept nogil:
+    # Whether a field with a wire type that a span does not have under its number comes before a trace id.
+    cdef Cursor c = cursor(item)
+    cdef Field field
+    while next_field(&c, &field) == FIELD:
+        if field.wire == FIXED64 and (field.number == 1 or field.number == 11):
+            return True
+        if field.wire == VARINT and (field.number == 2 or field.number == 7):
+            return True
+        if field.wire == LENGTH and (field.number == 6 or field.number == 10 or field.number == 12):
+            return True
+        if field.wire == FIXED32 and field.number == 8:
+            return True
+        if field.wire == LENGTH and field.number == 1:
+            return False
+    return False
 
 
 cdef void member(Prevalidation* survey, Kind kind, int field, Kind child, bint counted) noexcept nogil:
@@ -110,7 +152,7 @@ cdef int prevalidate(Prevalidation* survey, int kind, Chunk message, int depth) 
     cdef Cursor c = cursor(message)
     cdef Field field
     cdef Member* member
-    cdef uint32_t seen = 0
+    cdef uint32_t seen = 0, warning = 0
     cdef int status
     if kind == ANY:
         depth += 1
@@ -120,10 +162,16 @@ cdef int prevalidate(Prevalidation* survey, int kind, Chunk message, int depth) 
         status = next_field(&c, &field)
         if status != FIELD:
             return status
-        if field.wire != LENGTH or field.number >= FIELDS:
+        if field.wire != LENGTH:
+            continue
+        if field.number >= FIELDS:
+            if field.number == RETIRED_LIST and kind == RESOURCE_ITEMS:
+                survey.warnings |= WARN_RETIRED_NAMES
             continue
         member = &survey.members[kind][field.number]
         if member.kind == NOTHING:
+            if field.number == RETIRED_NAME and kind == LOG_RECORD and field.chunk.size:
+                survey.warnings |= WARN_RETIRED_NAMES
             continue
         if member.kind == SPAN or member.kind == LOG_RECORD:
             survey.items += 1
@@ -134,6 +182,11 @@ cdef int prevalidate(Prevalidation* survey, int kind, Chunk message, int depth) 
             if survey.parts > survey.max_parts:
                 return TOO_MANY_PARTS
         seen |= <uint32_t> 1 << field.number
+        if member.kind == SPAN or member.kind == LOG_RECORD:
+            warning = other_signal(member.kind == SPAN, field.chunk)
+            if warning:
+                survey.warnings |= warning
+                continue
         if member.kind == KEY_VALUE and depth < VALUE_DEPTH and is_short_attribute(field.chunk):
             status = pass_short_attributes(survey, &c, field.number)
             if status < 0:

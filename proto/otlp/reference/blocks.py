@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from proto.otlp.native import write_block
-from proto.otlp.policy import NANOS_PER_DAY, Block, RaisedException, Signal
+from proto.otlp.policy import NANOS_PER_DAY, Block, RaisedException, RequestWarning, Signal
 from proto.otlp.reference.items import Row
 from proto.otlp.reference.named import NamedKeys
 from proto.storage.tables import (
@@ -46,6 +46,7 @@ class DecodedRequest:
     rows: Sequence[Row]
     rejected: Mapping[str, int]
     first_fault: str
+    warnings: Sequence[RequestWarning]
     modified: Mapping[str, int]
     exceptions: Sequence[RaisedException]
     exceptions_over_limit: int

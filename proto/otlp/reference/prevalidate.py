@@ -1,20 +1,43 @@
-"""Pre-validation: one pass over the wire format that refuses a request before memory is allocated (docs/codec.md 1)."""
+"""Pre-validation: one pass over the wire format that refuses a request before memory is allocated, and finds items of
+another signal (docs/codec.md 1).
+"""
 
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
-from proto.otlp.policy import GROUP_DEPTH, VALUE_DEPTH, DecodeError, Policy, RequestRejection, Signal, decode_error
+from proto.otlp.policy import (
+    GROUP_DEPTH,
+    VALUE_DEPTH,
+    DecodeError,
+    Policy,
+    RequestRejection,
+    RequestWarning,
+    Signal,
+    decode_error,
+)
 
 _VARINT, _FIXED64, _LENGTH, _GROUP, _GROUP_END, _FIXED32 = range(6)
 
 
-@dataclass
+@dataclass(eq=False)
 class _MessageType:
     """A message type: the fields that are messages, repeated or not."""
 
     repeated: dict[int, Self] = field(default_factory=dict)
     single: dict[int, Self] = field(default_factory=dict)
 
+
+_RETIRED_LIST: Final = 1000  # of InstrumentationLibrarySpans, InstrumentationLibraryLogs
+_RETIRED_NAME: Final = 4  # of a log record
+_TRACE_ID_BYTES: Final = 16
+# Fields of a log record with a wire type that no field of that number has in a span.
+_ONLY_IN_LOGS: Final = frozenset(
+    {
+        *((1, _FIXED64), (2, _VARINT), (6, _LENGTH), (7, _VARINT), (8, _FIXED32)),
+        *((10, _LENGTH), (11, _FIXED64), (12, _LENGTH)),
+    }
+)
+_ITEM_FIELD_TO_UNKNOWN: Final = (2 ^ 4) << 3  # in a tag: ScopeSpans and ScopeLogs have no field 4
 
 _LEAF: Final = _MessageType()  # Status, EntityRef: no messages inside
 _ANY: Final = _MessageType()
@@ -34,11 +57,30 @@ def _request(item: _MessageType) -> _MessageType:
 
 
 _REQUESTS: Final[dict[Signal, _MessageType]] = {"traces": _request(_SPAN), "logs": _request(_LOG)}
+_RESOURCES: Final = [request.repeated[1] for request in _REQUESTS.values()]
 
 
-def prevalidate(signal: Signal, body: bytes, policy: Policy) -> None:
+class Findings(NamedTuple):
+    """What is found in a request that is not refused. `foreign_items`: the tags of items of another signal."""
+
+    warnings: set[RequestWarning]
+    foreign_items: list[int]
+
+    def without_foreign_items(self, body: bytes) -> bytes:
+        """`body` with these items under the number of an unknown field."""
+        if not self.foreign_items:
+            return body
+        changed = bytearray(body)
+        for at in self.foreign_items:
+            changed[at] ^= _ITEM_FIELD_TO_UNKNOWN
+        return bytes(changed)
+
+
+def prevalidate(signal: Signal, body: bytes, policy: Policy) -> Findings:
     """Raises DecodeError for the first fault in wire order: malformed, too deep, too many items or parts."""
-    _Prevalidator(body, policy).message(_REQUESTS[signal], 0, len(body), 0)
+    prevalidator = _Prevalidator(body, policy)
+    prevalidator.message(_REQUESTS[signal], 0, len(body), 0)
+    return prevalidator.findings
 
 
 class _Prevalidator:
@@ -47,6 +89,7 @@ class _Prevalidator:
         self.policy = policy
         self.items = 0
         self.parts = 0
+        self.findings = Findings(set(), [])
 
     def error(self, reason: RequestRejection) -> DecodeError:
         return decode_error(reason, self.policy)
@@ -55,11 +98,16 @@ class _Prevalidator:
         """Walk the fields of `message` in body[at:end]; `depth` is the depth of the innermost enclosing value."""
         seen: set[int] = set()
         while at < end:
+            tag_at = at
             number, wire, at = self.tag(at, end)
             if wire != _LENGTH:
                 at = self.skip(number, wire, at, end, 0)
                 continue
             size, at = self.length(at, end)
+            if (message in _RESOURCES and number == _RETIRED_LIST) or (
+                message is _LOG and number == _RETIRED_NAME and size
+            ):
+                self.findings.warnings.add(RequestWarning.RETIRED_NAMES)
             inner = message.repeated.get(number)
             if inner is not None:
                 self.count(inner)
@@ -68,9 +116,38 @@ class _Prevalidator:
                 if inner is not None and number in seen:
                     self.count(inner)
                 seen.add(number)
-            if inner is not None:
+            if (inner is _SPAN or inner is _LOG) and (warning := self.other_signal(inner, at, at + size)):
+                self.findings.warnings.add(warning)
+                self.findings.foreign_items.append(tag_at)
+            elif inner is not None:
                 self.message(inner, at, at + size, self.enter_value(depth) if inner is _ANY else depth)
             at += size
+
+    def other_signal(self, message: _MessageType, at: int, end: int) -> RequestWarning | None:
+        """Which signal an item is of, if it is evidently of another one."""
+        if at == end:
+            return None
+        begins_with_bytes = self.body[at] == 1 << 3 | _LENGTH  # a trace id, or the name of a metric
+        if message is _LOG:
+            if not begins_with_bytes:
+                return None
+            is_span = self.body[at + 1 : at + 2] == bytes((_TRACE_ID_BYTES,))
+            return RequestWarning.SPANS_SENT_AS_LOGS if at + 1 < end and is_span else RequestWarning.UNSUPPORTED_SIGNAL
+        return RequestWarning.LOGS_SENT_AS_SPANS if not begins_with_bytes and self.is_log(at, end) else None
+
+    def is_log(self, at: int, end: int) -> bool:
+        """Whether a field of a log record comes before a trace id of a span, and before what is malformed."""
+        try:
+            while at < end:
+                number, wire, at = self.tag(at, end)
+                at = self.skip(number, wire, at, end, 0)
+                if (number, wire) in _ONLY_IN_LOGS:
+                    return True
+                if (number, wire) == (1, _LENGTH):
+                    return False
+        except DecodeError:
+            pass
+        return False
 
     def count(self, message: _MessageType) -> None:
         if message is _SPAN or message is _LOG:

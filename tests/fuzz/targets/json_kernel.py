@@ -47,4 +47,9 @@ def _said(decode: Callable[[], DecodedPayload | None]) -> Any:
         return None
     blocks = _plain.build_blocks([decoded], BATCH_ID)
     counts = (decoded.accepted, dict(decoded.rejected), dict(decoded.modified), decoded.exceptions)
-    return counts, decoded.first_fault, [(b.table, b.day, b.rows, b"".join(b.pieces)) for b in blocks]
+    return (
+        counts,
+        decoded.first_fault,
+        list(decoded.warnings),
+        [(b.table, b.day, b.rows, b"".join(b.pieces)) for b in blocks],
+    )

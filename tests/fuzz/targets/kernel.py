@@ -84,7 +84,7 @@ def outcome(module: Any, batch: list[Case]) -> Outcome:
             said.append(error.reason)
             continue
         taken.append(decoded)
-        counts = (decoded.accepted, dict(decoded.rejected), dict(decoded.modified))
+        counts = (decoded.accepted, dict(decoded.rejected), dict(decoded.modified), list(decoded.warnings))
         said.append((decoded.signal, decoded.project_id, *counts, decoded.exceptions, decoded.exceptions_over_limit))
     blocks: list[Block] = module.build_blocks(taken, BATCH_ID)
     return said, [(block.table, block.day, block.rows, b"".join(block.pieces)) for block in blocks]

@@ -62,12 +62,10 @@ def check(data: bytes) -> None:
 
 def check_meaning(message: type[Message], body: bytes, converted: ConvertedRequest) -> None:
     try:
-        value = json.loads(body.decode(), object_pairs_hook=once)
+        value = json.loads(body.decode(), object_pairs_hook=Members)
     except (UnicodeDecodeError, RecursionError):  # repaired as protobuf's text is: other tests hold that
         return
-    except Faulty:  # a name twice: each must have its type
-        return
-    if _HALF_A_PAIR.search(json.dumps(value, ensure_ascii=False)):
+    if _HALF_A_PAIR.search(json.dumps(json.loads(body), ensure_ascii=False)):
         return
     rejected: Counter[str] = Counter()
     expected = message()
@@ -77,29 +75,38 @@ def check_meaning(message: type[Message], body: bytes, converted: ConvertedReque
     assert decoded.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True)
 
 
-def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(members)
-    if len(made) < len(members):
-        raise Faulty
-    return made
+class Members:
+    """An object: its members in the order of the text."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self.pairs = pairs
+
+    def get(self, name: str, *, repeated: bool = False) -> Any:
+        """The last value of a member that is not null, under either name; of lists, all elements."""
+        found = [value for given, value in self.pairs if given in (name, _snake(name)) and value is not None]
+        if not found or not repeated:
+            return found[-1] if found else None
+        if all(isinstance(value, list) for value in found):
+            return [element for value in found for element in value]
+        return next(value for value in found if not isinstance(value, list))
 
 
-def fill_request(request: Any, value: dict[str, Any], rejected: Counter[str]) -> None:
+def fill_request(request: Any, value: Members, rejected: Counter[str]) -> None:
     """What is faulty costs an item, or all items of its resource or scope."""
     resources, scopes, items = (
         ("resourceSpans", "scopeSpans", "spans")
         if request.DESCRIPTOR.name == "TracesData"
         else ("resourceLogs", "scopeLogs", "logRecords")
     )
-    for sent in value.get(resources) or ():
+    for sent in value.get(resources, repeated=True) or ():
         if sent is None:
             continue
         made, lost = filled(request.DESCRIPTOR.fields_by_name, resources, sent, scopes)
-        for scoped in sent.get(scopes) or ():
+        for scoped in sent.get(scopes, repeated=True) or ():
             if scoped is None:
                 continue
             inner, inner_lost = filled(made.DESCRIPTOR.fields_by_name, scopes, scoped, items)
-            for item in scoped.get(items) or ():
+            for item in scoped.get(items, repeated=True) or ():
                 if item is None:
                     continue
                 one, faulty = filled(inner.DESCRIPTOR.fields_by_name, items, item, "")
@@ -121,25 +128,24 @@ def filled(fields: Any, name: str, value: Any, without: str) -> tuple[Any, bool]
     """A message of this repeated field, and whether it is faulty; a member is left out that is filled by others."""
     message = GetMessageClass(fields[_snake(name)].message_type)()
     try:
-        members(value)
-        fill(message, {name: member for name, member in value.items() if name != without})
+        fill(message, members(value), without)
     except Faulty:
         return message, True
     return message, False
 
 
-def members(value: Any) -> None:
-    if not isinstance(value, dict):
+def members(value: Any) -> Members:
+    if not isinstance(value, Members):
         raise Faulty
+    return value
 
 
-def fill(message: Message, value: dict[str, Any]) -> None:
+def fill(message: Message, value: Members, without: str = "") -> None:
     """The fields of `value` into `message`; in the order of their numbers, for the last of a oneof wins."""
-    members(value)
     known: list[Any] = sorted(message.DESCRIPTOR.fields, key=lambda field: field.number)
     for field in known:
-        given = value.get(field.json_name)
-        if given is None or field.json_name in _UNREAD:
+        given = value.get(field.json_name, repeated=field.is_repeated)
+        if given is None or field.json_name in _UNREAD or field.json_name == without:
             continue
         if field.is_repeated:
             if not isinstance(given, list):
@@ -148,11 +154,11 @@ def fill(message: Message, value: dict[str, Any]) -> None:
                 if field.type != Kind.TYPE_MESSAGE:
                     getattr(message, field.name).append(scalar(field, element))
                 elif element is not None or message.DESCRIPTOR.name == "ArrayValue":
-                    fill(getattr(message, field.name).add(), {} if element is None else element)
+                    fill(getattr(message, field.name).add(), Members([]) if element is None else members(element))
         elif field.type == Kind.TYPE_MESSAGE:
             inner = getattr(message, field.name)
             inner.SetInParent()
-            fill(inner, given)
+            fill(inner, members(given))
         elif field.name == "int_value" and is_number(given) and not -(2**63) <= given < 2**63:
             message.double_value = double(given)  # type: ignore[attr-defined]  # an AnyValue, as its field says
         else:
@@ -177,8 +183,8 @@ def scalar(field: Any, given: Any) -> Any:
         if not isinstance(given, bool):
             raise Faulty
         return given
-    if field.type == Kind.TYPE_ENUM and not (isinstance(given, int) and not isinstance(given, bool)):
-        raise Faulty
+    if field.type == Kind.TYPE_ENUM:
+        given = enum_number(field, given)
     if not (is_number(given) or isinstance(given, str)):
         raise Faulty
     if field.type == Kind.TYPE_DOUBLE:
@@ -186,6 +192,14 @@ def scalar(field: Any, given: Any) -> Any:
     if field.name == "string_value_strindex":
         return 0
     return whole(field, given)
+
+
+def enum_number(field: Any, given: Any) -> int:
+    if isinstance(given, str) and given in field.enum_type.values_by_name:
+        return int(field.enum_type.values_by_name[given].number)
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise Faulty
+    return given
 
 
 def double(given: float | str) -> float:
@@ -237,7 +251,7 @@ def plain_base64(text: str) -> bytes:
     return base64.b64decode(digits + "=" * (-len(digits) % 4))
 
 
-_NAMES: Final = tuple(
+_CAMEL_NAMES: Final = tuple(
     sorted(
         {
             *("resourceSpans", "resourceLogs", "scopeSpans", "scopeLogs", "spans", "logRecords", "resource", "scope"),
@@ -250,6 +264,12 @@ _NAMES: Final = tuple(
         }
     )
 )
+# Members that are known not to be read, on some level.
+_OTHERS: Final = (
+    *("resourceMetrics", "scopeMetrics", "metrics", "resourceProfiles", "instrumentationLibrarySpans"),
+    *("instrumentationLibraryLogs", "instrumentationLibrary", "logs"),
+)
+_NAMES: Final = (*_CAMEL_NAMES, *(_snake(name) for name in _CAMEL_NAMES), *_OTHERS)
 _SCALARS: Final = (
     *(
         None,
@@ -273,6 +293,7 @@ _SCALARS: Final = (
     ),
     *("", "0", "-1", "18446744073709551615", "1e3", "NaN", "Infinity", "-Infinity", "00", "0x1", " 1", "1_0", "٣"),
     *("5b8efff798038103d269b633813fc60c", "eee19b7ec3c1b174", "EEE19B7EC3C1B174", "zz", "AA==", "_-8", "A", "\ud83d"),
+    *("SPAN_KIND_SERVER", "STATUS_CODE_ERROR", "SEVERITY_NUMBER_ERROR4", "SERVER"),
     *("größe", "\0", "\ufdd0", "4111111111111111", "password"),
 )
 
@@ -290,7 +311,19 @@ def mutate(data: bytes, max_size: int, random: Random, mutate: Callable[[bytes, 
         choice = bytes((random.randrange(4),))
     _change(value, random, mutate)
     text = json.dumps(value, ensure_ascii=random.random() < 0.5, indent=random.choice((None, None, None, 1)))
+    if random.random() < 0.1:
+        text = _twice(text, random)
     return (choice + text.encode(errors="surrogatepass"))[:max_size]
+
+
+def _twice(text: str, random: Random) -> str:
+    """`text` with the name of a member in place of another one, so that an object may have it twice."""
+    names = [match for match in re.finditer(r'"(\w+)":', text) if match[1] in _NAMES]
+    if len(names) < 2:
+        return text
+    taken, given = random.sample(names, 2)
+    name = given[1] if random.random() < 0.5 else _snake(given[1])
+    return f'{text[: taken.start()]}"{name}":{text[taken.end() :]}'
 
 
 def _change(value: Any, random: Random, mutate: Callable[[bytes, int], bytes]) -> None:

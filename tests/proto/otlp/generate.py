@@ -155,12 +155,19 @@ class Writer:
         self.keys = _unicode(KEYS) if unicode_only else KEYS
 
     def request(self, signal: Signal) -> bytes:
-        item = self.span if signal == "traces" else self.log
+        own, other = (self.span, self.log) if signal == "traces" else (self.log, self.span)
+
+        def item() -> bytes:
+            return self.of_another_signal(other) if self.level >= 1 and self.chance(0.05) else own()
+
+        def retired() -> list[bytes]:
+            return [bytes_field(1000, b"x")] if self.level >= 1 and self.chance(0.05) else []
+
         scoped = lambda: self.message(  # noqa: E731 - a message inside a message, as the schema has them
             self.maybe(1, self.scope), self.some(2, item, (0, 1, 1, 2, 4)), self.maybe_text(3, 0.3)
         )
         sent = lambda: self.message(  # noqa: E731
-            self.maybe(1, self.resource), self.some(2, scoped, (0, 1, 1, 2)), self.maybe_text(3, 0.3)
+            self.maybe(1, self.resource), self.some(2, scoped, (0, 1, 1, 2)), self.maybe_text(3, 0.3), retired()
         )
         return self.message(self.some(1, sent, (1, 1, 2, 3)))
 
@@ -364,6 +371,18 @@ class Writer:
             self.maybe_flags(16),
         )
 
+    def of_another_signal(self, other: Callable[[], bytes]) -> bytes:
+        """An item of the other signal, a metric, or what begins as one of them."""
+        item = self.random.choice((other, other, self.metric))()
+        return item[: self.random.randrange(len(item) + 1)] if self.level == 2 and self.chance(0.3) else item
+
+    def metric(self) -> bytes:
+        point = fixed64_field(3, NOW_NS) + double_field(4, self.double()) + bytes_field(7, self.attribute())
+        held = bytes_field(self.random.choice((5, 7, 9, 10, 11)), bytes_field(1, point))
+        return self.message(
+            [bytes_field(1, self.text() or b"requests")], self.maybe_text(2), self.maybe_text(3), [held]
+        )
+
     def event(self) -> bytes:
         name = [bytes_field(2, b"exception")] if self.chance(0.4) else self.maybe_text(2)
         return self.message(self.time(1, 0.9), name, self.attributes(3), self.maybe_count(4))
@@ -394,4 +413,5 @@ class Writer:
             self.maybe_id(10, 8, 0.7),
             self.time(11) if self.chance(0.5) else [],
             self.maybe_text(12, 0.2),
+            self.maybe_text(4, 0.02) if self.level >= 1 else [],
         )

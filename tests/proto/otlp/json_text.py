@@ -10,6 +10,7 @@ from typing import Final
 import msgspec.inspect as types
 
 from proto.otlp.json import messages
+from proto.otlp.json.names import ENUM_NAMES
 from proto.otlp.policy import Signal
 
 _REQUESTS: Final = {
@@ -55,6 +56,12 @@ _REAL: Final = (
     b' "NaN" "Infinity" "-Infinity" "0.1" "-0" "1e5" "007" "nan" "1_0"'
 ).split()
 _ODD: Final = b'null true {} [] 0 "" [null] "x" 1e5 NaN [[]] {"x":{}} 01 - tru '.split(b" ")
+_UNREAD: Final = (  # on any level; on some of them known mistakes
+    *("resourceSpans", "resourceLogs", "resource_metrics", "resourceProfiles", "scopeLogs", "scope_spans", "metrics"),
+    *("spans", "log_records", "instrumentationLibrarySpans", "instrumentation_library_logs", "instrumentationLibrary"),
+    *("logs", "logs_", "name", "trace__id", "traceID", "_name", "Resource_spans"),
+)
+_UNREAD_VALUES: Final = b'null "" [] {} [\t] { } [{}] {"x":1} "x" 0'.split(b" ")
 _UNKNOWN: Final = b'1 -1.5e9 1e999 "\xff\\ud800" {"a":[1,{"b":null}],"":"\\""} [[[[]]]] true 1e-999'.split()
 
 
@@ -120,8 +127,14 @@ class JsonWriter:
         ]
         if self._chance(0.05):
             members.insert(0, self._member(b'"unknown"', self._random.choice(_UNKNOWN)))
+        if self._chance(0.05) and kind.cls is not messages.AnyValue:
+            name = self._random.choice([name for name in _UNREAD if name not in {f.encode_name for f in kind.fields}])
+            members.append(self._member(self._name(name), self._random.choice(_UNREAD_VALUES)))
         if members and self._chance(self._odd / 2):
             members.append(self._random.choice(members))
+        if fields and self._chance(self._odd / 2):
+            field = self._random.choice(fields)
+            members.append(self._member(self._name(field.encode_name), self._value(field.type, field.encode_name)))
         self._deep -= 1
         return self._joined(b"{", members, b"}")
 
@@ -133,6 +146,8 @@ class JsonWriter:
         return opening + self._space() + between.join(pieces) + self._space() + closing
 
     def _name(self, name: str) -> bytes:
+        if self._chance(0.1):
+            name = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
         if self._chance(0.02):
             at = self._random.randrange(len(name))
             name = f"{name[:at]}\\u{ord(name[at]):04x}{name[at + 1 :]}"
@@ -159,6 +174,9 @@ class JsonWriter:
         return b'"' + b"".join(pieces) + b'"'
 
     def _integer(self, name: str) -> bytes:
+        if name in ENUM_NAMES and self._chance(0.2):
+            known = ENUM_NAMES[name] if not self._chance(self._odd) else ("", "SERVER", "span_kind_server")
+            return f'"{self._random.choice(known)}"'.encode()
         number = self._random.choice(_WHOLE) if self._chance(max(self._odd, 0.02)) else b"%d" % self._small(name)
         return b'"%s"' % number if name not in ("kind", "code", "severityNumber") and self._chance(0.4) else number
 

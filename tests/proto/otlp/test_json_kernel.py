@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 def outcome(decoded: DecodedPayload) -> Outcome:
     blocks = [(block.table, block.day, b"".join(block.pieces)) for block in codec.build_blocks([decoded], 1)]
     counts = dict(decoded.rejected), dict(decoded.modified), [tuple(found) for found in decoded.exceptions]
-    return Outcome(None, (*counts, decoded.first_fault), blocks)
+    return Outcome(None, (*counts, decoded.first_fault, list(decoded.warnings)), blocks)
 
 
 def by_reference(signal: Signal, body: bytes, policy: Policy) -> Outcome:

@@ -34,6 +34,7 @@ class Outcome(NamedTuple):
     days: list[int] | None = None
     rejected: dict[str, int] | None = None
     modified: dict[str, int] | None = None
+    warnings: list[str] | None = None
     exceptions: list[tuple[Any, ...]] | None = None
     exceptions_over_limit: int = 0
 
@@ -50,6 +51,7 @@ def decode(decoder: Decoder, case: Case) -> tuple[Outcome, DecodedPayload | None
         list(decoded.days),
         dict(decoded.rejected),
         dict(decoded.modified),
+        list(decoded.warnings),
         [tuple(exception) for exception in decoded.exceptions],
         decoded.exceptions_over_limit,
     )

@@ -1,0 +1,106 @@
+"""A request that is accepted and was not read as it was sent: 200, nothing rejected, and a message that says so."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import pytest
+
+from chassis.clickhouse import ClickHouse
+from gateway.ingest.redecoding import redecode
+from gateway.settings import GatewaySettings
+from proto.otlp.policy import RequestWarning
+from proto.otlp.responses import export_response
+from tests.gateway.conftest import RecordingStore, StartGateway
+from tests.gateway.otlp import JSON, NOW_NS, log, logs, read_logs, read_traces, span, traces
+
+Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
+
+SNAKE: Final = "members in snake_case were read (OTLP/JSON requires lowerCamelCase)"
+ENUMS: Final = "names of enum values were read (OTLP/JSON requires numbers)"
+SPANS: Final = "spans were not stored, send them to /v1/traces (gRPC: TraceService)"
+LOGS: Final = "log records were not stored, send them to /v1/logs (gRPC: LogsService)"
+
+
+def snake_case_request(**fields: Any) -> bytes:
+    item = {"trace_id": f"{7:032x}", "span_id": f"{7:016x}", "name": "work", "start_time_unix_nano": str(NOW_NS)}
+    return json.dumps({"resource_spans": [{"scope_spans": [{"spans": [item | fields]}]}]}).encode()
+
+
+async def test_snake_case_and_names_of_enums_are_stored_with_a_warning(
+    start_gateway: StartGateway, clickhouse: ClickHouse, rows: Rows
+) -> None:
+    gateway = await start_gateway(clickhouse)
+    body = snake_case_request(kind="SPAN_KIND_SERVER", status={"code": "STATUS_CODE_ERROR"})
+    answer = await gateway.post("/v1/traces", body, {"Content-Type": JSON})
+    assert (answer.status, answer.json) == (
+        200,
+        {"partialSuccess": {"rejectedSpans": 0, "errorMessage": f"Warning: {SNAKE}; {ENUMS}."}},
+    )
+    assert await rows("SELECT hex(span_id), name, kind, status_code FROM spans") == [(f"{7:016X}", "work", 2, 2)]
+    again = redecode("traces", "json", "identity", body, 1, GatewaySettings().policy(30), NOW_NS)
+    assert (again.accepted, dict(again.rejected)) == (1, {})
+    for kind in ("snake_case", "enum_names"):
+        assert gateway.metric("request_warnings_total", signal="traces", kind=kind) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "signal", "message"),
+    [
+        ("/v1/logs", {"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "x"}]}]}]}, "logs", SPANS),
+        ("/v1/traces", {"resourceLogs": [{"scopeLogs": [{"logRecords": [{}]}]}]}, "traces", LOGS),
+    ],
+)
+async def test_what_is_sent_to_the_path_of_the_other_signal_is_named(
+    start_gateway: StartGateway, path: str, body: Any, signal: str, message: str
+) -> None:
+    store = RecordingStore()
+    gateway = await start_gateway(store)
+    rejected = "rejectedLogRecords" if signal == "logs" else "rejectedSpans"
+    answer = await gateway.post(path, json.dumps(body).encode(), {"Content-Type": JSON})
+    assert (answer.status, answer.json) == (
+        200,
+        {"partialSuccess": {rejected: 0, "errorMessage": f"Warning: {message}."}},
+    )
+    assert not {"spans", "logs"} & set(store.tables())
+
+
+async def test_the_same_in_protobuf_is_neither_stored_nor_refused(start_gateway: StartGateway) -> None:
+    store = RecordingStore()
+    gateway = await start_gateway(store)
+    spans = await gateway.post("/v1/logs", traces(span(1), span(2)))
+    assert spans.status == 200
+    partial = read_logs(spans.body).partial_success
+    assert (partial.rejected_log_records, partial.error_message) == (0, f"Warning: {SPANS}.")
+    in_a_trace = log()
+    in_a_trace.trace_id, in_a_trace.span_id = b"t" * 16, b"s" * 8
+    records = await gateway.post("/v1/traces", logs(log(), in_a_trace))
+    assert records.status == 200
+    traced = read_traces(records.body).partial_success
+    assert (traced.rejected_spans, traced.error_message) == (0, f"Warning: {LOGS}.")
+    assert not {"spans", "logs"} & set(store.tables())
+    assert gateway.metric("request_warnings_total", signal="logs", kind="spans_sent_as_logs") == 1
+    assert gateway.metric("items_total", outcome="accepted") == 0
+
+
+async def test_one_message_has_what_is_rejected_and_the_warnings(start_gateway: StartGateway) -> None:
+    gateway = await start_gateway(RecordingStore())
+    answer = await gateway.post("/v1/traces", snake_case_request(kind="SERVER"), {"Content-Type": JSON})
+    first = "resourceSpans[0].scopeSpans[0].spans[0].kind: not a value of this enum"
+    assert answer.json == {
+        "partialSuccess": {
+            "rejectedSpans": 1,
+            "errorMessage": f"1 spans rejected: invalid_field 1 (first error: {first}). Warning: {SNAKE}.",
+        }
+    }
+
+
+def test_a_message_of_all_warnings_is_short_and_is_not_cut_by_a_long_fault() -> None:
+    kinds = tuple(RequestWarning)
+    alone = json.loads(export_response("traces", "json", {}, "", kinds))["partialSuccess"]
+    assert alone["rejectedSpans"] == 0
+    assert len(alone["errorMessage"]) < 600
+    both = json.loads(export_response("traces", "json", {"invalid_field": 1}, "x" * 5_000, kinds))["partialSuccess"]
+    assert both["rejectedSpans"] == 1
+    assert both["errorMessage"].endswith(f"…. {alone['errorMessage']}")
+    assert len(both["errorMessage"]) == 1_024
