@@ -21,9 +21,9 @@ def exempt_key_faults(keys: Sequence[str]) -> Iterator[tuple[int, str, str]]:
         if len(key.encode()) > MAX_EXEMPT_KEY_BYTES:
             yield index, f"Must have at most {MAX_EXEMPT_KEY_BYTES} bytes of UTF-8.", "too_long"
         elif key in seen:
-            yield index, "Must not repeat an earlier key.", "repeated"
+            yield index, f"{key} is listed twice.", "repeated"
         elif not is_exemptible(key):
-            yield index, "Cannot be exempted: values of this key are scrubbed in every project.", "not_allowed"
+            yield index, f"{key} cannot be exempted: values of this key are always scrubbed.", "not_allowed"
         seen.add(key)
 
 

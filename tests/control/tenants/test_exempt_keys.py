@@ -103,9 +103,9 @@ async def test_the_refusal_says_why(control: Control) -> None:
     ]
     _, answer = await change(control, ["password", LONGEST + "t", "a", "a"])
     assert [(issue["path"], issue["message"]) for issue in answer["error"]["details"]] == [
-        ("body.exemptKeys[0]", "Cannot be exempted: values of this key are scrubbed in every project."),
+        ("body.exemptKeys[0]", "password cannot be exempted: values of this key are always scrubbed."),
         ("body.exemptKeys[1]", "Must have at most 256 bytes of UTF-8."),
-        ("body.exemptKeys[3]", "Must not repeat an earlier key."),
+        ("body.exemptKeys[3]", "a is listed twice."),
     ]
 
 
