@@ -5,6 +5,8 @@ import time
 import uuid
 from typing import Any
 
+import pytest
+
 from tests.e2e.product import Sluice, call, eventually
 from tests.proto.otlp.sent import attributes, pair, request, span, string
 
@@ -23,13 +25,14 @@ def control(sluice: Sluice, method: str, path: str, body: object) -> Any:
 def stored_value(sluice: Sluice, key: str) -> str:
     """What is stored of a value that is sent now."""
     trace_id, now = uuid.uuid4(), time.time_ns()
-    body = request(span(bytes_field(1, trace_id.bytes), attributes(9, pair(KEY, string("t-1"))), start=now, end=now))
+    body = request(span(attributes(9, pair(KEY, string("t-1"))), trace_id=trace_id.bytes, start=now, end=now))
     assert sluice.export("traces", body, X_Legacy_Auth=f"Legacy legacy_key={key}").status == 200
     path = f"/orgs/{sluice.org}{PATH}/explore/spans?traceId={trace_id.hex}"
     [found] = eventually(lambda: sluice.get(path).json()["data"], "the span")
     return str(found["attributes"][KEY])
 
 
+@pytest.mark.long
 def test_an_exemption_reaches_a_running_gateway(sluice: Sluice) -> None:
     control(sluice, "POST", "/projects", {"slug": "exempting", "name": "Exempting"})
     key = control(sluice, "POST", f"{PATH}/keys", {"name": "test"})["key"]

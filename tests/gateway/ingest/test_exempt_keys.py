@@ -1,8 +1,6 @@
 """Keys that a project exempts from scrubbing by key: what is stored, and what a replay stores after a change."""
 
-import shutil
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -14,8 +12,8 @@ from control.identity import organization_repository
 from gateway.ingest import pending_requests
 from gateway.ingest.pending_requests import PendingRequest
 from gateway.journal import Entry
-from tests.gateway.conftest import Gateway, RecordingStore, StartGateway, eventually
-from tests.gateway.ingest.rig import AWAY, Rows, stored
+from tests.gateway.conftest import Gateway, RecordingStore, eventually
+from tests.gateway.ingest.rig import AWAY, Rows, Start, stored
 from tests.gateway.otlp import JSON, log, logs, span, text, traces, traces_json
 
 Exempt = Callable[..., Awaitable[None]]
@@ -51,9 +49,9 @@ async def stored_values(rows: Rows) -> list[tuple[int, str, str]]:
 
 
 async def test_values_of_an_exempt_key_are_stored_as_sent(
-    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway, exempt: Exempt
+    clickhouse: ClickHouse, rows: Rows, start: Start, exempt: Exempt
 ) -> None:
-    gateway = await start_gateway(clickhouse)
+    gateway = await start(clickhouse)
     await exempt(KEY)
     for project in (0, 1):
         await send(gateway, 1 + project, project=project)
@@ -61,6 +59,7 @@ async def test_values_of_an_exempt_key_are_stored_as_sent(
     await send(gateway, 3)
     await exempt()
     await send(gateway, 4)
+    await eventually(lambda: stored(gateway) == 4)
     assert await stored_values(rows) == [
         (1, "t-1", "[scrubbed]"),
         (2, "[scrubbed]", "[scrubbed]"),
@@ -70,9 +69,9 @@ async def test_values_of_an_exempt_key_are_stored_as_sent(
 
 
 async def test_an_exemption_is_for_the_whole_key_as_it_is_written_and_for_no_number_of_a_card(
-    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway, exempt: Exempt
+    clickhouse: ClickHouse, rows: Rows, start: Start, exempt: Exempt
 ) -> None:
-    gateway = await start_gateway(clickhouse)
+    gateway = await start(clickhouse)
     await exempt(KEY)
     sent = {KEY: "t-1 4111 1111 1111 1111", "Shop.token": "t-2", f"{KEY}.x": "t-3", f"my.{KEY}": "t-4", "token": "t-5"}
     one, record = span(1), log(1)
@@ -81,6 +80,7 @@ async def test_an_exemption_is_for_the_whole_key_as_it_is_written_and_for_no_num
     assert (await gateway.post("/v1/traces", traces(one))).status == 200
     assert (await gateway.post("/v1/traces", traces_json(one), {"Content-Type": JSON})).status == 200
     assert (await gateway.post("/v1/logs", logs(record))).status == 200
+    await eventually(lambda: stored(gateway) == 3)
     values = ", ".join(f"attributes['{key}']" for key in sent)
     expected = ("t-1 [scrubbed]", *["[scrubbed]"] * 4)
     assert await rows(f"SELECT {values} FROM spans") == [expected, expected]
@@ -101,11 +101,9 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     return seen
 
 
-async def accepted_under_three_exemptions(start_gateway: StartGateway, exempt: Exempt, directory: Path) -> Path:
-    """The journal of a gateway that was killed before it stored any of four spans."""
-    gateway = await start_gateway(
-        RecordingStore(away=AWAY), journal_dir=str(directory / "journal"), journal_linger_s=30
-    )
+async def accepted_under_three_exemptions(start: Start, exempt: Exempt) -> None:
+    """Four spans are in the journal of a gateway that has stored none."""
+    gateway = await start(RecordingStore(away=AWAY), journal_linger_s=30.0)
     await exempt(KEY)
     await send(gateway, 1)
     await exempt(KEY, OTHER)
@@ -113,27 +111,24 @@ async def accepted_under_three_exemptions(start_gateway: StartGateway, exempt: E
     await exempt()
     for number in (3, 4):
         await send(gateway, number)
-    return Path(shutil.copytree(directory / "journal", directory / "image"))
+    await exempt(OTHER)
 
 
 async def test_a_replay_decodes_with_the_exemptions_at_the_time_of_the_request(
-    start_gateway: StartGateway, exempt: Exempt, replayed: list[tuple[str, ...]], tmp_path: Path
+    start: Start, exempt: Exempt, crash: Callable[[str], str], replayed: list[tuple[str, ...]]
 ) -> None:
-    image = await accepted_under_three_exemptions(start_gateway, exempt, tmp_path)
-    await exempt(OTHER)
-    replayed.clear()
-    second = await start_gateway(RecordingStore(), journal_dir=str(image))
+    await accepted_under_three_exemptions(start, exempt)
+    second = await start(RecordingStore(), crash("image"))
     await eventually(lambda: stored(second) == 4)
     assert replayed == [(KEY,), (KEY, OTHER), (), ()]
     assert second.metric("redecoded_differences_total") == 0
 
 
 async def test_a_replay_stores_what_the_exemptions_at_the_time_of_the_request_say(
-    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway, exempt: Exempt, tmp_path: Path
+    start: Start, clickhouse: ClickHouse, rows: Rows, exempt: Exempt, crash: Callable[[str], str]
 ) -> None:
-    image = await accepted_under_three_exemptions(start_gateway, exempt, tmp_path)
-    await exempt(OTHER)
-    second = await start_gateway(clickhouse, journal_dir=str(image))
+    await accepted_under_three_exemptions(start, exempt)
+    second = await start(clickhouse, crash("image"))
     await eventually(lambda: stored(second) == 4)
     assert await stored_values(rows) == [
         (1, "t-1", "[scrubbed]"),
