@@ -210,12 +210,13 @@ async def test_from_an_invitation_to_a_second_factor(tab: Tab, context: BrowserC
 
     await visit(other, site, "channels")
     await expect(other.get_by_role("button", name="Create a channel")).to_be_enabled()
-    await visit(other, site, "integrations")
-    await expect(other.get_by_role("button", name="Create an integration")).to_be_disabled()
-    await expect(other.get_by_text("lacks the permission integrations:write").first).to_be_visible()
-    await visit(other, site, "scrubbing")
-    await expect(other.get_by_role("button", name="Save")).to_be_disabled()
-    await expect(other.get_by_text("lacks the permission projects:write").first).to_be_visible()
+    for section, button, scope in (
+        ("integrations", "Create an integration", "integrations:write"),
+        ("scrubbing", "Save", "projects:write"),
+    ):
+        await visit(other, site, section)
+        await expect(other.get_by_role("button", name=button, exact=True)).to_be_disabled()
+        await expect(other.get_by_text(f"lacks the permission {scope}").first).to_be_visible()
     await elsewhere.close()
 
     await visit(page, site, "members")
