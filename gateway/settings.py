@@ -497,8 +497,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             recovery_batches=min(self.recovery_batches, max(1, memory // (2 * 2**30))),
         )
 
-    def policy(self, retention_days: int, words: tuple[str, ...] = ()) -> Policy:
-        """The decoder's policy for a project with additional sensitive `words`."""
+    def policy(self, retention_days: int, words: tuple[str, ...] = (), exempt_keys: tuple[str, ...] = ()) -> Policy:
+        """The decoder's policy for a project with additional sensitive `words`, and with `exempt_keys`."""
         return Policy(
             max_items=self.max_items,
             max_parts=self.max_parts,
@@ -516,4 +516,5 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             max_future_ns=self.max_future_s * 10**9,
             retention_ns=retention_days * NANOS_PER_DAY,
             sensitive_words=(*SENSITIVE_WORDS, *words),
+            exempt_keys=exempt_keys,
         )

@@ -27,6 +27,7 @@ MAX_EMAIL_LENGTH: Final = 254  # RFC 5321, 4.5.3.1.3
 MAX_LOCALE_LENGTH: Final = 35  # RFC 5646, 4.4.1
 MAX_URL_LENGTH: Final = 2_048
 MAX_MONTHLY_ITEMS: Final = 10**15  # exact in every counter, including JSON and Lua
+MAX_EXEMPT_KEY_BYTES: Final = 256  # of UTF-8; longer keys of attributes are truncated by default
 MAX_KEY_RATE: Final = 10_000_000  # requests per second
 
 # Characters that are not displayed as themselves: control characters (C0, C1), line breaks, and characters that reverse
@@ -43,6 +44,7 @@ ZERO_WIDTH: Final = (
 # `$` alone would accept a trailing newline, hence the look-ahead; both are also valid in JSON Schema.
 SLUG_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?!\n)$"
 SENSITIVE_WORD_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?(?!\n)$"
+EXEMPT_KEY_PATTERN: Final = r"^[^\x00-\x1f\x7f-\x9f]+(?!\n)$"  # any character but control characters
 NAME_PATTERN: Final = rf"^(?!\s)[^{UNPRINTABLE}]+(?<!\s)(?!\n)$"
 VISIBLE_PATTERN: Final = (
     rf"^(?!\s)[^{UNPRINTABLE}{ZERO_WIDTH}]+(?<!\s)(?!\n)$"  # for texts that users recognize by their appearance

@@ -71,7 +71,8 @@ class AuthorizationContext:
 class ProjectIdentity:
     """The project that a project key belongs to.
 
-    Attributes that contain one of `sensitive_words` (lower case) are scrubbed in addition to the built-in list.
+    Attributes that contain one of `sensitive_words` (lower case) are scrubbed in addition to the built-in list; those
+    whose whole key is one of `exempt_keys` are not scrubbed for their key.
     `monthly_items` is the organization's quota (0: none); `rate` the requests per second of this key (None: the
     default, 0: no limit).
     """
@@ -84,6 +85,7 @@ class ProjectIdentity:
     sensitive_words: tuple[str, ...] = ()
     monthly_items: int = 0
     rate: int | None = None
+    exempt_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

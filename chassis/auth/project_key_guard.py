@@ -39,6 +39,7 @@ _LOOKUP: Final = (
         projects.c.sensitive_words,
         organizations.c.monthly_items,
         project_keys.c.rate,
+        projects.c.exempt_keys,
     )
     .join_from(project_keys, projects, projects.c.id == project_keys.c.project_id)
     .join(organizations, organizations.c.id == projects.c.org_id)
@@ -137,5 +138,7 @@ class ProjectKeyGuard:
             row = (await connection.execute(_LOOKUP, {"hash": digest, "now": self._now()})).one_or_none()
         if row is None:
             return None
-        project_id, project_slug, org_id, org_slug, key_id, words, monthly_items, rate = row
-        return ProjectIdentity(project_id, project_slug, org_id, org_slug, key_id, tuple(words), monthly_items, rate)
+        project_id, project_slug, org_id, org_slug, key_id, words, monthly_items, rate, exempt = row
+        return ProjectIdentity(
+            project_id, project_slug, org_id, org_slug, key_id, tuple(words), monthly_items, rate, tuple(exempt)
+        )

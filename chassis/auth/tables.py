@@ -82,6 +82,7 @@ projects: Final = sa.Table(
     sa.Column("deleted_at", UtcTime),
     # Whether a merged fix resolves issues in the next release or at once (`control.scm`).
     sa.Column("resolve_on_merge", text(16), server_default="next_release", nullable=False),
+    sa.Column("exempt_keys", _Json, server_default="[]", nullable=False),
     sa.UniqueConstraint("org_id", "slug"),
 )
 

@@ -146,6 +146,7 @@ async def _hide_projects(connection: AsyncConnection, where: sa.ColumnElement[bo
         "slug": deleted_slug(projects),
         "name": DELETED_NAME,
         "sensitive_words": [],
+        "exempt_keys": [],
         "retention_days": None,
         "deleted_at": now,
     }

@@ -4,7 +4,15 @@ from typing import Annotated
 
 import msgspec
 
-from proto.identity import MAX_NAME_LENGTH, MAX_SLUG_LENGTH, NAME_PATTERN, SENSITIVE_WORD_PATTERN, SLUG_PATTERN
+from proto.identity import (
+    EXEMPT_KEY_PATTERN,
+    MAX_EXEMPT_KEY_BYTES,
+    MAX_NAME_LENGTH,
+    MAX_SLUG_LENGTH,
+    NAME_PATTERN,
+    SENSITIVE_WORD_PATTERN,
+    SLUG_PATTERN,
+)
 
 Slug = Annotated[
     str,
@@ -39,5 +47,14 @@ SensitiveWord = Annotated[
         max_length=64,
         pattern=SENSITIVE_WORD_PATTERN,
         description="Must consist of lowercase letters, digits and inner dots, hyphens and underscores.",
+    ),
+]
+ExemptKey = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=MAX_EXEMPT_KEY_BYTES,  # characters; the handler counts bytes
+        pattern=EXEMPT_KEY_PATTERN,
+        description=f"Must have at most {MAX_EXEMPT_KEY_BYTES} bytes of UTF-8, and no control characters.",
     ),
 ]

@@ -23,6 +23,7 @@ from chassis.auth.model import Principal
 from chassis.auth.tables import access_tokens, memberships, organizations, principals, projects, users
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
+from control.identity.exempt_keys import validate_exempt_keys
 from control.identity.token_revocation import RevokedCounts, revoke_tree
 from proto.identity import (
     MAX_MONTHLY_ITEMS,
@@ -87,6 +88,7 @@ class StoredProject:
     created_at: datetime
     retention_days: int | None = None
     resolve_on_merge: ResolveOnMerge = ResolveOnMerge.NEXT_RELEASE
+    exempt_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +207,10 @@ async def change_project(
     sensitive_words: Sequence[str] | None = None,
     retention_days: int | UnsetType | None = UNSET,
     resolve_on_merge: ResolveOnMerge | None = None,
+    exempt_keys: Sequence[str] | None = None,
 ) -> StoredProject | None:
     """Set the given values (`retention_days` None: as the settings say). Returns the changed project, None when there
-    is none. ValueError for an invalid name or word.
+    is none. ValueError for an invalid name, word or key.
     """
     values: dict[str, Any] = {}
     if name is not None:
@@ -218,6 +221,8 @@ async def change_project(
         values["retention_days"] = retention_days
     if resolve_on_merge is not None:
         values["resolve_on_merge"] = resolve_on_merge.value
+    if exempt_keys is not None:
+        values["exempt_keys"] = validate_exempt_keys(exempt_keys)
     if values:
         where = _live_project(org_id) & (projects.c.slug == slug)
         await connection.execute(projects.update().where(where).values(values))
@@ -333,8 +338,12 @@ def _live_project(org_id: str) -> sa.ColumnElement[bool]:
 
 
 def _project(row: sa.RowMapping) -> StoredProject:
-    words, resolve_on_merge = tuple(row["sensitive_words"]), ResolveOnMerge(row["resolve_on_merge"])
-    return StoredProject(**{**row, "sensitive_words": words, "resolve_on_merge": resolve_on_merge})
+    typed = {
+        "sensitive_words": tuple(row["sensitive_words"]),
+        "resolve_on_merge": ResolveOnMerge(row["resolve_on_merge"]),
+        "exempt_keys": tuple(row["exempt_keys"]),
+    }
+    return StoredProject(**{**row, **typed})
 
 
 def _validate_slug(text: str) -> str:

@@ -20,9 +20,10 @@ from control.erasures import deletion
 from control.erasures.requests import accepted
 from control.erasures.schemas import Erasure
 from control.http.context import HandlerContext
-from control.http.field_types import Name, SensitiveWord, Slug, Timestamp
+from control.http.field_types import ExemptKey, Name, SensitiveWord, Slug, Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from control.identity import organization_repository
+from control.identity.exempt_keys import MAX_EXEMPT_KEYS, exempt_key_faults
 from control.identity.organization_repository import MAX_SENSITIVE_WORDS, ResolveOnMerge
 from proto.identity import Scope
 
@@ -43,6 +44,10 @@ _ResolveOnMerge = Annotated[
         "or at once (`now`)."
     ),
 ]
+_EXEMPT_KEYS: Final = (
+    "Complete keys of attributes, as stored, whose values are not scrubbed for their key. Card and social security "
+    "numbers in them are scrubbed nevertheless. Keys that always indicate a secret cannot be exempted."
+)
 B = TypeVar("B", "NewProject", "ProjectChange")
 
 
@@ -55,7 +60,9 @@ class NewProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 
 
 class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Changes to a project; omitted fields stay as they are. `sensitiveWords` replaces the complete list."""
+    """Changes to a project; omitted fields stay as they are. `sensitiveWords` and `exemptKeys` replace the complete
+    lists.
+    """
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     sensitive_words: (
@@ -63,6 +70,10 @@ class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     ) = msgspec.UNSET
     retention_days: RetentionDays | msgspec.UnsetType | None = msgspec.UNSET
     resolve_on_merge: _ResolveOnMerge | msgspec.UnsetType = msgspec.UNSET
+    exempt_keys: (
+        Annotated[list[ExemptKey], Meta(max_length=MAX_EXEMPT_KEYS, description="Without duplicates. " + _EXEMPT_KEYS)]
+        | msgspec.UnsetType
+    ) = msgspec.UNSET
 
 
 class Project(msgspec.Struct, frozen=True, rename="camel"):
@@ -84,6 +95,7 @@ class Project(msgspec.Struct, frozen=True, rename="camel"):
         Meta(description="Age at which spans and log records are deleted, in days. Null: that of the settings."),
     ]
     resolve_on_merge: _ResolveOnMerge
+    exempt_keys: Annotated[tuple[ExemptKey, ...], Meta(description=_EXEMPT_KEYS)]
 
 
 class ProjectPage(msgspec.Struct, rename="camel"):
@@ -178,25 +190,23 @@ class Projects:
         """Change a project."""
         body = await self._read_body(request, ProjectChange)
         async with self.context.write_transaction(request) as (connection, caller):
+            slug = request.match_info["projectSlug"]
+            before = _require_project(await organization_repository.find_project(connection, caller.org_id, slug))
             changed = _require_project(
                 await organization_repository.change_project(
                     connection,
                     caller.org_id,
-                    request.match_info["projectSlug"],
+                    slug,
                     name=None if body.name is msgspec.UNSET else body.name,
                     sensitive_words=None if body.sensitive_words is msgspec.UNSET else body.sensitive_words,
                     retention_days=body.retention_days,
                     resolve_on_merge=None if body.resolve_on_merge is msgspec.UNSET else body.resolve_on_merge,
+                    exempt_keys=None if body.exempt_keys is msgspec.UNSET else body.exempt_keys,
                 )
             )
-            data = {
-                "name": changed.name,
-                "sensitiveWords": list(changed.sensitive_words),
-                "retentionDays": changed.retention_days,
-                "resolveOnMerge": changed.resolve_on_merge.value,
-            }
+            data = _audit_data(before, changed)
             await record(connection, caller, "project.update", str(changed.id), data, request_id(request))
-        self.context.guards.invalidate_project(changed.id)  # the cache of its keys includes the words
+        self.context.guards.invalidate_project(changed.id)  # the cache of its keys includes words and exempt keys
         return json_response(project_body(changed))
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
@@ -216,13 +226,18 @@ class Projects:
         return accepted(erasure, caller.org_slug)
 
     async def _read_body(self, request: web.Request, body_type: type[B]) -> B:
-        """Raises BadRequest, also for a retention longer than that of the settings."""
+        """Raises BadRequest, also for a retention longer than that of the settings, and for keys that cannot be
+        exempted.
+        """
         issues = Issues()
         body = await self.context.read_partial_body(request, body_type, {}, issues)
         days = None if body is None else body.retention_days
         if isinstance(days, int) and 0 < self.retention_days < days:
             message = f"Must be at most {self.retention_days}, the retention of the settings."
             issues.add("body.retentionDays", message, "too_large")
+        if isinstance(body, ProjectChange) and body.exempt_keys is not msgspec.UNSET:
+            for index, fault, code in exempt_key_faults(body.exempt_keys):
+                issues.add(f"body.exemptKeys[{index}]", fault, code)
         issues.raise_if_any("The request body is not valid.")
         if body is None:
             raise TypeError("a missing body must have issues")
@@ -239,7 +254,24 @@ def project_body(project: organization_repository.StoredProject) -> Project:
         created_at=format_time(project.created_at),
         retention_days=project.retention_days,
         resolve_on_merge=project.resolve_on_merge,
+        exempt_keys=project.exempt_keys,
     )
+
+
+def _audit_data(
+    before: organization_repository.StoredProject, changed: organization_repository.StoredProject
+) -> dict[str, object]:
+    """The project after the change, and how its exempt keys differ."""
+    return {
+        "name": changed.name,
+        "sensitiveWords": list(changed.sensitive_words),
+        "retentionDays": changed.retention_days,
+        "resolveOnMerge": changed.resolve_on_merge.value,
+        "exemptKeys": {
+            "added": [key for key in changed.exempt_keys if key not in before.exempt_keys],
+            "removed": [key for key in before.exempt_keys if key not in changed.exempt_keys],
+        },
+    }
 
 
 def _require_project(project: organization_repository.StoredProject | None) -> organization_repository.StoredProject:

@@ -41,7 +41,7 @@ FEW_ITEMS: Final = PythonReadLimit(2**20, 64 * 2**10)  # the same in a thread th
 MANY_ITEMS: Final = PythonReadLimit(2**63, 2**20)  # and in one that they do not wait for
 LARGE_JSON_BYTES: Final = 2**20  # larger bodies are parsed in Python one at a time, because that holds the GIL
 
-POLICY_CACHE_SIZE: Final = 1_024  # policies; one per set of additional sensitive words
+POLICY_CACHE_SIZE: Final = 1_024  # policies; one per set of additional sensitive words and exempt keys
 
 
 class Decoder:
@@ -49,7 +49,7 @@ class Decoder:
 
     def __init__(self, settings: GatewaySettings, retention_days: int, threads: Executor) -> None:
         self._threads = threads
-        self.policy: Callable[[tuple[str, ...]], Policy] = lru_cache(POLICY_CACHE_SIZE)(
+        self.policy: Callable[[tuple[str, ...], tuple[str, ...]], Policy] = lru_cache(POLICY_CACHE_SIZE)(
             partial(settings.policy, retention_days)
         )
         body_limits = DecompressionLimits(settings.max_body_bytes, settings.max_members, settings.max_window_bytes)

@@ -62,7 +62,7 @@ class ExportSteps:
         raw_body = wire if self._ingest.needs_raw_body else b""
         del wire
         lease.set((len(raw_body) if raw_body is not body else 0) + len(body))
-        policy, now_ns = self.decoder.policy(project.sensitive_words), self._clock()
+        policy, now_ns = self.decoder.policy(project.sensitive_words, project.exempt_keys), self._clock()
         decoded = await self.decoder.decode(signal, media, body, project.project_id, policy, now_ns, lease)
         if not self._large_resources.admit(project.project_id, decoded.days, decoded.large_origins(SMALL_BYTES)):
             del decoded  # frees its memory before the second decode

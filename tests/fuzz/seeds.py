@@ -234,6 +234,7 @@ def bodies() -> Iterator[bytes]:
         yield bytes((shape,)) + json.dumps({"name": name}).encode()
     for words in (["token"], [], [""], ["a", 1, None], ["w"] * 101, "x", ["x" * 300]):
         yield b"\2" + json.dumps({"sensitiveWords": words}).encode()
+        yield b"\2" + json.dumps({"exemptKeys": words}).encode()
     yield b"\1{" + b'"a":1,' * 120 + b'"b":[[]]}'
     yield b"\1" + b"[" * 1000
 

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="session")]
 AXE = ROOT / "web/page/node_modules/axe-core/axe.min.js"
 PASSWORD = "correct horse battery"
 SECTIONS = (
-    "keys", "tokens", "members", "invitations", "agents", "channels", "policies", "sign-on", "directory",
+    "keys", "scrubbing", "tokens", "members", "invitations", "agents", "channels", "policies", "sign-on", "directory",
     "integrations", "sinks", "issuers", "audit", "account",
 )  # fmt: skip
 
@@ -79,6 +79,36 @@ async def test_keys_are_shown_once_rotated_and_revoked(tab: Tab, site: Site) -> 
     await page.get_by_role("button", name="Revoke checkout").first.click()
     await confirm(page, "Revoke")
     await expect(page.get_by_role("button", name="Revoke checkout")).to_have_count(0)
+
+
+async def test_words_and_exempt_keys_of_a_project(tab: Tab, site: Site) -> None:
+    page, path = tab.page, "/orgs/default/projects/default"
+    await visit(page, site, "scrubbing")
+    form = page.get_by_role("form", name="Scrubbing")
+    words, keys, save = form.get_by_label("words"), form.get_by_label("Exempt keys"), form.get_by_role("button")
+    await words.fill("iban, tax_id")
+    await keys.fill("cart.token\n\ndb.password")
+    await save.click()
+    await expect(
+        form.get_by_text("db.password cannot be exempted: values of this key are always scrubbed.")
+    ).to_be_visible()
+    await expect(keys).to_have_attribute("aria-invalid", "true")
+    assert site.ask("GET", path).json()["exemptKeys"] == []
+    await keys.fill("cart.token\n\n Cart, token")
+    await save.click()
+    await expect(form.get_by_text("Saved.")).to_be_visible()
+    saved = site.ask("GET", path).json()
+    assert (saved["sensitiveWords"], saved["exemptKeys"]) == (["iban", "tax_id"], ["cart.token", " Cart, token"])
+    await page.reload()
+    await expect(words).to_have_value("iban\ntax_id")
+    await expect(keys).to_have_value("cart.token\n Cart, token")
+    await words.fill("")
+    await keys.fill("")
+    await save.click()
+    await expect(form.get_by_text("Saved.")).to_be_visible()
+    emptied = site.ask("GET", path).json()
+    assert (emptied["sensitiveWords"], emptied["exemptKeys"]) == ([], [])
+    tab.wrong = [each for each in tab.wrong if "400" not in each]
 
 
 async def test_agents_get_tokens_and_are_retired(tab: Tab, site: Site) -> None:
@@ -180,9 +210,13 @@ async def test_from_an_invitation_to_a_second_factor(tab: Tab, context: BrowserC
 
     await visit(other, site, "channels")
     await expect(other.get_by_role("button", name="Create a channel")).to_be_enabled()
-    await visit(other, site, "integrations")
-    await expect(other.get_by_role("button", name="Create an integration")).to_be_disabled()
-    await expect(other.get_by_text("lacks the permission integrations:write").first).to_be_visible()
+    for section, button, scope in (
+        ("integrations", "Create an integration", "integrations:write"),
+        ("scrubbing", "Save", "projects:write"),
+    ):
+        await visit(other, site, section)
+        await expect(other.get_by_role("button", name=button, exact=True)).to_be_disabled()
+        await expect(other.get_by_text(f"lacks the permission {scope}").first).to_be_visible()
     await elsewhere.close()
 
     await visit(page, site, "members")

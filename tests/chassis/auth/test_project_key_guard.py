@@ -350,16 +350,22 @@ async def test_a_flood_of_made_up_keys_leaves_room_for_real_ones(
     assert {type(answer) for answer in answers} == {Unauthorized, ServiceUnavailable}
 
 
-async def test_changed_words_reach_the_guard(
+async def test_changed_words_and_exempt_keys_reach_the_guard(
     keys: ProjectKeyGuard, acme: Tenant, database: Database, clock: Clock
 ) -> None:
     await keys.check(legacy_key=acme.key.secret)
     async with database.write() as connection:
         await organization_repository.change_project(
-            connection, acme.organization.id, "web", sensitive_words=["iban", "pin", "pin"]
+            connection,
+            acme.organization.id,
+            "web",
+            sensitive_words=["iban", "pin", "pin"],
+            exempt_keys=["Shop.token"],
         )
+    assert (await keys.check(legacy_key=acme.key.secret)).exempt_keys == ()
     clock.seconds += 5.0
-    assert (await keys.check(legacy_key=acme.key.secret)).sensitive_words == ("iban", "pin")
+    found = await keys.check(legacy_key=acme.key.secret)
+    assert (found.sensitive_words, found.exempt_keys) == (("iban", "pin"), ("Shop.token",))
 
 
 @pytest.mark.both_stores

@@ -81,7 +81,7 @@ async def populated(control: Control, person: NewPerson) -> Populated:
     for method, path, body in (
         ("PATCH", ACME, {"name": "Plugh Waldo"}),
         ("POST", "/projects", {"slug": "xyzzy-of-plugh", "name": "Xyzzy"}),
-        ("PATCH", "/projects/web", {"sensitiveWords": ["fnord"]}),
+        ("PATCH", "/projects/web", {"sensitiveWords": ["fnord"], "exemptKeys": ["token.of.Waldo"]}),
         ("POST", "/projects/web/keys", {"name": "Key of Zebedee"}),
         ("POST", "/projects/web/views", {"name": "Of Zebedee", "path": "/ui/acme/web/explore?q=waldo"}),
         ("POST", "/tokens", {"name": "Laptop of Zebedee"}),

@@ -19,10 +19,12 @@ async def test_a_project_is_created_shown_and_listed(control: Control) -> None:
     status, made, headers = await control.call("POST", "/orgs/acme/projects", {"slug": "api", "name": "The API"})
     assert status == 201
     assert headers["Content-Type"] == "application/json"
-    assert list(made) == ["id", "slug", "name", "sensitiveWords", "createdAt", "retentionDays", "resolveOnMerge"]
+    assert list(made) == [
+        "id", "slug", "name", "sensitiveWords", "createdAt", "retentionDays", "resolveOnMerge", "exemptKeys",
+    ]  # fmt: skip
     assert made["id"].isdecimal()
     assert TIME.fullmatch(made["createdAt"])
-    assert (made["slug"], made["name"], made["sensitiveWords"]) == ("api", "The API", [])
+    assert (made["slug"], made["name"], made["sensitiveWords"], made["exemptKeys"]) == ("api", "The API", [], [])
     assert (await control.call("GET", "/orgs/acme/projects/api"))[:2] == (200, made)
     status, page, _ = await control.call("GET", "/orgs/acme/projects")
     assert status == 200

@@ -25,8 +25,8 @@ export type FieldSpec = Common &
     | { kind: 'text' | 'password' | 'email' | 'url'; initial?: string; placeholder?: string; nullable?: boolean }
     | { kind: 'number'; initial?: string; min?: number; max?: number; nullable?: boolean }
     | { kind: 'long'; initial?: string; rows?: number; nullable?: boolean }
-    /** One a line. */
-    | { kind: 'lines'; initial?: string; keepsEmpty?: boolean }
+    /** One a line, or between commas; `isExact`: one a line, with its commas and spaces. */
+    | { kind: 'lines'; initial?: string; keepsEmpty?: boolean; isExact?: boolean }
     | { kind: 'json'; initial?: string; rows?: number; nullable?: boolean }
     | { kind: 'check'; initial?: boolean }
     | { kind: 'choice'; options: Option[]; initial?: string; nullable?: boolean }
@@ -255,8 +255,8 @@ function toJson(field: FieldSpec, value: Value): unknown {
   const text = String(value);
   if (field.kind === 'lines') {
     const lines = text
-      .split(/[\n,]/)
-      .map((one) => one.trim())
+      .split(field.isExact ? '\n' : /[\n,]/)
+      .map((one) => (field.isExact ? one : one.trim()))
       .filter((one) => one !== '');
     return lines.length > 0 || field.keepsEmpty ? lines : undefined;
   }

@@ -13,6 +13,7 @@ type Section = ComponentType<SectionProps>;
 
 const SECTIONS: [string, string, () => Promise<{ default: Section }>][] = [
   ['keys', 'Project keys', () => import('./keys')],
+  ['scrubbing', 'Scrubbing', () => import('./scrubbing')],
   ['tokens', 'Access tokens', () => import('./tokens')],
   ['members', 'Members', () => import('./members')],
   ['invitations', 'Invitations', () => import('./invitations')],

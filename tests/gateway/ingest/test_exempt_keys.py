@@ -1,0 +1,138 @@
+"""Keys that a project exempts from scrubbing by key: what is stored, and what a replay stores after a change."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.auth.guards import AuthGuards
+from chassis.auth.tables import projects
+from chassis.clickhouse import ClickHouse
+from control.identity import organization_repository
+from gateway.ingest import pending_requests
+from gateway.ingest.pending_requests import PendingRequest
+from gateway.journal import Entry
+from tests.gateway.conftest import Gateway, RecordingStore, eventually
+from tests.gateway.ingest.rig import AWAY, Rows, Start, stored
+from tests.gateway.otlp import JSON, log, logs, span, text, traces, traces_json
+
+Exempt = Callable[..., Awaitable[None]]
+KEY, OTHER = "shop.token", "cart.secret"
+
+
+@pytest.fixture
+def exempt(checks: AuthGuards) -> Exempt:
+    """Exempt these keys in the project `shop`, and no others."""
+
+    async def exempt(*keys: str) -> None:
+        async with checks.database.write() as connection:
+            org_id = await connection.scalar(sa.select(projects.c.org_id).where(projects.c.slug == "shop"))
+            project = await organization_repository.change_project(connection, str(org_id), "shop", exempt_keys=keys)
+        assert project is not None
+        checks.project_keys.invalidate_project(project.id)  # as the control service does
+
+    return exempt
+
+
+async def send(gateway: Gateway, number: int, *, project: int = 0) -> None:
+    """Export a span with this number and a value under each key."""
+    one = span(number)
+    one.attributes.extend([text(KEY, "t-1"), text(OTHER, "s-1")])
+    assert (await gateway.post("/v1/traces", traces(one), project=project)).status == 200
+
+
+async def stored_values(rows: Rows) -> list[tuple[int, str, str]]:
+    """Of each span its number and the stored values of the two keys."""
+    values = f"attributes['{KEY}'], attributes['{OTHER}']"
+    found = await rows(f"SELECT reinterpretAsUInt64(reverse(span_id)), {values} FROM spans ORDER BY 1")
+    return [(int(number), str(one), str(other)) for number, one, other in found]
+
+
+async def test_values_of_an_exempt_key_are_stored_as_sent(
+    clickhouse: ClickHouse, rows: Rows, start: Start, exempt: Exempt
+) -> None:
+    gateway = await start(clickhouse)
+    await exempt(KEY)
+    for project in (0, 1):
+        await send(gateway, 1 + project, project=project)
+    await exempt(OTHER)
+    await send(gateway, 3)
+    await exempt()
+    await send(gateway, 4)
+    await eventually(lambda: stored(gateway) == 4)
+    assert await stored_values(rows) == [
+        (1, "t-1", "[scrubbed]"),
+        (2, "[scrubbed]", "[scrubbed]"),
+        (3, "[scrubbed]", "s-1"),
+        (4, "[scrubbed]", "[scrubbed]"),
+    ]
+
+
+async def test_an_exemption_is_for_the_whole_key_as_it_is_written_and_for_no_number_of_a_card(
+    clickhouse: ClickHouse, rows: Rows, start: Start, exempt: Exempt
+) -> None:
+    gateway = await start(clickhouse)
+    await exempt(KEY)
+    sent = {KEY: "t-1 4111 1111 1111 1111", "Shop.token": "t-2", f"{KEY}.x": "t-3", f"my.{KEY}": "t-4", "token": "t-5"}
+    one, record = span(1), log(1)
+    for item in (one, record):
+        item.attributes.extend([text(key, value) for key, value in sent.items()])
+    assert (await gateway.post("/v1/traces", traces(one))).status == 200
+    assert (await gateway.post("/v1/traces", traces_json(one), {"Content-Type": JSON})).status == 200
+    assert (await gateway.post("/v1/logs", logs(record))).status == 200
+    await eventually(lambda: stored(gateway) == 3)
+    values = ", ".join(f"attributes['{key}']" for key in sent)
+    expected = ("t-1 [scrubbed]", *["[scrubbed]"] * 4)
+    assert await rows(f"SELECT {values} FROM spans") == [expected, expected]
+    assert await rows(f"SELECT {values} FROM logs") == [expected]
+
+
+@pytest.fixture
+def replayed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The exempt keys that each request of a journal is decoded with again."""
+    seen: list[tuple[str, ...]] = []
+    decode_entry = pending_requests.decode_entry
+
+    def decode(entry: Entry, *, allow_large_json: bool = True) -> PendingRequest:
+        seen.append(entry.request.policy.exempt_keys)
+        return decode_entry(entry, allow_large_json=allow_large_json)
+
+    monkeypatch.setattr(pending_requests, "decode_entry", decode)
+    return seen
+
+
+async def accepted_under_three_exemptions(start: Start, exempt: Exempt) -> None:
+    """Four spans are in the journal of a gateway that has stored none."""
+    gateway = await start(RecordingStore(away=AWAY), journal_linger_s=30.0)
+    await exempt(KEY)
+    await send(gateway, 1)
+    await exempt(KEY, OTHER)
+    await send(gateway, 2)
+    await exempt()
+    for number in (3, 4):
+        await send(gateway, number)
+    await exempt(OTHER)
+
+
+async def test_a_replay_decodes_with_the_exemptions_at_the_time_of_the_request(
+    start: Start, exempt: Exempt, crash: Callable[[str], str], replayed: list[tuple[str, ...]]
+) -> None:
+    await accepted_under_three_exemptions(start, exempt)
+    second = await start(RecordingStore(), crash("image"))
+    await eventually(lambda: stored(second) == 4)
+    assert replayed == [(KEY,), (KEY, OTHER), (), ()]
+    assert second.metric("redecoded_differences_total") == 0
+
+
+async def test_a_replay_stores_what_the_exemptions_at_the_time_of_the_request_say(
+    start: Start, clickhouse: ClickHouse, rows: Rows, exempt: Exempt, crash: Callable[[str], str]
+) -> None:
+    await accepted_under_three_exemptions(start, exempt)
+    second = await start(clickhouse, crash("image"))
+    await eventually(lambda: stored(second) == 4)
+    assert await stored_values(rows) == [
+        (1, "t-1", "[scrubbed]"),
+        (2, "t-1", "s-1"),
+        (3, "[scrubbed]", "[scrubbed]"),
+        (4, "[scrubbed]", "[scrubbed]"),
+    ]
