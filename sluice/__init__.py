@@ -8,6 +8,7 @@
     data_marker        refuses a copy of a data directory that was in use
     backup/            backups of the embedded stores, and their restores
     interface          the OpenAPI document of all services as data (`openapi.json`), for the `/docs` page of each
+    all_services       all services in one process: `sluice up`
     app_builder        builds one application from settings and services
     process            runs one coroutine in an event loop; an error of a store becomes one sentence
     supervisor         several worker processes on one port
@@ -15,8 +16,9 @@
     handover           passes listening sockets to the next supervisor on the port
 
 `main.main` parses the options and calls `cli.up.run`, which prepares and locks the data directory (`data_dir.locked`),
-binds the port, migrates the relational schema, creates the first organization (`cli.up._bootstrap`), builds the
-application (`app_builder.compose_app`) and serves it. ClickHouse is migrated when it is opened. `cli.serve_one.run`
+says that Sluice is starting, and imports and calls `all_services.run`. That binds the port, migrates the relational
+schema, creates the first organization (`all_services._bootstrap`), builds the application (`app_builder.compose_app`)
+and serves it. ClickHouse is migrated when it is opened. `cli.serve_one.run`
 runs a single service: it checks schemas and does not migrate them. A sub-command imports only the services that it
 runs.
 """

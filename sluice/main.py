@@ -12,7 +12,6 @@ from datetime import date
 from typing import Final
 
 from chassis.errors import StartupError
-from proto.identity import MAX_KEY_RATE, MAX_MONTHLY_ITEMS
 from sluice import __version__, extras
 
 # Sub-command, module with its `run(arguments) -> int`, and its line in `sluice --help`.
@@ -468,10 +467,14 @@ def _noted_event(text: str) -> tuple[int, bytes]:
 
 
 def _quota(text: str) -> int:
+    from proto.identity import MAX_MONTHLY_ITEMS  # here: the first line of `up` waits for the imports of this module
+
     return _number(text, 0, MAX_MONTHLY_ITEMS)
 
 
 def _rate(text: str) -> int | str:
+    from proto.identity import MAX_KEY_RATE
+
     return text if text == "default" else _number(text, 0, MAX_KEY_RATE, "`default` or ")
 
 

@@ -7,7 +7,7 @@ after its last statement: the next run completes an interrupted one.
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -91,9 +91,11 @@ def render(statement: str, *, embedded: bool, retention_days: int, bucketed: boo
     return filled.replace("{bucketed}", _MAP_BUCKET_SETTINGS if bucketed else "")
 
 
-async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
+async def migrate(
+    clickhouse: ClickHouse, *, retention_days: int, on_pending: Callable[[int], None] = lambda _count: None
+) -> list[str]:
     """Migrate the tables to this release and to `retention_days` (0: keep for ever); returns the names of the applied
-    migrations.
+    migrations. `on_pending`: called with their number before the first is applied, if there are any.
 
     Idempotent. Raises ClickHouseSchemaTooNew when a later release has migrated the tables.
     """
@@ -103,10 +105,10 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
     current = await _version(_UnverifiedReader(clickhouse), known)
     settings = await _supported_settings(_UnverifiedReader(clickhouse))
     bucketed = "map_buckets_strategy" in settings  # older engines cannot split Maps by key
-    applied = []
-    for migration in known:
-        if migration.version <= current:
-            continue
+    pending = [migration for migration in known if migration.version > current]
+    if pending:
+        on_pending(len(pending))
+    for migration in pending:
         for statement in migration.statements:
             if _SETTING.fullmatch(statement):
                 continue  # below, together with settings that an older engine did not know
@@ -120,11 +122,10 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
         await clickhouse.command(
             f"INSERT INTO sluice_schema (version, name) VALUES ({migration.version}, '{migration.name}')"
         )
-        applied.append(migration.name)
     for migration in known:
         await _apply_settings(clickhouse, migration, settings)
     await _apply_retention(clickhouse, known, retention_days)
-    return applied
+    return [migration.name for migration in pending]
 
 
 class VerifiedClickHouse(ClickHouse):

@@ -1,30 +1,17 @@
 """`sluice up`: runs all services in one process, and creates everything they need. The steps of `run`:
 
+settings         read and checked                           -> otherwise one sentence, exit 2
+packages         of all services installed                  -> otherwise one sentence, exit 1
 data directory   private, writable, locked exclusively      -> otherwise one sentence, exit 1
-port             bound before anything is opened            -> otherwise one sentence, exit 1
-gRPC port        likewise                                   -> otherwise a warning that names it, and no OTLP/gRPC
-mark             the directory is no copy of one in use      -> otherwise one sentence, exit 1
-schemas          both migrated to this release              -> otherwise one sentence, exit 1
-first start      creates organization, project, key and token, and writes them to DATA/bootstrap.json, mode 0600
-serve            gateway, query and control on one port
+first line       says that Sluice is starting, before the libraries are imported, which takes a second or more
+services         `sluice.all_services` opens the stores and serves; each slow step has a line when it begins
 """
 
 import argparse
-from collections.abc import Callable
-from functools import partial
 
-from chassis.clickhouse import ClickHouse
-from chassis.clickhouse import migrations as schema
-from chassis.db import migrations
-from chassis.db.database import Database
 from chassis.errors import StartupError
-from chassis.http.serve import bind, bind_health, serve
-from chassis.runtime.settings import ChassisSettings
-from chassis.runtime.telemetry import Telemetry
-from control.identity.bootstrap import bootstrap
-from sluice import bootstrap_audit, bootstrap_file, data_dir, data_marker, extras, grpc_port, process, supervisor
-from sluice.app_builder import ALL_SERVICES, compose_app, open_clickhouse
-from sluice.quickstart import open_command, quickstart_text
+from chassis.runtime.settings_loader import SERVICES
+from sluice import __version__, data_dir, extras
 from sluice.settings_sources import SettingsSources
 
 
@@ -38,75 +25,19 @@ def run(arguments: argparse.Namespace) -> int:
             "set SLUICE_CLICKHOUSE_URL to an http(s) URL.",
             exit_code=2,
         )
-    extras.require("up", extras.of_services(ALL_SERVICES, settings))
-    process.log_to_stderr(settings)
+    extras.require("up", extras.of_services(SERVICES, settings))
     if arguments.share_port:
-        return supervisor.run_worker(ALL_SERVICES, sources, settings, arguments.share_port)
-    several = arguments.workers > 1
+        from sluice import all_services
+
+        return all_services.run_worker(sources, settings, arguments.share_port)
     with data_dir.locked(settings.data_dir, exclusive=True) as lock:
-        listener = bind(settings.host, settings.port, reuse_port=several)
-        settings = process.with_bound_port(settings, listener)
-        health = [] if several else bind_health(settings)  # with workers the supervisor binds it
-        with (
-            grpc_port.reserved(settings, reuse_port=several, required=False) as settings,
-            data_marker.in_use(settings.data_dir, accept_copy=arguments.accept_copy),
-        ):
-            migrations.migrate(settings.effective_database_url)
-            announce = partial(_announce, settings, lock)
-            if several:
-                process.run(_prepare(settings))
-                return supervisor.supervise(arguments, settings, listener, announce)
-            process.run(_serve(sources, settings, listener, health, announce))
-    return 0
+        print(f"Sluice {__version__} is starting, with its data in {settings.data_dir}.", flush=True)
+        _say("Loading libraries")
+        from sluice import all_services  # only now: a first start on a busy machine takes ten seconds and more
+
+        return all_services.run(arguments, sources, settings, lock, _say)
 
 
-async def _serve(
-    sources: SettingsSources,
-    settings: ChassisSettings,
-    listener: supervisor.Listener,
-    health: list[supervisor.Listener],
-    announce: Callable[[], None],
-) -> None:
-    await _bootstrap(settings)
-    telemetry = Telemetry("sluice")
-    migrate = partial(schema.migrate, retention_days=settings.retention_days)
-    app = compose_app(ALL_SERVICES, sources, settings, telemetry, after_open=migrate)
-    await serve(app, listener, settings, telemetry, announce, extra_listeners=health)
-
-
-async def _prepare(settings: ChassisSettings) -> None:
-    """Bootstrap and migrate ClickHouse in this process, before several workers serve."""
-    await _bootstrap(settings)
-    clickhouse: ClickHouse = open_clickhouse(settings)
-    await clickhouse.start()
-    try:
-        await schema.migrate(clickhouse, retention_days=settings.retention_days)
-    finally:
-        await clickhouse.close()
-
-
-async def _bootstrap(settings: ChassisSettings) -> None:
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        file = settings.data_dir / bootstrap_file.FILE_NAME
-        await bootstrap(
-            database, settings.base_url, partial(bootstrap_file.write, file), bootstrap_audit.record_bootstrap
-        )
-    finally:
-        await database.close()
-
-
-def _announce(settings: ChassisSettings, lock: data_dir.DataDirLock) -> None:
-    """Print the URL and the quick-start text, without secrets; write the URL to the lock file, and what the start has
-    created to the mark of the directory.
-    """
-    lock.write_url(settings.base_url)
-    data_marker.record_files(settings.data_dir)
-    grpc = "" if settings.grpc_address is None else f", takes OTLP/gRPC on {settings.grpc_address}"
-    print(f"Sluice listens on {settings.base_url}{grpc} and keeps its data in {settings.data_dir}.")
-    print(f"The page is at {settings.base_url}/ui/. To open it logged in:\n")
-    print(f"    {open_command(settings)}\n", flush=True)
-    file = settings.data_dir / bootstrap_file.FILE_NAME
-    if file.exists():
-        print(quickstart_text(settings, file), flush=True)
+def _say(step: str) -> None:
+    """A line for a step that begins, where the address will be printed."""
+    print(f"  {step} ...", flush=True)

@@ -22,6 +22,7 @@ import pytest
 from tests.forks import Command
 
 ROOT = Path(__file__).parents[2]
+STEP = re.compile(r"Sluice \S+ is starting, with its data in .*\.$|  [A-Z].* \.\.\.$")  # of a start of `up`
 DEADLINE_S = 60.0  # for anything that must happen; never a measure of speed
 
 
@@ -95,14 +96,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
         started.append(up)
         if process.stdout is None:
             raise RuntimeError("standard output is piped")
-        first = process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+", first)
-        if found is None:
-            process.wait(DEADLINE_S)
-            pytest.fail(f"sluice did not start: {first}{log.read_text(encoding='utf-8')}")
-        up.url = found[0]
-        up.said.append(first)
-        return up
+        for line in iter(process.stdout.readline, ""):
+            up.said.append(line)
+            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+                up.url = found[0]
+                return up
+        process.wait(DEADLINE_S)
+        pytest.fail(f"sluice did not start: {''.join(up.said)}{log.read_text(encoding='utf-8')}")
 
     yield run
     for up in started:
@@ -161,12 +161,12 @@ def sluice(*arguments: str | Path, given: str = "", **settings: str) -> subproce
 
 
 def refusal(done: subprocess.CompletedProcess[str], code: int) -> str:
-    """The one sentence of a command that could not do it."""
+    """The one sentence of a command that could not do it. On standard output `up` may have said how far it came."""
     assert done.returncode == code, done.stderr
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith("sluice: ")
-    assert done.stdout == ""
+    assert [line for line in done.stdout.splitlines() if not STEP.match(line)] == []
     return lines[0].removeprefix("sluice: ")
 
 

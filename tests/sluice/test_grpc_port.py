@@ -69,7 +69,7 @@ def spans(up: Up) -> int:
 
 def test_up_announces_the_port_and_an_sdk_exports_to_it(start: Start, migrated: Path) -> None:
     up = start(SLUICE_GRPC_PORT="0")
-    (port,) = map(int, re.findall(r"takes OTLP/gRPC on 127\.0\.0\.1:(\d+) and keeps its data in ", up.said[0]))
+    (port,) = map(int, re.findall(r"takes OTLP/gRPC on 127\.0\.0\.1:(\d+) and keeps its data in ", "".join(up.said)))
     assert port != 0
     assert export(port, up.credentials()["legacyKey"]) is SpanExportResult.SUCCESS
     wait_until(lambda: spans(up) == 1)
@@ -88,7 +88,7 @@ def test_in_up_a_port_in_use_is_a_warning_that_names_it(start: Start, migrated: 
         port = taken.getsockname()[1]
         up = start(SLUICE_GRPC_PORT=str(port))
         assert up.get("/readyz")[0] == 200
-    assert "grpc" not in up.said[0].lower()
+    assert "grpc" not in "".join(up.said).lower()
     log = up.log.read_text(encoding="utf-8")
     assert (
         f'"detail": "Port {port} on 127.0.0.1 is in use; stop the other program or choose another with --grpc-port."'

@@ -13,11 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from chassis.clickhouse.migrations import migrations as clickhouse_migrations
+from sluice import __version__
+from tests.databases import REVISIONS
+
 from .conftest import (
     DEADLINE_S,
     ROOT,
     Start,
     clean_environment,
+    command,
     refusal,
     secrets_of,
     sluice,
@@ -59,6 +64,41 @@ def test_a_first_start_ends_with_something_to_use_and_send_shows_it(start: Start
     assert up.stop() == 0
     shown = "".join(up.said) + up.log.read_text(encoding="utf-8") + sent.stdout
     assert [secret for secret in secrets_of(made) if secret in shown] == []
+
+
+def test_the_first_line_waits_for_no_library(tmp_path: Path) -> None:
+    """In a process of its own, in which importing one of them is the end."""
+    for name in ("aiohttp", "alembic", "chdb", "clickhouse_connect", "prometheus_client", "sqlalchemy", "structlog"):
+        (tmp_path / f"{name}.py").write_text("import os\nos._exit(7)\n", encoding="utf-8")
+    done = subprocess.run(
+        command("up", "--data", tmp_path / "data", "--port", "0"),
+        env=clean_environment(PYTHONPATH=f"{tmp_path}:{ROOT}"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+    said = f"Sluice {__version__} is starting, with its data in {tmp_path}/data.\n  Loading libraries ...\n"
+    assert (done.returncode, done.stdout, done.stderr) == (7, said, "")
+
+
+def test_each_step_of_a_start_is_said_when_it_begins(start: Start) -> None:
+    first = start()
+    assert first.said[:-1] == [
+        f"Sluice {__version__} is starting, with its data in {first.data}.\n",
+        "  Loading libraries ...\n",
+        "  Opening the database ...\n",
+        f"  Applying {len(REVISIONS)} migrations to the database ...\n",
+        "  Loading services ...\n",
+        "  Opening the embedded ClickHouse ...\n",
+        f"  Applying {len(clickhouse_migrations())} migrations to ClickHouse ...\n",
+    ]
+    assert first.said[-1].startswith(f"Sluice listens on {first.url}")
+    expected = [line for line in first.said[:-1] if "Applying" not in line]
+    assert first.stop() == 0
+    later = start()
+    assert later.said[:-1] == expected
 
 
 def test_the_example_it_prints_sends_a_trace_and_opens_it(start: Start, migrated: Path) -> None:

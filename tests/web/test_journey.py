@@ -8,6 +8,7 @@ import time
 import pytest
 from playwright.async_api import BrowserContext, Page, Route
 
+from tests.web import painted
 from tests.web.conftest import DEADLINE_MS, Site, Tab, refuse
 from tests.web.shop import MILLI, Sent
 
@@ -115,3 +116,17 @@ async def test_a_busy_server_is_asked_once_more(failing: Tab, site: Site, status
     assert len(asked) == 2
     assert asked[0] == asked[1]
     assert await page.locator(".notice, .failure").count() == 0
+
+
+async def test_each_row_of_a_small_trace_is_painted_once_and_selected_where_it_is(tab: Tab, site: Site) -> None:
+    """The trace of the README: fewer spans than rows of the waterfall that are pooled."""
+    await tab.open(site.url(f"trace/{site.trace_id}"))
+    await tab.page.wait_for_selector(".waterfall .row")
+    spans = site.ask("GET", f"/orgs/default/projects/default/explore/traces/{site.trace_id}/rows").json()
+    rows = ["POST /orders ! error", "SELECT carts", "POST /charges ! error"]
+    assert await painted.names(tab) == rows
+    for name, span_id in zip(rows, spans["columns"]["spanId"], strict=True):
+        await painted.click(tab, name)
+        assert tab.query("span") == span_id
+    await painted.click(tab, rows[0], toggle=True)
+    assert await painted.names(tab) == [f"{rows[0]} (2 hidden)"]

@@ -9,7 +9,7 @@ dropped. To return to an older release, restore the backup made before the upgra
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
@@ -59,8 +59,9 @@ class DatabaseSchemaTooNew(StartupError):
     """A newer release has migrated this database."""
 
 
-def migrate(url: str) -> list[str]:
+def migrate(url: str, on_pending: Callable[[int], None] = lambda _count: None) -> list[str]:
     """Migrate the schema to this release; returns the applied revisions in order (empty when there were none).
+    `on_pending`: called with the number of revisions before the first is applied, if there are any.
 
     Raises DatabaseSchemaTooNew, and DatabaseUnusable when the database cannot be opened or written.
     """
@@ -71,10 +72,13 @@ def migrate(url: str) -> list[str]:
         before = _current_revision(connection)
         scripts = _scripts()
         _reject_newer(scripts, before, url)
+        pending = [script.revision for script in scripts.iterate_revisions("head", before or "base")][::-1]
+        if pending:
+            on_pending(len(pending))
         config = _config()
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
-        return [script.revision for script in scripts.iterate_revisions("head", before or "base")][::-1]
+        return pending
 
 
 def check(url: str) -> str:

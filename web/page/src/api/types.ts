@@ -98,6 +98,8 @@ export interface TraceItem {
 
 export interface TraceRows {
   traceId: string;
+  /** The span whose subtree it is; null: the whole trace. */
+  root: string | null;
   spanCount: number;
   orphanCount: number;
   maxDepth: number;

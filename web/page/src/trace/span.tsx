@@ -133,7 +133,7 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
                 {shownTime(data.startTime, zone, 9)} <code>{data.spanId}</code>
               </span>
             </p>
-            <button type="button" class="quiet" onClick={() => push({ root: data.spanId })}>
+            <button type="button" class="quiet" onClick={() => push({ root: data.spanId, zoom: null })}>
               Only this subtree
             </button>
             <CopyButton label="Copy as JSON" text={() => printedJson(data as unknown as Json)} />

@@ -5,25 +5,24 @@ import { address, push, replace, zoneOf } from '../address/address';
 import { shownTime } from '../address/time';
 import { ApiError } from '../api/client';
 import type { TraceRows } from '../api/types';
-import { elapsedTicks, TimeAxis } from '../charts/axis';
 import { exploreBase, type Place, type ViewProps } from '../router';
 import { CopyAs } from '../ui/copy';
-import { duration, share } from '../ui/format';
+import { counted, duration, share } from '../ui/format';
 import { useKeys } from '../ui/keyboard';
 import { useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
 import { Empty, Loaded } from '../ui/states';
 import { Text } from '../ui/text';
-import { totalsByName } from './by_name';
 import { criticalPath, sharesOf } from './critical_path';
-import { drawMinimap } from './minimap';
+import { Flame } from './flame';
+import { Minimap } from './minimap';
 import { hueOf, isError, nameOf, serviceOf, toTrace, type Trace, visibleRows } from './rows';
 import { matches, nextOf } from './search';
 import { SpanDetails, TraceLogs } from './span';
+import { ByName } from './table';
 import { Waterfall } from './waterfall';
 
 const ARRIVING_S = 60;
-const MAX_NAMES = 30; // those with the most self time; a page of some hundred elements stays quick
 
 export default function TraceView({ place }: ViewProps): JSX.Element {
   const here = useSignal(address);
@@ -81,7 +80,9 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
   const zone = zoneOf(here);
   const trace = useMemo(() => toTrace(data), [data]);
   const path = useMemo(() => criticalPath(trace), [trace]);
-  const [closed, setClosed] = useState<ReadonlySet<number>>(new Set());
+  const [closedIds, setClosedIds] = useState<ReadonlySet<string>>(new Set()); // rows have other numbers in a subtree
+  const closed = useMemo(() => rowsOf(trace, closedIds), [trace, closedIds]);
+  const root = here.query.get('root');
   const find = here.query.get('find') ?? '';
   const tab = (here.query.get('tab') ?? 'waterfall') as Tab;
   const isCritical = here.query.get('critical') === '1';
@@ -100,15 +101,26 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
   }
   /** Rows above a row are opened, so that it can be seen. */
   function open(at: number): void {
-    const above = new Set(closed);
-    for (let row = data.columns.parent[at] ?? -1; row >= 0; row = data.columns.parent[row] ?? -1) above.delete(row);
-    if (above.size !== closed.size) setClosed(above);
+    const left = new Set(closedIds);
+    for (let row = data.columns.parent[at] ?? -1; row >= 0; row = data.columns.parent[row] ?? -1) {
+      left.delete(data.columns.spanId[row] ?? '');
+    }
+    if (left.size !== closedIds.size) setClosedIds(left);
   }
   function toggle(at: number): void {
-    const next = new Set(closed);
-    if (!next.delete(at) && (data.columns.children[at] ?? 0) > 0) next.add(at);
-    setClosed(next);
+    const id = data.columns.spanId[at] ?? '';
+    const next = new Set(closedIds);
+    if (!next.delete(id) && (data.columns.children[at] ?? 0) > 0) next.add(id);
+    setClosedIds(next);
   }
+  /** Offsets count from the start of what is shown, so a zoom of the one says nothing in the other. */
+  function showOnly(subtree: string | null): void {
+    push({ root: subtree, zoom: null });
+  }
+  useEffect(() => {
+    // A subtree that was asked for is shown open.
+    if (root !== null) setClosedIds((ids) => new Set([...ids].filter((id) => id !== root)));
+  }, [root]);
   function step(by: number): void {
     const index = shown.indexOf(selected);
     select(shown[Math.max(0, Math.min(shown.length - 1, index < 0 ? 0 : index + by))] ?? null);
@@ -146,7 +158,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
       {
         keys: 'f',
         does: 'only this subtree',
-        run: () => push({ root: here.query.get('root') === null ? spanId : null }),
+        run: () => showOnly(root === null ? spanId : null),
       },
       { keys: 'w', does: 'zoom in', run: () => zoom(0.5) },
       { keys: 's', does: 'zoom out', run: () => zoom(2) },
@@ -156,7 +168,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
       { keys: 'l', does: 'logs', run: () => push({ tab: 'logs' }) },
       { keys: 'Escape', does: 'close the span', run: () => replace({ span: null }) },
     ],
-    [shown, selected, closed, errors, found, isCritical, fromNs, toNs],
+    [shown, selected, closed, root, errors, found, isCritical, fromNs, toNs],
   );
   function zoomTo(at: number): void {
     if (at < 0) return;
@@ -169,9 +181,12 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
       <h1>{trace.length > 0 ? <Text of={nameOf(trace, 0)} /> : 'Trace'}</h1>
       <p class="bar-row">
         <strong>{duration(data.durationMs)}</strong>
-        <span>{data.spanCount.toLocaleString('en')} spans</span>
-        <span class={errors.length > 0 ? 'error' : 'quiet'}>{errors.length} errors</span>
-        <span>{data.services.length} services</span>
+        <span>
+          {data.root !== null && `${data.rows.toLocaleString('en')} of `}
+          {counted(data.spanCount, 'span')}
+        </span>
+        <span class={errors.length > 0 ? 'error' : 'quiet'}>{counted(errors.length, 'error')}</span>
+        <span>{counted(data.services.length, 'service')}</span>
         {data.startTime !== null && <span class="quiet">{shownTime(data.startTime, zone, 6)}</span>}
         {shares[0] !== undefined && (
           <span>
@@ -191,10 +206,10 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
           {data.orphanCount} spans whose parent is not here (yet) stand at the top, marked as orphans.
         </p>
       )}
-      {here.query.get('root') !== null && (
+      {root !== null && (
         <p class="covered partial">
           Only one subtree is shown.{' '}
-          <button type="button" onClick={() => push({ root: null })}>
+          <button type="button" onClick={() => showOnly(null)}>
             The whole trace
           </button>
         </p>
@@ -282,6 +297,13 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
   );
 }
 
+/** The rows of the spans with these ids. */
+function rowsOf(trace: Trace, ids: ReadonlySet<string>): ReadonlySet<number> {
+  const rows = new Set<number>();
+  if (ids.size > 0) trace.data.columns.spanId.forEach((id, at) => ids.has(id) && rows.add(at));
+  return rows;
+}
+
 function zoomOf(text: string | null, trace: Trace): [number, number] {
   const [from, to] = (text ?? '').split(',').map(Number);
   if (from === undefined || to === undefined || !(to > from) || from < 0) return [0, Math.max(1, trace.total)];
@@ -321,7 +343,7 @@ function Rows(props: RowsProps): JSX.Element {
   }, [props.trace, props.shown, props.selected, props.found, props.critical, props.fromNs, props.toNs]);
   useEffect(() => {
     if (props.selected >= 0) waterfall.current?.reveal(props.selected);
-  }, [props.selected]);
+  }, [props.trace, props.selected]);
   return (
     <div
       ref={element}
@@ -332,156 +354,5 @@ function Rows(props: RowsProps): JSX.Element {
       tabIndex={0}
       {...(props.selected >= 0 ? { 'aria-activedescendant': `row-${props.selected}` } : {})}
     />
-  );
-}
-
-function Minimap({ trace, fromNs, toNs }: { trace: Trace; fromNs: number; toNs: number }): JSX.Element {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const [begun, setBegun] = useState<number | null>(null);
-  useEffect(() => {
-    if (canvas.current !== null) drawMinimap(canvas.current, trace);
-  }, [trace]);
-  function timeAt(event: PointerEvent): number {
-    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
-    return Math.max(0, Math.min(1, (event.clientX - box.left) / box.width)) * trace.total;
-  }
-  const isZoomed = fromNs > 0 || toNs < trace.total;
-  return (
-    <div
-      class="minimap-box"
-      onPointerDown={(event) => setBegun(timeAt(event))}
-      onPointerUp={(event) => {
-        const now = timeAt(event);
-        if (begun !== null && Math.abs(now - begun) > trace.total / 200) {
-          push({ zoom: `${Math.round(Math.min(begun, now))},${Math.round(Math.max(begun, now))}` });
-        }
-        setBegun(null);
-      }}
-      onDblClick={() => push({ zoom: null })}
-    >
-      <canvas ref={canvas} class="minimap" height={56} role="img" aria-label="The whole trace; drag to zoom" />
-      {isZoomed && (
-        <div
-          class="brush"
-          ref={(element) => {
-            if (element === null || trace.total === 0) return;
-            element.style.left = `${(fromNs / trace.total) * 100}%`;
-            element.style.width = `${((toNs - fromNs) / trace.total) * 100}%`;
-          }}
-        />
-      )}
-    </div>
-  );
-}
-
-interface FlameProps {
-  trace: Trace;
-  fromNs: number;
-  toNs: number;
-  selected: number;
-  onSelect: (at: number) => void;
-}
-
-const FLAME_ROW = 18;
-const MAX_FLAME_DEPTH = 400;
-
-/** Spans by depth, on a canvas: as many as a trace has. */
-function Flame({ trace, fromNs, toNs, selected, onSelect }: FlameProps): JSX.Element {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const depth = Math.min(MAX_FLAME_DEPTH, trace.data.maxDepth + 1);
-  useEffect(() => {
-    const element = canvas.current;
-    const context = element?.getContext('2d') ?? null;
-    if (element === null || context === null) return;
-    const ratio = devicePixelRatio;
-    element.width = element.clientWidth * ratio;
-    element.height = depth * FLAME_ROW * ratio;
-    const error = getComputedStyle(element).outlineColor;
-    const length = Math.max(1, toNs - fromNs);
-    context.font = `${11 * ratio}px sans-serif`;
-    for (let at = 0; at < trace.length; at++) {
-      const level = trace.data.columns.depth[at] ?? 0;
-      const x = (((trace.data.columns.startOffsetNs[at] ?? 0) - fromNs) / length) * element.width;
-      const w = Math.max(1, ((trace.data.columns.durationNs[at] ?? 0) / length) * element.width);
-      if (level >= depth || x + w < 0 || x > element.width) continue;
-      context.globalAlpha = at === selected ? 1 : 0.8;
-      context.fillStyle = hueOf(trace, serviceOf(trace, at));
-      context.fillRect(x, level * FLAME_ROW * ratio, w, (FLAME_ROW - 1) * ratio);
-      if (w > 60 * ratio) {
-        context.globalAlpha = 1;
-        context.fillStyle = '#fff';
-        context.fillText(nameOf(trace, at).slice(0, Math.floor(w / (6 * ratio))), x + 3 * ratio, (level * FLAME_ROW + 13) * ratio);
-      }
-      if (isError(trace, at)) {
-        context.lineWidth = 2 * ratio;
-        context.strokeStyle = error;
-        context.strokeRect(x, level * FLAME_ROW * ratio, w, (FLAME_ROW - 1) * ratio);
-      }
-    }
-  }, [trace, fromNs, toNs, selected]);
-  function chosen(event: MouseEvent): void {
-    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
-    const time = fromNs + ((event.clientX - box.left) / box.width) * (toNs - fromNs);
-    const level = Math.floor((event.clientY - box.top) / FLAME_ROW);
-    for (let at = 0; at < trace.length; at++) {
-      const start = trace.data.columns.startOffsetNs[at] ?? 0;
-      const isHere = start <= time && time <= start + (trace.data.columns.durationNs[at] ?? 0);
-      if (trace.data.columns.depth[at] === level && isHere) return onSelect(at);
-    }
-  }
-  return (
-    <div class="scroll panel">
-      <TimeAxis ticks={elapsedTicks(fromNs, toNs, 10)} />
-      <canvas
-        ref={canvas}
-        role="img"
-        aria-label="Flame graph; the waterfall has the same spans for keys"
-        onClick={chosen}
-        {...{ height: depth * FLAME_ROW }}
-        class="flame"
-      />
-    </div>
-  );
-}
-
-function ByName({ trace }: { trace: Trace }): JSX.Element {
-  const all = useMemo(() => totalsByName(trace), [trace]);
-  const rows = all.slice(0, MAX_NAMES);
-  return (
-    <div class="scroll panel">
-      <table>
-        <thead>
-          <tr>
-            <th>Service</th>
-            <th>Name</th>
-            <th class="number">Spans</th>
-            <th class="number">Errors</th>
-            <th class="number">Self time</th>
-            <th class="number">Total</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={JSON.stringify([row.service, row.name])}>
-              <td>
-                <Text of={row.service} />
-              </td>
-              <td>
-                <Text of={row.name} />
-              </td>
-              <td class="number">{row.spans}</td>
-              <td class="number">{row.errors}</td>
-              <td class="number">{duration(row.selfNs / 1e6)}</td>
-              <td class="number">{duration(row.totalNs / 1e6)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {rows.length < all.length && (
-        <p class="covered partial">
-          {rows.length} of {all.length.toLocaleString('en')} names are shown.
-        </p>
-      )}
-    </div>
   );
 }

@@ -11,6 +11,7 @@ const SPARE = 6;
 const MAX_INDENT = 24;
 const RULER_HEIGHT = 24;
 const MAX_TICKS = 6;
+const LABEL_WIDTH = 64; // of a duration, with its margins
 
 export interface Picture {
   trace: Trace;
@@ -28,6 +29,7 @@ interface Slot {
   row: HTMLElement;
   toggle: HTMLElement;
   name: HTMLElement;
+  closed: HTMLElement;
   service: HTMLElement;
   bar: HTMLElement;
   critical: HTMLElement;
@@ -43,6 +45,9 @@ export class Waterfall {
   private picture: Picture | null = null;
   private criticalOf = new Map<number, [number, number]>();
   private frame = 0;
+  /** Pixels of the lane in which the bars are, as they were drawn; 0: they have to be drawn again. */
+  private lane = 0;
+  private readonly resizes = new ResizeObserver(() => this.schedule());
 
   constructor(
     private readonly element: HTMLElement,
@@ -59,16 +64,19 @@ export class Waterfall {
     element.replaceChildren(this.ruler, this.sizer);
     element.addEventListener('scroll', this.schedule, { passive: true });
     element.addEventListener('click', this.clicked);
+    this.resizes.observe(element);
   }
 
   close(): void {
     this.element.removeEventListener('scroll', this.schedule);
     this.element.removeEventListener('click', this.clicked);
+    this.resizes.disconnect();
     cancelAnimationFrame(this.frame);
   }
 
   show(picture: Picture): void {
     const isZoomed = picture.fromNs !== this.picture?.fromNs || picture.toNs !== this.picture.toNs;
+    if (isZoomed) this.lane = 0;
     this.picture = picture;
     this.criticalOf = new Map();
     for (const one of picture.critical ?? []) {
@@ -82,7 +90,6 @@ export class Waterfall {
     }
     this.sizer.style.height = `${picture.shown.length * ROW_HEIGHT}px`;
     this.element.style.setProperty('--content', `${RULER_HEIGHT + picture.shown.length * ROW_HEIGHT + 2}px`);
-    if (isZoomed) this.drawRuler(picture);
     for (const slot of this.slots) slot.at = -1;
     this.draw();
   }
@@ -118,21 +125,32 @@ export class Waterfall {
 
   /** When the left end is and round times from it, above the bars; lines from them down. */
   private drawRuler({ fromNs, toNs }: Picture): void {
-    const ticks = elapsedTicks(fromNs, toNs, MAX_TICKS);
+    const most = Math.max(1, Math.min(MAX_TICKS, Math.floor(this.lane / LABEL_WIDTH)));
+    const ticks = elapsedTicks(fromNs, toNs, most);
     const placed = (text: string, at: number): HTMLElement => {
       const made = document.createElement('span');
       made.textContent = text;
       made.style.left = `${at * 100}%`;
       return made;
     };
-    const labels = ticks.filter((tick) => tick.at < 0.9).map((tick) => placed(tick.label, tick.at));
+    const labels = ticks.filter((tick) => this.hasRoom(1 - tick.at)).map((tick) => placed(tick.label, tick.at));
     this.ruler.replaceChildren(placed(duration(fromNs / 1e6), 0), ...labels);
     this.rules.replaceChildren(...ticks.map((tick) => placed('', tick.at)));
+  }
+
+  /** Whether a label fits into a share of the lane. */
+  private hasRoom(part: number): boolean {
+    return part * this.lane >= LABEL_WIDTH;
   }
 
   private draw(): void {
     const picture = this.picture;
     if (picture === null) return;
+    if (this.lane !== this.ruler.clientWidth) {
+      this.lane = this.ruler.clientWidth;
+      this.drawRuler(picture);
+      for (const slot of this.slots) slot.at = -1;
+    }
     const first = Math.max(0, Math.floor(this.element.scrollTop / ROW_HEIGHT) - SPARE);
     const wanted = Math.ceil(this.element.clientHeight / ROW_HEIGHT) + 2 * SPARE;
     const last = Math.min(picture.shown.length, first + wanted);
@@ -142,6 +160,7 @@ export class Waterfall {
       if (slot === undefined) continue;
       if (index >= last) {
         slot.row.hidden = true;
+        slot.row.removeAttribute('id'); // another slot may have the row now
         slot.at = -1;
       } else this.fill(slot, index, picture);
     }
@@ -174,7 +193,8 @@ export class Waterfall {
     if (label !== null) label.style.paddingLeft = `${4 + Math.min(depth, MAX_INDENT) * 12}px`;
     slot.toggle.className = children === 0 ? 'toggle' : isOpen ? 'toggle open' : 'toggle closed';
     const hidden = isOpen ? 0 : (trace.end[at] ?? at + 1) - at - 1;
-    const marks = [failed ? '! error' : '', columns.orphan[at] ? 'orphan' : '', hidden > 0 ? `(${hidden} hidden)` : ''];
+    slot.closed.textContent = hidden > 0 ? `(${hidden} hidden)` : '';
+    const marks = [failed ? '! error' : '', columns.orphan[at] ? 'orphan' : ''];
     slot.name.textContent = [visible(nameOf(trace, at)), ...marks.filter((mark) => mark !== '')].join(' ');
     slot.name.classList.toggle('error', failed);
     slot.service.textContent = visible(service);
@@ -188,10 +208,11 @@ export class Waterfall {
     slot.bar.classList.toggle('failed', failed);
     const right = left + width;
     // Behind the bar, before it, or where neither has room, on it.
-    const isBefore = right > 85 && left > 15;
-    slot.took.style.left = isBefore ? '' : `${right <= 85 ? Math.max(0, right) : Math.max(1, left + 1)}%`;
+    const isBehind = this.hasRoom(1 - right / 100);
+    const isBefore = !isBehind && this.hasRoom(left / 100);
+    slot.took.style.left = isBefore ? '' : `${isBehind ? Math.max(0, right) : Math.max(1, left + 1)}%`;
     slot.took.style.right = isBefore ? `${100 - Math.min(100, left)}%` : '';
-    slot.took.classList.toggle('inside', right > 85 && !isBefore);
+    slot.took.classList.toggle('inside', !isBehind && !isBefore);
     const critical = this.criticalOf.get(at);
     slot.critical.hidden = critical === undefined;
     if (critical !== undefined) {
@@ -214,10 +235,11 @@ export class Waterfall {
     toggle.setAttribute('aria-hidden', 'true');
     const service = make('service', label);
     const name = make('name', label);
+    const closed = make('hides', label);
     const lane = make('lane', row, 'gridcell');
     const bar = make('bar', lane);
     const critical = make('critical', lane);
     const took = make('took', lane);
-    return { row, toggle, name, service, bar, critical, took, at: -1 };
+    return { row, toggle, name, closed, service, bar, critical, took, at: -1 };
   }
 }

@@ -28,6 +28,11 @@ export function duration(exact: Num | null): string {
   return `${trimmed(ms / 3_600_000)} h`;
 }
 
+/** "1 span", "2 spans". */
+export function counted(value: number, noun: string): string {
+  return `${value.toLocaleString('en')} ${noun}${value === 1 ? '' : 's'}`;
+}
+
 /** For drawing: the nearest double. */
 export function drawn(value: Num | null | undefined): number | null {
   return value === null || value === undefined ? null : Number(value);

@@ -1,0 +1,133 @@
+"""All services in one process: what `sluice up` does in its data directory, which it has locked. The steps of `run`:
+
+port             bound before anything is opened            -> otherwise one sentence, exit 1
+gRPC port        likewise                                   -> otherwise a warning that names it, and no OTLP/gRPC
+mark             the directory is no copy of one in use      -> otherwise one sentence, exit 1
+schemas          both migrated to this release              -> otherwise one sentence, exit 1
+first start      creates organization, project, key and token, and writes them to DATA/bootstrap.json, mode 0600
+serve            gateway, query and control on one port
+
+Importing this module takes a second, because it imports most libraries.
+"""
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+
+from chassis.clickhouse import ClickHouse
+from chassis.clickhouse import migrations as schema
+from chassis.db import migrations
+from chassis.db.database import Database
+from chassis.http.serve import bind, bind_health, serve
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+from control.identity.bootstrap import bootstrap
+from sluice import bootstrap_audit, bootstrap_file, data_dir, data_marker, grpc_port, process, supervisor
+from sluice.app_builder import ALL_SERVICES, compose_app, open_clickhouse
+from sluice.quickstart import open_command, quickstart_text
+from sluice.settings_sources import SettingsSources
+
+Say = Callable[[str], None]  # tells the user which step of the start begins
+
+
+def run(
+    arguments: argparse.Namespace,
+    sources: SettingsSources,
+    settings: ChassisSettings,
+    lock: data_dir.DataDirLock,
+    say: Say,
+) -> int:
+    """Serve until stopped; the exit code."""
+    process.log_to_stderr(settings)
+    several = arguments.workers > 1
+    listener = bind(settings.host, settings.port, reuse_port=several)
+    settings = process.with_bound_port(settings, listener)
+    health = [] if several else bind_health(settings)  # with workers the supervisor binds it
+    with (
+        grpc_port.reserved(settings, reuse_port=several, required=False) as settings,
+        data_marker.in_use(settings.data_dir, accept_copy=arguments.accept_copy),
+    ):
+        say("Opening the database")
+        migrations.migrate(settings.effective_database_url, partial(_say_pending, say, "the database"))
+        announce = partial(_announce, settings, lock)
+        if several:
+            process.run(_prepare(settings, say))
+            say(f"Starting {arguments.workers} workers")
+            return supervisor.supervise(arguments, settings, listener, announce)
+        process.run(_serve(sources, settings, listener, health, announce, say))
+    return 0
+
+
+def run_worker(sources: SettingsSources, settings: ChassisSettings, share_port: str) -> int:
+    """Run as one of several workers, until the supervisor stops it; the exit code."""
+    process.log_to_stderr(settings)
+    return supervisor.run_worker(ALL_SERVICES, sources, settings, share_port)
+
+
+async def _serve(
+    sources: SettingsSources,
+    settings: ChassisSettings,
+    listener: supervisor.Listener,
+    health: list[supervisor.Listener],
+    announce: Callable[[], None],
+    say: Say,
+) -> None:
+    await _bootstrap(settings)
+    telemetry = Telemetry("sluice")
+    say("Loading services")
+    app = compose_app(ALL_SERVICES, sources, settings, telemetry, after_open=partial(_migrate, settings, say))
+    say(_opening(settings))
+    await serve(app, listener, settings, telemetry, announce, extra_listeners=health)
+
+
+async def _prepare(settings: ChassisSettings, say: Say) -> None:
+    """Bootstrap and migrate ClickHouse in this process, before several workers serve."""
+    await _bootstrap(settings)
+    say(_opening(settings))
+    clickhouse: ClickHouse = open_clickhouse(settings)
+    await clickhouse.start()
+    try:
+        await _migrate(settings, say, clickhouse)
+    finally:
+        await clickhouse.close()
+
+
+async def _migrate(settings: ChassisSettings, say: Say, clickhouse: ClickHouse) -> None:
+    await schema.migrate(
+        clickhouse, retention_days=settings.retention_days, on_pending=partial(_say_pending, say, "ClickHouse")
+    )
+
+
+def _opening(settings: ChassisSettings) -> str:
+    return "Opening the embedded ClickHouse" if settings.uses_embedded_clickhouse else "Opening ClickHouse"
+
+
+def _say_pending(say: Say, store: str, count: int) -> None:
+    say(f"Applying {count} migration{'' if count == 1 else 's'} to {store}")
+
+
+async def _bootstrap(settings: ChassisSettings) -> None:
+    database = Database.from_settings(settings)
+    await database.start()
+    try:
+        file = settings.data_dir / bootstrap_file.FILE_NAME
+        await bootstrap(
+            database, settings.base_url, partial(bootstrap_file.write, file), bootstrap_audit.record_bootstrap
+        )
+    finally:
+        await database.close()
+
+
+def _announce(settings: ChassisSettings, lock: data_dir.DataDirLock) -> None:
+    """Print the URL and the quick-start text, without secrets; write the URL to the lock file, and what the start has
+    created to the mark of the directory.
+    """
+    lock.write_url(settings.base_url)
+    data_marker.record_files(settings.data_dir)
+    grpc = "" if settings.grpc_address is None else f", takes OTLP/gRPC on {settings.grpc_address}"
+    print(f"Sluice listens on {settings.base_url}{grpc} and keeps its data in {settings.data_dir}.")
+    print(f"The page is at {settings.base_url}/ui/. To open it logged in:\n")
+    print(f"    {open_command(settings)}\n", flush=True)
+    file = settings.data_dir / bootstrap_file.FILE_NAME
+    if file.exists():
+        print(quickstart_text(settings, file), flush=True)

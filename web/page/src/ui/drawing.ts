@@ -1,0 +1,33 @@
+// A canvas that is drawn by hand: when what it shows changes, and when its width does.
+import type { RefObject } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+
+/** Calls `draw` after each change of `shown`. */
+export function useDrawing(
+  canvas: RefObject<HTMLCanvasElement>,
+  draw: (element: HTMLCanvasElement) => void,
+  shown: unknown[],
+): void {
+  const latest = useRef(draw);
+  latest.current = draw;
+  useEffect(() => {
+    if (canvas.current !== null) latest.current(canvas.current);
+  }, shown);
+  useEffect(() => {
+    const element = canvas.current;
+    if (element === null) return;
+    let width = element.clientWidth;
+    let frame = 0;
+    const resizes = new ResizeObserver(() => {
+      if (element.clientWidth === width) return;
+      width = element.clientWidth;
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(() => latest.current(element)); // not here: it may change the height
+    });
+    resizes.observe(element);
+    return () => {
+      resizes.disconnect();
+      cancelAnimationFrame(frame);
+    };
+  }, []);
+}
