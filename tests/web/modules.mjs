@@ -23,6 +23,8 @@ const functions = {
   /** With each number as it would be drawn. */
   drawn: (text) => String(page.drawn(page.parseExact(text))),
   ticks: (top, most) => page.roundTicks(top, String, most),
+  /** The addresses that the browser ends at when it goes to `next`; null: it is refused. */
+  returnsTo: (next, origin) => page.returnAddress(next, origin)?.href ?? null,
   durationOf: (text) => page.duration(page.parseExact(text)),
 };
 

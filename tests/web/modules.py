@@ -12,6 +12,7 @@ ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ROOT / "web/page/src"
 ESBUILD: Final = ROOT / "web/page/node_modules/esbuild/bin/esbuild"
 MODULES: Final = (
+    "address/return_path",
     "address/time",
     "api/numbers",
     "charts/axis",

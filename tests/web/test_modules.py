@@ -504,3 +504,33 @@ def test_counts_keep_three_digits(modules: Modules) -> None:
         "10.0M/s",
     ]
     assert all(math.isfinite(each) for each in rates)
+
+
+# Where a sign-on leads back to.
+
+
+def test_the_page_leaves_for_no_other_origin(modules: Modules) -> None:
+    origin = "https://sluice.example"
+    elsewhere = [
+        "/.//evil.example",
+        "/x/..//",
+        "/%2e//",
+        "/\\evil",
+        "//evil.example",
+        "/\t/evil.example",
+        "/x/..\\\\evil",
+    ]
+    elsewhere += [
+        "https://evil.example/",
+        "javascript:alert(1)",
+        "x",
+        "",
+        "//sluice.example//evil.example",
+        "//[",
+        "//a:b",
+    ]
+    assert modules.each("returnsTo", [[each, origin] for each in elsewhere]) == [None] * len(elsewhere)
+    here = ["/ui/acme?q=%2F#x", "/x/..\\y", "//user:password@sluice.example/x", "/a\tb"]
+    assert modules.each("returnsTo", [[each, origin] for each in here]) == [
+        f"{origin}/ui/acme?q=%2F#x", f"{origin}/y", f"{origin}/x", f"{origin}/ab"
+    ]  # fmt: skip

@@ -341,6 +341,25 @@ async def sign_on(context: BrowserContext, site: Site) -> None:
     await elsewhere.close()
 
 
+@pytest.mark.parametrize(
+    ("returned", "end"), [("/.//evil.example", "/ui/"), ("/x/..//", "/ui/"), ("/docs?a=b%20c#d", "/docs?a=b%20c#d")]
+)
+async def test_the_end_of_a_sign_on_stays_on_this_origin(
+    context: BrowserContext, site: Site, returned: str, end: str
+) -> None:
+    tab = Tab(await context.new_page(), site.service.url)
+    tab.allowed = "status of 401"  # there is no session yet
+    tokens = {"accessToken": site.secrets()["accessToken"], "expiresIn": 900}
+    await tab.page.route("**/sso/handoff", lambda route: route.fulfill(json={"tokens": tokens, "next": returned}))
+    await tab.page.goto(f"{site.service.url}/sso/complete#code={'x' * 43}")
+    await tab.page.get_by_role("button", name="Continue").click()
+    if end != "/ui/":
+        await tab.page.wait_for_url(site.service.url + end)
+    else:  # the page chooses the project
+        await tab.page.wait_for_selector("h1:text('Overview')")
+    assert tab.wrong == []
+
+
 async def vouch(route: Route, url: str) -> None:
     """What the identity provider answers: a form that posts its assertion back."""
     query = {name: values[0] for name, values in parse_qs(urlsplit(route.request.url).query).items()}

@@ -1,5 +1,6 @@
 // The session of the browser: the access token in memory alone, the refresh token in a cookie that no script can read.
 import { go } from '../address/address';
+import { returnAddress } from '../address/return_path';
 import { signal } from '../ui/signal';
 import { ApiError, callAnonymously, callOnce } from './client';
 import type { SessionMaterial, Whoami } from './types';
@@ -146,19 +147,18 @@ export async function spendSignOn(code: string, begun: string | null): Promise<v
   const made = await callAnonymously<SessionMaterial & { next: string | null }>(
     post('/sso/handoff', { code, cookie: true }),
   );
-  const next = new URL(made.next ?? '/ui/', location.origin);
+  const next = returnAddress(made.next ?? '/ui/', location.origin) ?? new URL('/ui/', location.origin);
   if (begun !== null && next.searchParams.get('begun') !== begun) {
     await callAnonymously(post('/auth/logout', { cookie: true }));
     throw new Error('This is the end of another sign-on than the one that was begun here. Begin again.');
   }
-  next.searchParams.delete('begun');
-  const path = next.origin === location.origin ? next.pathname + next.search : '/ui/';
-  if (path.startsWith('/ui/')) {
-    go(path, true);
+  if (next.searchParams.has('begun')) next.searchParams.delete('begun'); // rewrites the query
+  if (next.pathname.startsWith('/ui/')) {
+    go(next.pathname + next.search, true);
     await keep(made);
     channel?.postMessage('login' satisfies Message);
   } else {
-    location.replace(path); // another page of this origin, whose requests have the cookie
+    location.replace(next.href); // another page of this origin, whose requests have the cookie
   }
 }
 
