@@ -3,7 +3,7 @@ import { go } from '../address/address';
 import { returnAddress } from '../address/return_path';
 import { signal } from '../ui/signal';
 import { ApiError, callAnonymously, callOnce } from './client';
-import type { SessionMaterial, Whoami } from './types';
+import type { OwingWhoami, SessionMaterial, Whoami } from './types';
 
 const REFRESH_LOCK = 'sluice-refresh';
 const EARLY_MS = 60_000;
@@ -27,7 +27,7 @@ let refreshing: Promise<boolean> | null = null;
 const channel = 'BroadcastChannel' in window ? new BroadcastChannel('sluice') : null;
 
 /** Who is logged in. `undefined`: not known yet; null: nobody. */
-export const who = signal<Whoami | null | undefined>(undefined);
+export const who = signal<Whoami | OwingWhoami | null | undefined>(undefined);
 /** Whose page it is: of somebody whose session has ended too, until a logout. */
 export const owner = signal<Whoami | null>(null);
 /** Why it is not known who is logged in. */
@@ -35,7 +35,8 @@ export const trouble = signal<Error | null>(null);
 
 /** Tells sessions of different users or organizations apart. */
 export function identity(): string {
-  return who.value ? `${who.value.principal.id} ${who.value.organization.id}` : '';
+  const me = who.value;
+  return me ? `${me.principal.id} ${me.mfaPending ? '' : me.organization.id}` : '';
 }
 
 export function accessToken(): string | null {
@@ -264,7 +265,7 @@ export function sessionEnded(): void {
 }
 
 export async function loadWho(): Promise<void> {
-  const me = await callAnonymouslyWithToken<Whoami>('/auth/whoami');
+  const me = await callAnonymouslyWithToken<Whoami | OwingWhoami>('/auth/whoami');
   if (!me.mfaPending) owner.value = me;
   else if (owner.value?.principal.id !== me.principal.id) owner.value = null;
   who.value = me;

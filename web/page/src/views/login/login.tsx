@@ -16,7 +16,7 @@ import {
   unbegun,
   verifySecondFactor,
 } from '../../api/session';
-import type { Whoami } from '../../api/types';
+import type { OwingWhoami, Whoami } from '../../api/types';
 import { findView } from '../../router';
 import { useSignal } from '../../ui/signal';
 import { Failure } from '../../ui/states';
@@ -30,7 +30,7 @@ const WAYS: [Way, string][] = [
 ];
 const PROTOCOLS = ['oidc', 'saml'];
 
-export function Login({ me }: { me: Whoami | null }): JSX.Element {
+export function Login({ me }: { me: Whoami | OwingWhoami | null }): JSX.Element {
   const invited = useSignal(invitation);
   const code = useSignal(unbegun);
   return (
