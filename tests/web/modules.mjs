@@ -29,6 +29,6 @@ const functions = {
 };
 
 const asked = JSON.parse(readFileSync(0, 'utf8'));
-const answers = asked.map(([name, given]) => functions[name](...given) ?? null);
+const answers = await Promise.all(asked.map(async ([name, given]) => (await functions[name](...given)) ?? null));
 const plain = (_key, value) => (typeof value === 'bigint' ? { bigint: String(value) } : value);
 process.stdout.write(JSON.stringify(answers, plain));

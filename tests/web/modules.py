@@ -15,6 +15,7 @@ MODULES: Final = (
     "address/return_path",
     "address/time",
     "api/numbers",
+    "api/proof",
     "charts/axis",
     "filters/language",
     "trace/by_name",

@@ -23,6 +23,8 @@ type Message = 'logout' | 'login';
 let token: Token | null = null;
 /** A personal access token that was pasted: in the memory of this tab. */
 let pasted: string | null = null;
+/** The secret of a mailed link that was in the address, which spares the login a proof of work. */
+let unlock: string | null = null;
 let refreshing: Promise<boolean> | null = null;
 const channel = 'BroadcastChannel' in window ? new BroadcastChannel('sluice') : null;
 
@@ -70,6 +72,7 @@ async function spendSecrets(): Promise<boolean> {
   const code = takeSecret('code', isSignOn ? '/ui/' : location.pathname + location.search);
   const invited = takeSecret('inviteToken', '/ui/');
   if (invited !== null) invitation.value = invited;
+  unlock = takeSecret('unlock', '/ui/') ?? unlock;
   if (isSignOn || code !== null) {
     try {
       if (isSignOn) await endSignOn(code);
@@ -169,10 +172,40 @@ export async function forgetSignOn(): Promise<void> {
   await continueSession();
 }
 
-export async function logIn(email: string, password: string, orgSlug: string, totp: string): Promise<void> {
-  const body = { email, password, cookie: true, ...(orgSlug ? { orgSlug } : {}), ...(totp ? { totp } : {}) };
-  await keep(await callAnonymously<SessionMaterial>(post('/auth/login', body)));
+export interface Credentials {
+  email: string;
+  password: string;
+  orgSlug: string;
+  totp: string;
+}
+
+/** `proving` is called when the server wants a proof of work first, which takes seconds. */
+export async function logIn(credentials: Credentials, proving: () => void): Promise<void> {
+  const { email, password, orgSlug, totp } = credentials;
+  const body = {
+    email,
+    password,
+    cookie: true,
+    ...(orgSlug ? { orgSlug } : {}),
+    ...(totp ? { totp } : {}),
+    ...(unlock === null ? {} : { unlock }),
+  };
+  try {
+    await keep(await callAnonymously<SessionMaterial>(post('/auth/login', body)));
+  } catch (error) {
+    const asked = error instanceof ApiError ? error.challenge : null;
+    if (asked === null) throw error;
+    proving();
+    const { solve } = await import('./proof');
+    const solved = { challenge: asked.challenge, proof: await solve(asked) };
+    await keep(await callAnonymously<SessionMaterial>(post('/auth/login', { ...body, ...solved })));
+  }
   channel?.postMessage('login' satisfies Message);
+}
+
+/** Mails a link with which this browser needs no proof, if there is such an account. */
+export async function requestUnlock(email: string): Promise<void> {
+  await callAnonymously(post('/auth/login/unlock', { email }));
 }
 
 export interface Acceptance {
