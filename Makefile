@@ -206,7 +206,7 @@ compose: ## all of it in containers, with the stores: from nothing to a trace (n
 check-deploy: $(DEPLOY_TOOLS)/.made programs ## the files of deploy/ by the tools that will read them
 	DEPLOY_TOOLS=$(abspath $(DEPLOY_TOOLS)) scripts/check-deploy
 
-fuzz: programs $(VENV)/.dev ## every fuzz target for FUZZ_SECONDS each (docs/fuzzing.md)
+fuzz: programs $(VENV)/.dev $(VENV)/.node ## every fuzz target for FUZZ_SECONDS each (docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz all --seconds $(FUZZ_SECONDS)
 
 load: $(VENV)/load/.made ## Locust, for benchmarks/locust

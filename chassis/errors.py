@@ -49,6 +49,7 @@ class ApiError(Exception):
         self.code = code
         self.message = message
         self.details = list(details) if details else None
+        self.challenge: Mapping[str, Any] | None = None  # in place of `details`
         self.retry_after = retry_after
         self.headers = dict(headers) if headers else {}
         self.close = close
@@ -139,10 +140,13 @@ class UnsupportedMediaType(ApiError):
 
 
 class RateLimited(ApiError):
-    """429: a rate limit is exceeded. `retry_after`: whole seconds until the next permit."""
+    """429: a rate limit is exceeded. `retry_after`: whole seconds until the next permit. `challenge`: what lifts it."""
 
-    def __init__(self, message: str, retry_after: int, *, close: bool = False) -> None:
+    def __init__(
+        self, message: str, retry_after: int, *, challenge: Mapping[str, Any] | None = None, close: bool = False
+    ) -> None:
         super().__init__(ErrorCode.RATE_LIMITED, message, retry_after=retry_after, close=close)
+        self.challenge = challenge
 
 
 class Unimplemented(ApiError):
@@ -182,5 +186,7 @@ def envelope(error: ApiError, request_id: str) -> dict[str, Any]:
     body: dict[str, Any] = {"code": error.code.value, "message": error.message}
     if error.details is not None:
         body["details"] = error.details
+    elif error.challenge is not None:
+        body["details"] = error.challenge
     body["requestId"] = request_id
     return {"error": body}

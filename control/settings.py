@@ -26,7 +26,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     cursor_key: Annotated[
         str,
         setting(
-            "Key that signs page cursors; use the same for all control processes.",
+            "Key that signs page cursors and challenges of logins; use the same for all control processes.",
             zero="empty: the file cursor.key in the data directory, created at the first start",
             secret=True,
         ),
@@ -79,8 +79,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         str,
         setting(
             "Base URL of a web page of your own, which messages link to; /orgs/ORG/approval-requests/ID, "
-            "/orgs/ORG/projects/PROJECT/issues/ID, /invitations#inviteToken=TOKEN or /email-verification#token=TOKEN "
-            "is appended.",
+            "/orgs/ORG/projects/PROJECT/issues/ID, /invitations#inviteToken=TOKEN, /email-verification#token=TOKEN or "
+            "/login#unlock=TOKEN is appended.",
             zero="empty: messages link to the page of Sluice if SLUICE_PUBLIC_URL is set; else they have the command "
             "instead of a link",
         ),

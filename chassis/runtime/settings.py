@@ -408,14 +408,25 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_login_rate: Annotated[
         int,
         setting(
-            "Failed logins allowed per e-mail address and organization, and failed passwords and codes of an account; "
-            "above it 429, also with correct credentials.",
+            "Failed logins allowed per account and client address (IPv6: per /64), and failed codes and confirmations "
+            "of an account; above it 429, also with correct credentials.",
             unit="attempts/15 min",
             zero="no limit",
             ge=0,
             le=10_000_000,
         ),
     ] = 5
+    new_address_login_rate: Annotated[
+        int,
+        setting(
+            "Logins tried at one account from all client addresses that it has not logged in from within 30 days; "
+            "above it such an address needs a proof of work or a mailed link.",
+            unit="attempts/h",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 50
     failed_sso_rate: Annotated[
         int,
         setting(

@@ -147,7 +147,7 @@ class Acceptances:
             if user.has_factor and len(methods) == 1:
                 raise MfaRequired("The account has a second factor; send its code as totp.")
             invitation = await _find_acceptable(connection, body.invite_token)
-            return await _add_member(connection, request, invitation, user, methods), user
+            return await self._add_member(connection, request, invitation, user, methods), user
 
     async def _create_account(
         self, request: web.Request, invitation: StoredInvitation, body: Acceptance
@@ -162,11 +162,42 @@ class Acceptances:
         async with self.context.database.write() as connection:
             existing = await user_repository.find_password_hash(connection, invitation.email)
             if same_salt(existing, hashed):
-                return await _add_new_account(connection, request, body, hashed)
+                return await self._add_new_account(connection, request, body, hashed)
         # The first account with the address was created meanwhile, and its salt stays.
         hashed = await self.passwords.hash(body.password, salted_like=existing)
         async with self.context.database.write() as connection:
-            return await _add_new_account(connection, request, body, hashed)
+            return await self._add_new_account(connection, request, body, hashed)
+
+    async def _add_new_account(
+        self, connection: AsyncConnection, request: web.Request, body: Acceptance, hashed: str
+    ) -> tuple[IssuedSession, User]:
+        """Raises Unauthorized; Conflict if another account has verified the address of a mailed invitation."""
+        invitation = await _find_acceptable(connection, body.invite_token)
+        home = None if invitation.mailed else invitation.org_id
+        user = await user_repository.create_user(connection, invitation.email, body.name, hashed, home_org_id=home)
+        return await self._add_member(connection, request, invitation, user, ("pwd",)), user
+
+    async def _add_member(
+        self,
+        connection: AsyncConnection,
+        request: web.Request,
+        invitation: StoredInvitation,
+        user: User,
+        methods: tuple[str, ...],
+    ) -> IssuedSession:
+        """Add the user as a member, use up the invitation, and start a session. Raises Unauthorized, Conflict."""
+        if await is_enforced(connection, invitation.org_id):
+            raise SsoRequired
+        now = datetime.now(UTC)
+        if not await store.accept(connection, invitation.id, user.id, now):
+            raise Unauthorized(_INVALID_INVITATION)
+        await organization_repository.add_membership(connection, invitation.org_id, user.id, invitation.role)
+        issued = await session_repository.start(connection, invitation.org_id, user.id, methods, now)
+        await self.throttle.remember_address(connection, request, user.id)
+        actor = Actor(invitation.org_id, user.id, PrincipalKind.USER, token_id=issued.session.id)
+        data = {"role": invitation.role.value, "invitedBy": invitation.created_by, "emailVerified": user.email_verified}
+        await record(connection, actor, "invitation.accept", invitation.id, data, request_id(request))
+        return issued
 
 
 async def _is_verified(connection: AsyncConnection, email: str) -> bool:
@@ -182,34 +213,3 @@ async def _find_acceptable(connection: AsyncConnection, secret: str) -> StoredIn
         raise Unauthorized(_INVALID_INVITATION)
     await store.require_no_member(connection, invitation.org_id, invitation.email)
     return invitation
-
-
-async def _add_new_account(
-    connection: AsyncConnection, request: web.Request, body: Acceptance, hashed: str
-) -> tuple[IssuedSession, User]:
-    """Raises Unauthorized; Conflict if another account has verified the address of a mailed invitation meanwhile."""
-    invitation = await _find_acceptable(connection, body.invite_token)
-    home = None if invitation.mailed else invitation.org_id
-    user = await user_repository.create_user(connection, invitation.email, body.name, hashed, home_org_id=home)
-    return await _add_member(connection, request, invitation, user, ("pwd",)), user
-
-
-async def _add_member(
-    connection: AsyncConnection,
-    request: web.Request,
-    invitation: StoredInvitation,
-    user: User,
-    methods: tuple[str, ...],
-) -> IssuedSession:
-    """Add the user as a member, use up the invitation, and start a session. Raises Unauthorized, Conflict."""
-    if await is_enforced(connection, invitation.org_id):
-        raise SsoRequired
-    now = datetime.now(UTC)
-    if not await store.accept(connection, invitation.id, user.id, now):
-        raise Unauthorized(_INVALID_INVITATION)
-    await organization_repository.add_membership(connection, invitation.org_id, user.id, invitation.role)
-    issued = await session_repository.start(connection, invitation.org_id, user.id, methods, now)
-    actor = Actor(invitation.org_id, user.id, PrincipalKind.USER, token_id=issued.session.id)
-    data = {"role": invitation.role.value, "invitedBy": invitation.created_by, "emailVerified": user.email_verified}
-    await record(connection, actor, "invitation.accept", invitation.id, data, request_id(request))
-    return issued

@@ -21,6 +21,7 @@ from chassis.auth.tables import (
     users,
 )
 from chassis.db.database import to_milliseconds
+from control.identity.login_address_repository import login_addresses
 from control.identity.user_repository import DEFAULT_LOCALE, DEFAULT_THEME
 
 EMAIL_DOMAIN: Final = "deleted.invalid"  # RFC 2606: no mailbox
@@ -44,7 +45,7 @@ async def anonymize_orphans(connection: AsyncConnection, ids: Collection[str], n
     await connection.execute(
         principals.update().where(principals.c.id.in_(orphans)).values(name=DELETED_NAME, disabled_at=disabled_at)
     )
-    for table in (recovery_codes, email_verifications):
+    for table in (recovery_codes, email_verifications, login_addresses):
         await connection.execute(table.delete().where(table.c.principal_id.in_(orphans)))
     account = {
         "email": users.c.principal_id.concat(f"@{EMAIL_DOMAIN}"),

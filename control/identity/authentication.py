@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.db.database import Database
 from chassis.errors import BadRequest, Issue
 from control.identity import member_repository, user_repository
-from control.identity.login_throttle import InvalidCredentials, LoginThrottle
+from control.identity.login_throttle import InvalidCredentials, LoginAttempt, LoginThrottle
 from control.identity.mfa_secrets import MfaSecrets
 from control.identity.passwords import Passwords
 from control.identity.user_repository import User
@@ -30,21 +30,26 @@ class Authenticator:
     passwords: Passwords
     mfa_secrets: MfaSecrets
 
-    async def find_account(self, request: web.Request, email: str, password: str, org_slug: str | None) -> User:
-        """The account with this address in the organization; without one, the account that has verified the address,
-        else the only unverified one with this password. Raises InvalidCredentials, BadRequest, RateLimited.
-
-        `user_repository.reload_if_unchanged` checks later that the password still matches.
+    async def list_accounts(self, email: str, org_slug: str | None) -> Sequence[User]:
+        """The accounts that a login is about: the one with this address in the organization; without one, all with the
+        address, the verified one first.
         """
         async with self.database.read() as connection:
             if org_slug is None:
-                accounts = await user_repository.list_accounts(connection, email)
-            else:
-                found = await user_repository.find_in_organization(connection, email, org_slug)
-                accounts = [] if found is None else [found]
-        matching = await self._find_matching(accounts, password)
+                return await user_repository.list_accounts(connection, email)
+            found = await user_repository.find_in_organization(connection, email, org_slug)
+            return [] if found is None else [found]
+
+    async def find_account(self, request: web.Request, attempt: LoginAttempt, password: str) -> User:
+        """The account of the attempt that has verified the address, else the only unverified one with this password.
+        Raises InvalidCredentials, BadRequest, RateLimited.
+
+        `user_repository.reload_if_unchanged` checks later that the password still matches.
+        """
+        org_slug = attempt.org_slug
+        matching = await self._find_matching(attempt.accounts, password)
         if org_slug is None and not matching[0].email_verified:
-            await self.throttle.count_match(request, email, matching[0].password_hash or "")
+            await self.throttle.count_match(request, attempt.email, matching[0].password_hash or "")
         if len(matching) > 1 and not matching[0].email_verified:
             raise select_organization_error(await self._organizations_of(matching))
         return await self._renew_hash(matching[0], password)

@@ -25,11 +25,13 @@ from control.identity import (
     member_repository,
     refresh_cookie,
     session_repository,
+    unlock_cookie,
     user_repository,
 )
 from control.identity.authentication import INVALID_CREDENTIALS, Authenticator, select_organization_error
+from control.identity.login_challenge import MAX_PROOF_LENGTH, ChallengeError
 from control.identity.login_code_repository import LoginCode
-from control.identity.login_throttle import InvalidCredentials, LoginThrottle
+from control.identity.login_throttle import InvalidCredentials, LoginAttempt, LoginThrottle
 from control.identity.refresh_cookie import session_response
 from control.identity.schemas import Email, InCookie, MfaCodeInput, PasswordInput, SecretInput
 from control.identity.session_issuer import KeyWithdrawn, SessionIssuer, SessionMaterial
@@ -51,6 +53,16 @@ class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     totp: MfaCodeInput | None = None
     org_slug: Slug | None = None
     cookie: InCookie = False
+    challenge: Annotated[
+        SecretInput | None, Meta(description="The challenge of a 429 to an earlier attempt; `proof` solves it.")
+    ] = None
+    proof: Annotated[
+        Annotated[str, Meta(max_length=MAX_PROOF_LENGTH)] | None,
+        Meta(description="A text for which SHA-256 of challenge and text begins with as many zero bits as asked for."),
+    ] = None
+    unlock: Annotated[
+        SecretInput | None, Meta(description="The secret of a link that `POST /auth/login/unlock` has mailed.")
+    ] = None
 
 
 class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -96,7 +108,12 @@ _SESSION_CONTENT: Final = json_content(SessionMaterial)
 LOGIN: Final = Operation(
     "login",
     TAG,
-    (ResponseSpec("A session.", _SESSION_CONTENT),),
+    (
+        ResponseSpec("A session.", _SESSION_CONTENT),
+        ResponseSpec(
+            "Too many attempts; see `Retry-After`, or solve the challenge.", json_content(ChallengeError), 429
+        ),
+    ),
     body=Body(json_content(Login), example={"email": "ada@example.org", "password": "correct horse battery"}),
     error_statuses=(401, 403),
 )
@@ -149,12 +166,23 @@ class Logins:
         A user with a second factor sends its code as `totp`. Without it, requests of the session get 401 `mfa_required`
         until `/auth/totp/verify` has accepted a code. 400 without `orgSlug` if the user is a member of several
         organizations, or if several accounts with an unverified address have the password. 403 if the organization
-        requires single sign-on, for everyone but the owner who keeps a way in.
+        requires single sign-on, for everyone but the owner who keeps a way in. 429 with a `challenge` in `details` if
+        many passwords were tried at the account from addresses that it has not logged in from: an attempt from such an
+        address then needs the `challenge`, which is good once for five minutes, and a `proof`, or an `unlock`.
         """
         body = await self.read_body(request, Login)
         await self.issuer.ensure_key_published()
-        async with self.throttle.login(request, body.email, body.org_slug):
-            user = await self.authenticator.find_account(request, body.email, body.password, body.org_slug)
+        attempt = LoginAttempt(
+            email=body.email,
+            org_slug=body.org_slug,
+            accounts=await self.authenticator.list_accounts(body.email, body.org_slug),
+            challenge=body.challenge,
+            proof=body.proof,
+            unlock=body.unlock,
+            browser=unlock_cookie.read(request),
+        )
+        async with self.throttle.login(request, attempt):
+            user = await self.authenticator.find_account(request, attempt, body.password)
             code_attempt = self.authenticator.code_attempt(request, user, body.totp)
             async with code_attempt, self.context.database.write() as connection:
                 issued, user = await self._start_session(connection, request, user, body)
@@ -241,6 +269,8 @@ class Logins:
         await enforcement.check_password_login(connection, code.org_id, code.principal_id)
         user = await user_repository.get_user(connection, code.principal_id)
         issued = await session_repository.start(connection, code.org_id, user.id, (LOGIN_CODE,), now)
+        if not user.has_factor:
+            await self.throttle.remember_address(connection, request, user.id)
         await record_session_audit(connection, request, issued.session, "session.start", {"methods": [LOGIN_CODE]})
         return issued, user
 
@@ -258,6 +288,8 @@ class Logins:
         org_id = await select_organization(connection, user, body.org_slug, naming=not mfa_pending)
         break_glass = await enforcement.check_password_login(connection, org_id, user.id)
         issued = await session_repository.start(connection, org_id, user.id, methods, datetime.now(UTC))
+        if not mfa_pending:
+            await self.throttle.remember_address(connection, request, user.id)
         data: dict[str, Any] = {"methods": list(methods)} | ({"breakGlass": True} if break_glass else {})
         await record_session_audit(connection, request, issued.session, "session.start", data)
         return issued, user

@@ -1,17 +1,26 @@
-"""Limits login attempts: one at a time per account, and none for a while after several failures."""
+"""Limits login attempts: one at a time per account and address, and none for a while after several failures. Passwords
+that are tried from new addresses count for all of these together, and beyond that limit cost a proof of work.
+"""
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthenticatedCredential
-from chassis.errors import Forbidden, Unauthorized
+from chassis.db.database import Database
+from chassis.errors import Forbidden, RateLimited, Unauthorized
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
+from chassis.limits.rate_limits import LIMIT_RESULT
+from control.identity import login_address_repository
+from control.identity.login_challenge import ChallengeRequired, LoginChallenges
+from control.identity.user_repository import User
 from proto.identity import normalize_email
 
 
@@ -29,23 +38,52 @@ class _AccountLock:
     waiting: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LoginAttempt:
+    """What a login names, and what lifts the limit of new addresses: a solved challenge, or the secret of a mailed link
+    in the browser that asked for it. `accounts`: those with the address, verified ones first.
+    """
+
+    email: str
+    org_slug: str | None
+    accounts: Sequence[User]
+    challenge: str | None = None
+    proof: str | None = None
+    unlock: str | None = None
+    browser: str = ""
+
+
 class LoginThrottle:
     """Shared by all routes that verify a password or a code.
 
-    A login names an address and perhaps an organization; its failures count for what it named, whether there is such an
-    account or not. All else is done in a session, or after the password was right, and counts for the account. So
-    failures with one account never lock another one with the same address, and a user whose address somebody else
-    tries in vain can still log in by naming the organization.
+    A login names an e-mail address and perhaps an organization; its failures count for what it named and the client's
+    address, whether there is such an account or not. So failures of a stranger lock nobody out elsewhere. All else is
+    done in a session, or after the password was right, and counts for the account, whatever the client's address. So
+    failures with one account never lock another one with the same e-mail address.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database, challenges: LoginChallenges) -> None:
+        self._database = database
+        self._challenges = challenges
         self._locks: dict[str, _AccountLock] = {}
 
-    def login(self, request: web.Request, email: str, org_slug: str | None = None) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def login(self, request: web.Request, attempt: LoginAttempt) -> AsyncIterator[None]:
         """Surrounds one attempt to log in; InvalidCredentials raised inside counts as a failure. Raises RateLimited
-        after too many failures of what is named, or of the client's address.
+        after too many failures of what is named from the client's address, or of the address; ChallengeRequired.
         """
-        return self._attempt(request, _named(email, org_slug))
+        account = _at_address(request, _named(attempt.email, attempt.org_slug))
+        async with self._attempt(request, account, LimitClass.FAILED_PASSWORD):
+            if await self._is_known(attempt, request.app[RATE_LIMITS].address_key(request)):
+                yield
+            else:
+                async with self._from_new_address(request, attempt):
+                    yield
+
+    async def remember_address(self, connection: AsyncConnection, request: web.Request, user_id: str) -> None:
+        """Store that the account has logged in from the client's address, by credentials of its own."""
+        address = self._challenges.hash_address(user_id, request.app[RATE_LIMITS].address_key(request))
+        await login_address_repository.remember(connection, user_id, address, datetime.now(UTC))
 
     def acceptance(self, request: web.Request, email: str, org_id: str) -> AbstractAsyncContextManager[None]:
         """The same for one attempt to accept an invitation of the organization with an existing account. It counts
@@ -58,8 +96,13 @@ class LoginThrottle:
         again and again: it was tried at all accounts of the address, and whoever has one of them can set its password
         to whatever is to be tried at the others. Raises RateLimited.
         """
-        limits, account = request.app[RATE_LIMITS], _named(email)
-        await limits.record_attempt(request, LimitClass.FAILED_LOGIN, account, _digest(f"{account}\0{password_hash}"))
+        limits, account = request.app[RATE_LIMITS], _at_address(request, _named(email))
+        await limits.record_attempt(
+            request, LimitClass.FAILED_PASSWORD, account, _digest(f"{account}\0{password_hash}")
+        )
+        with suppress(RateLimited):  # beyond it, each attempt has cost a proof of work
+            holder = _digest(f"{_named(email)}\0{password_hash}")
+            await limits.record_attempt(request, LimitClass.NEW_ADDRESS, _named(email), holder)
 
     def account(self, request: web.Request, caller: AuthenticatedCredential) -> AbstractAsyncContextManager[None]:
         """Surrounds one attempt to confirm the password or a code in a session; InvalidCredentials and
@@ -75,19 +118,66 @@ class LoginThrottle:
         return self._attempt(request, user_id, of_address=False)
 
     @asynccontextmanager
-    async def _attempt(self, request: web.Request, account: str, *, of_address: bool = True) -> AsyncIterator[None]:
+    async def _attempt(
+        self,
+        request: web.Request,
+        account: str,
+        limit: LimitClass = LimitClass.FAILED_LOGIN,
+        *,
+        of_address: bool = True,
+    ) -> AsyncIterator[None]:
         """Attempts of one account run one at a time, so that parallel requests get no additional guesses."""
         rate_limits = request.app[RATE_LIMITS]
         async with self._account_lock(account):
             await rate_limits.check_address(request, LimitClass.FAILED_BEARER)
-            await rate_limits.check_account(request, LimitClass.FAILED_LOGIN, account)
+            await rate_limits.check_account(request, limit, account)
             try:
                 yield
             except (InvalidCredentials, ReauthenticationFailed):
-                await rate_limits.record_account_failure(request, LimitClass.FAILED_LOGIN, account)
+                await rate_limits.record_account_failure(request, limit, account)
                 if of_address:
                     await rate_limits.record_address_failure(request, LimitClass.FAILED_BEARER)
                 raise
+
+    @asynccontextmanager
+    async def _from_new_address(self, request: web.Request, attempt: LoginAttempt) -> AsyncIterator[None]:
+        """Counts a failure for the account, one attempt at a time. Raises ChallengeRequired."""
+        limits, account = request.app[RATE_LIMITS], _named(attempt.email)
+        async with self._account_lock(account):
+            shown = request.get(LIMIT_RESULT)
+            try:
+                await limits.check_account(request, LimitClass.NEW_ADDRESS, account)
+            except RateLimited as refused:
+                address = limits.address_key(request)
+                if not await self._is_excepted(request, attempt, address):
+                    challenge = self._challenges.new_challenge(attempt.email, address)
+                    raise ChallengeRequired(challenge, refused.retry_after or 1) from refused
+                if shown is not None:
+                    request[LIMIT_RESULT] = shown
+            try:
+                yield
+            except InvalidCredentials:
+                await limits.admits(LimitClass.NEW_ADDRESS, account)
+                raise
+
+    async def _is_known(self, attempt: LoginAttempt, address: str) -> bool:
+        """Whether the account whose password is guessed has logged in from there: the verified one, else each of them.
+        Otherwise whoever has another account with the e-mail address could log in to that one first.
+        """
+        verified = [user.id for user in attempt.accounts if user.email_verified]
+        ids = verified or [user.id for user in attempt.accounts]
+        hashed = {user_id: self._challenges.hash_address(user_id, address) for user_id in ids}
+        async with self._database.read() as connection:
+            return await login_address_repository.are_known(connection, hashed, datetime.now(UTC))
+
+    async def _is_excepted(self, request: web.Request, attempt: LoginAttempt, address: str) -> bool:
+        if attempt.unlock is not None and self._challenges.unlocks(attempt.unlock, attempt.email, attempt.browser):
+            return True
+        if attempt.challenge is None or attempt.proof is None:
+            return False
+        if not self._challenges.is_solved(attempt.challenge, attempt.proof, attempt.email, address):
+            return False
+        return await request.app[RATE_LIMITS].admits(LimitClass.LOGIN_PROOF, _digest(attempt.challenge))
 
     @asynccontextmanager
     async def _account_lock(self, account: str) -> AsyncIterator[None]:
@@ -100,6 +190,10 @@ class LoginThrottle:
             entry.waiting -= 1
             if not entry.waiting:
                 del self._locks[account]
+
+
+def _at_address(request: web.Request, account: str) -> str:
+    return _digest(f"{account}\0{request.app[RATE_LIMITS].address_key(request)}")
 
 
 def _named(email: str, org_slug: str | None = None) -> str:

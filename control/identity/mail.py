@@ -1,4 +1,5 @@
-"""Mails of accounts: invitations, and secrets that verify an address. They are sent at once, by the operator's server.
+"""Mails of accounts: invitations, secrets that verify an address, links for logins. They are sent at once, by the
+operator's server.
 
 Whoever presents a secret that was mailed to an address and shown to nobody has the mailbox. A mail contains no text of
 a tenant (the operator chose the slug of the organization), so nobody can use it to send words of their own.
@@ -30,7 +31,7 @@ from control.page_links import PageLinks
 MAX_IN_FLIGHT: Final = 4  # mails of a process; beyond it 503
 MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on are permanent
 
-MailKind = Literal["invitation", "verification"]
+MailKind = Literal["invitation", "verification", "unlock"]
 
 log = structlog.get_logger(__name__)
 
@@ -41,8 +42,8 @@ class AccountMailMetrics:
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.mails = Counter(
             "sluice_account_mails",
-            "Invitations and address verifications by mail, by result: sent, rejected (the mail server rejected the "
-            "address or the mail), failed (the mail server is unavailable or misconfigured).",
+            "Invitations, address verifications and links for logins by mail, by result: sent, rejected (the mail "
+            "server rejected the address or the mail), failed (the mail server is unavailable or misconfigured).",
             ("kind", "result"),
             registry=registry,
         )
@@ -99,6 +100,23 @@ class AccountMailer:
             verification.email, "Verify your e-mail address", lines, verification.created_at, issued.mail_id
         )
         await self._send("verification", verification.email, mail)
+
+    async def send_unlock(self, address: str, unlock: str, at: datetime) -> None:
+        """Mail the secret of a link for a browser that is to log in. Raises Conflict, ServiceUnavailable."""
+        link = self.pages.login_unlock(unlock)
+        how = ["open this link in the same browser:", "", f"    {link}"]
+        if link is None:
+            how = ["send this with the e-mail address and the password, as `unlock`:", "", f"    {unlock}"]
+        lines = [
+            f"Somebody wants to log in at {self.base_url} with this e-mail address, at which",
+            "many passwords were tried from elsewhere. If it is you, " + how[0],
+            *how[1:],
+            "",
+            "It is valid for half an hour, in the browser that asked for it alone. You need your password and your",
+            "second factor as usual. If it was not you, ignore this mail: the link alone logs nobody in.",
+        ]
+        mail_id = hashlib.sha256(unlock.encode()).hexdigest()[:32]
+        await self._send("unlock", address, self._compose(address, "Log in to Sluice", lines, at, mail_id))
 
     def _how_to_accept(self, secret: str) -> list[str]:
         if (link := self.pages.invitation(secret)) is not None:

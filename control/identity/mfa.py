@@ -189,6 +189,8 @@ class Mfa:
             if method is None:
                 raise InvalidCredentials("The code is not valid.")
             issued = await session_repository.replace(connection, caller.token_id, method, datetime.now(UTC))
+            if not caller.is_federated:
+                await self.throttle.remember_address(connection, request, user.id)
             data = {"method": method, "session": issued.session.id}
             by = session_actor(caller, caller.org_id)
             await record(connection, by, "session.verify", caller.token_id, data, request_id(request))

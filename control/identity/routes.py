@@ -11,7 +11,9 @@ from control.identity.account import Accounts
 from control.identity.authentication import Authenticator
 from control.identity.invitations import Invitations
 from control.identity.login import Logins
+from control.identity.login_challenge import LoginChallenges
 from control.identity.login_throttle import LoginThrottle
+from control.identity.login_unlock import LoginUnlock
 from control.identity.mail import AccountMailer
 from control.identity.members import Members
 from control.identity.mfa import Mfa
@@ -36,11 +38,14 @@ def build_identity_routes(
     context: HandlerContext, secret_box: SecretBox, issuer: SessionIssuer, mailer: AccountMailer
 ) -> tuple[list[Route], list[CleanupContext]]:
     """`mailer` reaches the mail server."""
-    throttle, passwords, mfa_secrets = LoginThrottle(), Passwords(), MfaSecrets(secret_box)
+    challenges = LoginChallenges(context.cursors)
+    throttle, passwords = LoginThrottle(context.database, challenges), Passwords()
+    mfa_secrets, unlock = MfaSecrets(secret_box), LoginUnlock(context, challenges, mailer)
     authenticator = Authenticator(context.database, throttle, passwords, mfa_secrets)
     logins = Logins(context, throttle, authenticator, issuer)
     routes = [
         *logins.routes(),
+        *unlock.routes(),
         *OrganizationSwitch(logins).routes(),
         *Mfa(context, throttle, passwords, mfa_secrets, issuer).routes(),
         *Accounts(context, throttle, passwords).routes(),
@@ -52,4 +57,4 @@ def build_identity_routes(
         *Principals(context).routes(),
         *AccessTokens(context).routes(),
     ]
-    return routes, [issuer.running]
+    return routes, [issuer.running, unlock.running]

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 import sqlalchemy as sa
 from aiohttp import web
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthenticatedCredential
@@ -24,12 +24,12 @@ MAX_PROJECTS: Final = 1_000
 
 
 class WhoamiPrincipal(msgspec.Struct, frozen=True, rename="camel"):
-    """The caller."""
+    """The caller. `email` is absent while the session owes its second factor."""
 
     id: str
     kind: PrincipalKind
     name: Name
-    email: str | None
+    email: str | UnsetType | None = UNSET
 
 
 class WhoamiOrganization(msgspec.Struct, frozen=True, rename="camel"):
@@ -49,16 +49,22 @@ class WhoamiProject(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Whoami(msgspec.Struct, frozen=True, rename="camel"):
-    """What the credential of the request is worth."""
+    """What the credential of the request is worth. A session that owes its second factor (`mfaPending`) has no more
+    than `principal`, `session` and `mfaPending`; `POST /auth/totp/verify` accepts the code.
+    """
 
     principal: WhoamiPrincipal
-    role: Annotated[Role | None, Meta(description="Null: the caller is no member of the organization any more.")]
-    scopes: Annotated[list[Scope], Meta(description="What the credential permits.", max_length=200)]
-    organization: WhoamiOrganization
-    projects: Annotated[list[WhoamiProject], Meta(description="By slug.", max_length=MAX_PROJECTS)]
     session: Annotated[bool, Meta(description="Whether the credential is a session.")]
-    mfa_pending: Annotated[bool, Meta(description="The session needs its second factor: it has no scopes yet.")]
-    password_set: Annotated[bool | None, Meta(description="Whether the user has a password; null for others.")]
+    mfa_pending: Annotated[bool, Meta(description="Whether the session owes its second factor.")]
+    role: Annotated[Role | None, Meta(description="Null: the caller is no member of the organization any more.")] | (
+        UnsetType
+    ) = UNSET
+    scopes: Annotated[list[Scope], Meta(description="What the credential permits.", max_length=200)] | UnsetType = UNSET
+    organization: WhoamiOrganization | UnsetType = UNSET
+    projects: Annotated[list[WhoamiProject], Meta(description="By slug.", max_length=MAX_PROJECTS)] | UnsetType = UNSET
+    password_set: (
+        Annotated[bool | None, Meta(description="Whether the user has a password; null for others.")] | UnsetType
+    ) = UNSET
 
 
 WHOAMI: Final = Operation("whoami", TAG, (ResponseSpec("The caller.", json_content(Whoami)),), error_statuses=(401,))
@@ -75,7 +81,10 @@ class WhoamiHandler:
         return [Route("GET", "/auth/whoami", self.show, any_credential(), operation=WHOAMI)]
 
     async def show(self, request: web.Request) -> web.StreamResponse:
-        """Show who calls, in which organization, and what the credential permits."""
+        """Show who calls, in which organization, and what the credential permits.
+
+        A session that owes its second factor gets the user's own name, and nothing of the organization.
+        """
         caller = authenticated_credential(request)
         async with self.context.database.read() as connection:
             return json_response(await _describe(connection, caller))
@@ -99,17 +108,20 @@ _NAMES: Final = (
 async def _describe(connection: AsyncConnection, caller: AuthenticatedCredential) -> Whoami:
     asked = {"org_id": caller.org_id, "principal_id": caller.principal_id}
     named = (await connection.execute(_NAMES, asked)).one()
-    is_complete = caller.role is not None and not caller.mfa_pending
+    if caller.mfa_pending:
+        principal = WhoamiPrincipal(caller.principal_id, caller.kind, named.name)
+        return Whoami(principal, session=True, mfa_pending=True)
+    is_member = caller.role is not None
     projects = (
-        await organization_repository.list_projects(connection, caller.org_id, "", MAX_PROJECTS) if is_complete else []
+        await organization_repository.list_projects(connection, caller.org_id, "", MAX_PROJECTS) if is_member else []
     )
     return Whoami(
         principal=WhoamiPrincipal(caller.principal_id, caller.kind, named.name, named.email),
         role=caller.role,
-        scopes=sorted(caller.scopes) if is_complete else [],
+        scopes=sorted(caller.scopes) if is_member else [],
         organization=WhoamiOrganization(caller.org_id, named.slug, named.org_name),
         projects=[WhoamiProject(str(one.id), one.slug, one.name) for one in projects],
         session=caller.is_session,
-        mfa_pending=caller.mfa_pending,
+        mfa_pending=False,
         password_set=bool(named.password_set) if caller.kind is PrincipalKind.USER else None,
     )

@@ -14,6 +14,7 @@ from chassis.errors import ApiError, BadRequest, InternalError, NotFound, RateLi
 from chassis.http.access import Handler
 from chassis.http.operation import Parameter
 from chassis.http.validation import Issues, must_be_one_of, single_value
+from control.sso import return_path
 from control.sso.login_repository import LINK_LIFETIME, LOGIN_LIFETIME, StoredLogin
 from control.sso.refusal import LoginRefused
 from control.sso.tables import MAX_RELAY_STATE_LENGTH, Protocol
@@ -43,7 +44,6 @@ MAX_LOGINS: Final = 20  # that a browser has begun; each has a cookie of 80 byte
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # 256 bits in base64url
 _COOKIE_PREFIX: Final = "__Host-sluice-sso-"
 _LINK_COOKIE: Final = "__Host-sluice-link"
-_RELAY_STATE: Final = re.compile(r"/(?![/\\])[^\x00-\x20\x7f\\]*")
 
 
 def new_secret() -> str:
@@ -140,16 +140,18 @@ def redirect(location: str) -> web.Response:
 
 
 def check_relay_state(text: str | None, path: str, issues: Issues) -> str | None:
-    """A path of our own origin; records an issue for anything else (RFC 9700, 4.11: open redirectors)."""
+    """The path of our own origin that a browser goes to; records an issue for anything else (RFC 9700, 4.11: open
+    redirectors).
+    """
     if text is None or text == "":
         return None
-    if len(text) > MAX_RELAY_STATE_LENGTH:
-        issues.add(path, f"Must have at most {MAX_RELAY_STATE_LENGTH} characters.", "too_long")
-    elif _RELAY_STATE.fullmatch(text) is None:
-        issues.add(path, "Must be a path of this origin: /, then neither / nor \\.", "format")
-    else:
-        return text
-    return None
+    resolved = return_path.resolve(text) if len(text) <= MAX_RELAY_STATE_LENGTH else text
+    if resolved is None:
+        issues.add(path, "Must be a path of this origin: /, then, once it is resolved, neither / nor \\.", "format")
+    elif len(resolved) > MAX_RELAY_STATE_LENGTH:
+        issues.add(path, f"Must have at most {MAX_RELAY_STATE_LENGTH} characters, percent-encoded.", "too_long")
+        return None
+    return resolved
 
 
 def read_format(request: web.Request, issues: Issues) -> Format:

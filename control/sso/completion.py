@@ -23,7 +23,7 @@ from control.http.context import HandlerContext
 from control.identity import session_repository
 from control.identity.session_issuer import SessionIssuer
 from control.identity.session_repository import IssuedSession
-from control.sso import accounts, browser, connection_repository, login_repository, settings_repository
+from control.sso import accounts, browser, connection_repository, login_repository, return_path, settings_repository
 from control.sso.accounts import AppliedRole, FoundAccount
 from control.sso.browser import NO_STORE, REFUSED, Format
 from control.sso.connection_repository import ConnectionOfOrganization, StoredConnection
@@ -165,7 +165,7 @@ class Completion:
             principal_id=account.user.id,
             methods=methods,
             provisioned=applied.provisioned,
-            next=login.relay_state,
+            next=return_path.resolve_stored(login.relay_state),
             session_expires_at=vouched.session_expires_at,
         )
         await login_repository.issue_code(connection, code, ticket, now)
@@ -186,7 +186,7 @@ class Completion:
             org_id=found.connection.org_id,
             role=outcome.applied.role,
             provisioned=outcome.applied.provisioned,
-            relay_state=login.relay_state,
+            relay_state=return_path.resolve_stored(login.relay_state),
             tokens=self.issuer.issue(outcome.session, user).tokens,
         )
         return json_response(body, headers=NO_STORE)

@@ -21,7 +21,7 @@ from control.identity import refresh_cookie, session_repository, user_repository
 from control.identity.session_issuer import SessionIssuer, user_body
 from control.identity.session_repository import IssuedSession
 from control.identity.user_repository import User
-from control.sso import browser, connection_repository, identity_repository, login_repository
+from control.sso import browser, connection_repository, identity_repository, login_repository, return_path
 from control.sso.browser import NO_STORE, REFUSED
 from control.sso.completion import record_session
 from control.sso.connections import TAG
@@ -98,7 +98,7 @@ class Handoffs:
             provisioned=spent.code.provisioned,
             tokens=replace(tokens, refresh_token="") if body.cookie else tokens,
             user=user_body(spent.user),
-            next=spent.code.next,
+            next=return_path.resolve_stored(spent.code.next),
         )
         response = json_response(material, headers=NO_STORE)
         if body.cookie:

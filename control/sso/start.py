@@ -32,7 +32,7 @@ RELAY_STATE: Final = Parameter(
     "relayState",
     "query",
     Annotated[str, Meta(max_length=MAX_RELAY_STATE_LENGTH)],
-    "A path of this origin, returned at the end of the login.",
+    "A path of this origin, returned at the end of the login as browsers resolve it (URL Standard).",
     example="/orgs/acme/explore",
 )
 LINK: Final = Parameter(

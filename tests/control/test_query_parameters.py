@@ -17,7 +17,17 @@ VALUES = {"orgSlug": "acme", "projectSlug": "web"}
 UNDECLARED = {"nonsense": "1", "Limit": "2", "cursor ": "3"}
 UNLIMITED: dict[str, Any] = dict.fromkeys(
     ("api_rate", "approval_rate", "channel_test_rate", "scim_rate", "webhook_rate", "failed_webhook_rate"), 0
-) | dict.fromkeys(("visitor_rate", "refresh_rate", "failed_bearer_rate", "failed_login_rate", "failed_sso_rate"), 0)
+) | dict.fromkeys(
+    (
+        "visitor_rate",
+        "refresh_rate",
+        "failed_bearer_rate",
+        "failed_login_rate",
+        "new_address_login_rate",
+        "failed_sso_rate",
+    ),
+    0,
+)
 
 
 class Asked(NamedTuple):

@@ -50,7 +50,17 @@ SETTINGS: Final = {
     "SLUICE_DATABASE_TIMEOUT_S": "15",
     **{
         f"SLUICE_{name}_RATE": "0"
-        for name in ("API", "ANALYSIS", "SCIM", "VISITOR", "REFRESH", "APPROVAL", "FAILED_BEARER", "FAILED_LOGIN")
+        for name in (
+            "API",
+            "ANALYSIS",
+            "SCIM",
+            "VISITOR",
+            "REFRESH",
+            "APPROVAL",
+            "FAILED_BEARER",
+            "FAILED_LOGIN",
+            "NEW_ADDRESS_LOGIN",
+        )
     },
 }
 

@@ -25,7 +25,7 @@ from proto.proofs.bundle import PREDICATE_TYPE, STATEMENT_TYPE
 from query.fields import LOGS, SPANS
 from query.request.filters import Op
 from tests.control.billing import processor
-from tests.control.sso import oidc_tokens
+from tests.control.sso import oidc_tokens, url_standard
 from tests.fuzz.run import GROWN
 from tests.fuzz.targets import chat_events as chat_events_target
 from tests.fuzz.targets import saml as saml_target
@@ -293,6 +293,11 @@ def heads() -> Iterator[bytes]:
         yield bytes((number % 256,)) + first + second
 
 
+def return_path() -> Iterator[bytes]:
+    for text in url_standard.EXAMPLES:
+        yield text.encode()
+
+
 def saml() -> Iterator[bytes]:
     return saml_target.examples()
 
@@ -381,6 +386,7 @@ SEEDS: Final = (
     bodies,
     fingerprint,
     heads,
+    return_path,
     saml,
     scim_filters,
     scim_patch,

@@ -23,10 +23,12 @@ const functions = {
   /** With each number as it would be drawn. */
   drawn: (text) => String(page.drawn(page.parseExact(text))),
   ticks: (top, most) => page.roundTicks(top, String, most),
+  /** The addresses that the browser ends at when it goes to `next`; null: it is refused. */
+  returnsTo: (next, origin) => page.returnAddress(next, origin)?.href ?? null,
   durationOf: (text) => page.duration(page.parseExact(text)),
 };
 
 const asked = JSON.parse(readFileSync(0, 'utf8'));
-const answers = asked.map(([name, given]) => functions[name](...given) ?? null);
+const answers = await Promise.all(asked.map(async ([name, given]) => (await functions[name](...given)) ?? null));
 const plain = (_key, value) => (typeof value === 'bigint' ? { bigint: String(value) } : value);
 process.stdout.write(JSON.stringify(answers, plain));

@@ -12,8 +12,10 @@ ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ROOT / "web/page/src"
 ESBUILD: Final = ROOT / "web/page/node_modules/esbuild/bin/esbuild"
 MODULES: Final = (
+    "address/return_path",
     "address/time",
     "api/numbers",
+    "api/proof",
     "charts/axis",
     "filters/language",
     "trace/by_name",

@@ -2,6 +2,8 @@
 trace, times of the address, numbers, the text of filters, figures for people.
 """
 
+import hashlib
+import itertools
 import json
 import math
 import random
@@ -504,3 +506,51 @@ def test_counts_keep_three_digits(modules: Modules) -> None:
         "10.0M/s",
     ]
     assert all(math.isfinite(each) for each in rates)
+
+
+# Where a sign-on leads back to.
+
+
+def test_the_page_leaves_for_no_other_origin(modules: Modules) -> None:
+    origin = "https://sluice.example"
+    elsewhere = [
+        "/.//evil.example",
+        "/x/..//",
+        "/%2e//",
+        "/\\evil",
+        "//evil.example",
+        "/\t/evil.example",
+        "/x/..\\\\evil",
+    ]
+    elsewhere += [
+        "https://evil.example/",
+        "javascript:alert(1)",
+        "x",
+        "",
+        "//sluice.example//evil.example",
+        "//[",
+        "//a:b",
+    ]
+    assert modules.each("returnsTo", [[each, origin] for each in elsewhere]) == [None] * len(elsewhere)
+    here = ["/ui/acme?q=%2F#x", "/x/..\\y", "//user:password@sluice.example/x", "/a\tb"]
+    assert modules.each("returnsTo", [[each, origin] for each in here]) == [
+        f"{origin}/ui/acme?q=%2F#x", f"{origin}/y", f"{origin}/x", f"{origin}/ab"
+    ]  # fmt: skip
+
+
+# The proof of work of a login.
+
+
+def test_proofs_are_those_of_sha_256(modules: Modules) -> None:
+    """Challenges of any length: of no whole block, of one, of several, and with an end that leaves no room."""
+    challenges = ["x" * length for length in (0, 1, 46, 54, 55, 56, 62, 63, 64, 65, 110, 119, 127, 128, 200)]
+    proofs = modules.each("solve", [[{"challenge": each, "bits": 12}] for each in challenges])
+    for challenge, proof in zip(challenges, proofs, strict=True):
+        first = next(number for number in itertools.count() if is_solved(challenge, str(number), 12))
+        assert proof == str(first)
+    (proof,) = modules.each("solve", [[{"challenge": "y" * 64, "bits": 20}]])
+    assert is_solved("y" * 64, proof, 20)
+
+
+def is_solved(challenge: str, proof: str, bits: int) -> bool:
+    return int.from_bytes(hashlib.sha256((challenge + proof).encode()).digest()) >> (256 - bits) == 0

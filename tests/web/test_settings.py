@@ -375,6 +375,63 @@ async def sign_on(context: BrowserContext, site: Site) -> None:
     await elsewhere.close()
 
 
+@pytest.mark.parametrize(
+    ("returned", "end"), [("/.//evil.example", "/ui/"), ("/x/..//", "/ui/"), ("/docs?a=b%20c#d", "/docs?a=b%20c#d")]
+)
+async def test_the_end_of_a_sign_on_stays_on_this_origin(
+    context: BrowserContext, site: Site, returned: str, end: str
+) -> None:
+    tab = Tab(await context.new_page(), site.service.url)
+    tab.allowed = "status of 401"  # there is no session yet
+    tokens = {"accessToken": site.secrets()["accessToken"], "expiresIn": 900}
+    await tab.page.route("**/sso/handoff", lambda route: route.fulfill(json={"tokens": tokens, "next": returned}))
+    await tab.page.goto(f"{site.service.url}/sso/complete#code={'x' * 43}")
+    await tab.page.get_by_role("button", name="Continue").click()
+    if end != "/ui/":
+        await tab.page.wait_for_url(site.service.url + end)
+    else:  # the page chooses the project
+        await tab.page.wait_for_selector("h1:text('Overview')")
+    assert tab.wrong == []
+
+
+async def test_a_login_to_an_account_under_attack_proves_work_or_uses_a_mailed_link(
+    context: BrowserContext, site: Site
+) -> None:
+    """The server asks for few bits, and then says that the password is wrong."""
+    tab = Tab(await context.new_page(), site.service.url)
+    tab.allowed = "status of 4"  # 401, 409 and 429
+    sent: list[Any] = []
+    challenge = "c" * 64
+
+    async def login(route: Route) -> None:
+        sent.append(route.request.post_data_json)
+        asked = {"code": "rate_limited", "message": "m", "requestId": "r"}
+        asked["details"] = {"challenge": challenge, "bits": 10}  # type: ignore[assignment]
+        wrong = {"code": "unauthorized", "message": "It is wrong.", "requestId": "r"}
+        status, error = (401, wrong) if "proof" in sent[-1] or "unlock" in sent[-1] else (429, asked)
+        await route.fulfill(status=status, json={"error": error})
+
+    page = tab.page
+    await page.route("**/auth/login", login)
+    await page.goto(f"{site.service.url}/ui/")
+    await page.get_by_label("E-mail address").fill("ada@example.org")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_role("alert")).to_contain_text("It is wrong.")
+    await expect(page.get_by_role("status")).to_contain_text("Many passwords were tried at this account")
+    first, second = sent
+    assert second == first | {"challenge": challenge, "proof": second["proof"]}
+    assert int.from_bytes(hashlib.sha256((challenge + second["proof"]).encode()).digest()) >> (256 - 10) == 0
+    await page.get_by_role("button", name="Mail me a link instead").click()
+    await expect(page.get_by_role("status")).to_contain_text("No mail server is configured")
+    await page.evaluate("(secret) => { location.hash = `unlock=${secret}`; }", "u" * 35)
+    await page.wait_for_function("() => location.hash === ''")
+    await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_role("alert")).to_contain_text("It is wrong.")
+    assert sent[2:] == [first | {"unlock": "u" * 35}]
+    assert tab.wrong == []
+
+
 async def vouch(route: Route, url: str) -> None:
     """What the identity provider answers: a form that posts its assertion back."""
     query = {name: values[0] for name, values in parse_qs(urlsplit(route.request.url).query).items()}

@@ -47,6 +47,9 @@ async def test_pending_session_can_only_verify_the_factor(control: Control, pers
             status, body, headers = await debtor.call(method, path, {} if method == "POST" else None)
             assert (status, body["error"]["code"]) == (401, "mfa_required"), path
             assert headers["WWW-Authenticate"] == "Bearer"
+        status, me, _ = await debtor.call("GET", "/auth/whoami")
+        principal = {"id": ada.id, "kind": "user", "name": "Ada"}
+        assert (status, me) == (200, {"principal": principal, "session": True, "mfaPending": True})
     status, refreshed, _ = await control.call("POST", "/auth/refresh", {"refreshToken": owing.refresh})
     assert status == 200
     owing.access = refreshed["tokens"]["accessToken"]

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import memberships, principals, sessions, users
 from control.sso.browser import MAX_LOGINS, REFUSED
-from control.sso.tables import sso_identities, sso_logins
+from control.sso.tables import sso_handoff_codes, sso_identities, sso_logins
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
@@ -481,13 +481,37 @@ async def test_a_disabled_account_stays_outside(saml: SamlProvider, browser: Bro
 
 @pytest.mark.parametrize(
     "relay_state",
-    ["//evil.example.com", "/\\evil.example.com", "https://evil.example.com", "x", "/" + "a" * 1024, "/a\nb"],
-)
+    [
+        "//evil.example", "/\\evil.example", "https://evil.example", "x", "/" + "a" * 1024, "/" + "\u00fc" * 400,
+        "/.//evil.example", "/x/..//", "/%2e//evil.example", "/\t/evil.example", "/.\n/\\evil.example",
+    ],
+)  # fmt: skip
 async def test_a_relay_state_leads_to_our_origin_only(relay_state: str, saml: SamlProvider, browser: Browser) -> None:
     del saml
     status, body, _ = await browser.call("GET", "/sso/saml/acme/start", params={"relayState": relay_state})
     assert status == 400
     assert [each["path"] for each in body["error"]["details"]] == ["query.relayState"]
+
+
+async def test_a_login_leads_back_to_where_a_browser_goes(saml: SamlProvider, browser: Browser) -> None:
+    _, body, _ = await saml.log_in(browser, relay_state="/ui/x/..\\./%2E%2e/\u00fc\t?q= #a")
+    assert body["relayState"] == "/%C3%BC?q=%20#a"
+
+
+async def test_a_login_that_an_earlier_release_has_begun_leads_nowhere_else(
+    saml: SamlProvider, browser: Browser, control: Control
+) -> None:
+    for ending, key in (("json", "relayState"), ("redirect", "next")):
+        begun = await browser.start(relayState="/x")
+        async with control.checks.database.write() as connection:
+            await connection.execute(sso_logins.update().values(relay_state="/.//evil.example"))
+        status, body, headers = await saml.answer(browser, begun, saml.response(begun), ending=ending)
+        if ending == "redirect":
+            async with control.checks.database.write() as connection:
+                await connection.execute(sso_handoff_codes.update().values(next="/x/..//evil.example"))
+            code = headers["Location"].partition("#code=")[2]
+            status, body, _ = await browser.call("POST", "/sso/handoff", json={"code": code})
+        assert (status, body[key]) == (200, None)
 
 
 async def test_the_provider_sees_nothing_of_the_relay_state(saml: SamlProvider, browser: Browser) -> None:

@@ -1,5 +1,6 @@
 // The only place that sends requests. Answers are exact; errors say what to do.
 import { parseExact, parseFast } from './numbers';
+import type { Challenge } from './proof';
 import { accessToken, identity, refreshSession, sessionEnded, who } from './session';
 
 export interface Detail {
@@ -16,6 +17,7 @@ export class ApiError extends Error {
     readonly details: Detail[],
     readonly requestId: string,
     readonly retryAfterS: number | null,
+    readonly challenge: Challenge | null = null,
   ) {
     super(message);
   }
@@ -99,7 +101,7 @@ async function read<T>(response: Response, asked: Call): Promise<T> {
 }
 
 interface Envelope {
-  error?: { code?: string; message?: string; details?: Detail[]; requestId?: string };
+  error?: { code?: string; message?: string; details?: Detail[] | Challenge; requestId?: string };
 }
 
 async function toError(response: Response): Promise<ApiError> {
@@ -110,14 +112,16 @@ async function toError(response: Response): Promise<ApiError> {
     // a proxy's own answer
   }
   const error = envelope.error ?? {};
+  const details = error.details ?? [];
   const wait = Number(response.headers.get('Retry-After'));
   return new ApiError(
     response.status,
     error.code ?? 'unknown',
     error.message ?? `The server answered ${response.status}.`,
-    error.details ?? [],
+    Array.isArray(details) ? details : [],
     error.requestId ?? response.headers.get('X-Request-Id') ?? '',
     response.headers.has('Retry-After') && Number.isFinite(wait) ? wait : null,
+    'challenge' in details ? details : null,
   );
 }
 

@@ -1,8 +1,9 @@
 // The session of the browser: the access token in memory alone, the refresh token in a cookie that no script can read.
 import { go } from '../address/address';
+import { returnAddress } from '../address/return_path';
 import { signal } from '../ui/signal';
 import { ApiError, callAnonymously, callOnce } from './client';
-import type { SessionMaterial, Whoami } from './types';
+import type { OwingWhoami, SessionMaterial, Whoami } from './types';
 
 const REFRESH_LOCK = 'sluice-refresh';
 const EARLY_MS = 60_000;
@@ -22,11 +23,13 @@ type Message = 'logout' | 'login';
 let token: Token | null = null;
 /** A personal access token that was pasted: in the memory of this tab. */
 let pasted: string | null = null;
+/** The secret of a mailed link that was in the address, which spares the login a proof of work. */
+let unlock: string | null = null;
 let refreshing: Promise<boolean> | null = null;
 const channel = 'BroadcastChannel' in window ? new BroadcastChannel('sluice') : null;
 
 /** Who is logged in. `undefined`: not known yet; null: nobody. */
-export const who = signal<Whoami | null | undefined>(undefined);
+export const who = signal<Whoami | OwingWhoami | null | undefined>(undefined);
 /** Whose page it is: of somebody whose session has ended too, until a logout. */
 export const owner = signal<Whoami | null>(null);
 /** Why it is not known who is logged in. */
@@ -34,7 +37,8 @@ export const trouble = signal<Error | null>(null);
 
 /** Tells sessions of different users or organizations apart. */
 export function identity(): string {
-  return who.value ? `${who.value.principal.id} ${who.value.organization.id}` : '';
+  const me = who.value;
+  return me ? `${me.principal.id} ${me.mfaPending ? '' : me.organization.id}` : '';
 }
 
 export function accessToken(): string | null {
@@ -68,6 +72,7 @@ async function spendSecrets(): Promise<boolean> {
   const code = takeSecret('code', isSignOn ? '/ui/' : location.pathname + location.search);
   const invited = takeSecret('inviteToken', '/ui/');
   if (invited !== null) invitation.value = invited;
+  unlock = takeSecret('unlock', '/ui/') ?? unlock;
   if (isSignOn || code !== null) {
     try {
       if (isSignOn) await endSignOn(code);
@@ -146,19 +151,18 @@ export async function spendSignOn(code: string, begun: string | null): Promise<v
   const made = await callAnonymously<SessionMaterial & { next: string | null }>(
     post('/sso/handoff', { code, cookie: true }),
   );
-  const next = new URL(made.next ?? '/ui/', location.origin);
+  const next = returnAddress(made.next ?? '/ui/', location.origin) ?? new URL('/ui/', location.origin);
   if (begun !== null && next.searchParams.get('begun') !== begun) {
     await callAnonymously(post('/auth/logout', { cookie: true }));
     throw new Error('This is the end of another sign-on than the one that was begun here. Begin again.');
   }
-  next.searchParams.delete('begun');
-  const path = next.origin === location.origin ? next.pathname + next.search : '/ui/';
-  if (path.startsWith('/ui/')) {
-    go(path, true);
+  if (next.searchParams.has('begun')) next.searchParams.delete('begun'); // rewrites the query
+  if (next.pathname.startsWith('/ui/')) {
+    go(next.pathname + next.search, true);
     await keep(made);
     channel?.postMessage('login' satisfies Message);
   } else {
-    location.replace(path); // another page of this origin, whose requests have the cookie
+    location.replace(next.href); // another page of this origin, whose requests have the cookie
   }
 }
 
@@ -168,10 +172,40 @@ export async function forgetSignOn(): Promise<void> {
   await continueSession();
 }
 
-export async function logIn(email: string, password: string, orgSlug: string, totp: string): Promise<void> {
-  const body = { email, password, cookie: true, ...(orgSlug ? { orgSlug } : {}), ...(totp ? { totp } : {}) };
-  await keep(await callAnonymously<SessionMaterial>(post('/auth/login', body)));
+export interface Credentials {
+  email: string;
+  password: string;
+  orgSlug: string;
+  totp: string;
+}
+
+/** `proving` is called when the server wants a proof of work first, which takes seconds. */
+export async function logIn(credentials: Credentials, proving: () => void): Promise<void> {
+  const { email, password, orgSlug, totp } = credentials;
+  const body = {
+    email,
+    password,
+    cookie: true,
+    ...(orgSlug ? { orgSlug } : {}),
+    ...(totp ? { totp } : {}),
+    ...(unlock === null ? {} : { unlock }),
+  };
+  try {
+    await keep(await callAnonymously<SessionMaterial>(post('/auth/login', body)));
+  } catch (error) {
+    const asked = error instanceof ApiError ? error.challenge : null;
+    if (asked === null) throw error;
+    proving();
+    const { solve } = await import('./proof');
+    const solved = { challenge: asked.challenge, proof: await solve(asked) };
+    await keep(await callAnonymously<SessionMaterial>(post('/auth/login', { ...body, ...solved })));
+  }
   channel?.postMessage('login' satisfies Message);
+}
+
+/** Mails a link with which this browser needs no proof, if there is such an account. */
+export async function requestUnlock(email: string): Promise<void> {
+  await callAnonymously(post('/auth/login/unlock', { email }));
 }
 
 export interface Acceptance {
@@ -264,7 +298,7 @@ export function sessionEnded(): void {
 }
 
 export async function loadWho(): Promise<void> {
-  const me = await callAnonymouslyWithToken<Whoami>('/auth/whoami');
+  const me = await callAnonymouslyWithToken<Whoami | OwingWhoami>('/auth/whoami');
   if (!me.mfaPending) owner.value = me;
   else if (owner.value?.principal.id !== me.principal.id) owner.value = null;
   who.value = me;

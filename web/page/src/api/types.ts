@@ -16,8 +16,15 @@ export interface Whoami {
   organization: { id: string; slug: string; name: string };
   projects: { id: string; slug: string; name: string }[];
   session: boolean;
-  mfaPending: boolean;
+  mfaPending: false;
   passwordSet: boolean | null;
+}
+
+/** A session that owes its second factor. */
+export interface OwingWhoami {
+  principal: { id: string; kind: string; name: string };
+  session: true;
+  mfaPending: true;
 }
 
 export type Json = null | boolean | number | string | ExactNumber | Json[] | { [key: string]: Json };

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address, withChanges } from '../address/address';
 import { call } from '../api/client';
-import { who } from '../api/session';
+import { owner } from '../api/session';
 import type { Page, SavedView } from '../api/types';
 import { apiBase, type Place } from '../router';
 import { Link } from '../ui/link';
@@ -39,7 +39,7 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
   const [shared, setShared] = useState(false);
   const [asked, setAsked] = useState('');
   const [error, setError] = useState<Error | null>(null);
-  const mayShare = useSignal(who)?.role !== 'VIEWER';
+  const mayShare = useSignal(owner)?.role !== 'VIEWER';
 
   async function change(asked: Parameters<typeof call>[0]): Promise<void> {
     setError(null);

@@ -12,11 +12,12 @@ import {
   logInWithToken,
   logOut,
   refused,
+  requestUnlock,
   spendSignOn,
   unbegun,
   verifySecondFactor,
 } from '../../api/session';
-import type { Whoami } from '../../api/types';
+import type { OwingWhoami, Whoami } from '../../api/types';
 import { findView } from '../../router';
 import { useSignal } from '../../ui/signal';
 import { Failure } from '../../ui/states';
@@ -30,7 +31,7 @@ const WAYS: [Way, string][] = [
 ];
 const PROTOCOLS = ['oidc', 'saml'];
 
-export function Login({ me }: { me: Whoami | null }): JSX.Element {
+export function Login({ me }: { me: Whoami | OwingWhoami | null }): JSX.Element {
   const invited = useSignal(invitation);
   const code = useSignal(unbegun);
   return (
@@ -56,6 +57,7 @@ function FirstFactor(): JSX.Element {
   const [way, setWay] = useState<Way>('password');
   const [error, setError] = useState<Error | null>(null);
   const [isBusy, setBusy] = useState(false);
+  const [isAttacked, setAttacked] = useState(false);
   const shown = error ?? earlier;
   async function submit(event: SubmitEvent): Promise<void> {
     event.preventDefault();
@@ -67,7 +69,11 @@ function FirstFactor(): JSX.Element {
     try {
       if (way === 'token') await logInWithToken(text('token'));
       else if (way === 'sso') await signOn(text('org'));
-      else await logIn(text('email'), String(form.get('password') ?? ''), text('org'), text('totp'));
+      else {
+        const password = String(form.get('password') ?? '');
+        const credentials = { email: text('email'), password, orgSlug: text('org'), totp: text('totp') };
+        await logIn(credentials, () => setAttacked(true));
+      }
     } catch (failure) {
       setError(failure as Error);
     } finally {
@@ -99,6 +105,7 @@ function FirstFactor(): JSX.Element {
       {way === 'token' && (
         <Field name="token" label="Personal access token, kept in this tab alone" type="password" required />
       )}
+      {way === 'password' && isAttacked && <Attacked isBusy={isBusy} />}
       {shown !== null && <Failure error={shown} />}
       <button type="submit" disabled={isBusy}>
         {isBusy ? 'Logging in...' : way === 'sso' ? 'Go to the provider' : 'Log in'}
@@ -120,6 +127,32 @@ function FirstFactor(): JSX.Element {
         On the server, <code>sluice open</code> opens this page logged in.
       </p>
     </form>
+  );
+}
+
+/** What is shown while many passwords are tried at the account from elsewhere. */
+function Attacked({ isBusy }: { isBusy: boolean }): JSX.Element {
+  const [said, setSaid] = useState('');
+  async function mail(event: MouseEvent): Promise<void> {
+    const form = new FormData((event.currentTarget as HTMLButtonElement).form ?? undefined);
+    try {
+      await requestUnlock(String(form.get('email') ?? '').trim());
+      setSaid('If there is such an account, a link is on its way. Open it in this browser.');
+    } catch (failure) {
+      setSaid((failure as Error).message);
+    }
+  }
+  return (
+    <div role="status">
+      <p>
+        Many passwords were tried at this account, so your browser has to work for each attempt to log in.
+        {isBusy && ' One moment...'}
+      </p>
+      <p>{said}</p>
+      <button type="button" class="quiet" onClick={(event) => void mail(event)}>
+        Mail me a link instead
+      </button>
+    </div>
   );
 }
 

@@ -1,0 +1,112 @@
+"""`POST /auth/login/unlock`: mails a link that lifts the limit of new addresses for the browser that asks."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from chassis.db.database import format_time
+from chassis.errors import ApiError
+from chassis.http.access import anonymous
+from chassis.http.operation import Body, Operation, ResponseSpec, json_content
+from chassis.http.web import RATE_LIMITS, Route, json_response
+from chassis.limits.limiter import LimitClass
+from control.http.context import HandlerContext
+from control.http.field_types import Timestamp
+from control.identity import unlock_cookie, user_repository
+from control.identity.login import TAG
+from control.identity.login_challenge import UNLOCK_LIFETIME, LoginChallenges
+from control.identity.mail import AccountMailer
+from control.identity.schemas import Email
+from proto.identity import normalize_email
+
+MAX_WAITING: Final = 16  # mails of this process that wait; further ones are dropped
+
+log = structlog.get_logger(__name__)
+
+
+class UnlockRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The e-mail address of the account."""
+
+    email: Email
+
+
+class RequestedUnlock(msgspec.Struct, frozen=True, rename="camel"):
+    """Until when a link is good, if there is such an account."""
+
+    expires_at: Timestamp
+
+
+UNLOCK: Final = Operation(
+    "requestLoginUnlock",
+    TAG,
+    (ResponseSpec("A mail is sent, if there is such an account.", json_content(RequestedUnlock), 202),),
+    body=Body(json_content(UnlockRequest), example={"email": "ada@example.org"}),
+    error_statuses=(409,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginUnlock:
+    """The handler, and its dependencies."""
+
+    context: HandlerContext
+    challenges: LoginChallenges
+    mailer: AccountMailer
+    _mails: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+
+    def routes(self) -> list[Route]:
+        """The route of this resource; it is anonymous."""
+        return [Route("POST", "/auth/login/unlock", self.request, anonymous(), operation=UNLOCK)]
+
+    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
+        """Ends what is still being sent with the process."""
+        yield
+        for task in list(self._mails):
+            task.cancel()
+        await asyncio.gather(*self._mails, return_exceptions=True)
+
+    async def request(self, request: web.Request) -> web.StreamResponse:
+        """Mail a link that spares this browser the proof of work.
+
+        For half an hour, attempts of this browser to log in to the account need no `challenge`: its secret is sent as
+        `unlock`, with the cookie of this response. It replaces no password and no second factor. The response is the
+        same whether there is such an account or not. 409 without a mail server (`SLUICE_CONTROL_SMTP_URL`).
+        """
+        self.mailer.require_server()
+        body = await self.context.read_body(request, UnlockRequest)
+        limits = request.app[RATE_LIMITS]
+        account = hashlib.sha256(normalize_email(body.email).encode("utf-8", "surrogatepass")).hexdigest()
+        for holder in (f"address {limits.address_key(request)}", f"account {account}"):
+            await limits.take_secondary(request, LimitClass.LOGIN_MAIL, holder)
+        browser = unlock_cookie.read_or_create(request)
+        expires_at = datetime.now(UTC) + UNLOCK_LIFETIME
+        self._start_mail(body.email, browser)
+        response = json_response(RequestedUnlock(format_time(expires_at)), status=202)
+        unlock_cookie.keep(response, browser)
+        return response
+
+    def _start_mail(self, email: str, browser: str) -> None:
+        """Beside the response, whose time must not tell whether there is an account."""
+        if len(self._mails) >= MAX_WAITING:
+            log.warning("login link not sent: too many wait")
+            return
+        task = asyncio.create_task(self._mail(email, browser))
+        self._mails.add(task)
+        task.add_done_callback(self._mails.discard)
+
+    async def _mail(self, email: str, browser: str) -> None:
+        try:
+            async with self.context.database.read() as connection:
+                accounts = await user_repository.list_accounts(connection, email)
+            if any(user.disabled_at is None and user.password_hash is not None for user in accounts):
+                unlock = self.challenges.new_unlock(email, browser)
+                await self.mailer.send_unlock(accounts[0].email, unlock, datetime.now(UTC))
+        except ApiError as error:  # no response waits for it, and the mailer has counted it
+            log.warning("login link not sent", error=error.code.value)
