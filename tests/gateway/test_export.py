@@ -87,6 +87,7 @@ async def test_an_empty_request_succeeds(gateway: Gateway, path: str) -> None:
         ("Application/X-Protobuf; charset=utf-8", PROTOBUF),
         ("application/json", JSON),
         ("application/json; charset=utf-8", JSON),
+        ('application/json;v=1; charset="UTF-8"; x=latin1', JSON),
     ],
 )
 async def test_accepted_media_types(gateway: Gateway, sent: str, answered: str) -> None:
@@ -99,6 +100,20 @@ async def test_accepted_media_types(gateway: Gateway, sent: str, answered: str) 
 async def test_other_media_types_are_415(gateway: Gateway, sent: str) -> None:
     answer = await gateway.post("/v1/traces", traces(span()), {"Content-Type": sent})
     assert "Content-Type must be" in assert_refused(answer, 415, "unsupported_media_type", JSON)
+
+
+@pytest.mark.parametrize("media_type", [PROTOBUF, JSON])
+async def test_another_charset_than_utf_8_is_415(gateway: Gateway, media_type: str) -> None:
+    answer = await gateway.post("/v1/logs", b"{}", {"Content-Type": f"{media_type}; charset=iso-8859-1"})
+    assert assert_refused(answer, 415, "unsupported_media_type", media_type) == "The charset must be UTF-8."
+
+
+async def test_repeated_keys_are_no_fault_of_otlp(gateway: Gateway) -> None:
+    """The last one counts, as in protobuf. A fault beside them is reported alone."""
+    body = b'{"more": 1, "more": 2, "resourceSpans": {}}'
+    answer = await gateway.post("/v1/traces", body, {"Content-Type": JSON})
+    assert_refused(answer, 400, "bad_request", JSON)
+    assert [issue["path"] for issue in answer.json["error"]["details"]] == ["resourceSpans"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from proto.proofs.dsse import InvalidEnvelope
 from proto.proofs.reading import bundle_of, is_envelope, payload_shape, read_payload
 from proto.proofs.semantics import MAX_FINDINGS
 from proto.proofs.semantics import check as find
-from proto.proofs.unique_keys import RepeatedKey
+from proto.json_keys import RepeatedKey
 
 _KEYS: Final = [("stranger", Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key())]
 
