@@ -440,7 +440,11 @@ async def test_cors_is_off_by_default(gateway: Gateway) -> None:
     [
         ((ORIGIN,), ORIGIN, ORIGIN),
         ((ORIGIN,), "https://evil.example", None),
+        ((ORIGIN,), "null", None),
         (("*",), "https://any.example", "*"),
+        (("*",), "*", "*"),
+        (("*", ORIGIN), ORIGIN, ORIGIN),
+        (("*", ORIGIN), "https://any.example", "*"),
     ],
 )
 async def test_cors_by_configured_origin(
@@ -458,6 +462,42 @@ async def test_cors_by_configured_origin(
         await gateway.post("/v1/traces", b"{}", {"Content-Type": JSON, "Origin": origin, "X-Legacy-Auth": "x"}),
     ):
         assert answer.headers.get("Access-Control-Allow-Origin") == allowed
+        assert answer.headers.get("Access-Control-Allow-Credentials") == ("true" if allowed == ORIGIN else None)
+        assert (answer.headers.get("Vary") == "Origin") == (origins != ("*",))
+    assert preflight.headers.get("Access-Control-Allow-Credentials") == ("true" if allowed == ORIGIN else None)
+
+
+LISTED = ["content-type", "content-encoding", "authorization", "x-legacy-auth", "x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("requested", "added"),
+    [
+        ("", []),
+        ("content-type,x-tenant", ["x-tenant"]),
+        ("X-Tenant , b3,\tx-tenant,b3", ["x-tenant", "b3"]),
+        ("cookie,host,x-forwarded-for,x-forwarded-,proxy-authorization,sec-fetch-site,sec-", []),
+        (
+            "cookies,hosts,x-forwarded,proxy,sec,cookie-x",
+            ["cookies", "hosts", "x-forwarded", "proxy", "sec", "cookie-x"],
+        ),
+        ("x_a,x a,x.a,*,\u00e9,a:b,%61,-", ["-"]),
+        ("a" * 64 + "," + "b" * 65, ["a" * 64]),
+        (",".join(f"x-{number}" for number in range(40)), [f"x-{number}" for number in range(30)]),
+        (",".join(["cookie"] * 100 + ["x-a"]), ["x-a"]),
+    ],
+)
+async def test_a_page_of_a_named_origin_may_send_headers_of_its_own(
+    start_gateway: StartGateway, requested: str, added: list[str]
+) -> None:
+    gateway = await start_gateway(RecordingStore(), cors_origins=(ORIGIN, "*"))
+    asked = PREFLIGHT | {"Access-Control-Request-Headers": requested}
+    answer = await gateway.request("OPTIONS", "/v1/traces", headers=asked)
+    assert answer.headers["Access-Control-Allow-Headers"].split(", ") == [*LISTED, *added]
+    answer = await gateway.request("OPTIONS", "/v1/traces", headers=asked | {"Origin": "https://any.example"})
+    assert answer.headers["Access-Control-Allow-Headers"].split(", ") == LISTED
+    answer = await gateway.request("OPTIONS", "/v1/traces", headers=asked | {"Origin": "null"})
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
 async def test_one_bad_item_does_not_cost_its_neighbours(
