@@ -1,9 +1,9 @@
 """Cross-origin requests (fetch.spec.whatwg.org, CORS protocol): which browser pages may read the responses of a path.
 
 `chassis.http.route.cross_origin` gives a route its `Cors`. All responses of its path have the CORS headers, errors too:
-a page with an expired token must see that error, not a network failure. Pages send their token or
-key themselves, and no such path reads a cookie. But `navigator.sendBeacon` always has the credentials mode `include`, in
-which browsers accept no `*`: a path that takes beacons permits it to the origins that are listed by name.
+a page with an expired token must see that error, not a network failure. Pages send their token or key themselves, and
+no such path reads a cookie. But `navigator.sendBeacon` always has the credentials mode `include`, in which browsers
+accept no `*`: a path that takes beacons permits it to the origins that are listed by name.
 """
 
 import re
