@@ -422,7 +422,9 @@ async def test_occurrences_that_are_stored_after_their_items_were_erased_are_era
     await erasing.insert(1, *sent(erasing.project_id, "a"), *sent(erasing.project_id, "b", at=NOW_NS - 1))
     late = [block for block in blocks(1, *sent(erasing.project_id, "a")) if block.block.table == "error_occurrences"]
     erasure = await erasing.request(ErasureKind.FILTER, filters=OF_A)
-    await erasing.poll_until(erasure, lambda found: found.counts.get("logs") == 1)
+    await erasing.poll_until(
+        erasure, lambda found: found.deletion is not None and found.deletion["rows"] == {"logs": 1}
+    )
     await erasing.store.insert("error_occurrences", COLUMNS["error_occurrences"], late[0].block.pieces, token="late")
     done = await erasing.poll_until(erasure, is_completed)
     assert done.counts["error_occurrences"] == 4
