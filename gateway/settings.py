@@ -465,7 +465,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     cors_origins: Annotated[
         tuple[str, ...],
         setting(
-            "Origins whose browser pages may send exports, as https://host or http://host:port, comma-separated, or *.",
+            "Origins whose browser pages may send exports, as https://host or http://host:port, comma-separated, or *. "
+            "Only pages of an origin that is listed by name may send beacons and headers of their own.",
             zero="empty: no cross-origin requests",
         ),
     ] = ()

@@ -9,10 +9,12 @@ import msgspec
 from chassis.erasures.repository import StoredErasure
 from chassis.http.validation import Issues, decode_json
 from query.fields import LOGS, SPANS
+from query.request.exclusion import excludes_nothing, matches_every_row
 from query.request.filters import Filter, Op, WrittenFilter, conditions, members_of, parse_filters
 from query.request.filters import check_filters as check_written_filters
 from query.sql.bindings import Bindings
 from query.sql.predicates import condition_sql
+from query.statements import Condition
 
 _NANOS_PER_MILLISECOND = 10**6
 
@@ -63,13 +65,28 @@ def _nanoseconds(time: datetime) -> int:
 
 def _stored(filters: Sequence[Filter], now: datetime, path: str, issues: Issues) -> list[dict[str, Any]]:
     now_ns = _nanoseconds(now)
+    resolved = []
     for table in (SPANS, LOGS):
         if not len(issues):
-            conditions(tuple(filters), table, now_ns, path, issues)
+            resolved.append(conditions(tuple(filters), table, now_ns, path, issues))
+    if not len(issues):
+        _check_exclusion(resolved, path, issues)
     return [
         {"any": [_stored_one(each) for _, each in members_of(one, "")]} if one.alternatives else _stored_one(one)
         for one in filters
     ]
+
+
+def _check_exclusion(resolved: Sequence[Sequence[Condition]], path: str, issues: Issues) -> None:
+    """Add an issue for each filter that every span and every log record meets, and for filters that together every span
+    or every log record meets. `resolved`: the conditions of the filters, by table.
+    """
+    for n, by_table in enumerate(zip(*resolved, strict=True)):
+        if all(map(matches_every_row, by_table)):
+            issues.add(f"{path}[{n}]", "Matches every item, so it restricts nothing.", "not_allowed")
+    for name, table_conditions in zip(("span", "log record"), resolved, strict=True):
+        if table_conditions and not len(issues) and excludes_nothing(table_conditions):
+            issues.add(path, f"Match every {name}. To erase a time range, leave filters out.", "not_allowed")
 
 
 def _stored_one(one: Filter) -> dict[str, Any]:

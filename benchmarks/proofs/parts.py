@@ -10,10 +10,10 @@ from securesystemslib import dsse as oracle
 from securesystemslib.signer._crypto_signer import CryptoSigner
 
 from benchmarks.proofs.making import KEY, bundle
+from proto.json_keys import require_unique_keys
 from proto.proofs import dsse
 from proto.proofs.bundle import ProofBundle
 from proto.proofs.semantics import check
-from proto.proofs.unique_keys import require_unique_keys
 
 _ROUNDS: Final = 10  # the least of so many counts
 _REPEATED: Final = 40

@@ -4,6 +4,7 @@ Every function runs in the caller's transaction. Write transactions are serializ
 commits: a reader that knows the version N has missed nothing up to N.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -52,8 +53,9 @@ class NewErasure:
 
 @dataclass(frozen=True, slots=True)
 class StoredErasure:
-    """An erasure and how far it is. `counts`: rows by table, deleted or (dry run) found. `days`: ISO dates of items.
-    Relative times in `filters` are relative to `requested_at`.
+    """An erasure and how far it is. `counts`: rows by table, deleted or (dry run) found. `deletion`: one that was
+    begun and may not have been executed, with its `rows` by table and the `mark` of its statements. `days`: ISO dates
+    of items. Relative times in `filters` are relative to `requested_at`.
     """
 
     id: str
@@ -70,6 +72,7 @@ class StoredErasure:
     requested_at: datetime
     state: ErasureState
     counts: Mapping[str, int]
+    deletion: Mapping[str, Any] | None
     days: Sequence[str] | None
     message: str | None
     attempts: int
@@ -317,13 +320,17 @@ async def begin_purge(connection: AsyncConnection, erasure_id: str) -> None:
     await connection.execute(erasures.update().where(pending).values(state=ErasureState.RUNNING.value))
 
 
-async def mark_purged(
-    connection: AsyncConnection, erasure: StoredErasure, counts: Mapping[str, int], now: datetime
-) -> None:
+async def add_counts(connection: AsyncConnection, erasure_id: str, deleted: Mapping[str, int]) -> None:
+    """Add rows by table that the transaction deletes."""
+    stored = await connection.scalar(sa.select(erasures.c.counts).where(erasures.c.id == erasure_id))
+    counts = dict(Counter(stored or {}) + Counter(deleted))
+    await connection.execute(erasures.update().where(erasures.c.id == erasure_id).values(counts=counts))
+
+
+async def mark_purged(connection: AsyncConnection, erasure: StoredErasure, now: datetime) -> None:
     """The relational rows are deleted; completes the erasure if its telemetry is, too. Idempotent."""
     unpurged = (erasures.c.id == erasure.id) & erasures.c.purged_at.is_(None)
-    values = {"purged_at": to_milliseconds(now), "counts": await merged_counts(connection, erasure.id, counts)}
-    await connection.execute(erasures.update().where(unpurged).values(values))
+    await connection.execute(erasures.update().where(unpurged).values(purged_at=to_milliseconds(now)))
     await complete_if_done(connection, erasure.id, erasure.org_id, now)
 
 

@@ -1,13 +1,15 @@
 """Cross-origin requests (fetch.spec.whatwg.org, CORS protocol): which browser pages may read the responses of a path.
 
 `chassis.http.route.cross_origin` gives a route its `Cors`. All responses of its path have the CORS headers, errors too:
-a page with an expired token must see that error, not a network failure. Pages send their token themselves, so there are
-no cookies and no credentials mode.
+a page with an expired token must see that error, not a network failure. Pages send their token or key themselves, and
+no such path reads a cookie. But `navigator.sendBeacon` always has the credentials mode `include`, in which browsers
+accept no `*`: a path that takes beacons permits it to the origins that are listed by name.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from aiohttp import web
@@ -20,30 +22,39 @@ RATE_HEADERS: Final = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimi
 _PREFLIGHT_SECONDS: Final = 600
 # As a browser sends it: in lower case, without a path. Anything else would match no page.
 _ORIGIN: Final = re.compile(r"\*|[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+# Names of headers as browsers ask for them, but for those that speak for the connection, a proxy or the browser itself.
+_REQUESTED_HEADER: Final = re.compile(r"(?!(?:cookie|host)\Z|x-forwarded-|proxy-|sec-)[a-z0-9-]{1,64}")
+_MAX_REQUESTED_HEADERS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Cors:
     """Permissions of pages of `origins` (`*`: any) on a path: the methods and headers that they may send, and the
-    response headers that they may read (`exposed`).
+    response headers that they may read (`exposed`). `beacons`: pages of an origin that is listed by name, not by `*`,
+    may also send beacons, and any header of their own, as exporters add those that a configuration names.
     """
 
     origins: frozenset[str]
     methods: tuple[str, ...]
     headers: tuple[str, ...]
     exposed: tuple[str, ...]
+    beacons: bool = False
 
     @property
     def varies_by_origin(self) -> bool:
         """Whether responses differ by origin, which caches must know (`Vary`)."""
-        return bool(self.origins) and "*" not in self.origins
+        return bool(self.origins - {"*"})
 
     async def preflight(self, request: web.Request) -> web.Response:
         """Respond to a preflight request: the methods and headers that a page may send."""
         response = web.Response(status=204)
-        if self._allowed_origin(request) is not None:
+        allowed_origin = self._allowed_origin(request)
+        if allowed_origin is not None:
+            headers = dict.fromkeys(self.headers)
+            if self._permits_beacons(allowed_origin):
+                headers |= dict.fromkeys(_requested_headers(request))
             response.headers["Access-Control-Allow-Methods"] = ", ".join(self.methods)
-            response.headers["Access-Control-Allow-Headers"] = ", ".join(self.headers)
+            response.headers["Access-Control-Allow-Headers"] = ", ".join(headers)
             response.headers["Access-Control-Max-Age"] = str(_PREFLIGHT_SECONDS)
         return response
 
@@ -55,13 +66,25 @@ class Cors:
         allowed_origin = self._allowed_origin(request)
         if allowed_origin is not None:
             response.headers["Access-Control-Allow-Origin"] = allowed_origin
+            if self._permits_beacons(allowed_origin):
+                response.headers["Access-Control-Allow-Credentials"] = "true"
             response.headers["Access-Control-Expose-Headers"] = ", ".join(self.exposed)
 
     def _allowed_origin(self, request: web.Request) -> str | None:
         origin = request.headers.get("Origin")
-        if origin is None or not (origin in self.origins or "*" in self.origins):
-            return None
-        return origin if self.varies_by_origin else "*"
+        if origin is None or origin in self.origins:
+            return origin
+        return "*" if "*" in self.origins else None
+
+    def _permits_beacons(self, allowed_origin: str) -> bool:
+        return self.beacons and allowed_origin != "*"
+
+
+def _requested_headers(request: web.Request) -> list[str]:
+    """The headers that a preflight request asks for and a page may send, at most _MAX_REQUESTED_HEADERS."""
+    listed = ",".join(request.headers.getall("Access-Control-Request-Headers", ())).lower()
+    names = (name.strip(" \t") for name in listed.split(","))
+    return list(islice(filter(_REQUESTED_HEADER.fullmatch, names), _MAX_REQUESTED_HEADERS))
 
 
 def check_origins(name: str, origins: Iterable[str]) -> None:

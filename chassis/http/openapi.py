@@ -77,7 +77,7 @@ _ERROR_RESPONSES: Final[Mapping[int, tuple[str, str]]] = {
     409: ("Conflict", "The state of the resource does not permit the operation."),
     412: ("PreconditionFailed", "The resource has another version than `If-Match` names."),
     413: ("PayloadTooLarge", "The body exceeds a size limit, which the message states. The connection is closed."),
-    415: ("UnsupportedMediaType", "The content type or content encoding is not supported."),
+    415: ("UnsupportedMediaType", "The content type, charset or content encoding is not supported."),
     429: (
         "RateLimited",
         (

@@ -13,8 +13,10 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 import msgspec
 from aiohttp import web
 
-from chassis.errors import BadRequest, Issue, UnsupportedMediaType
+from chassis.errors import BadRequest, Issue
 from chassis.http.body import read_body
+from chassis.http.media_type import require_media_type
+from proto.json_keys import find_repeated_keys
 
 MAX_ISSUES: Final = 100  # a body of a million invalid elements gets a short response, not a megabyte
 MAX_PATH_LENGTH: Final = 200
@@ -125,22 +127,35 @@ def must_be_one_of(names: Iterable[str]) -> str:
     return f"Must be one of {', '.join(names)}."
 
 
-def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues) -> T | None:
-    """JSON bytes as `type_`; None after recording an issue for every invalid field under `path`."""
+def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues, *, unique_keys: bool = True) -> T | None:
+    """JSON bytes as `type_`; None after recording an issue for every invalid field under `path`, and for every key that
+    an object has twice, also where `type_` ignores it, unless `unique_keys` is False.
+    """
+    decoded = None
+    before = len(issues)
     try:
         try:
-            return msgspec.json.decode(raw, type=type_)
+            decoded = msgspec.json.decode(raw, type=type_)
         except msgspec.ValidationError as error:
             if len(raw) > MAX_EXPLAINED_BYTES:
                 location = _LOCATION.search(str(error))
                 _report(path + (location[1] if location else ""), error, issues)
             else:  # the typed decoder stopped at the fault: the rest may not even be JSON
                 _explain(type_, msgspec.json.decode(raw), path, error, issues)
+        if unique_keys and (decoded is not None or len(raw) <= MAX_EXPLAINED_BYTES):
+            _report_repeated_keys(raw, path, issues)
     except (msgspec.DecodeError, UnicodeDecodeError):
         issues.add(path, "Must be valid JSON.", "malformed")
     except RecursionError:
         issues.add(path, "Is nested too deeply.", "malformed")
-    return None
+    return decoded if len(issues) == before else None
+
+
+def _report_repeated_keys(raw: bytes, path: str, issues: Issues) -> None:
+    for place in find_repeated_keys(raw, msgspec.json.decode(raw)):
+        if issues.is_full:
+            return
+        issues.add(path + place, "Must not be repeated.", "repeated")
 
 
 def decode_with_placeholders(type_: type[T], raw: bytes, placeholders: Mapping[str, Any], issues: Issues) -> T | None:
@@ -175,10 +190,7 @@ async def read_json(request: web.Request, type_: type[T], *, max_bytes: int, tim
 
 async def read_json_bytes(request: web.Request, *, max_bytes: int, timeout_s: float) -> bytes:
     """Read the bytes of a JSON body. Raises UnsupportedMediaType and the errors of `read_body`: 413, 503, 400."""
-    if request.content_type != "application/json":
-        raise UnsupportedMediaType("The body must be application/json.", close=True)
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise UnsupportedMediaType("The body must not be compressed.", close=True)
+    require_media_type(request, ("application/json",))
     return await read_body(request, max_bytes, timeout_s)
 
 

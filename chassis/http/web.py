@@ -16,7 +16,7 @@ under the request id.
 
 import hmac
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -108,7 +108,7 @@ CleanupContext = Callable[[web.Application], AsyncIterator[None]]
 
 MAX_DEFAULT_BODY: Final = 2**20  # bytes; for handlers that read with aiohttp's own methods
 CLIENT_CLOSED_REQUEST: Final = 499  # in log and metrics only: no client is left to read a response
-PROBE_METHODS: Final = ("GET", "HEAD")  # load balancers use either
+PROBE_METHODS: Final = ("GET", "HEAD")  # declared both: load balancers use either
 KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 # Of every JSON answer: it may hold what only its reader may see, and is nothing but JSON.
@@ -196,20 +196,30 @@ def build_app(
     resources_by_path: dict[str, web.Resource] = {}
     all_routes = [*routes, *_system_routes(health, telemetry, settings, proxies)]
     app[API_DOCS] = _add_docs_routes(service, all_routes, full_document)
+    with_head = {route.path for route in all_routes if route.method == "HEAD"}
     for route in all_routes:
         resource = resources_by_path.get(route.path) or app.router.add_resource(route.path)
         resources_by_path[route.path] = resource
         handler = with_access_check(
             route.access, with_declared_parameters(route), guards or Guards(), rate_limits, route.limit
         )
-        resource.add_route(route.method, _with_preparse(route, handler), expect_handler=delay_100_continue)
+        for method in _methods(route, with_head):
+            resource.add_route(method, _with_preparse(route, handler), expect_handler=delay_100_continue)
+            if is_compressed(route):
+                compressed.add((resource, method))
         renderers.setdefault(resource, route.render_error or render_json_error)
         if route.cors is not None:
             policies[resource] = route.cors
-        if is_compressed(route):
-            compressed.add((resource, route.method))
     add_catch_all(app, list(renderers))
     return app
+
+
+def _methods(route: Route, with_head: Collection[str]) -> Sequence[str]:
+    """The methods that the handler of a route answers. `with_head`: the paths with a HEAD route of their own. The body
+    of an answer to HEAD is not sent; its headers are those of GET, with the length of the body.
+    """
+    answers_head = route.method == "GET" and route.head and route.path not in with_head
+    return ("GET", "HEAD") if answers_head else (route.method,)
 
 
 def _with_preparse(route: Route, handler: Handler) -> Handler:

@@ -8,7 +8,6 @@ What each table keeps is listed in `docs/adr/022-erasure.md`.
 import asyncio
 import math
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -219,7 +218,7 @@ class Purger:
     ) -> None:
         self._clock = clock
         self._compact_at = -math.inf
-        self._deleted: dict[str, Counter[str]] = {}  # rows by table, of erasures that wait for a compaction
+        self._deleted: set[str] = set()  # erasures without rows, which wait for a compaction
         self._failure_log = FailureLog(log, "deleting the rows of an erasure failed")
         self._database = database
         self._batch = batch
@@ -242,7 +241,7 @@ class Purger:
         async with self._database.read() as connection:
             unpurged = await repository.list_unpurged(connection, MAX_ERASURES)
         known = {erasure.id for erasure in unpurged}  # the others were purged by another process
-        self._deleted = {one: counts for one, counts in self._deleted.items() if one in known}
+        self._deleted &= known
         done = [erasure for erasure in unpurged if await self._is_deleted(erasure)]
         if len(done) == len(unpurged):
             self._failure_log.succeeded()
@@ -255,8 +254,8 @@ class Purger:
             self._compact_at = self._clock() + (self._clock() - begun) / COMPACTION_SHARE
         for erasure in done:
             async with self._database.write() as connection:
-                await repository.mark_purged(connection, erasure, self._deleted[erasure.id], self._now())
-            del self._deleted[erasure.id]
+                await repository.mark_purged(connection, erasure, self._now())
+            self._deleted.discard(erasure.id)
             log.info("relational rows erased", erasure_id=erasure.id, kind=erasure.kind.value)
 
     async def _poll(self) -> None:
@@ -269,24 +268,22 @@ class Purger:
         if erasure.id in self._deleted:
             return True
         try:
-            self._deleted[erasure.id] = await self._delete_rows(erasure)
+            await self._delete_rows(erasure)
         except DatabaseUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 (a row may hold anything)
             self._failure_log.failed(PurgeFailed(erasure.id, error))
             return False
+        self._deleted.add(erasure.id)
         return True
 
-    async def _delete_rows(self, erasure: StoredErasure) -> Counter[str]:
-        """The number of rows by table."""
+    async def _delete_rows(self, erasure: StoredErasure) -> None:
         async with self._database.write() as connection:
             await repository.begin_purge(connection, erasure.id)
-        counts: Counter[str] = Counter()
         for name, step in self._steps(erasure):
-            counts[name] += await self._run_batches(step)
+            await self._run_batches(erasure, name, step)
         while erasure.kind is ErasureKind.ORGANIZATION and not await erasing.seal(self._database, erasure.org_id):
-            counts[audit_events.name] += await self._run_batches(self._audit_step(erasure.org_id))
-        return +counts
+            await self._run_batches(erasure, audit_events.name, self._audit_step(erasure.org_id))
 
     def _steps(self, erasure: StoredErasure) -> list[tuple[str, Batch]]:
         """The batches to repeat until they delete nothing, each with the name of its table."""
@@ -307,15 +304,15 @@ class Purger:
             *((step.table.name, self._table_step(step, where)) for step, where in steps),
         ]
 
-    async def _run_batches(self, step: Batch) -> int:
-        """Rows deleted."""
-        total = 0
+    async def _run_batches(self, erasure: StoredErasure, table: str, step: Batch) -> None:
+        """Each batch counts in its own transaction, so that a crash loses no count and repeats none."""
         while True:
             async with self._database.write() as connection:
                 number = await step(connection)
+                if number:
+                    await repository.add_counts(connection, erasure.id, {table: number})
             if not number:
-                return total
-            total += number
+                return
             await asyncio.sleep(self._pause_s)
 
     def _delivery_step(self, where: sa.ColumnElement[bool]) -> Batch:

@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from aiohttp import web
 
-from chassis.errors import BadRequest, Issue, PayloadTooLarge, RateLimited, ServiceUnavailable, UnsupportedMediaType
+from chassis.errors import BadRequest, Issue, PayloadTooLarge, RateLimited, ServiceUnavailable
 from chassis.http.body import read_body
+from chassis.http.media_type import require_media_type
 from chassis.http.operation import JSON_TYPE
 from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
 from control.proofs.model import IssuerKey, KeyStatus
@@ -87,10 +88,7 @@ class Intake:
         """The body, for the time of a request. Raises UnsupportedMediaType, PayloadTooLarge, RateLimited,
         ServiceUnavailable, BadRequest.
         """
-        if request.content_type not in MEDIA_TYPES:
-            raise UnsupportedMediaType(f"The body must be {', '.join(MEDIA_TYPES)}.", close=True)
-        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise UnsupportedMediaType("The body must not be compressed.", close=True)
+        media_type = require_media_type(request, MEDIA_TYPES)
         held = 0
 
         def grow(size: int) -> None:
@@ -103,7 +101,7 @@ class Intake:
             raw = await read_body(
                 request, reading.MAX_BYTES, self._body_timeout_s, on_growth=grow, min_rate=self._body_min_rate
             )
-            yield ReceivedBody(raw, request.content_type)
+            yield ReceivedBody(raw, media_type)
         finally:
             self._received[principal_id] -= held
             if not self._received[principal_id]:
@@ -203,7 +201,7 @@ def _parse(payload: bytes, payload_type: str, *, is_json: bool = False) -> Parse
     if value is None and is_json and len(payload) <= MAX_EXPLAINED_BYTES and reading.is_envelope(payload):
         raise _refusal("body", f"Is a DSSE envelope: send it as {dsse.ENVELOPE_TYPE}.", "media_type")
     issues.raise_if_any(INVALID)
-    for fault in find_faults(payload, value):
+    for fault in find_faults(value):
         issues.add(f"body{fault.path}", fault.message, fault.code)
     issues.raise_if_any(INVALID)
     return ParsedBundle(reading.bundle_of(value), value if isinstance(value, Statement) else None)

@@ -6,8 +6,8 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from chassis.errors import UnsupportedMediaType
 from chassis.http.body import read_body
+from chassis.http.media_type import require_media_type
 from control.http.context import HandlerContext
 
 SCIM_TYPE: Final = "application/scim+json"
@@ -16,10 +16,7 @@ _ACCEPTED: Final = (SCIM_TYPE, "application/json")
 
 async def read_scim_bytes(request: web.Request, context: HandlerContext) -> bytes:
     """The bytes of the body. Raises UnsupportedMediaType, PayloadTooLarge, ServiceUnavailable."""
-    if request.content_type not in _ACCEPTED:
-        raise UnsupportedMediaType(f"The body must be {SCIM_TYPE}.", close=True)
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise UnsupportedMediaType("The body must not be compressed.", close=True)
+    require_media_type(request, _ACCEPTED)
     return await read_body(request, context.max_body_bytes, context.body_timeout_s)
 
 

@@ -10,10 +10,11 @@ from urllib.parse import parse_qsl
 import msgspec
 from aiohttp import web
 
-from chassis.errors import BadRequest, NotFound, UnsupportedMediaType
+from chassis.errors import BadRequest, NotFound
 from chassis.http.access import anonymous
 from chassis.http.body import read_body
-from chassis.http.operation import Body, Operation, ResponseSpec, json_content
+from chassis.http.media_type import require_media_type
+from chassis.http.operation import JSON_TYPE, Body, Operation, ResponseSpec, json_content
 from chassis.http.validation import Issues, decode_json
 from chassis.http.web import RATE_LIMITS, Route
 from chassis.limits.limiter import LimitClass
@@ -160,14 +161,10 @@ class AssertionConsumer:
 
     async def _read(self, request: web.Request) -> AssertionPost:
         """The posted form, or JSON. Raises BadRequest and what becomes one: PayloadTooLarge, UnsupportedMediaType."""
-        if request.content_type not in (_FORM, "application/json"):
-            raise UnsupportedMediaType("The body must be a form or JSON.", close=True)
+        media_type = require_media_type(request, (_FORM, JSON_TYPE))
         raw = await read_body(request, MAX_BODY_BYTES, self._context.body_timeout_s)
         issues = Issues()
-        if request.content_type == _FORM:
-            posted = _decode_form(raw, issues)
-        else:
-            posted = decode_json(AssertionPost, raw, "body", issues)
+        posted = _decode_form(raw, issues) if media_type == _FORM else decode_json(AssertionPost, raw, "body", issues)
         issues.raise_if_any("The request body is not valid.")
         if posted is None:
             raise BadRequest("The request body is not valid.")

@@ -5,6 +5,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Final
@@ -144,32 +145,58 @@ class ErasureWorker:
             raise ErasureImpossible(f"Rows can only be deleted from MergeTree tables, not from {', '.join(others)}.")
         if held.erasure.dry_run:
             return await self._complete(held, await self._telemetry.count(condition))
-        pending = await self._delete_rows(held, condition) or await self._finish_rows(held)
-        return pending or await self._complete(held, held.erasure.counts)
-
-    async def _delete_rows(self, held: ErasureLease, condition: Condition) -> str:
-        """Delete the rows that are there; returns what is waited for, empty if there are none."""
-        is_filter = held.erasure.kind is ErasureKind.FILTER
-        if is_filter and self._is_recent(held.erasure):
+        if held.erasure.kind is ErasureKind.FILTER and self._is_recent(held.erasure):
             return WAITING
         if running := await self._telemetry.running(condition.tables):
             return f"ClickHouse is deleting rows: {'; '.join(running)}."
+        condition, counts = await self._remaining(held.erasure, condition)
+        deleted = await self._deleted(held.erasure, counts)
+        if counts:
+            return await self._delete_rows(held, condition, counts, deleted)
+        if held.erasure.deletion is not None:
+            async with self._database.write() as connection:
+                if not await leases.report_progress(connection, held, deleted, self._now()):
+                    return LEASE_LOST
+        held = replace(held, erasure=replace(held.erasure, counts=deleted, deletion=None))
+        return await self._finish_rows(held) or await self._complete(held, deleted)
+
+    async def _remaining(self, erasure: StoredErasure, condition: Condition) -> tuple[Condition, Mapping[str, int]]:
+        """What is to be deleted now, and the rows of it by table."""
         counts = await self._telemetry.count(condition)
-        if not counts and is_filter:  # occurrences that were stored after their items had been erased
-            condition = of_orphans(_project_of(held.erasure), _days(held.erasure))
-            counts = await self._telemetry.count(condition) if held.erasure.days else {}
-        if not counts:
-            return ""
+        if not counts and erasure.kind is ErasureKind.FILTER and erasure.days:
+            # Occurrences that were stored after their items had been erased.
+            condition = of_orphans(_project_of(erasure), _days(erasure))
+            counts = await self._telemetry.count(condition)
+        return condition, counts
+
+    async def _deleted(self, erasure: StoredErasure, remaining: Mapping[str, int]) -> dict[str, int]:
+        """The rows by table that the erasure has deleted. The deletion that was begun last counts if ClickHouse knows
+        its statement, or if rows are gone: ClickHouse may have forgotten the statement, but not before it was executed.
+        """
+        deleted = {table: rows for table, rows in erasure.counts.items() if table in ALL_TABLES}
+        if erasure.deletion is not None:
+            executed = await self._telemetry.marked(erasure.deletion["mark"])
+            for table, rows in erasure.deletion["rows"].items():
+                if table in executed or remaining.get(table, 0) < rows:
+                    deleted[table] = deleted.get(table, 0) + rows
+        return deleted
+
+    async def _delete_rows(
+        self, held: ErasureLease, condition: Condition, counts: Mapping[str, int], deleted: Mapping[str, int]
+    ) -> str:
+        """Delete the rows that are there; returns what is waited for. `deleted`: before, by table."""
+        is_filter = held.erasure.kind is ErasureKind.FILTER
         days = None
         if is_filter:  # error occurrences are found by their items, which must be there until they are deleted
             counts = dict([next(iter(counts.items()))])
             found = await self._telemetry.days(condition, next(iter(counts)))
             days = sorted({*(held.erasure.days or ()), *(day.isoformat() for day in found)})
-        total = {table: held.erasure.counts.get(table, 0) + rows for table, rows in counts.items()}
-        async with self._database.write() as connection:  # before the deletion: what a crash repeats is counted twice
-            if not await leases.report_progress(connection, held, total, self._now(), days=days):
+        mark = f"{held.erasure.id}.{held.attempt}"
+        deletion = {"mark": mark, "rows": dict(counts)}
+        async with self._database.write() as connection:  # before the deletion, so that a crash cannot lose its rows
+            if not await leases.report_progress(connection, held, deleted, self._now(), deletion=deletion, days=days):
                 return LEASE_LOST
-        await self._telemetry.delete(condition, list(counts))
+        await self._telemetry.delete(condition, list(counts), mark)
         return f"ClickHouse is deleting {sum(counts.values())} rows."
 
     async def _finish_rows(self, held: ErasureLease) -> str:

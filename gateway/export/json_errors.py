@@ -20,7 +20,7 @@ def find_field_errors(signal: Signal, body: bytes, first: FieldError) -> list[Is
     """One issue per wrong field, up to the maximum of a response; includes `first`, even if it is no type error."""
     issues = Issues()
     if len(body) <= MAX_CHECKED_BYTES:
-        decode_json(_SHAPES[signal], body, "", issues)
+        decode_json(_SHAPES[signal], body, "", issues, unique_keys=False)  # OTLP: the last one counts
     found = [msgspec.structs.replace(issue, path=issue.path.removeprefix(".")) for issue in issues]
     if any(issue.path == first.path for issue in found):
         return found

@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from chassis.errors import ApiError, UnsupportedMediaType, envelope
+from chassis.http.media_type import is_utf_8
 from gateway.export.refusals import count_refused, drop_traceback
 from gateway.outcomes import OutcomeCounters
 from proto.otlp.policy import DecodedPayload, Signal
@@ -17,10 +18,14 @@ _MEDIA: Final[Mapping[str, Media]] = {content_type: media for media, content_typ
 
 
 def request_media(request: web.Request) -> Media:
-    """The encoding of the body, by its Content-Type without parameters. UnsupportedMediaType if it is not OTLP's."""
+    """The encoding of the body, by its Content-Type. Raises UnsupportedMediaType if it is not OTLP's, and for a charset
+    other than UTF-8; other parameters are ignored.
+    """
     media = _media(request)
     if media is None:
         raise UnsupportedMediaType("Content-Type must be application/x-protobuf or application/json.")
+    if not is_utf_8(request.headers.get("Content-Type", "")):
+        raise UnsupportedMediaType("The charset must be UTF-8.")
     return media
 
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 from msgspec import UNSET, Meta, UnsetType
 
-from proto.proofs.unique_keys import RepeatedKey, require_unique_keys
+from proto.json_keys import RepeatedKey, require_unique_keys
 
 BUNDLE_TYPE: Final = "application/vnd.sluice.proof-bundle+json"
 STATEMENT_MEDIA_TYPE: Final = "application/vnd.in-toto+json"

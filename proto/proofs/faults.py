@@ -8,7 +8,6 @@ from msgspec import UNSET
 from proto.proofs.bundle import ProofBundle, Statement
 from proto.proofs.reading import bundle_of
 from proto.proofs.semantics import repeated_claim_ids
-from proto.proofs.unique_keys import RepeatedKey, require_unique_keys
 
 MAX_ANNOTATION_DEPTH: Final = (
     32  # of lists and objects; deeper ones are read or not, as the reader has room on its stack
@@ -23,12 +22,8 @@ class Fault(NamedTuple):
     code: str
 
 
-def find_faults(payload: bytes, value: ProofBundle | Statement) -> Iterator[Fault]:
-    """Keys and ids that are there twice, and annotations that are nested too deeply. `value`: the decoded payload."""
-    try:
-        require_unique_keys(payload, value)
-    except RepeatedKey as error:
-        yield Fault("", str(error), "repeated")
+def find_faults(value: ProofBundle | Statement) -> Iterator[Fault]:
+    """Ids that are there twice, and annotations that are nested too deeply."""
     place = ".predicate.ledger" if isinstance(value, Statement) else ""
     for at in repeated_claim_ids(bundle_of(value)):
         yield Fault(f"{place}.claims[{at}].claimId", "An earlier claim has this id.", "repeated")

@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
+from proto.json_keys import require_unique_keys
 from proto.proofs import dsse
 from proto.proofs.bundle import ProofBundle, Statement
-from proto.proofs.unique_keys import require_unique_keys
 
 MAX_BYTES: Final = 4 * 2**20  # of a bundle, with its envelope if it is signed
 

@@ -9,7 +9,7 @@ from typing import Final
 
 MAX_EXPANDED_SIZE: Final = 200  # letters after expansion; a pattern that is longer as written may have its own length
 
-_TOKEN: Final = re.compile(
+TOKEN: Final = re.compile(
     r"""
     \\(?:Q.*?(?:\\E|$)|[pP]\{[^}]*\}|x\{[^}]*\}|.)   # an escape, a quotation, a class by name
     |\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]             # a class
@@ -37,7 +37,7 @@ def expanded_size(pattern: str) -> int:
     """The number of letters, classes and operators with every `{n,m}` expanded; groups may nest."""
     sums = [0]  # sizes of the open groups, the outermost first
     last = 0  # size of the element that a repetition would repeat
-    for token in _TOKEN.finditer(pattern):
+    for token in TOKEN.finditer(pattern):
         text = token.group()
         if text == "(":
             sums.append(0)

@@ -235,7 +235,7 @@ def _parse(payload: bytes, payload_type: str, envelope: Envelope | None) -> _Fil
     value: Any = decode_json(reading.payload_shape(payload_type), payload, "bundle", issues)
     if value is None:
         return _File(payload, payload_type, envelope, None, _relative(issues))
-    for fault in find_faults(payload, value):
+    for fault in find_faults(value):
         issues.add(f"bundle{fault.path}", fault.message, fault.code)
     if len(issues):
         return _File(payload, payload_type, envelope, None, _relative(issues))

@@ -87,6 +87,7 @@ async def test_an_empty_request_succeeds(gateway: Gateway, path: str) -> None:
         ("Application/X-Protobuf; charset=utf-8", PROTOBUF),
         ("application/json", JSON),
         ("application/json; charset=utf-8", JSON),
+        ('application/json;v=1; charset="UTF-8"; x=latin1', JSON),
     ],
 )
 async def test_accepted_media_types(gateway: Gateway, sent: str, answered: str) -> None:
@@ -99,6 +100,20 @@ async def test_accepted_media_types(gateway: Gateway, sent: str, answered: str) 
 async def test_other_media_types_are_415(gateway: Gateway, sent: str) -> None:
     answer = await gateway.post("/v1/traces", traces(span()), {"Content-Type": sent})
     assert "Content-Type must be" in assert_refused(answer, 415, "unsupported_media_type", JSON)
+
+
+@pytest.mark.parametrize("media_type", [PROTOBUF, JSON])
+async def test_another_charset_than_utf_8_is_415(gateway: Gateway, media_type: str) -> None:
+    answer = await gateway.post("/v1/logs", b"{}", {"Content-Type": f"{media_type}; charset=iso-8859-1"})
+    assert assert_refused(answer, 415, "unsupported_media_type", media_type) == "The charset must be UTF-8."
+
+
+async def test_repeated_keys_are_no_fault_of_otlp(gateway: Gateway) -> None:
+    """The last one counts, as in protobuf. A fault beside them is reported alone."""
+    body = b'{"more": 1, "more": 2, "resourceSpans": {}}'
+    answer = await gateway.post("/v1/traces", body, {"Content-Type": JSON})
+    assert_refused(answer, 400, "bad_request", JSON)
+    assert [issue["path"] for issue in answer.json["error"]["details"]] == ["resourceSpans"]
 
 
 @pytest.mark.parametrize(
@@ -425,7 +440,11 @@ async def test_cors_is_off_by_default(gateway: Gateway) -> None:
     [
         ((ORIGIN,), ORIGIN, ORIGIN),
         ((ORIGIN,), "https://evil.example", None),
+        ((ORIGIN,), "null", None),
         (("*",), "https://any.example", "*"),
+        (("*",), "*", "*"),
+        (("*", ORIGIN), ORIGIN, ORIGIN),
+        (("*", ORIGIN), "https://any.example", "*"),
     ],
 )
 async def test_cors_by_configured_origin(
@@ -443,6 +462,42 @@ async def test_cors_by_configured_origin(
         await gateway.post("/v1/traces", b"{}", {"Content-Type": JSON, "Origin": origin, "X-Legacy-Auth": "x"}),
     ):
         assert answer.headers.get("Access-Control-Allow-Origin") == allowed
+        assert answer.headers.get("Access-Control-Allow-Credentials") == ("true" if allowed == ORIGIN else None)
+        assert (answer.headers.get("Vary") == "Origin") == (origins != ("*",))
+    assert preflight.headers.get("Access-Control-Allow-Credentials") == ("true" if allowed == ORIGIN else None)
+
+
+LISTED = ["content-type", "content-encoding", "authorization", "x-legacy-auth", "x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("requested", "added"),
+    [
+        ("", []),
+        ("content-type,x-tenant", ["x-tenant"]),
+        ("X-Tenant , b3,\tx-tenant,b3", ["x-tenant", "b3"]),
+        ("cookie,host,x-forwarded-for,x-forwarded-,proxy-authorization,sec-fetch-site,sec-", []),
+        (
+            "cookies,hosts,x-forwarded,proxy,sec,cookie-x",
+            ["cookies", "hosts", "x-forwarded", "proxy", "sec", "cookie-x"],
+        ),
+        ("x_a,x a,x.a,*,\u00e9,a:b,%61,-", ["-"]),
+        ("a" * 64 + "," + "b" * 65, ["a" * 64]),
+        (",".join(f"x-{number}" for number in range(40)), [f"x-{number}" for number in range(30)]),
+        (",".join(["cookie"] * 100 + ["x-a"]), ["x-a"]),
+    ],
+)
+async def test_a_page_of_a_named_origin_may_send_headers_of_its_own(
+    start_gateway: StartGateway, requested: str, added: list[str]
+) -> None:
+    gateway = await start_gateway(RecordingStore(), cors_origins=(ORIGIN, "*"))
+    asked = PREFLIGHT | {"Access-Control-Request-Headers": requested}
+    answer = await gateway.request("OPTIONS", "/v1/traces", headers=asked)
+    assert answer.headers["Access-Control-Allow-Headers"].split(", ") == [*LISTED, *added]
+    answer = await gateway.request("OPTIONS", "/v1/traces", headers=asked | {"Origin": "https://any.example"})
+    assert answer.headers["Access-Control-Allow-Headers"].split(", ") == LISTED
+    answer = await gateway.request("OPTIONS", "/v1/traces", headers=asked | {"Origin": "null"})
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
 async def test_one_bad_item_does_not_cost_its_neighbours(

@@ -72,7 +72,7 @@ async def test_a_page_can_read_whatever_it_is_answered(explore: Explore) -> None
         assert (headers["Access-Control-Allow-Origin"], headers["Vary"]) == (PAGE, "Origin"), status
         assert set(headers["Access-Control-Expose-Headers"].split(", ")) == EXPOSED, status
         assert "Access-Control-Allow-Credentials" not in headers
-    assert answers[405][1]["Allow"] == "GET, OPTIONS"
+    assert answers[405][1]["Allow"] == "GET, HEAD, OPTIONS"
 
 
 @ONE_ENGINE
@@ -116,7 +116,7 @@ async def test_it_is_off_by_default(explore_store: ClickHouse, moving_clock: lis
     async with served(explore_store, QuerySettings(), moving_clock) as explore:
         plain = await asked(explore, "GET", f"{PATH}/spans", MINE)
         preflight = await asked(explore, "OPTIONS", f"{PATH}/spans", MINE)
-    assert (plain[0], preflight[0], preflight[1]["Allow"]) == (200, 405, "GET")
+    assert (plain[0], preflight[0], preflight[1]["Allow"]) == (200, 405, "GET, HEAD")
     for _, headers in (plain, preflight):
         assert not [name for name in headers if name.startswith("Access-Control") or name == "Vary"]
 

@@ -196,7 +196,9 @@ async def test_a_project_is_completed_when_both_halves_are(
     async def purge() -> None:
         async with database.write() as connection:
             [unpurged] = await repository.list_unpurged(connection, 10)
-            await repository.mark_purged(connection, unpurged, {"project_keys": 2}, LATER)
+            await repository.add_counts(connection, unpurged.id, {"project_keys": 1})
+            await repository.add_counts(connection, unpurged.id, {"project_keys": 1})
+            await repository.mark_purged(connection, unpurged, LATER)
 
     for half in (erase, purge) if telemetry_first else (purge, erase):
         assert (await state(database, erasure)).completed_at is None
@@ -212,7 +214,8 @@ async def test_an_organization_is_completed_with_its_last_project(database: Data
     projects = [await created(database, acme, ErasureKind.PROJECT, purged=True) for _ in range(2)]
     async with database.write() as connection:
         await repository.begin_purge(connection, organization.id)
-        await repository.mark_purged(connection, organization, {"memberships": 3}, LATER)
+        await repository.add_counts(connection, organization.id, {"memberships": 3})
+        await repository.mark_purged(connection, organization, LATER)
     assert (await state(database, organization)).state is ErasureState.RUNNING
     for project in projects:
         assert (await state(database, organization)).completed_at is None

@@ -61,6 +61,39 @@ def test_a_good_body_is_decoded() -> None:
     assert body.labels == {"x": 1}
 
 
+def test_a_repeated_key_is_named_wherever_it_is() -> None:
+    """Also in a part that the type does not look into, and of other spelling; beside other faults, too."""
+    whole = json.dumps(GOOD)[:-1].encode()
+    assert issues_of(None, whole + b', "slug": "a", "sl\\u0075g": "b"}') == [("body.slug", "repeated")]
+    assert issues_of(None, whole + b', "labels": {"x": 1, "y": 2, "x": 1, "x": 1}}') == [("body.labels.x", "repeated")]
+    assert issues_of(
+        None, whole + b', "filters": [{"key": "a"}, {"key": "b", "key": 1}], "slug": "a", "slug": "A"}'
+    ) == [
+        ("body.slug", "format"),
+        ("body.filters[1].key", "type"),
+        ("body.filters[1].key", "repeated"),
+        ("body.slug", "repeated"),
+    ]
+
+
+def test_a_repeated_key_of_an_ignored_part() -> None:
+    class Ignoring(msgspec.Struct):
+        name: str
+
+    issues = Issues()
+    raw = b'{"name": "x", "more": [1, {"deep": {"a": 1, "a": 2}}]}'
+    assert decode_json(Ignoring, raw, "body", issues) is None
+    assert [(issue.path, issue.code) for issue in issues] == [("body.more[1].deep.a", "repeated")]
+    assert decode_json(Ignoring, raw, "body", Issues(), unique_keys=False) == Ignoring("x")
+
+
+def test_repeated_keys_are_as_many_issues_as_others() -> None:
+    raw = b"{" + b",".join(b'"k%d": 1, "k%d": 1' % (number, number) for number in range(1_000)) + b"}"
+    issues = Issues()
+    decode_json(dict[str, int], raw, "body", issues)
+    assert len(issues) == MAX_ISSUES
+
+
 @pytest.mark.parametrize(
     ("change", "issues"),
     [

@@ -126,7 +126,7 @@ async def test_an_unrouted_path_is_404(serve: Serve) -> None:
 async def test_a_wrong_method_is_405_and_names_the_right_ones(serve: Serve) -> None:
     served = await serve([Route("GET", "/x", ok, public()), Route("POST", "/x", ok, public())])
     status, headers, body = await served.request("DELETE", "/x")
-    assert (status, headers["Allow"]) == (405, "GET, POST")
+    assert (status, headers["Allow"]) == (405, "GET, HEAD, POST")
     assert error_of(body)["code"] == "method_not_allowed"
 
 

@@ -221,3 +221,31 @@ async def test_what_left_by_export_is_listed(control: Control) -> None:
     ]
     async with database.read() as connection:
         assert await run_repository.list_exported(connection, org_id, now) == []  # the sink is younger
+
+
+@pytest.mark.parametrize(
+    ("filters", "path"),
+    [
+        ([{"key": "user.id", "op": "not_in", "value": []}], "body.filters[0]"),
+        (
+            [{"key": "user.id", "op": "eq", "value": "1"}, {"key": "user.id", "op": "not_in", "value": []}],
+            "body.filters[1]",
+        ),
+        ([{"any": [{"key": "k", "op": "exists"}, {"key": "k", "op": "not_exists"}]}], "body.filters[0]"),
+        ([{"key": "environment", "op": "regex", "value": ".*"}], "body.filters[0]"),
+        ([{"key": "traceId", "op": "neq", "value": "x"}], "body.filters[0]"),
+        ([{"key": "durationMs", "op": "exists"}], "body.filters"),
+        ([{"key": "severityNumber", "op": "neq", "value": 0}], "body.filters"),
+    ],
+)
+async def test_filters_that_exclude_nothing_are_refused(control: Control, filters: list[Any], path: str) -> None:
+    """Also where a time is given, and for a count: it would be one of everything."""
+    for body in ({"filters": filters}, {"filters": filters, "from": "2026-11-20T00:00:00Z", "dryRun": True}):
+        status, answer, _ = await control.call("POST", WEB, body)
+        assert (status, [issue["path"] for issue in answer["error"]["details"]]) == (400, [path])
+    assert (await control.call("GET", ERASURES))[1]["data"] == []
+
+
+async def test_a_filter_of_spans_alone_is_no_restriction_but_beside_another_it_is(control: Control) -> None:
+    filters = [{"key": "durationMs", "op": "exists"}, {"key": "user.id", "op": "eq", "value": "4711"}]
+    assert (await control.call("POST", WEB, {"filters": filters}))[0] == 202

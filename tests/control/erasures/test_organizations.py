@@ -291,7 +291,7 @@ async def test_events_of_a_living_organization_cannot_be_erased(control: Control
         await connection.exec_driver_sql(erased)
         found = await repository.list_erasures(connection, control.acme.organization.id, None, 10)
         for one in found:
-            await repository.mark_purged(connection, one, {}, datetime.now(UTC))
+            await repository.mark_purged(connection, one, datetime.now(UTC))
     org_id = control.acme.organization.id
     found_break = (await verify_stored(control.checks.database, org_id, org_id, {})).first_break
     assert found_break is not None

@@ -1,7 +1,6 @@
 """The background work of deletions: what it does when, and that nothing stops it."""
 
 import asyncio
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -96,10 +95,10 @@ async def test_a_failure_stops_no_other_erasure(
     broken, sound = await deleted(database, acme, "a"), await deleted(database, acme, "b")
     delete_rows = Purger._delete_rows
 
-    async def failing(purger: Purger, erasure: StoredErasure) -> Counter[str]:
+    async def failing(purger: Purger, erasure: StoredErasure) -> None:
         if erasure.id == broken.id:
             raise ValueError("a row holds something")
-        return await delete_rows(purger, erasure)
+        await delete_rows(purger, erasure)
 
     purger = Purger(database, pause_s=0, clock=clock)
     with monkeypatch.context() as patched:
@@ -111,6 +110,34 @@ async def test_a_failure_stops_no_other_erasure(
     assert await erase_telemetry(database) == 2
     async with database.read() as connection:
         assert (await repository.get(connection, sound.id)).counts == {"spans": 1, "project_keys": 1}
+
+
+@pytest.mark.parametrize("batches", range(1, 6))
+async def test_rows_are_counted_once_whenever_the_process_ends(
+    database: Database, acme: Tenant, monkeypatch: pytest.MonkeyPatch, batches: int
+) -> None:
+    """It ends after so many batches, between two transactions."""
+    org_id = acme.organization.id
+    async with database.write() as connection:
+        project = await organization_repository.create_project(connection, org_id, "a", "x")
+        for _ in range(5):
+            await project_key_repository.create_project_key(connection, org_id, project.id, "x")
+        erasure = await delete_project(connection, Actor(org_id), project.id, "a", "r", datetime.now(UTC))
+    left = batches
+
+    async def ending(_seconds: float) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr("control.erasures.purge.asyncio.sleep", ending)
+        with pytest.raises(SystemExit):
+            await Purger(database, batch=1, pause_s=0).poll_once()
+    await Purger(database, batch=2, pause_s=0).poll_once()
+    async with database.read() as connection:
+        assert (await repository.get(connection, erasure.id)).counts == {"project_keys": 5}
 
 
 async def test_a_file_in_use_is_compacted_later(database: Database, acme: Tenant, migrated_url: str) -> None:

@@ -10,12 +10,12 @@ from typing import Any, Final
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from proto.json_keys import RepeatedKey
 from proto.proofs import dsse
 from proto.proofs.dsse import InvalidEnvelope
 from proto.proofs.reading import bundle_of, is_envelope, payload_shape, read_payload
 from proto.proofs.semantics import MAX_FINDINGS
 from proto.proofs.semantics import check as find
-from proto.proofs.unique_keys import RepeatedKey
 
 _KEYS: Final = [("stranger", Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key())]
 

@@ -45,6 +45,14 @@ def one(op: str, value: Any = "v", key: str = "k") -> str:
     return written({"key": key, "op": op, "value": value})
 
 
+def test_a_repeated_key_in_the_json_of_a_query_string_is_named() -> None:
+    twice = '[{"key": "a", "op": "eq", "value": "1"}, {"key": "k", "op": "eq", "value": "1", "valu\\u0065": "2"}]'
+    assert parse(twice) == [("query.filters[1].value", "repeated")]
+    assert parse('[{"any": [{"key": "k", "op": "exists", "op": "not_exists"}]}]') == [
+        ("query.filters[0].any[0].op", "repeated")
+    ]
+
+
 @pytest.mark.parametrize("op", [op for op in Op if op not in (Op.EXISTS, Op.NOT_EXISTS)])
 def test_every_operator_takes_a_value(op: Op) -> None:
     assert parse(one(op)) == (Filter("k", op, ("v",)),)

@@ -1,0 +1,53 @@
+"""The charset of a body is UTF-8, however it is written; no other parameter counts."""
+
+import pytest
+
+from chassis.http.media_type import is_utf_8
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "",
+        ";",
+        "; charset=utf-8",
+        ";charset=UTF-8",
+        '; charset="utf-8"',
+        ' ; CharSet = "UTF-8" ',
+        "; charset=utf8",
+        "; charset=utf-8; charset=UTF-8",
+        "; version=1.0; charset=utf-8",
+        "; profile=latin1",
+        '; profile="a; charset=latin1"',
+        '; profile="a\\"; charset=latin1"',
+        "; x-charset=latin1",
+    ],
+)
+def test_utf_8(parameters: str) -> None:
+    assert is_utf_8("application/json" + parameters)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "; charset=iso-8859-1",
+        ";charset=UTF-16",
+        '; charset="latin1"',
+        "; CHARSET=us-ascii",
+        "; charset=",
+        '; charset=""',
+        "; charset=utf-8; charset=latin1",
+        "; charset=latin1; charset=utf-8",
+        "; version=1.0;charset=utf-16le",
+        '; profile="a"; charset=latin1',
+        "; charset = latin1",
+    ],
+)
+def test_others(parameters: str) -> None:
+    assert not is_utf_8("application/json" + parameters)
+
+
+def test_long_ones_take_no_long_time() -> None:
+    """Each is read in linear time; a quadratic one would take minutes."""
+    for part in (";", "; ", ";a", ";a=", ';a="', '\\"', "a ", ';a="\\', " "):
+        is_utf_8("application/json;" + part * 200_000)
