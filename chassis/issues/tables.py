@@ -48,6 +48,9 @@ issues: Final = sa.Table(
     sa.Column("culprit", text(MAX_CULPRIT_LENGTH)),
     sa.Column("search_text", text(MAX_SEARCH_LENGTH), nullable=False),  # title and culprit, case-folded
     sa.Column("status", text(16), nullable=False),
+    # The last status that was not set because of code, and when: `control.scm.code_state`. NULL: none was.
+    sa.Column("decided_status", text(16)),
+    sa.Column("decided_at", UtcTime),
     sa.Column("resolved_at", UtcTime),
     sa.Column("resolved_in_release", text(MAX_VERSION_LENGTH)),  # fixed in it: occurrences in it or later ones reopen
     sa.Column("resolved_after_release", text(MAX_VERSION_LENGTH)),  # fixed in the next one: later ones reopen

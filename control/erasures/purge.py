@@ -59,6 +59,7 @@ from control.issues.tables import issue_activity, issue_erasures, issue_links, i
 from control.policies.tables import approval_policies
 from control.proofs.tables import proof_bundles, proof_issuer_keys, proof_links, proof_usage
 from control.releases.tables import (
+    code_reverts,
     commit_issues,
     commits,
     proposal_issues,
@@ -130,6 +131,7 @@ _ORGANIZATION_STEPS: Final = (
     _TableStep(platform_events),
     _TableStep(notification_channels, ("created_by",)),  # and their subscriptions, by the database
     _TableStep(change_events, ("created_by",)),
+    _TableStep(code_reverts),
     _TableStep(proposal_issues),
     _TableStep(proposals),
     _TableStep(commit_issues),

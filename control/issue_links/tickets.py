@@ -68,11 +68,12 @@ async def _sync(
         for issue, one in moved
         if ticket.state is LinkState.CLOSED or one.state is LinkState.CLOSED or ticket.is_reopened
     ]
+    at = min(ticket.changed_at, author.now)
     if ticket.state is LinkState.OPEN:
-        return [], await reopen_all(connection, changes, now=author.now, by=author.principal_id)
+        return [], await reopen_all(connection, changes, now=author.now, by=author.principal_id, decided_at=at)
     if not ticket.is_fixed:
         return [], []
-    return await resolve_all(connection, changes, now=author.now, by=author.principal_id), []
+    return await resolve_all(connection, changes, now=author.now, by=author.principal_id, decided_at=at), []
 
 
 def _has_moved(link: StoredLink, ticket: TicketState) -> bool:

@@ -174,7 +174,8 @@ class _Counting:
             self.counted.regressed += 1
             self._announce(issue, ActivityKind.REGRESSED)
         changed = {**OPEN_STATE, "regressed_at": self.now if is_regression else issue.regressed_at}
-        return {f"new_{name}": value for name, value in changed.items()}
+        decided = {"decided_status": changed["status"], "decided_at": min(opened.at, self.now)}
+        return {f"new_{name}": value for name, value in {**changed, **decided}.items()}
 
     async def create(self, new: Sequence[tuple[IssueKey, Seen]]) -> None:
         """Create the issues of new fingerprints, the earliest errors first."""
@@ -218,10 +219,17 @@ class _NoOrder:
 
 _NO_ORDER: Final = _NoOrder()
 _CHANGED: Final = ("count", "first_seen", "first_release", "last_seen", "last_release", "updated_at", "regressed_at")
+_DECIDED: Final = ("decided_status", "decided_at")
 _UPDATE: Final = (
     issues.update()
     .where(issues.c.id == sa.bindparam("of_id"))
     .values({name: sa.bindparam(f"new_{name}") for name in (*_CHANGED, *OPEN_STATE)})
+    .values(
+        {
+            name: sa.func.coalesce(sa.bindparam(f"new_{name}", type_=issues.c[name].type), issues.c[name])
+            for name in _DECIDED
+        }
+    )
 )
 
 
@@ -238,6 +246,7 @@ def _update(issue: IssueRecord, seen: Seen, total: int, now: datetime) -> dict[s
         "new_updated_at": now,
         "new_regressed_at": issue.regressed_at,
         **{f"new_{name}": getattr(issue, name) for name in OPEN_STATE},
+        **{f"new_{name}": None for name in _DECIDED},
         "new_status": issue.status.value,
     }
 

@@ -219,7 +219,8 @@ async def merge(
         "last_seen": last.at,
         "last_release": last.release,
     }
-    if any(one.status_at(now) is IssueStatus.UNRESOLVED for one in (target, *sources)):
+    is_open = any(one.status_at(now) is IssueStatus.UNRESOLVED for one in (target, *sources))
+    if is_open and target.status is not IssueStatus.UNRESOLVED:
         values |= OPEN_STATE
     elif target.ignored_until_count is not None:  # it counts what occurs from now on
         values["ignored_until_count"] = target.ignored_until_count + added
@@ -262,7 +263,10 @@ async def _change(
     data: Mapping[str, object],
 ) -> IssueRecord:
     now = to_milliseconds(now)
-    await connection.execute(issues.update().where(issues.c.id == issue.id).values({**values, "updated_at": now}))
+    stored = {**values, "updated_at": now}
+    if "status" in values:
+        stored |= {"decided_status": values["status"], "decided_at": now}
+    await connection.execute(issues.update().where(issues.c.id == issue.id).values(stored))
     await connection.execute(issue_activity.insert(), [activity_row(issue, kind, now, by, data)])
     changed: dict[str, Any] = {**values, "updated_at": now}
     if "status" in changed:

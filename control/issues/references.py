@@ -33,7 +33,6 @@ _EACH: Final = re.compile(
 )
 # [text](address): the address repeats or contradicts the text
 _MARKDOWN_LINK: Final = re.compile(r"\[([^\[\]\n]{1,500})\]\([^()\s]{1,2048}\)")
-_REVERT: Final = re.compile(r"\bThis reverts commit ([0-9a-fA-F]{7,64})\b")
 
 
 class ShortId(NamedTuple):
@@ -98,17 +97,3 @@ def fixed_by(text: str, org_slug: str) -> References:
         elif match["id"] is not None:
             ids[match["id"].lower()] = None
     return References(tuple(names), tuple(ids))
-
-
-def fixed_by_commit(message: str, org_slug: str) -> References:
-    """The issues that a commit fixes. A revert fixes nothing, though it quotes what it reverts."""
-    return References() if reverted_commits(message) else fixed_by(message, org_slug)
-
-
-def reverted_commits(message: str) -> list[str]:
-    """The hashes of the commits that this one reverts, in lower case. The revert of a revert, which git calls
-    `Reapply`, reverts nothing.
-    """
-    if message.startswith("Reapply "):
-        return []
-    return [found.lower() for found in _REVERT.findall(message[:MAX_TEXT])[:MAX_REFERENCES]]

@@ -31,6 +31,9 @@ class ProposalState(StrEnum):
     SUPERSEDED = "superseded"
 
 
+_HAS_HEAD: Final = sa.text("default_branch_head IS NOT NULL")
+_HAS_NUMBER: Final = sa.text("proposal_number IS NOT NULL")
+
 releases: Final = sa.Table(
     "releases",
     metadata,
@@ -77,21 +80,17 @@ commits: Final = sa.Table(
     sa.Column("files_truncated", sa.Boolean, nullable=False),
     # When it was pushed to the default branch, by the platform's clock; NULL: not known to be on it.
     sa.Column("default_branch_at", UtcTime),
-    # Whether its message says that it reverts a commit.
-    sa.Column("is_revert", sa.Boolean, server_default=sa.false(), nullable=False),
+    sa.Column("default_branch_head", text(MAX_SHA_LENGTH)),  # the last commit of that push
+    sa.Column("released_at", UtcTime),  # when a release was first reported with it
+    sa.Column("proposal_number", text(MAX_PROPOSAL_NUMBER_LENGTH)),  # that its message, or the head's, names
     sa.Column("created_at", UtcTime, nullable=False),
     sa.UniqueConstraint("org_id", "repository", "sha"),
     sa.Index(None, "org_id", "id"),
     sa.Index(None, "org_id", "sha"),
     sa.Index(None, "org_id", "default_branch_at"),
     sa.Index(None, "org_id", "repository", "authored_at"),
-    sa.Index(
-        "ix_commits_reverts",
-        "org_id",
-        "default_branch_at",
-        sqlite_where=sa.text("is_revert"),
-        postgresql_where=sa.text("is_revert"),
-    ),
+    sa.Index(None, "org_id", "default_branch_head", sqlite_where=_HAS_HEAD, postgresql_where=_HAS_HEAD),
+    sa.Index(None, "org_id", "repository", "proposal_number", sqlite_where=_HAS_NUMBER, postgresql_where=_HAS_NUMBER),
 )
 
 release_commits: Final = sa.Table(
@@ -133,6 +132,8 @@ proposals: Final = sa.Table(
     sa.Column("author_name", text(MAX_NAME_LENGTH)),
     sa.Column("url", text(MAX_URL_LENGTH)),
     sa.Column("changed_at", UtcTime, nullable=False),  # by the platform's clock: an older report changes nothing
+    sa.Column("merged_at", UtcTime),  # by the same clock
+    sa.Column("is_fix", sa.Boolean, server_default=sa.true(), nullable=False),  # false: into another branch
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
     enum_check("state", ProposalState),
@@ -151,4 +152,17 @@ proposal_issues: Final = sa.Table(
     sa.Index(None, "issue_id"),
     sa.Index(None, "org_id"),
     sa.Index(None, "project_id"),
+)
+
+# What commits and proposals say that they revert, in their own repository.
+code_reverts: Final = sa.Table(
+    "code_reverts",
+    metadata,
+    sa.Column("source_id", text(32), primary_key=True),  # of the commit or the proposal
+    sa.Column("target", text(MAX_SHA_LENGTH), primary_key=True),  # the beginning of a hash, or `#` and a number
+    sa.Column("is_whole", sa.Boolean, nullable=False),  # a merge, with all that it merged
+    sa.Column("target_key", text(MAX_PROPOSAL_NUMBER_LENGTH + 1), nullable=False),  # the first 7 digits, or the number
+    sa.Column("repository", text(MAX_REPOSITORY_LENGTH), nullable=False),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Index(None, "org_id", "target_key"),
 )

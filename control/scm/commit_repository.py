@@ -9,16 +9,16 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
-from control.issues.references import IssueIndex, References, reverted_commits
-from control.releases.tables import MAX_MESSAGE_LENGTH, commit_issues, commits, release_commits
+from control.issues.references import IssueIndex, References
+from control.releases.tables import MAX_MESSAGE_LENGTH, code_reverts, commit_issues, commits, release_commits
 from control.row_limits import RowLimit
+from control.scm.messages import merge_of
 
 MAX_COMMITS: Final = 200_000  # of an organization; beyond it those reported first are deleted
 MAX_RELEASE_COMMITS: Final = 5_000
 MAX_FILES: Final = 1_000  # of a commit
 _PRUNED_AT_ONCE: Final = 1_000
 _CHUNK: Final = 500  # values in one statement
-_UNION: Final = 100  # look-ups in one statement
 
 _limit: Final = RowLimit(commits)
 
@@ -56,6 +56,20 @@ class StoredCommit(NewCommit):
     id: str = ""
 
 
+class Arrival(NamedTuple):
+    """A push to the default branch: when, by the platform's clock; its last commit; the proposal that this merges."""
+
+    at: datetime
+    head: str
+    number: str | None = None
+
+    @classmethod
+    def of(cls, pushed: Sequence[NewCommit], at: datetime) -> "Arrival":
+        """The push of these commits, oldest first."""
+        merge = merge_of(pushed[-1].message)
+        return cls(at, pushed[-1].sha, merge.number if merge.is_merge else None)
+
+
 class UpsertedCommits(NamedTuple):
     """Ids of all reported commits, in their order; those that are new; the number of those that are new or had no files
     before.
@@ -82,6 +96,7 @@ async def make_room(connection: AsyncConnection, org_id: str, new: int) -> None:
     ids = list((await connection.execute(oldest)).scalars())
     for table in (commit_issues, release_commits):
         await connection.execute(table.delete().where(table.c.commit_id.in_(ids)))
+    await connection.execute(code_reverts.delete().where(code_reverts.c.source_id.in_(ids)))
     await connection.execute(commits.delete().where(commits.c.id.in_(ids)))
 
 
@@ -90,16 +105,16 @@ async def upsert_commits(
     org_id: str,
     reported: Sequence[NewCommit],
     now: datetime,
-    default_branch_at: datetime | None = None,
+    arrival: Arrival | None = None,
 ) -> UpsertedCommits:
     """Store commits that are new, and the files of those that were reported without. Nothing else changes.
-    `default_branch_at`: when those that are new reached the default branch.
+    `arrival`: how those that are new reached the default branch.
     """
     wanted = {one.key: one for one in reported}
     await make_room(connection, org_id, len(wanted))
     known = await find_known(connection, org_id, wanted)
     new = {key: new_id("cmt") for key in wanted if key not in known}
-    rows = [_row(wanted[key], commit_id, org_id, default_branch_at, now) for key, commit_id in new.items()]
+    rows = [_row(wanted[key], commit_id, org_id, arrival, now) for key, commit_id in new.items()]
     if rows:
         await connection.execute(commits.insert(), rows)
     completed = [
@@ -116,10 +131,10 @@ async def upsert_commits(
 
 
 async def insert_commits(
-    connection: AsyncConnection, org_id: str, new: Mapping[CommitKey, tuple[NewCommit, datetime | None]], now: datetime
+    connection: AsyncConnection, org_id: str, new: Mapping[CommitKey, tuple[NewCommit, Arrival | None]], now: datetime
 ) -> None:
-    """Store commits that are not stored yet, each with the time when it reached the default branch."""
-    rows = [_row(one, new_id("cmt"), org_id, default_branch_at, now) for one, default_branch_at in new.values()]
+    """Store commits that are not stored yet, each with how it reached the default branch."""
+    rows = [_row(one, new_id("cmt"), org_id, arrival, now) for one, arrival in new.values()]
     if rows:
         await connection.execute(commits.insert(), rows)
 
@@ -137,23 +152,6 @@ async def find_known(
         for row in await connection.execute(sa.select(*columns).where(where)):
             found[CommitKey(row.repository, row.sha)] = KnownCommit(row.id, bool(row.lacks_files))
     return found
-
-
-async def find_by_hashes(connection: AsyncConnection, org_id: str, starts: Sequence[CommitKey]) -> dict[CommitKey, str]:
-    """The ids of the commits whose hashes begin so; without those that no commit has, or several."""
-    found: dict[CommitKey, list[str]] = {}
-    for first in range(0, len(starts), _UNION):
-        each = [
-            sa.select(sa.literal(number).label("number"), commits.c.id)
-            .where(commits.c.org_id == org_id, commits.c.repository == one.repository)
-            .where(commits.c.sha >= one.sha, commits.c.sha < one.sha + "g")  # hexadecimal digits precede g
-            .limit(2)
-            .subquery()
-            for number, one in enumerate(starts[first : first + _UNION], first)
-        ]
-        for row in await connection.execute(sa.union_all(*(sa.select(one) for one in each))):
-            found.setdefault(starts[row.number], []).append(row.id)
-    return {start: ids[0] for start, ids in found.items() if len(ids) == 1}
 
 
 async def link_to_release(
@@ -202,21 +200,35 @@ async def link_to_issues(
     return new
 
 
-async def find_effective(connection: AsyncConnection, commit_ids: Sequence[str]) -> set[str]:
-    """Those of the commits that have had their effect on issues: they are on the default branch, or in a release."""
-    in_release = sa.exists().where(release_commits.c.commit_id == commits.c.id)
-    found: set[str] = set()
-    for chunk in _chunks(commit_ids):
-        where = commits.c.id.in_(chunk) & (commits.c.default_branch_at.is_not(None) | in_release)
-        found |= set((await connection.execute(sa.select(commits.c.id).where(where))).scalars())
-    return found
+async def put_on_default_branch(
+    connection: AsyncConnection, known: Mapping[str, NewCommit], arrival: Arrival
+) -> list[str]:
+    """Note how commits, by id, reached the default branch: the first push counts, whichever is reported first. Returns
+    those that changed.
+    """
+    columns = (commits.c.id, commits.c.default_branch_at, commits.c.default_branch_head)
+    changed: list[str] = []
+    for chunk in _chunks(list(known)):
+        rows = (await connection.execute(sa.select(*columns).where(commits.c.id.in_(chunk)))).all()
+        changed += [
+            row.id
+            for row in rows
+            if row.default_branch_at is None
+            or (arrival.at, arrival.head) < (row.default_branch_at, row.default_branch_head or "")
+        ]
+    if changed:
+        names = ("default_branch_at", "default_branch_head", "proposal_number")
+        update = commits.update().where(commits.c.id == sa.bindparam("of_commit"))
+        rows_changed = [{"of_commit": one} | _arrived(known[one], arrival, "new_") for one in changed]
+        await connection.execute(update.values({name: sa.bindparam(f"new_{name}") for name in names}), rows_changed)
+    return changed
 
 
-async def put_on_default_branch(connection: AsyncConnection, commit_ids: Sequence[str], at: datetime) -> None:
-    """Note when commits reached the default branch; those that are on it stay as they are."""
+async def mark_released(connection: AsyncConnection, commit_ids: Sequence[str], now: datetime) -> None:
+    """Note when a release was first reported with the commits."""
     for chunk in _chunks(commit_ids):
-        where = commits.c.id.in_(chunk) & commits.c.default_branch_at.is_(None)
-        await connection.execute(commits.update().where(where).values(default_branch_at=at))
+        where = commits.c.id.in_(chunk) & commits.c.released_at.is_(None)
+        await connection.execute(commits.update().where(where).values(released_at=now))
 
 
 async def list_release_commits(
@@ -262,9 +274,7 @@ def stored_commit(row: sa.RowMapping) -> StoredCommit:
     )
 
 
-def _row(
-    one: NewCommit, commit_id: str, org_id: str, default_branch_at: datetime | None, now: datetime
-) -> dict[str, Any]:
+def _row(one: NewCommit, commit_id: str, org_id: str, arrival: Arrival | None, now: datetime) -> dict[str, Any]:
     return {
         "id": commit_id,
         "org_id": org_id,
@@ -277,9 +287,16 @@ def _row(
         "url": one.url,
         "files": None if one.files is None else list(one.files),
         "files_truncated": one.files_truncated,
-        "default_branch_at": default_branch_at,
-        "is_revert": bool(reverted_commits(one.message[:MAX_MESSAGE_LENGTH])),
         "created_at": now,
+    } | _arrived(one, arrival)
+
+
+def _arrived(one: NewCommit, arrival: Arrival | None, prefix: str = "") -> dict[str, Any]:
+    number = merge_of(one.message).number or (None if arrival is None else arrival.number)
+    return {
+        f"{prefix}default_branch_at": None if arrival is None else arrival.at,
+        f"{prefix}default_branch_head": None if arrival is None else arrival.head,
+        f"{prefix}proposal_number": number,
     }
 
 

@@ -70,9 +70,10 @@ async def resolve_all(
     now: datetime,
     by: str | None,
     in_release: str | None = None,
+    decided_at: datetime | None,
 ) -> list[ShortId]:
     """Resolve issues in a release; by default in the one after the latest of their project, or at once, as the project
-    says. Returns those that were not resolved, in their order.
+    says. Returns those that were not resolved, in their order. `decided_at`: when, if not because of code.
     """
     merged = await _load_merged(connection, changes)
     open_ones = _once(changes, {one: each for one, each in merged.items() if each.status is not IssueStatus.RESOLVED})
@@ -81,11 +82,12 @@ async def resolve_all(
         for project_id in await _find_waiting(connection, {issue.project_id for issue, _ in open_ones}):
             after[project_id] = await find_latest_version(connection, project_id)
     rows = []
+    decided = _decided(IssueStatus.RESOLVED, decided_at)
     for version in sorted({after.get(issue.project_id) for issue, _ in open_ones}, key=lambda one: one or ""):
         values = {"status": IssueStatus.RESOLVED.value, "resolved_at": to_milliseconds(now)}
         values |= {"resolved_in_release": in_release, "resolved_after_release": version}
         of_version = [(issue, change) for issue, change in open_ones if after.get(issue.project_id) == version]
-        await _set(connection, [issue.id for issue, _ in of_version], {**OPEN_STATE, **values}, now)
+        await _set(connection, [issue.id for issue, _ in of_version], {**OPEN_STATE, **values, **decided}, now)
         named = {"inRelease": in_release, "afterRelease": version}
         releases = {name: value for name, value in named.items() if value is not None}
         rows += [
@@ -97,13 +99,19 @@ async def resolve_all(
 
 
 async def reopen_all(
-    connection: AsyncConnection, changes: Sequence[NamedChange], *, now: datetime, by: str | None
+    connection: AsyncConnection,
+    changes: Sequence[NamedChange],
+    *,
+    now: datetime,
+    by: str | None,
+    decided_at: datetime | None,
 ) -> list[ShortId]:
-    """Open issues again. Returns those that were not open, in their order."""
+    """Open issues again. Returns those that were not open, in their order. `decided_at`: if not because of code."""
     merged = await _load_merged(connection, changes)
     closed = {one: each for one, each in merged.items() if each.status_at(now) is not IssueStatus.UNRESOLVED}
     reopened = _once(changes, closed)
-    await _set(connection, [issue.id for issue, _ in reopened], OPEN_STATE, now)
+    values = {**OPEN_STATE, **_decided(IssueStatus.UNRESOLVED, decided_at)}
+    await _set(connection, [issue.id for issue, _ in reopened], values, now)
     rows = [activity_row(issue, ActivityKind.UNRESOLVED, now, by, change.data) for issue, change in reopened]
     await _insert(connection, rows)
     return list(dict.fromkeys(change.issue.short_id for _, change in reopened))
@@ -125,6 +133,10 @@ async def note_all(
 def chunks(values: Sequence[T]) -> list[Sequence[T]]:
     """The values in parts for one statement each."""
     return [values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK)]
+
+
+def _decided(status: IssueStatus, at: datetime | None) -> dict[str, object]:
+    return {} if at is None else {"decided_status": status.value, "decided_at": to_milliseconds(at)}
 
 
 async def _find_projects(connection: AsyncConnection, org_id: str, slugs: Sequence[str]) -> dict[str, int]:

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.issues.references import NamedIssue, References, ShortId, fixed_by
+from control.issues.references import NamedIssue, References, ShortId
 from control.issues.tables import ActivityKind
-from control.releases.tables import ProposalState
-from control.scm.commit_repository import CommitKey
-from control.scm.fixes import Author, find_reverted_since, is_reverted
-from control.scm.issue_changes import NamedChange, find_named, note_all, resolve_all
+from control.releases.tables import ProposalState, code_reverts
+from control.scm.fixes import Author, Settled, add_reverts, find_affected, settle
+from control.scm.issue_changes import NamedChange, find_named, note_all
+from control.scm.messages import Revert, read_proposal
 from control.scm.proposal_repository import (
     ProposalReport,
     StoredProposal,
@@ -20,6 +20,7 @@ from control.scm.proposal_repository import (
     has_merged_rival,
     has_unresolved_issue,
     link_issues,
+    note_merge,
     store_proposal,
     supersede,
     supersede_others,
@@ -36,6 +37,7 @@ class ReportedProposal(NamedTuple):
     is_changed: bool
     is_merged: bool
     issues_resolved: list[ShortId]
+    issues_reopened: list[ShortId]
     superseded: list[StoredProposal]
 
 
@@ -44,26 +46,23 @@ async def report_proposal(
 ) -> ReportedProposal:
     """Store what a platform says of a proposal, if that is newer than what is known. Its issues are those that its text
     names as fixed, and those `listed`; where neither is given, those that it had before stay. A merge resolves them in
-    the next release or at once, as their project says, and supersedes the other open proposals of these issues. What
-    was merged stays merged, and a merge that was reverted meanwhile resolves nothing.
+    the next release or at once, as their project says, or reopens what the proposal reverts. It supersedes the other
+    open proposals of these issues. What was merged stays merged.
     """
     known = await find_proposal(connection, author.org_id, report.repository, report.number)
     if known is not None and not _is_news(known, report):
-        return ReportedProposal(known, False, False, False, [], [])
+        return await _report_again(connection, author, known, report)
     if known is not None and await _stays_superseded(connection, known, report):
         report = replace(report, state=ProposalState.SUPERSEDED)
+    was_merged = known is not None and known.state is ProposalState.MERGED
+    before = await find_affected(connection, author, [known.id]) if known is not None and was_merged else []
     proposal_id = await store_proposal(connection, author.org_id, known, report, author.now)
-    text = fixed_by(f"{report.title}\n{report.text or ''}", author.org_slug)
-    index = await find_named(connection, author.org_id, [text])
-    kept = await find_linked(connection, proposal_id) if listed is None and report.text is None else []
-    named = {one.id: one for one in [*kept, *index.resolve(text), *(listed or ())]}
-    new = await link_issues(connection, author.org_id, proposal_id, named.values())
-    await _note(connection, author, new, report)
-    resolved: list[ShortId] = []
-    superseded: list[StoredProposal] = []
-    is_merged = report.state is ProposalState.MERGED and (known is None or known.state is not ProposalState.MERGED)
+    named = await _note(connection, author, proposal_id, report, listed)
+    settled, superseded = Settled([], []), list[StoredProposal]()
+    is_merged = report.state is ProposalState.MERGED and not was_merged
+    if is_merged or was_merged:
+        settled = await settle(connection, author, [proposal_id], before)
     if is_merged and report.is_fix:
-        resolved = await _resolve(connection, author, report, list(named.values()))
         superseded = await supersede_others(connection, author.org_id, proposal_id, list(named), author.now)
     is_late = report.state is ProposalState.OPEN and await _was_superseded(connection, proposal_id, known, report)
     if is_late:
@@ -73,7 +72,7 @@ async def report_proposal(
         raise LookupError(proposal_id)
     if is_late and (known is None or known.state is not ProposalState.SUPERSEDED):
         superseded.append(stored)
-    return ReportedProposal(stored, known is None, True, is_merged, resolved, superseded)
+    return ReportedProposal(stored, known is None, True, is_merged, *settled, superseded)
 
 
 async def find_listed(connection: AsyncConnection, org_id: str, names: Sequence[ShortId]) -> dict[ShortId, NamedIssue]:
@@ -114,20 +113,38 @@ async def _was_superseded(
     return was_open and not await has_unresolved_issue(connection, proposal_id)
 
 
-async def _resolve(
-    connection: AsyncConnection, author: Author, report: ProposalReport, named: Sequence[NamedIssue]
-) -> list[ShortId]:
-    if report.merge_sha is not None and named:
-        reverted = await find_reverted_since(connection, author.org_id, report.changed_at)
-        if is_reverted(CommitKey(report.repository, report.merge_sha), reverted):
-            return []
-    data = author.activity_data(repository=report.repository, proposal=report.number)
-    changes = [NamedChange(one, data) for one in sorted(named)]
-    return await resolve_all(connection, changes, now=author.now, by=author.principal_id)
+async def _report_again(
+    connection: AsyncConnection, author: Author, known: StoredProposal, report: ProposalReport
+) -> ReportedProposal:
+    """An older report tells nothing but when the proposal was merged."""
+    settled = Settled([], [])
+    if known.state is report.state is ProposalState.MERGED and await note_merge(connection, known, report):
+        settled = await settle(connection, author, [known.id])
+    return ReportedProposal(known, False, False, False, *settled, [])
 
 
-async def _note(connection: AsyncConnection, author: Author, new: Sequence[NamedIssue], report: ProposalReport) -> None:
-    named = {"repository": report.repository, "proposal": report.number, "title": report.title, "url": report.url}
-    data = author.activity_data(**named)
+async def _note(
+    connection: AsyncConnection,
+    author: Author,
+    proposal_id: str,
+    report: ProposalReport,
+    listed: Sequence[NamedIssue] | None,
+) -> dict[str, NamedIssue]:
+    """Store which issues the proposal fixes, with an activity for each that is new, and what it reverts; returns the
+    issues by id.
+    """
+    said = read_proposal(report.title, report.text, author.org_slug, report.repository)
+    index = await find_named(connection, author.org_id, [said.fixed])
+    kept = await find_linked(connection, proposal_id) if listed is None and report.text is None else []
+    named = {one.id: one for one in [*kept, *index.resolve(said.fixed), *(listed or ())]}
+    new = await link_issues(connection, author.org_id, proposal_id, named.values())
+    data = author.activity_data(
+        repository=report.repository, proposal=report.number, title=report.title, url=report.url
+    )
     changes = [NamedChange(one, data) for one in new]
     await note_all(connection, changes, ActivityKind.PROPOSAL, now=author.now, by=author.principal_id)
+    if report.text is not None:
+        await connection.execute(code_reverts.delete().where(code_reverts.c.source_id == proposal_id))
+    reverts: dict[tuple[str, str], Sequence[Revert]] = {(proposal_id, report.repository): said.reverts}
+    await add_reverts(connection, author.org_id, reverts)
+    return named

@@ -12,7 +12,7 @@ from chassis.auth.id_generation import new_id
 from chassis.auth.tables import projects
 from chassis.issues.tables import IssueStatus, issues
 from control.issues.references import NamedIssue, ShortId
-from control.releases.tables import ProposalState, proposal_issues, proposals
+from control.releases.tables import ProposalState, code_reverts, proposal_issues, proposals
 from control.row_limits import RowLimit
 from control.scm.issue_changes import SELECT_NAMED, named_issue
 
@@ -26,7 +26,8 @@ _limit: Final = RowLimit(proposals)
 @dataclass(frozen=True, slots=True)
 class ProposalReport:
     """What a platform says of a proposal, as of `changed_at` by its clock. `text`: its description; None: not said.
-    `opened_at`: by the same clock. `is_fix` False: it is to be merged into another branch than the default one.
+    `opened_at`, `merged_at`: by the same clock. `is_fix` False: it is to be merged into another branch than the default
+    one.
     """
 
     repository: str
@@ -41,6 +42,7 @@ class ProposalReport:
     author_name: str | None = None
     url: str | None = None
     opened_at: datetime | None = None
+    merged_at: datetime | None = None
     is_fix: bool = True
 
 
@@ -90,10 +92,16 @@ async def store_proposal(
         "author_name": report.author_name,
         "url": report.url,
         "changed_at": report.changed_at,
+        "is_fix": report.is_fix,
         "updated_at": now,
     }
+    if report.state is ProposalState.MERGED:
+        given["merged_at"] = report.merged_at or report.changed_at
     values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if known is not None:
+        if known.state is ProposalState.MERGED:  # when it was first said to be
+            del values["merged_at"]
+            await note_merge(connection, known, report)
         await connection.execute(proposals.update().where(proposals.c.id == known.id).values(values))
         return known.id
     await _prune(connection, org_id)
@@ -101,6 +109,13 @@ async def store_proposal(
     row = {"id": proposal_id, "org_id": org_id, "repository": report.repository, "number": report.number}
     await connection.execute(proposals.insert().values(row | values | {"created_at": now}))
     return proposal_id
+
+
+async def note_merge(connection: AsyncConnection, known: StoredProposal, report: ProposalReport) -> bool:
+    """Note when a proposal was merged that is known to be, if it was earlier; whether it was."""
+    at = report.merged_at or report.changed_at
+    is_later = (proposals.c.id == known.id) & ((proposals.c.merged_at > at) | proposals.c.merged_at.is_(None))
+    return (await connection.execute(proposals.update().where(is_later).values(merged_at=at))).rowcount > 0
 
 
 async def link_issues(
@@ -238,4 +253,5 @@ async def _prune(connection: AsyncConnection, org_id: str) -> None:
     oldest = sa.select(proposals.c.id).where(proposals.c.org_id == org_id).order_by(proposals.c.id).limit(surplus)
     ids = list((await connection.execute(oldest)).scalars())
     await connection.execute(proposal_issues.delete().where(proposal_issues.c.proposal_id.in_(ids)))
+    await connection.execute(code_reverts.delete().where(code_reverts.c.source_id.in_(ids)))
     await connection.execute(proposals.delete().where(proposals.c.id.in_(ids)))

@@ -96,6 +96,7 @@ class ProposalReportResult(ChangeProposal, frozen=True, rename="camel"):
     """A proposal, and what the report did."""
 
     issues_resolved: Annotated[list[str], Meta(description="Short ids of issues that the merge resolved.")]
+    issues_reopened: Annotated[list[str], Meta(description="Short ids of issues whose fix the merge reverted.")]
     proposals_superseded: Annotated[list[str], Meta(description="`repository#number` of the others of these issues.")]
 
 

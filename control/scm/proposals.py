@@ -129,6 +129,7 @@ class Proposals:
             listed = None if body.issues is None else await _require_issues(connection, caller.org_id, body.issues)
             reported = await report_proposal(connection, author, report, listed)
             resolved = [str(one) for one in reported.issues_resolved]
+            reopened = [str(one) for one in reported.issues_reopened]
             superseded = [f"{one.repository}#{one.number}" for one in reported.superseded]
             if reported.is_changed:
                 stored = reported.proposal
@@ -137,11 +138,14 @@ class Proposals:
                     "number": stored.number,
                     "state": stored.state.value,
                     "issuesResolved": resolved,
+                    "issuesReopened": reopened,
                     "proposalsSuperseded": superseded,
                 }
                 await record(connection, caller, "proposal.report", stored.id, data, request_id(request))
         shown = msgspec.structs.asdict(proposal_body(reported.proposal))
-        result = ProposalReportResult(**shown, issues_resolved=resolved, proposals_superseded=superseded)
+        result = ProposalReportResult(
+            **shown, issues_resolved=resolved, issues_reopened=reopened, proposals_superseded=superseded
+        )
         return json_response(result, status=201 if reported.is_new else 200)
 
 

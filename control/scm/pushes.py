@@ -8,16 +8,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.issues.references import ShortId
 from control.scm.commit_repository import (
+    Arrival,
     CommitKey,
     NewCommit,
-    find_effective,
     find_known,
     insert_commits,
     make_room,
     put_on_default_branch,
     upsert_commits,
 )
-from control.scm.fixes import Author, names_nothing, note_references, reopen_reverted, resolve_pushed
+from control.scm.fixes import Author, note, read_all, settle
 
 MAX_PLAIN_COMMITS: Final = 500  # of pushes that are recorded together
 
@@ -41,24 +41,19 @@ class PushReport(NamedTuple):
 
 async def report_push(connection: AsyncConnection, author: Author, push: PushReport) -> ReportedPush:
     """Store commits. On the default branch they resolve the issues that they name as fixed, as their project says, and
-    reopen those whose fix they revert: each commit once, and not after a release that had it. Pushes may be reported in
-    another order than they happened in.
+    reopen those whose fix they revert. Pushes may be reported in another order than they happened in.
     """
-    at = push.default_branch_at
-    upserted = await upsert_commits(connection, author.org_id, push.commits, author.now, at)
-    ids, newest_first = upserted.ids, list(reversed(push.commits))
-    naming = await note_references(connection, author, newest_first, ids)
-    if at is None:
+    arrival = _arrival(push)
+    upserted = await upsert_commits(connection, author.org_id, push.commits, author.now, arrival)
+    said = read_all(reversed(push.commits), author.org_slug)
+    await note(connection, author, said, upserted.ids)
+    if arrival is None:
         return ReportedPush(upserted.changed, [], [])
-    known = [ids[key] for key in ids if key not in upserted.new]
-    effective = await find_effective(connection, known)
-    await put_on_default_branch(connection, known, at)
-    arrived = [one for one in newest_first if ids[one.key] not in effective]
-    may_fix = {*known, *naming}
-    fixing = [ids[one.key] for one in arrived if ids[one.key] in may_fix]
-    resolved = await resolve_pushed(connection, author, fixing, at)
-    reopened = await reopen_reverted(connection, author, arrived, at)
-    return ReportedPush(upserted.changed, resolved, reopened)
+    known = {upserted.ids[one.key]: one for one in push.commits if one.key not in upserted.new}
+    moved = await put_on_default_branch(connection, known, arrival)
+    arrived = {*moved, *(upserted.ids[key] for key in upserted.new if key in said)}
+    settled = await settle(connection, author, arrived)
+    return ReportedPush(upserted.changed, settled.resolved, settled.reopened)
 
 
 async def report_plain_pushes(
@@ -71,19 +66,24 @@ async def report_plain_pushes(
     room = MAX_PLAIN_COMMITS
     plain: dict[int, PushReport] = {}
     for number, push in enumerate(pushes):
-        if len(push.commits) <= room and names_nothing(push.commits, author.org_slug):
+        if len(push.commits) <= room and not read_all(reversed(push.commits), author.org_slug):
             room -= len(push.commits)
             plain[number] = push
     keys = {one.key for push in plain.values() for one in push.commits}
     await make_room(connection, author.org_id, len(keys))
     taken: set[CommitKey] = set(await find_known(connection, author.org_id, keys))
-    new: dict[CommitKey, tuple[NewCommit, datetime | None]] = {}
+    new: dict[CommitKey, tuple[NewCommit, Arrival | None]] = {}
     reported: list[ReportedPush | None] = [None] * len(pushes)
     for number, push in plain.items():
-        of_push = {one.key: (one, push.default_branch_at) for one in push.commits}
+        of_push = {one.key: (one, _arrival(push)) for one in push.commits}
         if taken.isdisjoint(of_push):
             taken |= of_push.keys()
             new |= of_push
             reported[number] = ReportedPush(len(of_push), [], [])
     await insert_commits(connection, author.org_id, new, author.now)
     return reported
+
+
+def _arrival(push: PushReport) -> Arrival | None:
+    at = push.default_branch_at
+    return None if at is None or not push.commits else Arrival.of(push.commits, at)

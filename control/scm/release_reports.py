@@ -15,12 +15,18 @@ from control.scm.commit_repository import (
     MAX_RELEASE_COMMITS,
     NewCommit,
     count_release_commits,
-    find_effective,
     link_to_release,
+    mark_released,
     upsert_commits,
 )
-from control.scm.fixes import Author, ReleaseScope, note_references, reopen_reverted, resolve_fixed
-from control.scm.release_repository import ReleaseReport, add_projects, list_project_ids, upsert_release
+from control.scm.fixes import Author, InRelease, note, read_all, settle
+from control.scm.release_repository import (
+    ReleaseReport,
+    add_projects,
+    find_issues_of_release,
+    list_project_ids,
+    upsert_release,
+)
 
 SOURCE: Final = "release"  # of change events
 
@@ -51,17 +57,14 @@ async def report_release(
     release_id, is_changed = await upsert_release(connection, author.org_id, report, author.principal_id, author.now)
     new_projects = await add_projects(connection, author.org_id, release_id, list(project_ids.values()), author.now)
     upserted = await upsert_commits(connection, author.org_id, commits, author.now)
-    known = [commit_id for key, commit_id in upserted.ids.items() if key not in upserted.new]
-    effective = await find_effective(connection, known)
     new_commits = await link_to_release(connection, author.org_id, release_id, list(upserted.ids.values()))
     if new_commits:
         await _require_room(connection, release_id)
-    await note_references(connection, author, commits, upserted.ids)
-    unseen = [one for one in commits if upserted.ids[one.key] not in effective]
-    reopened = await reopen_reverted(connection, author, unseen)
-    known_in = await list_project_ids(connection, release_id)
-    scope = ReleaseScope(release_id, report.version, set(new_commits), known_in, set(new_projects))
-    resolved = await resolve_fixed(connection, author, scope)
+    await mark_released(connection, new_commits, author.now)
+    await note(connection, author, read_all(commits, author.org_slug), upserted.ids)
+    scope = InRelease(report.version, await list_project_ids(connection, release_id))
+    named = await find_issues_of_release(connection, release_id, new_projects) if new_projects else ()
+    resolved, reopened = await settle(connection, author, new_commits, named, scope)
     for project_id in project_ids.values():
         await settle_next_release(connection, project_id, [report.version], author.now)
     announced = await _announce(connection, author, release_id, report, project_ids, environment)

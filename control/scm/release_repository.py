@@ -10,9 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
 from chassis.auth.tables import projects
-from control.releases.tables import release_commits, release_projects, releases
+from control.releases.tables import commit_issues, release_commits, release_projects, releases
 
 MAX_RELEASES: Final = 10_000  # of an organization, reported; beyond it those reported first are deleted
+MAX_NAMED: Final = 1_000  # issues that the commits of a release name as fixed
 _PRUNED_AT_ONCE: Final = 100
 
 
@@ -157,6 +158,20 @@ async def list_project_ids(connection: AsyncConnection, release_id: str) -> list
     """The projects in which the release is known."""
     found = sa.select(release_projects.c.project_id).where(release_projects.c.release_id == release_id)
     return list((await connection.execute(found.order_by(release_projects.c.project_id))).scalars())
+
+
+async def find_issues_of_release(
+    connection: AsyncConnection, release_id: str, project_ids: Collection[int]
+) -> list[str]:
+    """The issues of the projects that commits of the release name as fixed; at most MAX_NAMED."""
+    found = (
+        sa.select(commit_issues.c.issue_id)
+        .distinct()
+        .join_from(release_commits, commit_issues, commit_issues.c.commit_id == release_commits.c.commit_id)
+        .where(release_commits.c.release_id == release_id, commit_issues.c.project_id.in_(list(project_ids)))
+        .order_by(commit_issues.c.issue_id)
+    )
+    return list((await connection.execute(found.limit(MAX_NAMED))).scalars())
 
 
 async def _load(connection: AsyncConnection, page: sa.Select[Any]) -> list[StoredRelease]:

@@ -28,6 +28,7 @@ from tests.control.billing import processor
 from tests.control.sso import oidc_tokens, url_standard
 from tests.fuzz.run import GROWN
 from tests.fuzz.targets import chat_events as chat_events_target
+from tests.fuzz.targets import code_messages as code_messages_target
 from tests.fuzz.targets import saml as saml_target
 from tests.fuzz.targets import scim_filters as scim_filters_target
 from tests.fuzz.targets import scim_patch as scim_patch_target
@@ -360,6 +361,10 @@ def chat_events() -> Iterator[bytes]:
     return chat_events_target.examples()
 
 
+def code_messages() -> Iterator[bytes]:
+    return code_messages_target.examples()
+
+
 def proof_bundles() -> Iterator[bytes]:
     bundle = shapes.example(shapes.LEDGER)
     for kind in shapes.EVIDENCE:
@@ -396,6 +401,7 @@ SEEDS: Final = (
     scm_events,
     tracker_events,
     chat_events,
+    code_messages,
 )
 
 

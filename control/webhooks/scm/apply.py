@@ -120,8 +120,11 @@ async def _change_proposal(
     connection: AsyncConnection, author: Author, changed: ProposalChanged, effects: _Effects
 ) -> None:
     """A time ahead of ours does not count: it would outdate every later event."""
-    report = replace(changed.report, changed_at=min(changed.report.changed_at, author.now))
+    said = changed.report
+    merged_at = None if said.merged_at is None else min(said.merged_at, author.now)
+    report = replace(said, changed_at=min(said.changed_at, author.now), merged_at=merged_at)
     reported = await report_proposal(connection, author, report)
+    effects.issues_reopened += [str(one) for one in reported.issues_reopened]
     if reported.is_merged:
         effects.proposals_merged.append(_name(reported.proposal))
     effects.proposals_superseded += [_name(one) for one in reported.superseded]

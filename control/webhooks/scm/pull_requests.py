@@ -171,6 +171,7 @@ def proposal(body: PullRequestEvent) -> tuple[ProposalChanged, ...]:
         author_name=fields.line(None if one.user is None else one.user.login, MAX_NAME_LENGTH),
         url=fields.url(one.html_url),
         opened_at=fields.time(one.created_at),
+        merged_at=fields.time(one.merged_at) if is_merged else None,
         is_fix=None in (base.ref, body.repository.default_branch) or base.ref == body.repository.default_branch,
     )
     return (ProposalChanged(report),)

@@ -98,7 +98,7 @@ async def _set_status(
     if not changes:
         return 0
     set_status = resolve_all if state is LinkState.CLOSED else reopen_all
-    return len(await set_status(connection, changes, now=now, by=None))
+    return len(await set_status(connection, changes, now=now, by=None, decided_at=now))
 
 
 async def _create_link(

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import projects
 from chassis.db.database import Database
-from chassis.issues.tables import IssueStatus
+from chassis.issues.tables import IssueStatus, issues
 from control.channels import repository as channels
 from control.channels.config import Kind, WebhookConfig
 from control.channels.delivery_tables import deliveries, delivery_messages
@@ -116,6 +116,22 @@ async def test_a_new_issue_and_a_regression_reach_their_channel_once_each(ledger
     assert await told(ledger.database, of_org) == ["issue.regression"]
     issue = await ledger.issue()
     assert (issue.status, issue.regressed_at, issue.count) == (IssueStatus.UNRESOLVED, ledger.now, 5)
+
+
+async def test_a_regression_is_a_decision_of_the_time_when_it_occurred(ledger: Ledger) -> None:
+    """Code that was there before does not resolve the issue, however late it is reported."""
+    decided = sa.select(issues.c.decided_status, issues.c.decided_at)
+    await ledger.occur()
+    async with ledger.database.read() as connection:
+        assert (await connection.execute(decided)).one() == (None, None)
+    await resolved(ledger)
+    async with ledger.database.read() as connection:
+        assert (await connection.execute(decided)).one() == ("resolved", ledger.now)
+    ledger.pass_by(60 * MINUTE)
+    await ledger.occur(at=ledger.now - MINUTE)
+    await ledger.occur(at=ledger.now)
+    async with ledger.database.read() as connection:
+        assert (await connection.execute(decided)).one() == ("unresolved", ledger.now - MINUTE)
 
 
 async def test_messages_name_issue_project_and_where_to_read_more(ledger: Ledger, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "scim_patch": Target("scim_patch", "scim_patch", ("control", "scim2_models"), max_len=1_500),
         "scim_users": Target("scim_users", "scim_users", ("control", "scim2_models"), max_len=1_500),
         "scm_events": Target("scm_events", "scm_events", ("control",), max_len=4_096),
+        "code_messages": Target("code_messages", "code_messages", ("control",), max_len=2_000),
         "tracker_events": Target("tracker_events", "tracker_events", ("control",), max_len=2_000),
         "chat_events": Target("chat_events", "chat_events", ("control",), max_len=1_500),
         "fingerprint": Target("fingerprint", "fingerprint", ("gateway",), max_len=20_000, timeout_s=5),

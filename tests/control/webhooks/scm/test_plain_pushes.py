@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from control.integrations.model import IntegrationKind
-from control.releases.tables import commits
+from control.releases.tables import code_reverts, commits
 from control.scm import pushes
 from control.webhooks import inbox
 from tests.control.releases.test_cost import counted
@@ -25,7 +25,8 @@ def push(number: int, *messages: str, branch: str = "main") -> dict[str, Any]:
 
 async def stored(scm: Scm) -> list[tuple[str, str, bool, bool]]:
     on_branch = commits.c.default_branch_at.is_not(None).label("on_branch")
-    columns = (commits.c.sha, commits.c.message, on_branch, commits.c.is_revert)
+    is_revert = sa.exists().where(code_reverts.c.source_id == commits.c.id)
+    columns = (commits.c.sha, commits.c.message, on_branch, is_revert.label("is_revert"))
     return [tuple(row) for row in await scm.rows(sa.select(*columns).order_by(commits.c.sha))]
 
 

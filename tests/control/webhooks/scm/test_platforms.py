@@ -130,7 +130,7 @@ async def test_a_story_on_github(scm: Scm) -> None:
         ("workflow_run", {"action": "completed", "workflow_run": {"id": 1}}, {}),
     ]  # fmt: skip
     await play(scm, IntegrationKind.GITHUB, cases, hook_id="6")
-    assert await statuses(scm) == dict.fromkeys(range(1, 7), "unresolved")
+    assert await statuses(scm) == dict.fromkeys(range(1, 7), "unresolved") | {1: "resolved"}
     rows = await scm.rows(sa.select(proposals).order_by(proposals.c.number))
     assert [(row.number, row.state, row.title, row.merge_sha) for row in rows] == [
         ("10", "merged", "Change 10", full_sha("ab")),
@@ -152,10 +152,11 @@ async def test_a_story_on_github(scm: Scm) -> None:
     assert (stored.author_name, stored.author_email, stored.files) == ("Ada", "ada@example.com", ["src/cart.py"])
     assert (stored.authored_at, stored.default_branch_at) == (payloads.at(2), payloads.at(2))
     activity = await scm.rows(sa.select(issue_activity).where(issue_activity.c.issue_id == ids[0]))
-    assert {(row.kind, row.principal_id, row.data["sha"]) for row in activity} == {
-        ("commit", None, fix),
-        ("resolved", None, fix),
-        ("unresolved", None, revert),
+    assert {(row.kind, row.principal_id, row.data["sha"], row.data.get("reverts")) for row in activity} == {
+        ("commit", None, fix, None),
+        ("resolved", None, fix, None),
+        ("unresolved", None, revert, fix),
+        ("resolved", None, full_sha("9d"), revert),
     }
     assert {row.data["integrationId"][:4] for row in activity} == {"int_"}
 

@@ -1,0 +1,95 @@
+"""What the state of an issue is computed from: what commits and proposals revert, and what people have decided."""
+
+import re
+
+import sqlalchemy as sa
+from alembic import op
+
+from chassis.db.database import UtcTime, text
+
+revision = "0019"
+down_revision = "0016"
+branch_labels = None
+depends_on = None
+
+_REVERT = re.compile(r"\bThis reverts commit ([0-9a-fA-F]{7,64})\b(,?\s+reversing\s+changes)?")
+_MAX_REVERTS = 50  # of a message
+_BATCH = 1_000
+
+
+def upgrade() -> None:
+    op.drop_index("ix_commits_reverts", "commits")
+    op.add_column("commits", sa.Column("default_branch_head", text(64)))
+    op.add_column("commits", sa.Column("released_at", UtcTime))
+    op.add_column("commits", sa.Column("proposal_number", text(64)))
+    op.execute("UPDATE commits SET released_at = created_at WHERE id IN (SELECT commit_id FROM release_commits)")
+    _create_partial_index("default_branch_head", "org_id", "default_branch_head")
+    _create_partial_index("proposal_number", "org_id", "repository", "proposal_number")
+    op.add_column("proposals", sa.Column("merged_at", UtcTime))
+    op.add_column("proposals", sa.Column("is_fix", sa.Boolean, server_default=sa.true(), nullable=False))
+    op.execute("UPDATE proposals SET merged_at = changed_at WHERE state = 'merged'")
+    op.add_column("issues", sa.Column("decided_status", text(16)))
+    op.add_column("issues", sa.Column("decided_at", UtcTime))
+    op.create_table(
+        "code_reverts",
+        sa.Column("source_id", text(32), nullable=False),
+        sa.Column("target", text(64), nullable=False),
+        sa.Column("is_whole", sa.Boolean, nullable=False),
+        sa.Column("target_key", text(65), nullable=False),
+        sa.Column("repository", text(200), nullable=False),
+        sa.Column("org_id", text(32), nullable=False),
+        sa.PrimaryKeyConstraint("source_id", "target", name="pk_code_reverts"),
+        sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_code_reverts_org_id"),
+    )
+    op.create_index("ix_code_reverts_org_id_target_key", "code_reverts", ["org_id", "target_key"])
+    _keep_states()
+    _read_reverts()
+    op.drop_column("commits", "is_revert")
+
+
+def _create_partial_index(column: str, *columns: str) -> None:
+    where = sa.text(f"{column} IS NOT NULL")
+    name = "_".join(("ix_commits", *columns))
+    op.create_index(name, "commits", list(columns), sqlite_where=where, postgresql_where=where)
+
+
+def _keep_states() -> None:
+    """Issues stay as they are until something new happens to the code."""
+    named = "SELECT issue_id FROM commit_issues UNION SELECT issue_id FROM proposal_issues"
+    op.execute(
+        "UPDATE issues SET decided_status = status, decided_at = updated_at "
+        f"WHERE status <> 'unresolved' OR id IN ({named})"
+    )
+
+
+def _read_reverts() -> None:
+    connection = op.get_bind()
+    names = ("id", "org_id", "repository", "message", "is_revert")
+    commits = sa.table("commits", *(sa.column(name) for name in names))
+    columns = ("source_id", "target", "is_whole", "target_key", "repository", "org_id")
+    reverts = sa.table("code_reverts", *(sa.column(name) for name in columns))
+    after = ""
+    while True:
+        page = sa.select(commits).where(commits.c.is_revert, commits.c.id > after).order_by(commits.c.id).limit(_BATCH)
+        found = connection.execute(page).all()
+        if not found:
+            return
+        after = found[-1].id
+        rows = [row for one in found for row in _rows(one)]
+        if rows:
+            connection.execute(reverts.insert(), rows)
+
+
+def _rows(commit: sa.Row[tuple[str, ...]]) -> list[dict[str, object]]:
+    targets = {one[1].lower(): one[2] is not None for one in list(_REVERT.finditer(commit.message))[:_MAX_REVERTS]}
+    return [
+        {
+            "source_id": commit.id,
+            "target": target,
+            "is_whole": is_whole,
+            "target_key": target[:7],
+            "repository": commit.repository,
+            "org_id": commit.org_id,
+        }
+        for target, is_whole in targets.items()
+    ]

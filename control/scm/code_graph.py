@@ -1,0 +1,289 @@
+"""Which changes revert which, as the database knows it. Every function runs in the caller's transaction.
+
+A change is a commit or a merged proposal. A revert names its target by the beginning of a hash or by the number of a
+proposal, and either may be reported before the other. So targets are looked up each time:
+
+    a hash      the commit, and the proposal whose merge is this commit; of a merge that is reverted as a whole, also
+                the commits of the push that it ended
+    a number    the proposal; the commits whose messages name it; the commit that merged it, and those of the push that
+                this one ended: what it merged, or rebased
+
+The search is bounded: a revert that is deeper than MAX_DEPTH counts as if it was not itself reverted, and beyond
+MAX_CHANGES, MAX_TARGETS and MAX_PAIRS no further ones count.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from control.releases.tables import ProposalState, code_reverts, commits, proposals
+from control.scm.code_state import CodeHistory
+from control.scm.messages import SHORTEST_HASH, Revert
+
+MAX_CHANGES: Final = 5_000  # that one search visits
+MAX_TARGETS: Final = 1_000  # of reverts that one search looks up
+MAX_PAIRS: Final = 20_000  # of a revert and a change, in one step
+MAX_DEPTH: Final = 50  # reverts of reverts of ...
+_CHUNK: Final = 500  # values in one statement
+_UNION: Final = 50  # look-ups in one statement
+_FOUND: Final = 100  # of one look-up
+_SHORT: Final = 12  # digits of hashes that Bitbucket Cloud reports
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A commit (`sha`, `head`: of the push that brought it to the default branch, `number`: of its proposal) or a
+    merged proposal (`number`, `sha`: of its merge). `at`: when it became part of the code; None: it is not.
+    """
+
+    id: str
+    repository: str
+    at: datetime | None
+    sha: str | None
+    number: str | None
+    head: str | None = None
+    is_proposal: bool = False
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What an activity says of it."""
+        name = {"proposal": self.number or ""} if self.is_proposal else {"sha": self.sha or ""}
+        return {"repository": self.repository} | name
+
+
+class _Edge(NamedTuple):
+    source_id: str
+    repository: str
+    revert: Revert
+
+
+SELECT_COMMITS: Final = sa.select(
+    commits.c.id,
+    commits.c.repository,
+    commits.c.default_branch_at,
+    commits.c.released_at,
+    commits.c.sha,
+    commits.c.proposal_number,
+    commits.c.default_branch_head,
+)
+IS_MERGED: Final = (proposals.c.state == ProposalState.MERGED.value) & proposals.c.is_fix
+SELECT_PROPOSALS: Final = sa.select(
+    proposals.c.id, proposals.c.repository, proposals.c.merged_at, proposals.c.merge_sha, proposals.c.number
+).where(IS_MERGED)
+
+
+def to_commit(row: Any) -> Change:
+    """A row of SELECT_COMMITS."""
+    times = [one for one in (row.default_branch_at, row.released_at) if one is not None]
+    at = min(times, default=None)
+    return Change(row.id, row.repository, at, row.sha, row.proposal_number, row.default_branch_head)
+
+
+def to_proposal(row: Any) -> Change:
+    """A row of SELECT_PROPOSALS."""
+    return Change(row.id, row.repository, row.merged_at, row.merge_sha, row.number, is_proposal=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeGraph:
+    """The changes of an organization."""
+
+    connection: AsyncConnection
+    org_id: str
+    changes: dict[str, Change] = field(default_factory=dict)
+
+    async def load(self, ids: Collection[str]) -> list[Change]:
+        """Changes by id."""
+        of_commits, of_proposals = split(one for one in ids if one not in self.changes)
+        for some in _chunks(of_commits):
+            rows = await self.connection.execute(SELECT_COMMITS.where(commits.c.id.in_(some)))
+            self._add(to_commit(row) for row in rows)
+        for some in _chunks(of_proposals):
+            rows = await self.connection.execute(SELECT_PROPOSALS.where(proposals.c.id.in_(some)))
+            self._add(to_proposal(row) for row in rows)
+        return [self.changes[one] for one in ids if one in self.changes]
+
+    async def history(self, fixes: Iterable[Change]) -> CodeHistory:
+        """The changes, with all that revert them, and that revert these."""
+        reverted_by: dict[str, set[str]] = {}
+        found = {one.id: one for one in fixes}
+        self.changes.update(found)
+        frontier = list(found.values())
+        for _ in range(MAX_DEPTH):
+            edges = await self._reverting(frontier) if frontier else []
+            await self.load({edge.source_id for edge, _ in edges})
+            frontier = []
+            for edge, change in edges:
+                source = self.changes.get(edge.source_id)
+                if source is None or source.at is None:
+                    continue
+                reverted_by.setdefault(change.id, set()).add(source.id)
+                if source.id not in found and len(found) < MAX_CHANGES:
+                    found[source.id] = source
+                    frontier.append(source)
+        return CodeHistory({one.id: one.at for one in found.values() if one.at is not None}, reverted_by)
+
+    async def affected_by(self, started: Sequence[Change]) -> list[str]:
+        """The ids of the changes, and of all whose state may depend on theirs: that they revert, that these revert."""
+        self._add(started)
+        found = {one.id: one for one in started}
+        frontier = list(started)
+        room = MAX_TARGETS
+        for _ in range(MAX_DEPTH):
+            if not frontier:
+                break
+            edges = (await self._reverts_of([one.id for one in frontier]))[:room]
+            room -= len(edges)
+            merged = [one for one in frontier if one.is_proposal]
+            reached = [*await self._targets(edges), *await self._commits_of(merged)]
+            frontier = [one for one in {each.id: each for each in reached}.values() if one.id not in found]
+            frontier = frontier[: max(0, MAX_CHANGES - len(found))]
+            found |= {one.id: one for one in frontier}
+        return list(found)
+
+    async def _reverting(self, reverted: Sequence[Change]) -> list[tuple[_Edge, Change]]:
+        """What reverts the changes, each with one of them."""
+        numbers = await self._numbers_of([one for one in reverted if not one.is_proposal])
+        by_key: dict[str, list[Change]] = {}
+        for one in reverted:
+            keys = {hashed[:SHORTEST_HASH] for hashed in (one.sha, one.head) if hashed is not None}
+            keys |= {f"#{number}" for number in (one.number, *numbers.get(one.id, ())) if number is not None}
+            for key in keys:
+                by_key.setdefault(key, []).append(one)
+        columns = code_reverts.c
+        found: list[tuple[_Edge, Change]] = []
+        for some in _chunks(sorted(by_key)):
+            where = (columns.org_id == self.org_id) & columns.target_key.in_(some)
+            rows = sa.select(code_reverts).where(where).order_by(columns.source_id, columns.target).limit(MAX_CHANGES)
+            edges = [(row.target_key, _edge(row)) for row in await self.connection.execute(rows)]
+            pairs = ((edge, one) for key, edge in edges for one in by_key[key] if one.id != edge.source_id)
+            some_pairs = islice(pairs, MAX_PAIRS - min(len(found), MAX_PAIRS))
+            found += [pair for pair in some_pairs if _is_target(*pair, numbers.get(pair[1].id, ()))]
+        return found
+
+    async def _numbers_of(self, found: Sequence[Change]) -> dict[str, set[str]]:
+        """The proposals that merged the commits, by the commit that ended their push: numbers by id of a commit."""
+        numbers: dict[str, set[str]] = {}
+        hashes = sorted({hashed for one in found for hashed in (one.sha, one.head) if hashed is not None})
+        wanted = sorted({*hashes, *(hashed[:_SHORT] for hashed in hashes)})
+        merged: list[Change] = []
+        for some in _chunks(wanted):
+            where = (proposals.c.org_id == self.org_id) & proposals.c.merge_sha.in_(some)
+            rows = SELECT_PROPOSALS.where(where).limit(MAX_CHANGES)
+            merged += [to_proposal(row) for row in await self.connection.execute(rows)]
+        by_start: dict[str, list[Change]] = {}
+        for proposal in merged:
+            by_start.setdefault((proposal.sha or "")[:SHORTEST_HASH], []).append(proposal)
+        for one in found:
+            for hashed in (one.sha, one.head):
+                for proposal in by_start.get((hashed or "")[:SHORTEST_HASH], ()):
+                    if _merged_by(proposal, one):
+                        numbers.setdefault(one.id, set()).add(proposal.number or "")
+        return numbers
+
+    async def _reverts_of(self, source_ids: Sequence[str]) -> list[_Edge]:
+        found: list[_Edge] = []
+        for some in _chunks(source_ids):
+            rows = sa.select(code_reverts).where(code_reverts.c.source_id.in_(some))
+            found += [_edge(row) for row in await self.connection.execute(rows.order_by(code_reverts.c.target))]
+        return found
+
+    async def _targets(self, edges: Sequence[_Edge]) -> list[Change]:
+        """What the reverts name."""
+        hashes = [(edge.repository, edge.revert.target) for edge in edges if not edge.revert.is_number]
+        whole = [(edge.repository, edge.revert.target) for edge in edges if edge.revert.is_whole]
+        numbers = [(edge.repository, edge.revert.target[1:]) for edge in edges if edge.revert.is_number]
+        found = await self._by_hash(SELECT_COMMITS, commits, "sha", hashes)
+        found += await self._by_hash(SELECT_COMMITS, commits, "default_branch_head", whole)
+        merged = await self._by_number(SELECT_PROPOSALS, proposals, "number", numbers)
+        found += [*merged, *await self._by_hash(SELECT_PROPOSALS, proposals, "merge_sha", hashes)]
+        found += await self._by_number(SELECT_COMMITS, commits, "proposal_number", numbers)
+        return found + await self._commits_of(merged)
+
+    async def _commits_of(self, merged: Sequence[Change]) -> list[Change]:
+        """What the proposals merged."""
+        hashes = [(one.repository, one.sha) for one in merged if one.sha is not None]
+        found = await self._by_hash(SELECT_COMMITS, commits, "sha", hashes)
+        return found + await self._by_hash(SELECT_COMMITS, commits, "default_branch_head", hashes)
+
+    async def _by_hash(
+        self, select: sa.Select[Any], table: sa.Table, column: str, wanted: Iterable[tuple[str, str]]
+    ) -> list[Change]:
+        """The rows of a repository whose hash begins so, or is the beginning."""
+        conditions = []
+        for repository, hashed in dict.fromkeys(wanted):
+            of_repository = (table.c.org_id == self.org_id) & (table.c.repository == repository)
+            conditions.append(of_repository & (table.c[column] >= hashed) & (table.c[column] < hashed + "g"))
+            if table is proposals and len(hashed) > _SHORT:
+                conditions.append(of_repository & (table.c[column] == hashed[:_SHORT]))
+        return await self._find(select, table, conditions)
+
+    async def _by_number(
+        self, select: sa.Select[Any], table: sa.Table, column: str, wanted: Iterable[tuple[str, str]]
+    ) -> list[Change]:
+        of_org = table.c.org_id == self.org_id
+        conditions = [
+            of_org & (table.c.repository == repository) & (table.c[column] == number)
+            for repository, number in dict.fromkeys(wanted)
+        ]
+        return await self._find(select, table, conditions)
+
+    async def _find(
+        self, select: sa.Select[Any], table: sa.Table, conditions: Sequence[sa.ColumnElement[bool]]
+    ) -> list[Change]:
+        """What fulfils one of the conditions, at most _FOUND for each, by an index."""
+        to_change = to_proposal if table is proposals else to_commit
+        found: list[Change] = []
+        for first in range(0, len(conditions), _UNION):
+            each = [select.where(one).limit(_FOUND).subquery() for one in conditions[first : first + _UNION]]
+            rows = await self.connection.execute(sa.union_all(*(sa.select(one) for one in each)))
+            found += [to_change(row) for row in rows]
+        self._add(found)
+        return found
+
+    def _add(self, found: Iterable[Change]) -> None:
+        self.changes.update((one.id, one) for one in found)
+
+
+def split(ids: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The ids of commits, and those of proposals."""
+    by_kind: tuple[list[str], list[str]] = ([], [])
+    for one in ids:
+        by_kind[one.startswith("prp_")].append(one)
+    return by_kind
+
+
+def _edge(row: Any) -> _Edge:
+    return _Edge(row.source_id, row.repository, Revert(row.target, row.is_whole))
+
+
+def _is_target(edge: _Edge, change: Change, numbers: Collection[str]) -> bool:
+    """Whether the change is reverted. `numbers`: of the proposals that merged it."""
+    if edge.repository != change.repository:
+        return False
+    if edge.revert.is_number:
+        return edge.revert.target[1:] in (change.number, *numbers)
+    return begins(change.sha, edge.revert.target) or (edge.revert.is_whole and begins(change.head, edge.revert.target))
+
+
+def _merged_by(proposal: Change, commit: Change) -> bool:
+    """Whether the commit is the merge of the proposal, or one that came with it. One that names another did not."""
+    if proposal.repository != commit.repository:
+        return False
+    came_with = begins(commit.head, proposal.sha) and commit.number in (None, proposal.number)
+    return came_with or begins(commit.sha, proposal.sha)
+
+
+def begins(one: str | None, other: str | None) -> bool:
+    """Whether one of the hashes is the beginning of the other."""
+    return one is not None and other is not None and (one.startswith(other) or other.startswith(one))
+
+
+def _chunks(values: Iterable[str]) -> list[Sequence[str]]:
+    listed = list(values)
+    return [listed[start : start + _CHUNK] for start in range(0, len(listed), _CHUNK)]

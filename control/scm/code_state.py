@@ -1,0 +1,92 @@
+"""Whether code fixes an issue: a function of what is known of the code, whatever the order in which it became known.
+
+A change (a commit, a merged proposal) is reverted if a change reverts it that is not itself reverted. An issue is fixed
+while one of the changes that name it as fixed is not reverted.
+
+What people, occurrences of the error and tickets do to an issue is a decision. It stands until something happens to the
+code that is later than the decision, by the clock of the platform. Pure.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from chassis.issues.tables import IssueStatus
+
+
+class Decision(NamedTuple):
+    """The status that an issue was given, and when."""
+
+    status: IssueStatus
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CodeHistory:
+    """When each change became part of the code, and by which others it is said to be reverted."""
+
+    times: Mapping[str, datetime]
+    reverted_by: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def reverted(self, changes: Collection[str], until: datetime | None = None) -> set[str]:
+        """Those of the changes, and of all that revert them, that are reverted, at a time or now. Changes that revert
+        each other in a circle, which hashes cannot, are not.
+        """
+        known = self._with_reverting(changes, until)
+        reverts: dict[str, list[str]] = {}
+        undecided: Counter[str] = Counter()
+        for change in known:
+            for other in self.reverted_by.get(change, ()):
+                if other in known and other != change:
+                    reverts.setdefault(other, []).append(change)
+                    undecided[change] += 1
+        reverted: set[str] = set()
+        ready = [change for change in known if not undecided[change]]
+        while ready:
+            change = ready.pop()
+            for other in reverts.get(change, ()):
+                undecided[other] -= 1
+                if change not in reverted and other not in reverted:
+                    reverted.add(other)
+                    ready.append(other)
+                elif not undecided[other] and other not in reverted:
+                    ready.append(other)
+        return reverted
+
+    def _with_reverting(self, changes: Iterable[str], until: datetime | None) -> set[str]:
+        known: set[str] = set()
+        found = list(changes)
+        while found:
+            change = found.pop()
+            is_known = change in self.times and (until is None or self.times[change] <= until)
+            if is_known and change not in known:
+                known.add(change)
+                found += self.reverted_by.get(change, ())
+        return known
+
+
+_UNDECIDED: Final = Decision(IssueStatus.UNRESOLVED, datetime.min.replace(tzinfo=UTC))
+
+
+class Verdict(NamedTuple):
+    """What an issue should be. `because`: changes that fix it now; those that fixed it, if none does."""
+
+    status: IssueStatus
+    because: Collection[str]
+
+
+def judge(history: CodeHistory, fixes: Collection[str], decision: Decision | None) -> Verdict:
+    """What the status of an issue should be that these changes name as fixed."""
+    status, at = decision or _UNDECIDED
+    lasting = set(fixes) - history.reverted(fixes)
+    then = {one for one in fixes if history.times[one] <= at}
+    lasting_then = then - history.reverted(then, at)
+    gained = lasting - lasting_then
+    if gained:
+        return Verdict(IssueStatus.RESOLVED, gained)
+    is_lost = bool(lasting_then) and not lasting
+    if is_lost or (status is IssueStatus.IGNORED and len(then) < len(set(fixes))):
+        return Verdict(IssueStatus.UNRESOLVED, fixes)
+    return Verdict(status, lasting or fixes)

@@ -1,0 +1,192 @@
+"""What messages of commits and texts of proposals say: issues that they fix, and changes that they revert. Pure.
+
+How forges and git say that a change is reverted:
+
+    This reverts commit HASH.                           git, GitHub, GitLab, Gitea
+    This reverts commit HASH, reversing changes made to HASH.   git, of a merge: with all commits that it merged
+    Reverts OWNER/REPOSITORY#N                          GitHub, the description of the pull request
+    This reverts merge request !N                       GitLab (`revert_description` of its commits)
+    This reverts pull request #N.                       Bitbucket
+    revert HASH                                         Gitea and Forgejo, the first line; the old message follows
+
+A revert quotes the title of what it reverts: `Revert "Fixes WEB-1"`. What is quoted fixes nothing. What a message says
+beside it does, so that a squashed message may fix one thing and revert another. If a squashed message joins a change
+and its revert (items with `* `), both are left out.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from control.issues.markup import HOLE, readable
+from control.issues.references import MAX_REFERENCES, MAX_TEXT, References, fixed_by
+
+SHORTEST_HASH: Final = 7
+_SPACE: Final = r"[ \t\n]{1,20}"
+_REF: Final = (
+    r"(?:https?://[^\s<>]{1,255}?/(?:pulls?|merge_requests|pull-requests)/[1-9][0-9]{0,17}"
+    r"|(?:[\w./~-]{1,200})?[#!][1-9][0-9]{0,17}|[0-9a-f]{7,64})(?![\w-])"
+)
+_REVERTS: Final = re.compile(
+    rf"(?:\bThis{_SPACE}reverts|^[ \t]{{0,20}}(?:[*+-][ \t]{{1,20}})?Reverts){_SPACE}"
+    rf"(?:(?:commits?|pull{_SPACE}requests?|merge{_SPACE}requests?){_SPACE})?"
+    rf"(?P<list>{_REF}(?:(?:,(?:{_SPACE})?(?:and{_SPACE})?|{_SPACE}and{_SPACE}){_REF})*)"
+    rf"(?P<whole>,?{_SPACE}reversing{_SPACE}changes{_SPACE}made{_SPACE}to\b)?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_WORTH_READING: Final = re.compile(r"fix|close|resolve|revert", re.IGNORECASE)
+_EACH: Final = re.compile(_REF, re.IGNORECASE)
+_QUOTE: Final = re.compile(r'\b(?:Revert(?:s|ed)?|Reapply) "', re.IGNORECASE)
+_QUOTED_LINE: Final = re.compile(
+    r"(?:[*+-] +)?revert(?:(?:\([^()\n]{0,100}\))?!?:|(?= +(?:fix|close|resolve)))", re.IGNORECASE
+)
+_SECTION: Final = re.compile(r"[*-][ \t]+(?=\S)")
+_TITLE: Final = re.compile(r'(Revert|Reapply) "(.*)"')
+_OLD_MESSAGE: Final = re.compile(r"revert ([0-9a-f]{40}|[0-9a-f]{64})[ \t]*\n", re.IGNORECASE)
+_OF_TITLE: Final = re.compile(r"[ \t]+\([#!]([1-9][0-9]{0,17})\)$")
+_MERGED: Final = re.compile(
+    r"Merge pull request (?:#([1-9][0-9]{0,17}) (?:from|in) |'.{0,1000}' \(#([1-9][0-9]{0,17})\) from )"
+    r"|Merged in .{1,1000} \(pull request #([1-9][0-9]{0,17})\)|Pull request #([1-9][0-9]{0,17}): "
+)
+_MERGED_LATER: Final = re.compile(
+    r"^(?:See merge request [\w./~-]{0,250}!|Reviewed-on: https?://[^\s<>]{1,255}/pulls/)([1-9][0-9]{0,17})[ \t]*$",
+    re.MULTILINE,
+)
+_CUT: Final = "\u2026"  # of titles that are too long; the rest begins the next paragraph
+
+
+class Revert(NamedTuple):
+    """A change that is reverted: the beginning of a commit's hash in lower case, or `#` and the number of a proposal.
+    `is_whole`: the commit is a merge, and is reverted with all that it merged.
+    """
+
+    target: str
+    is_whole: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        return self.target.startswith("#")
+
+
+class MergeOf(NamedTuple):
+    """The proposal that a commit says it comes from, by number. `is_merge`: as the merge of its commits."""
+
+    number: str | None = None
+    is_merge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a text says."""
+
+    fixed: References = field(default_factory=References)
+    reverts: tuple[Revert, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.fixed.short_ids or self.fixed.issue_ids or self.reverts)
+
+
+@dataclass(slots=True)
+class _Section:
+    """A change that a message describes: its title, and what it says beside quoted titles."""
+
+    title: str
+    lines: list[str] = field(default_factory=list)
+    quotes: bool = False
+
+
+def read_commit(message: str, org_slug: str, repository: str) -> Said:
+    """What the message of a commit says."""
+    if _WORTH_READING.search(message[:MAX_TEXT]) is None:
+        return Said()
+    old = _OLD_MESSAGE.match(message)
+    if old is not None:
+        return Said(reverts=(Revert(old[1].lower()),))
+    return _read(readable(message[:MAX_TEXT], is_markdown=False), org_slug, repository)
+
+
+def read_proposal(title: str, text: str | None, org_slug: str, repository: str) -> Said:
+    """What title and description of a proposal say. Only the description is Markdown."""
+    description = readable((text or "")[:MAX_TEXT], is_markdown=True)
+    return _read(f"{readable(title, is_markdown=False)}\n\n{description}", org_slug, repository)
+
+
+def merge_of(message: str) -> MergeOf:
+    """Of which proposal a commit is, by what forges write into messages."""
+    head = message[:MAX_TEXT]
+    title = head.partition("\n")[0].rstrip()
+    merged = _MERGED.match(title)
+    if merged is not None:
+        return MergeOf(next(one for one in merged.groups() if one is not None), is_merge=True)
+    squashed = _OF_TITLE.search(title[-30:])
+    if squashed is not None:
+        return MergeOf(squashed[1])
+    later = _MERGED_LATER.findall(head)
+    return MergeOf(later[-1], is_merge=title.startswith("Merge ")) if later else MergeOf()
+
+
+def _read(text: str, org_slug: str, repository: str) -> Said:
+    said = "\n".join(line for one in _kept(_sections(text)) for line in one.lines)
+    reverts = dict.fromkeys(_reverts(said, repository))
+    return Said(fixed_by(said, org_slug), tuple(reverts)[:MAX_REFERENCES])
+
+
+def _sections(text: str) -> list[_Section]:
+    sections: list[_Section] = []
+    for line in text.split("\n"):
+        item = _SECTION.match(line)
+        if item is not None or not sections:
+            title = line[item.end() if item else 0 :].strip()
+            sections.append(_Section(_OF_TITLE.sub("", title)))
+        section = sections[-1]
+        section.lines.append(_unquoted(line, section))
+    return sections
+
+
+def _unquoted(line: str, section: _Section) -> str:
+    """The line without the title that a revert quotes."""
+    quote = _QUOTE.search(line)
+    if quote is not None:
+        section.quotes = True
+        end = line.rfind('"', quote.end())
+        return line[: quote.start()] + HOLE + (line[end + 1 :] if end >= 0 else "")
+    if _QUOTED_LINE.match(line) or (section.quotes and line.startswith(_CUT)):
+        return HOLE
+    return line
+
+
+def _kept(sections: list[_Section]) -> list[_Section]:
+    """Those that no later one reverts, by its title."""
+    kept: list[_Section] = []
+    reverted: Counter[str] = Counter()
+    for section in reversed(sections):
+        if reverted[section.title]:
+            reverted[section.title] -= 1
+            continue
+        kept.append(section)
+        title = _TITLE.fullmatch(section.title)
+        if title is not None:
+            reverted[title[2] if title[1] == "Revert" else f'Revert "{title[2]}"'] += 1
+    return kept[::-1]
+
+
+def _reverts(text: str, repository: str) -> Iterator[Revert]:
+    for said in _REVERTS.finditer(text):
+        for each in _EACH.findall(said["list"]):
+            target = _target(each.lower(), repository.lower())
+            if target is not None:
+                yield Revert(target, said["whole"] is not None and not target.startswith("#"))
+
+
+def _target(reference: str, repository: str) -> str | None:
+    """A hash, or the number of a proposal of this repository; None for one of another repository."""
+    if reference.startswith(("http://", "https://")):
+        address, _, number = reference.rpartition("/")
+        place = address.rpartition("/")[0].removesuffix("/-").replace("/repos/", "/")
+        return f"#{number}" if place.endswith(f"/{repository}") else None
+    place, sign, number = reference.replace("!", "#").partition("#")
+    if not sign:
+        return place
+    return f"#{number}" if not place or f"/{repository}".endswith(f"/{place}") else None

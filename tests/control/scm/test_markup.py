@@ -1,0 +1,59 @@
+"""What texts say themselves, beside code, quotes and comments."""
+
+import pytest
+
+from control.issues.markup import HOLE, readable
+
+BOTH = [
+    ("", ""),
+    ("Fixes WEB-1", "Fixes WEB-1"),
+    ("One\nTwo\r\nThree\n\n\n\nFour", "One\nTwo\nThree\n\nFour"),
+    ("```\nFixes WEB-1\n```\nafter", "after"),
+    ("before\n~~~ text\nFixes WEB-1\n```\n~~~~\nafter", "before\n\nafter"),
+    ("````\n```\nFixes WEB-1\n````\nafter", "after"),
+    ("```\nnever closed\n\nFixes WEB-1", ""),
+    ("``` a`b\nFixes WEB-1", "``` a`b\nFixes WEB-1"),
+    ("- ```\n  Fixes WEB-1\n  ```\n- after", "- after"),
+    ("> Fixes WEB-1\n\nafter", "after"),
+    ("- > Fixes WEB-1\n- after", "- after"),
+    ("a `Fixes WEB-1` b", f"a {HOLE} b"),
+    ("a ``Fixes ` WEB-1`` b", f"a {HOLE} b"),
+    ("a `Fixes\nWEB-1` b", f"a {HOLE} b"),
+    ("a `Fixes\n\nWEB-1` b", "a `Fixes\n\nWEB-1` b"),
+    (r"a \`Fixes WEB-1\` b", r"a \`Fixes WEB-1\` b"),
+    ("`a` `b", f"{HOLE} `b"),
+    ("a <!-- Fixes WEB-1 --> b", f"a {HOLE} b"),
+    ("<!--\nFixes WEB-1\n\nCloses WEB-2\n--> after", f"{HOLE} after"),
+    ("`<!--` Fixes WEB-1 `-->`", f"{HOLE} Fixes WEB-1 {HOLE}"),
+    ("a <!-- no end", "a <!-- no end"),
+    ("```\n<!--\n```\nFixes WEB-1", "Fixes WEB-1"),
+    ("<!--\n```\n-->\nFixes WEB-1", f"{HOLE}\nFixes WEB-1"),
+    ("Fixes `x` WEB-1", f"Fixes {HOLE} WEB-1"),
+]
+MARKDOWN = [
+    ("a\n\n    Fixes WEB-1\n\n    Closes WEB-2\n\nafter", "a\n\nafter"),
+    ("\tFixes WEB-1\nafter", "after"),
+    ("a\n    Fixes WEB-1", "a\n    Fixes WEB-1"),
+    ("- a\n\n    Fixes WEB-1", "- a\n\n    Fixes WEB-1"),
+    ("- a\n\n      Fixes WEB-1", "- a"),
+    ("10. a\n\n    Fixes WEB-1\n\nb\n\n    Closes WEB-2", "10. a\n\n    Fixes WEB-1\n\nb"),
+    ("> quoted\nFixes WEB-1", ""),
+    ("> quoted\n- Fixes WEB-1", "- Fixes WEB-1"),
+    (">\nFixes WEB-1", "Fixes WEB-1"),
+    ("<!--\nFixes WEB-1", ""),
+]
+PLAIN = [
+    ("Squashed\n\n    Fixes WEB-1", "Squashed\n\n    Fixes WEB-1"),
+    ("> quoted\nFixes WEB-1", "Fixes WEB-1"),
+    ("<!--\nFixes WEB-1", "<!--\nFixes WEB-1"),
+]
+
+
+@pytest.mark.parametrize(("text", "kept"), [*BOTH, *MARKDOWN])
+def test_markdown(text: str, kept: str) -> None:
+    assert readable(text, is_markdown=True) == kept
+
+
+@pytest.mark.parametrize(("text", "kept"), [*BOTH, *PLAIN])
+def test_messages_of_commits(text: str, kept: str) -> None:
+    assert readable(text, is_markdown=False) == kept
