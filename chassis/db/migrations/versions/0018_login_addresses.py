@@ -6,7 +6,7 @@ from alembic import op
 from chassis.db.database import UtcTime, text
 
 revision = "0018"
-down_revision = "0016"
+down_revision = "0017"
 branch_labels = None
 depends_on = None
 

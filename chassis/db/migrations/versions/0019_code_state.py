@@ -8,7 +8,7 @@ from alembic import op
 from chassis.db.database import UtcTime, text
 
 revision = "0019"
-down_revision = "0016"
+down_revision = "0018"
 branch_labels = None
 depends_on = None
 
