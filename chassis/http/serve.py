@@ -79,7 +79,7 @@ async def listening(
     listeners = (listener, *extra_listeners)
     try:
         await runner.setup()
-        max_connections = _connection_limit(settings, telemetry, app[OTHER_SERVERS].max_connections)
+        max_connections = _connection_limit(settings, telemetry, app[OTHER_SERVERS].descriptors)
         health = app[HEALTH]
         context = ConnectionContext(
             settings,
@@ -165,7 +165,7 @@ def _listen(acceptor: Acceptor, listener: socket.socket) -> Acceptor:
 
 def _connection_limit(settings: ChassisSettings, telemetry: Telemetry, reserved: int) -> int:
     """The connection limit of the settings, or that of the file descriptors left once everything else is open.
-    `reserved`: connections of other servers in the process.
+    `reserved`: descriptors of other servers in the process.
     """
     affordable = fd_limits.connection_budget() - reserved
     if affordable < settings.max_connections:

@@ -11,7 +11,7 @@ from aiohttp import web
 class OtherServers:
     """Filled by the cleanup contexts that run such a server, when they start."""
 
-    max_connections: int = 0  # of all of them together
+    descriptors: int = 0  # files that all of them together may open, for connections
     # Each is called once, when HTTP stops accepting.
     stop_accepting: list[Callable[[], None]] = field(default_factory=list)
 

@@ -10,6 +10,7 @@ MAX_METADATA_BYTES: Final = 16 * 2**10  # of a call
 # Of a message, before the handler reads it: what a call without a valid key can make the process hold, at most. A
 # compressed request of 512 items fits, and arrives without a round trip; the core's default grows to megabytes.
 WINDOW_BYTES: Final = 32 * 2**10
+READ_BYTES: Final = 16 * 2**10  # of one read of a connection; the core's default grows to 4 MiB
 MAX_PENDING_CALLS: Final = 4_096  # while the event loop is busy; the core cancels more
 KEEPALIVE_S: Final = 60  # between pings of the server, which find dead peers
 KEEPALIVE_TIMEOUT_S: Final = 20
@@ -23,7 +24,6 @@ Options = list[tuple[str, int]]
 def server_options(chassis: ChassisSettings, settings: GatewaySettings, max_connections: int) -> Options:
     """The arguments of the server's channels (grpc/impl/channel_arg_names.h)."""
     return [
-        ("grpc.so_reuseport", 1),  # of several workers; `chassis.http.serve.bind` has checked that the port is free
         # Messages are passed on as they come: decompressing is bounded here, and the core does not bound it.
         ("grpc.per_message_decompression", 0),
         ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_AND_GZIP),
@@ -36,6 +36,8 @@ def server_options(chassis: ChassisSettings, settings: GatewaySettings, max_conn
         ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING_CALLS),
         ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),  # it would enlarge the window
+        ("grpc.experimental.tcp_read_chunk_size", READ_BYTES),
+        ("grpc.experimental.tcp_max_read_chunk_size", READ_BYTES),
         ("grpc.server_handshake_timeout_ms", _milliseconds(chassis.header_timeout_s)),
         ("grpc.http2.settings_timeout", _milliseconds(chassis.header_timeout_s)),
         ("grpc.max_connection_idle_ms", _milliseconds(chassis.keepalive_timeout_s)),

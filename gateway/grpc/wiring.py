@@ -12,6 +12,8 @@ from chassis.runtime.other_servers import OTHER_SERVERS
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from gateway.export.parts import ExportParts
+from gateway.grpc.connections import DESCRIPTORS_PER_CONNECTION, Connections
+from gateway.grpc.core_socket import CoreSocket
 from gateway.grpc.health import HealthService
 from gateway.grpc.metrics import GrpcMetrics
 from gateway.grpc.options import server_options
@@ -39,15 +41,20 @@ def serve_grpc(
                 metrics=metrics,
             )
         )
-        max_connections = min(chassis.max_connections, fd_limits.connection_budget() // 4)  # the rest is for HTTP
+        quarter = fd_limits.connection_budget() // 4  # of the descriptors; the rest is for HTTP
+        max_connections = min(chassis.max_connections, max(1, quarter // DESCRIPTORS_PER_CONNECTION))
+        core = CoreSocket()
         server = GrpcServer(
             exports,
             HealthService(app[HEALTH]),
             server_options(chassis, settings, max_connections),
+            Connections(chassis, metrics, core, max_connections=max_connections),
+            core,
+            telemetry,
             drain_timeout_s=chassis.drain_timeout_s,
         )
         await server.start(chassis.host, port)
-        app[OTHER_SERVERS].max_connections += max_connections
+        app[OTHER_SERVERS].descriptors += max_connections * DESCRIPTORS_PER_CONNECTION
         app[OTHER_SERVERS].stop_accepting.append(server.stop_accepting)
         log.info("OTLP/gRPC listens", address=chassis.grpc_address)
         yield

@@ -17,11 +17,17 @@ class MemoryGroup:
         self._directory = directory
         old = (directory / "memory.limit_in_bytes").exists()
         (directory / ("memory.limit_in_bytes" if old else "memory.max")).write_text(str(limit))
+        self._peak = directory / ("memory.max_usage_in_bytes" if old else "memory.peak")
         self._events = directory / ("memory.oom_control" if old else "memory.events")
 
     def put(self, pid: int) -> None:
         """What the process asks for from here on counts."""
         (self._directory / "cgroup.procs").write_text(str(pid))
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that it had at once, those of files that are cached included; 0 where nothing says so."""
+        return int(self._peak.read_text()) if self._peak.exists() else 0
 
     @property
     def killed(self) -> int:

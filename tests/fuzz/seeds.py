@@ -36,6 +36,7 @@ from tests.fuzz.targets import scim_users as scim_users_target
 from tests.fuzz.targets import scm_events as scm_events_target
 from tests.fuzz.targets import tracker_events as tracker_events_target
 from tests.fuzz.targets.kernel import CHOICES
+from tests.gateway.grpc import frames
 from tests.proto.otlp import generate, realistic
 from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.json_text import JsonWriter
@@ -299,6 +300,29 @@ def return_path() -> Iterator[bytes]:
         yield text.encode()
 
 
+def grpc_frames() -> Iterator[bytes]:
+    prefix = frames.PREFACE + frames.frame(frames.SETTINGS, 0, 0)
+    call = frames.frame(frames.HEADERS, frames.END_HEADERS, 1, b"\x83\x86")
+    data = frames.frame(frames.DATA, frames.END_STREAM, 1, b"\0\0\0\0\0")
+    begun = frames.frame(frames.HEADERS, 0, 3, b"\x83")
+    beside = [
+        frames.frame(kind, 0, stream, bytes(8))
+        for kind in (*range(2, 9), frames.CONTINUATION, frames.UNKNOWN)
+        for stream in (0, 1)
+    ]
+    yield b"0GET / HTTP/1.1\r\n\r\n"
+    yield b"1" + prefix + call + data + b"".join(frames.frame(kind, 1, 0) for kind in (frames.SETTINGS, frames.PING))
+    for number, one in enumerate(beside):
+        yield bytes((number,)) + prefix + call + one + data
+        yield bytes((number,)) + prefix + begun + one
+        yield bytes((number,)) + prefix + call + one * 60 + data[:10]
+    continuation = frames.frame(frames.CONTINUATION, 0, 3, bytes(300))
+    yield b"2" + prefix + begun + frames.frame(frames.CONTINUATION, frames.END_HEADERS, 3, b"\x86") + call
+    yield b"3" + prefix + begun + continuation * 20
+    yield b"4" + prefix + begun + frames.frame(frames.CONTINUATION, 0, 3, bytes(16_384)) * 2
+    yield b"5" + prefix + call + frames.frame(frames.DATA, 0, 1, bytes(16_385))
+
+
 def saml() -> Iterator[bytes]:
     return saml_target.examples()
 
@@ -392,6 +416,7 @@ SEEDS: Final = (
     fingerprint,
     heads,
     return_path,
+    grpc_frames,
     saml,
     scim_filters,
     scim_patch,

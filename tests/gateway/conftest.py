@@ -34,7 +34,8 @@ from tests.tables import CopiedTables
 
 CHASSIS_OPTIONS = (
     *("otlp_rate", "otlp_burst", "failed_key_rate", "grpc_port", "keepalive_timeout_s", "header_timeout_s"),
-    *("max_connections", "drain_timeout_s", "trusted_proxies"),
+    *("max_connections", "max_connections_per_address", "drain_timeout_s", "trusted_proxies", "body_min_rate"),
+    *("send_timeout_s", "host"),
 )
 LINGER = {"linger_s": 0.0, "journal_linger_s": 0.0}
 DEADLINE_S = 20.0  # for anything that must happen; never a measure of speed

@@ -38,6 +38,10 @@ class ConnectionRegistry:
     def __len__(self) -> int:
         return len(self._addresses)
 
+    def connections(self) -> list[TrackedConnection]:
+        """All that are registered."""
+        return list(self._addresses)
+
     def add(self, connection: TrackedConnection, peer: str) -> bool:
         """Add a connection of address `peer`, as idle; False when it is refused."""
         address = self._proxies.peer_key(peer) if self._max_per_address else ""

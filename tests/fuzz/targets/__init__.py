@@ -38,6 +38,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "bodies": Target("bodies", "bodies", ("chassis", "control"), max_len=1024),
         "heads": Target("heads", "heads", ("chassis",), max_len=2_000),
         "return_path": Target("return_path", "return_path", ("control",), max_len=300),
+        "grpc_frames": Target("grpc_frames", "grpc_frames", ("gateway",), max_len=40_000),
         "saml": Target("saml", "saml", ("control",), max_len=700, timeout_s=5),
         "scim_filters": Target("scim_filters", "scim_filters", ("control", "scim2_models"), max_len=700),
         "scim_patch": Target("scim_patch", "scim_patch", ("control", "scim2_models"), max_len=1_500),

@@ -1,5 +1,6 @@
 """The gateway's gRPC port, and grpcio's client in front of it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -117,3 +118,19 @@ async def connect(start_gateway: StartGateway) -> AsyncIterator[Connect]:
             return Client(gateway, port, channel)
 
         yield connected
+
+
+@pytest.fixture
+async def open_wire() -> AsyncIterator[Callable[..., Awaitable[Any]]]:
+    """Connect to the port of a client (`wires.Wire`); `preface`: what is sent first. Closed when the test ends."""
+    from tests.gateway.grpc.wires import PREFIX, Wire  # noqa: PLC0415 (it imports this module)
+
+    async with AsyncExitStack() as stack:
+
+        async def opened(client: Client, preface: bytes = PREFIX) -> Wire:
+            wire = Wire(*await asyncio.open_connection("127.0.0.1", client.port))
+            stack.push_async_callback(wire.close)
+            wire.writer.write(preface)
+            return wire
+
+        yield opened

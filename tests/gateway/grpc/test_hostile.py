@@ -2,12 +2,9 @@
 
 import asyncio
 import gzip
-import struct
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import grpc
 import pytest
@@ -18,89 +15,32 @@ from gateway.grpc import receiving
 from gateway.grpc.options import MAX_METADATA_BYTES, MAX_STREAMS
 from gateway.grpc.receiving import TOO_SLOW
 from tests.gateway.conftest import RecordingStore, eventually
-from tests.gateway.grpc.conftest import DEADLINE_S, HEALTH, TRACES, Client, Connect
+from tests.gateway.grpc.conftest import HEALTH, TRACES, Connect
+from tests.gateway.grpc.frames import (
+    CANCEL,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    ENHANCE_YOUR_CALM,
+    GOAWAY,
+    HEADERS,
+    PING,
+    REFUSED_STREAM,
+    RST_STREAM,
+    SETTINGS,
+    frame,
+)
+from tests.gateway.grpc.wires import Open, closed_connections, connections, prefixed, resident_bytes, works
 from tests.gateway.otlp import span, traces
 
 SPAN = traces(span())
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"  # and empty SETTINGS
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7
-END_HEADERS = 4
-REFUSED_STREAM, ENHANCE_YOUR_CALM, CANCEL = 7, 11, 8  # error codes
+NO_ERROR = bytes(4)
 MIB = 2**20
-
-
-class Wire:
-    """A connection on which a test writes frames itself (RFC 9113)."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    def send(self, kind: int, flags: int, stream: int, payload: bytes = b"") -> None:
-        self.writer.write(len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload)
-
-    def begin(self, client: Client, stream: int = 1, *, key: bool = True) -> None:
-        """The headers of an export."""
-        fields = [(name, value) for name, value in client.key()] if key else []
-        self.send(HEADERS, END_HEADERS, stream, header_block(TRACES, fields))
-
-    async def frame(self) -> tuple[int, bytes]:
-        """Kind and payload of the next frame."""
-        head = await self.reader.readexactly(9)
-        return head[3], await self.reader.readexactly(int.from_bytes(head[:3], "big"))
-
-    async def until(self, kind: int) -> bytes:
-        """The payload of the next frame of this kind."""
-        async with asyncio.timeout(DEADLINE_S):
-            while True:
-                found, payload = await self.frame()
-                if found == kind:
-                    return payload
-
-    async def close(self) -> None:
-        self.writer.close()
-        with suppress(ConnectionError):
-            await self.writer.wait_closed()
-
-    async def closed(self) -> bytes:
-        """What came until the server has closed the connection."""
-        received = b""
-        async with asyncio.timeout(DEADLINE_S):
-            with suppress(ConnectionError):
-                while piece := await self.reader.read(2**16):
-                    received += piece
-        return received
-
-
-Open = Callable[..., Awaitable[Wire]]
-
-
-@pytest.fixture
-async def open_wire() -> AsyncIterator[Open]:
-    """Connect to the port of a client; `preface`: what is sent first. Closed when the test ends."""
-    async with AsyncExitStack() as stack:
-
-        async def opened(client: Client, preface: bytes = PREFACE) -> Wire:
-            wire = Wire(*await asyncio.open_connection("127.0.0.1", client.port))
-            stack.push_async_callback(wire.close)
-            wire.writer.write(preface)
-            return wire
-
-        yield opened
-
-
-def prefixed(message: bytes) -> bytes:
-    return struct.pack(">BI", 0, len(message)) + message
 
 
 async def several(*messages: bytes) -> AsyncIterator[bytes]:
     for message in messages:
         yield message
-
-
-async def works(client: Client) -> None:
-    """Other calls are answered."""
-    assert (await client.call(TRACES, SPAN, client.key(1))).code is StatusCode.OK
 
 
 @pytest.mark.parametrize(
@@ -224,7 +164,7 @@ async def test_pings_that_come_too_often_close_the_connection(connect: Connect, 
 
 async def test_too_much_metadata_is_refused_and_stores_nothing(connect: Connect) -> None:
     client = await connect(RecordingStore())
-    ended = await client.call(TRACES, SPAN, (*client.key(), ("x-long", "x" * 2 * MAX_METADATA_BYTES)))
+    ended = await client.call(TRACES, SPAN, (*client.key(), ("x-long", "x" * (MAX_METADATA_BYTES + 4_096))))
     assert ended.code is StatusCode.RESOURCE_EXHAUSTED
     assert client.gateway.metric("requests_total", outcome="answered") == 0
     await works(client)
@@ -238,8 +178,11 @@ async def test_metadata_up_to_the_limit_is_taken(connect: Connect) -> None:
         assert ended.code is StatusCode.OK
 
 
-async def test_a_connection_has_so_many_calls_at_most(connect: Connect, open_wire: Open) -> None:
+async def test_a_connection_has_so_many_calls_at_most(
+    connect: Connect, open_wire: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a client begins beyond them is refused by a reset."""
+    monkeypatch.setattr(receiving, "GRACE_S", 3_600)  # else the memory budget ends some of them
     client = await connect(RecordingStore())
     wire = await open_wire(client)
     await wire.until(SETTINGS)
@@ -264,16 +207,68 @@ async def test_calls_that_are_reset_at_once_leave_nothing_behind(connect: Connec
     registry = client.gateway.telemetry.registry
     await eventually(lambda: registry.get_sample_value("sluice_grpc_calls_in_flight") == 0)
     assert client.gateway.metric("inflight_bytes") == 0
+    await wire.closed()
+    assert closed_connections(client) == {"frame_rate": 1.0}
 
 
-async def test_beyond_the_limit_connections_are_closed(connect: Connect, open_wire: Open) -> None:
+async def test_at_the_limit_an_idle_connection_gives_way_to_a_new_one(connect: Connect, open_wire: Open) -> None:
+    """First one that never had a call, so the channel stays connected."""
     client = await connect(RecordingStore(), max_connections=2)
     await works(client)
     second = await open_wire(client)
     await second.until(SETTINGS)
     third = await open_wire(client)
-    assert await third.closed() == b""
+    await third.until(SETTINGS)
+    assert (await second.until(GOAWAY))[4:] == NO_ERROR
+    await second.closed()
     await works(client)
+    assert closed_connections(client) == {"idle": 1.0}
+
+
+async def test_at_the_limit_connections_with_calls_stay_and_new_ones_are_closed(
+    connect: Connect, open_wire: Open
+) -> None:
+    client = await connect(RecordingStore(), max_connections=2)
+    busy = [await open_wire(client) for _ in range(2)]
+    for wire in busy:
+        wire.begin(client)
+    in_flight = client.gateway.telemetry.registry.get_sample_value
+    await eventually(lambda: in_flight("sluice_grpc_calls_in_flight") == 2)
+    third = await open_wire(client)
+    assert await third.closed() == b""
+    for wire in busy:
+        wire.send(DATA, END_STREAM, 1, prefixed(SPAN))
+        await wire.until(DATA)
+    assert closed_connections(client) == {"limit": 1.0}
+
+
+async def test_at_the_limit_a_call_whose_headers_have_not_ended_gives_way(connect: Connect, open_wire: Open) -> None:
+    client = await connect(RecordingStore(), max_connections=1)
+    wire = await open_wire(client)
+    await wire.until(SETTINGS)
+    wire.writer.write(frame(HEADERS, END_HEADERS, 1, header_block(TRACES, []))[:-1])
+    await works(client)
+    await wire.closed()
+    assert closed_connections(client) == {"idle": 1.0}
+
+
+async def test_an_address_has_so_many_connections_at_most(connect: Connect, open_wire: Open) -> None:
+    client = await connect(RecordingStore(), max_connections_per_address=2)
+    first, second = [await open_wire(client) for _ in range(2)]
+    for wire in (first, second):
+        await wire.until(SETTINGS)
+    assert await (await open_wire(client)).closed() == b""
+    assert closed_connections(client) == {"limit": 1.0}
+    await first.close()
+    await eventually(lambda: connections(client) == 1)
+    await works(client)
+
+
+async def test_connections_of_a_trusted_proxy_are_not_counted_by_address(connect: Connect, open_wire: Open) -> None:
+    client = await connect(RecordingStore(), max_connections_per_address=2, trusted_proxies=("127.0.0.0/8",))
+    for wire in [await open_wire(client) for _ in range(3)]:
+        await wire.until(SETTINGS)
+    assert closed_connections(client) == {}
 
 
 async def test_the_health_service_receives_no_message(connect: Connect, open_wire: Open) -> None:
@@ -319,10 +314,6 @@ async def test_four_thousand_calls_without_a_key_cost_no_message_memory(connect:
     assert await flood.wait() == 0
     assert client.gateway.metric("requests_total", reason="unauthorized") == 4_000
     assert most < 100 * MIB
-
-
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4_096
 
 
 async def test_the_channel_of_a_client_that_was_cut_off_connects_again(connect: Connect) -> None:

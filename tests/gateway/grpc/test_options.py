@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from chassis.runtime.settings import ChassisSettings
-from gateway.grpc.call import GrpcCall, peer_address
+from gateway.grpc.call import GrpcCall
+from gateway.grpc.core_socket import peer_address
 from gateway.grpc.options import server_options
 from gateway.grpc.receiving import message_encoding
 from gateway.settings import GatewaySettings
@@ -20,7 +21,6 @@ def test_limits_of_the_settings_are_those_of_the_core() -> None:
     chassis = ChassisSettings(keepalive_timeout_s=12.5, header_timeout_s=3.0)
     options = server_options(chassis, GatewaySettings(max_wire_bytes=1_000), 77)
     assert {name.removeprefix("grpc."): value for name, value in options} == {
-        "so_reuseport": 1,
         "per_message_decompression": 0,
         "compression_enabled_algorithms_bitset": 0b101,
         "max_receive_message_length": 1_000,
@@ -32,6 +32,8 @@ def test_limits_of_the_settings_are_those_of_the_core() -> None:
         "server.max_pending_requests_hard_limit": 4_096,
         "http2.lookahead_bytes": 32_768,
         "http2.bdp_probe": 0,
+        "experimental.tcp_read_chunk_size": 16_384,
+        "experimental.tcp_max_read_chunk_size": 16_384,
         "server_handshake_timeout_ms": 3_000,
         "http2.settings_timeout": 3_000,
         "max_connection_idle_ms": 12_500,
@@ -46,10 +48,11 @@ def test_limits_of_the_settings_are_those_of_the_core() -> None:
 @pytest.mark.parametrize(
     ("peer", "address"),
     [
-        ("ipv4:127.0.0.1:50000", "127.0.0.1"),
-        ("ipv6:%5B::1%5D:50000", "::1"),
-        ("ipv6:[2001:db8::7]:50000", "2001:db8::7"),
-        ("ipv6:%5Bfe80::1%25eth0%5D:1", "fe80::1%eth0"),
+        ("unix-abstract:sluice-grpc/0123456789abcdef/127.0.0.1", "127.0.0.1"),
+        ("unix-abstract:sluice-grpc/0123456789abcdef/2001:db8::7", "2001:db8::7"),
+        ("unix-abstract:sluice-grpc/0123456789abcdef/fe80::1%25eth0", "fe80::1%eth0"),
+        ("unix-abstract:another", ""),
+        ("ipv4:127.0.0.1:50000", ""),
         ("unix:/run/x", ""),
         ("", ""),
     ],
@@ -59,8 +62,12 @@ def test_the_address_of_a_peer(peer: str, address: str) -> None:
 
 
 def test_metadata_is_read_without_regard_to_case_and_binary_metadata_is_ignored() -> None:
-    call = GrpcCall("ipv4:10.0.0.1:1", [("x-request-id", "mine"), ("x-forwarded-for", "1.2.3.4"), ("x-bin", b"\xff")])
-    assert (call.request_id, call.headers.getall("X-Forwarded-For"), "x-bin" in call.headers) == (
+    call = GrpcCall(
+        "unix-abstract:sluice-grpc/0/10.0.0.1",
+        [("x-request-id", "mine"), ("x-forwarded-for", "1.2.3.4"), ("x-bin", b"\xff")],
+    )
+    assert (call.remote, call.request_id, call.headers.getall("X-Forwarded-For"), "x-bin" in call.headers) == (
+        "10.0.0.1",
         "mine",
         ["1.2.3.4"],
         False,
