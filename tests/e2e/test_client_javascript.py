@@ -55,6 +55,7 @@ def origin(own: dict[str, Any], scope: str, version: str | None, schema_url: str
             "droppedAttributesCount": 0,
             "schemaUrl": schema_url,
         },
+        "truncations": [],
         "environment": "staging",
         "release": "1.4.2",
         "serviceName": "shop",

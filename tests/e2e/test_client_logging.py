@@ -87,6 +87,7 @@ def record(held: ReadableLogRecord, number: int, text: str, body: Any, **own: An
             "droppedAttributesCount": 0,
             "schemaUrl": None,
         },
+        "truncations": [],
         "environment": "prod",
         "release": "2.1.0",
         "serviceName": resource["service.name"],
