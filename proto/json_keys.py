@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+_MAX_NAMED_BYTES: Final = 64 * 2**10  # of a JSON text in which places are looked for: it takes eight times the count
 _MAX_PLACE: Final = 500  # characters of a place; what is nested more deeply has the place of what it is in
 
 
@@ -25,13 +26,16 @@ def require_unique_keys(raw: bytes, value: Any) -> None:
 
 def find_repeated_keys(raw: bytes, value: Any) -> Iterator[str]:
     """The places of keys that an object has twice, as in `.claims[0].claimId`; an empty one if the object is nested too
-    deeply to find it. `value` is what `raw` was decoded to, without types or by types that drop no key. Raises
-    RecursionError for a value that is nested too deeply to encode.
+    deeply, or the text is too long, to find it. `value` is what `raw` was decoded to, without types or by types that
+    drop no key. Raises RecursionError for a value that is nested too deeply to encode.
 
     Such a key is a string that `value` does not have, so it is enough to count strings: a fifth of the time of looking
     at each key.
     """
     if _count_strings(raw) == _count_strings(msgspec.json.encode(value)):
+        return
+    if len(raw) > _MAX_NAMED_BYTES:
+        yield ""
         return
     found = False
     with suppress(RecursionError):

@@ -59,10 +59,10 @@ class Member(NamedTuple):
     """A member that is read: whether it is a list, and the message that it holds, if its members are read here."""
 
     repeated: bool
-    shape: "Shape | None"
+    shape: "MessageShape | None"
 
 
-class Shape:
+class MessageShape:
     """The members of one kind of message, by name."""
 
     def __init__(self, unread: Mapping[str, RequestWarning]) -> None:
@@ -73,9 +73,9 @@ class Shape:
 
 
 @cache
-def shape_of(message: type[msgspec.Struct], signal: Signal = "traces", level: Level | None = None) -> Shape:
+def shape_of(message: type[msgspec.Struct], signal: Signal = "traces", level: Level | None = None) -> MessageShape:
     """The shape of a class of `messages`; `level`: where it is on the path from the request to an item."""
-    shape = Shape(unread_names(signal, level) if level else {})
+    shape = MessageShape(unread_names(signal, level) if level else {})
     _shapes[message] = shape
     below = LEVELS[LEVELS.index(level) + 1] if level and level != "item" else None
     for field in msgspec.structs.fields(message):
@@ -85,7 +85,7 @@ def shape_of(message: type[msgspec.Struct], signal: Signal = "traces", level: Le
     return shape
 
 
-_shapes: Final[dict[type[msgspec.Struct], Shape]] = {}  # of messages that hold themselves
+_shapes: Final[dict[type[msgspec.Struct], MessageShape]] = {}  # of messages that hold themselves
 
 
 def _member(annotation: Any, name: str, signal: Signal, below: Level | None) -> Member:
@@ -100,7 +100,7 @@ def _member(annotation: Any, name: str, signal: Signal, below: Level | None) -> 
     )
 
 
-def canonical(text: bytes | msgspec.Raw, shape: Shape, warnings: set[RequestWarning]) -> bytes | msgspec.Raw:
+def canonical(text: bytes | msgspec.Raw, shape: MessageShape, warnings: set[RequestWarning]) -> bytes | msgspec.Raw:
     """The text of a message with each member once, under its lowerCamelCase name. Adds to `warnings` what was not so,
     and what is known not to be read. Raises what msgspec raises if the text is to be rewritten and is not JSON.
     """
@@ -125,7 +125,7 @@ class _Rewriter:
         self.warnings: set[RequestWarning] = set()
         self._text = text
 
-    def message(self, shape: Shape) -> bytearray | None:
+    def message(self, shape: MessageShape) -> bytearray | None:
         """The complete text; None if it is to stay as it is."""
         at = self._match(_START, 0).end()
         return self._object(at, shape, 0)[1] if self._text[at] == ord("{") else None
@@ -136,7 +136,7 @@ class _Rewriter:
             raise _NotJson
         return match
 
-    def _object(self, at: int, shape: Shape, depth: int) -> tuple[int, bytearray | None]:
+    def _object(self, at: int, shape: MessageShape, depth: int) -> tuple[int, bytearray | None]:
         found: dict[bytes, Value] = {}
         changed = False
         depth += shape.is_value
@@ -169,12 +169,12 @@ class _Rewriter:
                 self._keep(found, name, rewritten if rewritten is not None else (start, end), member)
         return at, self._written(found) if changed else None
 
-    def _warn_of_unread(self, shape: Shape, name: bytes, start: int, end: int) -> None:
+    def _warn_of_unread(self, shape: MessageShape, name: bytes, start: int, end: int) -> None:
         warning = shape.unread.get(name)
         if warning is not None and not _EMPTY.fullmatch(self._text, start, end):
             self.warnings.add(warning)
 
-    def _known(self, quoted: bytes, shape: Shape) -> tuple[bytes, Member | None, bool]:
+    def _known(self, quoted: bytes, shape: MessageShape) -> tuple[bytes, Member | None, bool]:
         """The lowerCamelCase name of a member, what it is if it is read, and whether its name was in snake_case."""
         name = quoted[1:-1]
         if b"\\" in name:
@@ -196,7 +196,7 @@ class _Rewriter:
                 return self._object(at, member.shape, depth)
         return self._skipped(at), None
 
-    def _list(self, at: int, shape: Shape, depth: int) -> tuple[int, bytearray | None]:
+    def _list(self, at: int, shape: MessageShape, depth: int) -> tuple[int, bytearray | None]:
         text, copied, out = self._text, at, bytearray()
         at = self._match(_START, at + 1).end()
         if text[at] == ord("]"):

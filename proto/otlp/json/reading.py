@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from proto.otlp.json import messages
-from proto.otlp.json.canonical import Shape, canonical, shape_of
+from proto.otlp.json.canonical import MessageShape, canonical, shape_of
 from proto.otlp.json.encode import Encoder, FieldFault
 from proto.otlp.json.names import FIELD_NAMES
 from proto.otlp.json.utf_repair import repair
@@ -37,7 +37,7 @@ def invalid_json_error(error: IllFormedError) -> DecodeError:
 class MessageDecoder:
     """Decodes one kind of message, whichever names its members have."""
 
-    def __init__(self, decoder: msgspec.json.Decoder[Any], shape: Shape) -> None:
+    def __init__(self, decoder: msgspec.json.Decoder[Any], shape: MessageShape) -> None:
         self._decoder = decoder
         self._shape = shape
 

@@ -131,8 +131,7 @@ cdef int put_body(Work* work, Part* part) except -1 nogil:
     work.entries.size = 0
     for i in range(count_chunks(&work.bodies)):
         add_piece(work, &body, chunks(&work.bodies)[i])
-    work.member = "/body"
-    work.attribute = 0
+    enter_value(work, "/body", 0)
     read_value_text(work, &body, False, work.limits.body, False, &value)
     if value.cut:
         put_cut(work, "/body", literal(""), False, value.cut)

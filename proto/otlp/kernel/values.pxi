@@ -100,6 +100,7 @@ cdef struct Work:
     int64_t parent_index    # of an event or link, else -1
     const char* member      # the current value: "/attributes/" and the key `attribute`, or "/body"
     uint32_t attribute
+    bint cut_key_noted      # of the current value: once for all keys in it, of which there may be a million
 
 cdef enum:
     WORK_BUFS = 22
@@ -423,12 +424,23 @@ cdef inline bint is_short_scalar(Encoded* message, AnyValue* any) noexcept nogil
     return True
 
 
+cdef inline void enter_value(Work* work, const char* member, uint32_t attribute) noexcept nogil:
+    work.member = member
+    work.attribute = attribute
+    work.cut_key_noted = False
+
+
+cdef inline int note_cut_key(Work* work, Entry* entry) except -1 nogil:
+    if entry.cut_key == 0 or work.cut_key_noted:
+        return 0
+    work.cut_key_noted = True
+    return put_cut(work, work.member, symbol_text(work.symbols, work.attribute), True, entry.cut_key)
+
+
 cdef int read_attribute(Work* work, Entry* entry, Value* value) except -1 nogil:
     # The stored form of an attribute's value; notes what was cut of it.
-    if entry.cut_key:
-        put_cut(work, "/attributes/", symbol_text(work.symbols, entry.key), True, entry.cut_key)
-    work.member = "/attributes/"
-    work.attribute = entry.key
+    enter_value(work, "/attributes/", entry.key)
+    note_cut_key(work, entry)
     read_value_text(work, &entry.value, entry.sensitive, work.limits.value, entry.key == work.stack_trace, value)
     if value.cut:
         put_cut(work, "/attributes/", symbol_text(work.symbols, entry.key), False, value.cut)
@@ -664,8 +676,7 @@ cdef int put_json_entry(Work* work, Entry entry, Buf* out, size_t limit) except 
     # `entry` is a copy: the stack that it came from grows below.
     cdef AnyValue any
     cdef size_t base = work.arena.size
-    if entry.cut_key:
-        put_cut(work, work.member, symbol_text(work.symbols, work.attribute), True, entry.cut_key)
+    note_cut_key(work, &entry)
     put_nested_text(work, symbol_text(work.symbols, entry.key), out, limit)
     put_mark(work, out, 58, limit)
     if entry.sensitive and is_scrubbed(work, &entry.value, entry.sensitive):

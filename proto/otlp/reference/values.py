@@ -156,7 +156,8 @@ class ValueReader:
 
 
 def _note_cut_key(entry: AttributeEntry, flags: Flags, path: str) -> None:
-    if entry.cut_key_bytes:
+    """Once for the keys of an attribute and in its value: a map may have a million of them."""
+    if entry.cut_key_bytes and not (flags.truncations and flags.truncations[-1].path == path + "/#"):
         flags.cut(path + "/#", entry.cut_key_bytes)
 
 

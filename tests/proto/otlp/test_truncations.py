@@ -117,6 +117,18 @@ def test_of_a_repeated_attribute_the_last_value_is_told(decoder: Decoder) -> Non
     ]
 
 
+def test_keys_within_a_value_are_told_once(decoder: Decoder) -> None:
+    """A map may have a million of them, and their entries would say the same."""
+    keys = mapping(*(pair(f"key {number}", mapping(pair("inner key", integer(1)))) for number in range(3)))
+    fields = attributes(9, pair("m", keys), pair("long key", keys), pair("n", array(keys, keys)))
+    assert cuts(decoder, "traces", request(span(fields)), Policy(max_key_bytes=4)) == [
+        ("/attributes/m/#", 5),
+        ("/attributes/long/#", 8),
+        ("/attributes/n/#", 5),
+    ]
+    assert cuts(decoder, "logs", request(log(bytes_field(5, keys))), Policy(max_key_bytes=4)) == [("/body/#", 5)]
+
+
 def test_a_scrubbed_value_is_not_cut(decoder: Decoder) -> None:
     fields = attributes(9, pair("password", string("1" * 99)))
     assert cuts(decoder, "traces", request(span(fields)), Policy(max_value_bytes=8)) == []
