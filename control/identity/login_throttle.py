@@ -73,7 +73,7 @@ class LoginThrottle:
         after too many failures of what is named from the client's address, or of the address; ChallengeRequired.
         """
         account = _at_address(request, _named(attempt.email, attempt.org_slug))
-        async with self._attempt(request, account, LimitClass.FAILED_PASSWORD):
+        async with self._attempt(request, account, LimitClass.FAILED_LOGIN):
             if await self._is_known(attempt, request.app[RATE_LIMITS].address_key(request)):
                 yield
             else:
@@ -98,7 +98,7 @@ class LoginThrottle:
         """
         limits, account = request.app[RATE_LIMITS], _at_address(request, _named(email))
         await limits.record_attempt(
-            request, LimitClass.FAILED_PASSWORD, account, _digest(f"{account}\0{password_hash}")
+            request, LimitClass.FAILED_LOGIN, account, _digest(f"{account}\0{password_hash}")
         )
         with suppress(RateLimited):  # beyond it, each attempt has cost a proof of work
             holder = _digest(f"{_named(email)}\0{password_hash}")
@@ -122,7 +122,7 @@ class LoginThrottle:
         self,
         request: web.Request,
         account: str,
-        limit: LimitClass = LimitClass.FAILED_LOGIN,
+        limit: LimitClass = LimitClass.FAILED_CODE,
         *,
         of_address: bool = True,
     ) -> AsyncIterator[None]:
