@@ -25,7 +25,7 @@ class LimitClass(StrEnum):
     FAILED_CODE = "failed_code"  # wrong second factors and confirmations, by account
     FAILED_LOGIN = "failed_login"  # wrong passwords of logins, by account and address
     NEW_ADDRESS = "new_address"  # passwords tried at an account from addresses that it has not logged in from
-    LOGIN_PROOF = "login_proof"  # uses of one proof of work
+    LOGIN_PROOF_OF_WORK = "login_proof_of_work"  # uses of one proof of work
     LOGIN_MAIL = "login_mail"  # mailed links that lift the limit of new addresses, by account and by address
     FAILED_SSO = "failed_sso"  # single sign-ons that failed or were not finished, by address
     SCIM = "scim"  # requests of an organization's directory
@@ -60,7 +60,7 @@ UNAVAILABLE_POLICIES: Final[Mapping[LimitClass, UnavailablePolicy]] = MappingPro
         LimitClass.FAILED_CODE: UnavailablePolicy.REJECT,
         LimitClass.FAILED_LOGIN: UnavailablePolicy.REJECT,
         LimitClass.NEW_ADDRESS: UnavailablePolicy.REJECT,
-        LimitClass.LOGIN_PROOF: UnavailablePolicy.REJECT,
+        LimitClass.LOGIN_PROOF_OF_WORK: UnavailablePolicy.REJECT,
         LimitClass.LOGIN_MAIL: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.FAILED_SSO: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.SCIM: UnavailablePolicy.COUNT_LOCALLY,

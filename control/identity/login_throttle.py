@@ -97,9 +97,7 @@ class LoginThrottle:
         to whatever is to be tried at the others. Raises RateLimited.
         """
         limits, account = request.app[RATE_LIMITS], _at_address(request, _named(email))
-        await limits.record_attempt(
-            request, LimitClass.FAILED_LOGIN, account, _digest(f"{account}\0{password_hash}")
-        )
+        await limits.record_attempt(request, LimitClass.FAILED_LOGIN, account, _digest(f"{account}\0{password_hash}"))
         with suppress(RateLimited):  # beyond it, each attempt has cost a proof of work
             holder = _digest(f"{_named(email)}\0{password_hash}")
             await limits.record_attempt(request, LimitClass.NEW_ADDRESS, _named(email), holder)
@@ -177,7 +175,7 @@ class LoginThrottle:
             return False
         if not self._challenges.is_solved(attempt.challenge, attempt.proof, attempt.email, address):
             return False
-        return await request.app[RATE_LIMITS].admits(LimitClass.LOGIN_PROOF, _digest(attempt.challenge))
+        return await request.app[RATE_LIMITS].admits(LimitClass.LOGIN_PROOF_OF_WORK, _digest(attempt.challenge))
 
     @asynccontextmanager
     async def _account_lock(self, account: str) -> AsyncIterator[None]:

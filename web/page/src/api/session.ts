@@ -179,8 +179,8 @@ export interface Credentials {
   totp: string;
 }
 
-/** `proving` is called when the server wants a proof of work first, which takes seconds. */
-export async function logIn(credentials: Credentials, proving: () => void): Promise<void> {
+/** `onProofOfWork` is called when the server wants a proof of work first, which takes seconds. */
+export async function logIn(credentials: Credentials, onProofOfWork: () => void): Promise<void> {
   const { email, password, orgSlug, totp } = credentials;
   const body = {
     email,
@@ -195,15 +195,15 @@ export async function logIn(credentials: Credentials, proving: () => void): Prom
   } catch (error) {
     const asked = error instanceof ApiError ? error.challenge : null;
     if (asked === null) throw error;
-    proving();
-    const { solve } = await import('./proof');
+    onProofOfWork();
+    const { solve } = await import('./proof_of_work');
     const solved = { challenge: asked.challenge, proof: await solve(asked) };
     await keep(await callAnonymously<SessionMaterial>(post('/auth/login', { ...body, ...solved })));
   }
   channel?.postMessage('login' satisfies Message);
 }
 
-/** Mails a link with which this browser needs no proof, if there is such an account. */
+/** Mails a link with which this browser needs no proof of work, if there is such an account. */
 export async function requestUnlock(email: string): Promise<void> {
   await callAnonymously(post('/auth/login/unlock', { email }));
 }
