@@ -49,7 +49,7 @@ class LoginAttempt:
     accounts: Sequence[User]
     challenge: str | None = None
     proof: str | None = None
-    unlock: str | None = None
+    link_secret: str | None = None
     browser: str = ""
 
 
@@ -169,7 +169,9 @@ class LoginThrottle:
             return await login_address_repository.are_known(connection, hashed, datetime.now(UTC))
 
     async def _is_excepted(self, request: web.Request, attempt: LoginAttempt, address: str) -> bool:
-        if attempt.unlock is not None and self._challenges.unlocks(attempt.unlock, attempt.email, attempt.browser):
+        if attempt.link_secret is not None and self._challenges.is_link_secret(
+            attempt.link_secret, attempt.email, attempt.browser
+        ):
             return True
         if attempt.challenge is None or attempt.proof is None:
             return False

@@ -24,7 +24,7 @@ let token: Token | null = null;
 /** A personal access token that was pasted: in the memory of this tab. */
 let pasted: string | null = null;
 /** The secret of a mailed link that was in the address, which spares the login a proof of work. */
-let unlock: string | null = null;
+let linkSecret: string | null = null;
 let refreshing: Promise<boolean> | null = null;
 const channel = 'BroadcastChannel' in window ? new BroadcastChannel('sluice') : null;
 
@@ -72,7 +72,7 @@ async function spendSecrets(): Promise<boolean> {
   const code = takeSecret('code', isSignOn ? '/ui/' : location.pathname + location.search);
   const invited = takeSecret('inviteToken', '/ui/');
   if (invited !== null) invitation.value = invited;
-  unlock = takeSecret('unlock', '/ui/') ?? unlock;
+  linkSecret = takeSecret('linkSecret', '/ui/') ?? linkSecret;
   if (isSignOn || code !== null) {
     try {
       if (isSignOn) await endSignOn(code);
@@ -188,7 +188,7 @@ export async function logIn(credentials: Credentials, onProofOfWork: () => void)
     cookie: true,
     ...(orgSlug ? { orgSlug } : {}),
     ...(totp ? { totp } : {}),
-    ...(unlock === null ? {} : { unlock }),
+    ...(linkSecret === null ? {} : { linkSecret }),
   };
   try {
     await keep(await callAnonymously<SessionMaterial>(post('/auth/login', body)));
@@ -204,8 +204,8 @@ export async function logIn(credentials: Credentials, onProofOfWork: () => void)
 }
 
 /** Mails a link with which this browser needs no proof of work, if there is such an account. */
-export async function requestUnlock(email: string): Promise<void> {
-  await callAnonymously(post('/auth/login/unlock', { email }));
+export async function requestLoginLink(email: string): Promise<void> {
+  await callAnonymously(post('/auth/login/link', { email }));
 }
 
 export interface Acceptance {
