@@ -133,7 +133,7 @@ proposals: Final = sa.Table(
     sa.Column("url", text(MAX_URL_LENGTH)),
     sa.Column("changed_at", UtcTime, nullable=False),  # by the platform's clock: an older report changes nothing
     sa.Column("merged_at", UtcTime),  # by the same clock
-    sa.Column("is_fix", sa.Boolean, server_default=sa.true(), nullable=False),  # false: into another branch
+    sa.Column("targets_default_branch", sa.Boolean, server_default=sa.true(), nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
     enum_check("state", ProposalState),

@@ -71,10 +71,11 @@ SELECT_COMMITS: Final = sa.select(
     commits.c.proposal_number,
     commits.c.default_branch_head,
 )
-IS_MERGED: Final = (proposals.c.state == ProposalState.MERGED.value) & proposals.c.is_fix
+_IS_MERGED: Final = proposals.c.state == ProposalState.MERGED.value
+MERGED_INTO_DEFAULT_BRANCH: Final = _IS_MERGED & proposals.c.targets_default_branch
 SELECT_PROPOSALS: Final = sa.select(
     proposals.c.id, proposals.c.repository, proposals.c.merged_at, proposals.c.merge_sha, proposals.c.number
-).where(IS_MERGED)
+).where(MERGED_INTO_DEFAULT_BRANCH)
 
 
 def to_commit(row: Any) -> Change:

@@ -62,7 +62,7 @@ async def report_proposal(
     is_merged = report.state is ProposalState.MERGED and not was_merged
     if is_merged or was_merged:
         settled = await settle(connection, author, [proposal_id], before)
-    if is_merged and report.is_fix:
+    if is_merged and report.targets_default_branch:
         superseded = await supersede_others(connection, author.org_id, proposal_id, list(named), author.now)
     is_late = report.state is ProposalState.OPEN and await _was_superseded(connection, proposal_id, known, report)
     if is_late:

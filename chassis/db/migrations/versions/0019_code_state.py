@@ -26,7 +26,9 @@ def upgrade() -> None:
     _create_partial_index("default_branch_head", "org_id", "default_branch_head")
     _create_partial_index("proposal_number", "org_id", "repository", "proposal_number")
     op.add_column("proposals", sa.Column("merged_at", UtcTime))
-    op.add_column("proposals", sa.Column("is_fix", sa.Boolean, server_default=sa.true(), nullable=False))
+    op.add_column(
+        "proposals", sa.Column("targets_default_branch", sa.Boolean, server_default=sa.true(), nullable=False)
+    )
     op.execute("UPDATE proposals SET merged_at = changed_at WHERE state = 'merged'")
     op.add_column("issues", sa.Column("decided_status", text(16)))
     op.add_column("issues", sa.Column("decided_at", UtcTime))
