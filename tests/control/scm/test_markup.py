@@ -50,10 +50,10 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("text", "kept"), [*BOTH, *MARKDOWN])
-def test_markdown(text: str, kept: str) -> None:
+def test_code_quotes_and_comments_of_markdown_are_stripped(text: str, kept: str) -> None:
     assert strip_code_and_quotes(text, is_markdown=True) == kept
 
 
 @pytest.mark.parametrize(("text", "kept"), [*BOTH, *PLAIN])
-def test_messages_of_commits(text: str, kept: str) -> None:
+def test_code_and_quotes_of_commit_messages_are_stripped_but_not_indented_lines(text: str, kept: str) -> None:
     assert strip_code_and_quotes(text, is_markdown=False) == kept

@@ -48,13 +48,13 @@ COMMITS: list[tuple[str, list[str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("message", "fixed", "reverts"), COMMITS)
-def test_messages_of_commits(message: str, fixed: list[str], reverts: list[str]) -> None:
+def test_what_messages_of_commits_fix_and_revert_is_found(message: str, fixed: list[str], reverts: list[str]) -> None:
     parsed = read_commit(message, "acme", "shop/web")
     assert [str(one) for one in parsed.fixed.short_ids] == fixed
     assert [one.target + " whole" * one.reverts_merge for one in parsed.reverts] == reverts
 
 
-def test_texts_of_proposals() -> None:
+def test_a_description_of_a_proposal_is_read_as_markdown() -> None:
     parsed = read_proposal(
         'Revert "Fixes WEB-1"', "Reverts shop/web#5\n\n    Fixes WEB-2\n\nFixes WEB-3", "acme", "shop/web"
     )
