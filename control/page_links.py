@@ -40,9 +40,9 @@ class PageLinks:
         """Where an address is verified. Our own page asks for the secret: the user is logged in there."""
         return self._link(f"/email-verification#token={secret}", f"/{org_slug}/settings/account")
 
-    def login_unlock(self, secret: str) -> str | None:
+    def login_link(self, secret: str) -> str | None:
         """Where a browser that has asked for it logs in without a proof of work."""
-        return self._link(f"/login#unlock={secret}", f"/#unlock={secret}")
+        return self._link(f"/login#linkSecret={secret}", f"/#linkSecret={secret}")
 
     def _link(self, own: str, ours: str) -> str | None:
         if self.own_page:

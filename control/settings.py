@@ -80,7 +80,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         setting(
             "Base URL of a web page of your own, which messages link to; /orgs/ORG/approval-requests/ID, "
             "/orgs/ORG/projects/PROJECT/issues/ID, /invitations#inviteToken=TOKEN, /email-verification#token=TOKEN or "
-            "/login#unlock=TOKEN is appended.",
+            "/login#linkSecret=TOKEN is appended.",
             zero="empty: messages link to the page of Sluice if SLUICE_PUBLIC_URL is set; else they have the command "
             "instead of a link",
         ),

@@ -186,7 +186,7 @@ def _cors(settings: GatewaySettings) -> Cors:
         methods=("POST",),
         headers=("content-type", "content-encoding", "authorization", "x-legacy-auth", "x-request-id"),
         exposed=("retry-after", "x-request-id", *RATE_HEADERS),
-        beacons=True,
+        trusts_named_origins=True,
     )
 
 

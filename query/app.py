@@ -102,9 +102,9 @@ def _routes(
             operation=openapi.LIST_ATTRIBUTE_VALUES,
         ),
         Route("GET", f"{EXPLORE_PATH}/spans", explore.spans, read, operation=openapi.LIST_SPANS),
-        Route("GET", f"{EXPLORE_PATH}/spans/live", live.spans, read, operation=openapi.TAIL_SPANS, head=False),
+        Route("GET", f"{EXPLORE_PATH}/spans/live", live.spans, read, operation=openapi.TAIL_SPANS, answers_head=False),
         Route("GET", f"{EXPLORE_PATH}/logs", explore.logs, read, operation=openapi.LIST_LOGS),
-        Route("GET", f"{EXPLORE_PATH}/logs/live", live.logs, read, operation=openapi.TAIL_LOGS, head=False),
+        Route("GET", f"{EXPLORE_PATH}/logs/live", live.logs, read, operation=openapi.TAIL_LOGS, answers_head=False),
         Route("GET", f"{EXPLORE_PATH}/logs/attributes", logs.attributes, read, operation=openapi.LIST_LOG_ATTRIBUTES),
         Route(
             "GET",

@@ -103,14 +103,14 @@ async def report_progress(
     message: str | None = None,
     lease: timedelta = LEASE,
     *,
-    deletion: Mapping[str, Any] | None = None,
+    pending_deletion: Mapping[str, Any] | None = None,
     days: Sequence[str] | None = None,
 ) -> bool:
     """Store the rows deleted so far by table, the deletion that begins now, what is being done, and (unless None) the
     days of the items; renews the lease.
     """
     merged = await merged_counts(connection, held.erasure.id, counts)
-    values: dict[str, Any] = {"counts": merged, "deletion": deletion, "message": _shortened(message)}
+    values: dict[str, Any] = {"counts": merged, "pending_deletion": pending_deletion, "message": _shortened(message)}
     values["lease_until"] = to_milliseconds(now) + lease
     if days is not None:
         values["days"] = list(days)
@@ -138,7 +138,7 @@ async def complete(connection: AsyncConnection, held: ErasureLease, counts: Mapp
     values = {
         "erased_at": to_milliseconds(now),
         "counts": await merged_counts(connection, held.erasure.id, counts),
-        "deletion": None,
+        "pending_deletion": None,
         "message": None,
         "lease_owner": None,
         "lease_until": None,

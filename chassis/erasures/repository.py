@@ -53,9 +53,9 @@ class NewErasure:
 
 @dataclass(frozen=True, slots=True)
 class StoredErasure:
-    """An erasure and how far it is. `counts`: rows by table, deleted or (dry run) found. `deletion`: one that was
-    begun and may not have been executed, with its `rows` by table and the `mark` of its statements. `days`: ISO dates
-    of items. Relative times in `filters` are relative to `requested_at`.
+    """An erasure and how far it is. `counts`: rows by table, deleted or (dry run) found. `pending_deletion`: one that
+    was begun and may not have been executed, with its `rows` by table and the `deletionId` in its statements. `days`:
+    ISO dates of items. Relative times in `filters` are relative to `requested_at`.
     """
 
     id: str
@@ -72,7 +72,7 @@ class StoredErasure:
     requested_at: datetime
     state: ErasureState
     counts: Mapping[str, int]
-    deletion: Mapping[str, Any] | None
+    pending_deletion: Mapping[str, Any] | None
     days: Sequence[str] | None
     message: str | None
     attempts: int

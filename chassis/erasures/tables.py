@@ -52,7 +52,8 @@ erasures: Final = sa.Table(
     sa.Column("requested_at", UtcTime, nullable=False),
     sa.Column("state", text(16), nullable=False),
     sa.Column("counts", sa.JSON, nullable=False),  # rows by table
-    sa.Column("deletion", sa.JSON(none_as_null=True)),  # begun and not yet in counts: {"mark": text, "rows": by table}
+    # Begun and not yet in counts: {"deletionId": text, "rows": by table}.
+    sa.Column("pending_deletion", sa.JSON(none_as_null=True)),
     sa.Column("days", sa.JSON(none_as_null=True)),  # ISO dates of items that a filter has erased: derived rows follow
     sa.Column("message", text(MAX_MESSAGE_LENGTH)),
     sa.Column("attempts", sa.Integer, nullable=False),  # claims; distinguishes a claim from later ones

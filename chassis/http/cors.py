@@ -30,15 +30,15 @@ _MAX_REQUESTED_HEADERS: Final = 30
 @dataclass(frozen=True, slots=True)
 class Cors:
     """Permissions of pages of `origins` (`*`: any) on a path: the methods and headers that they may send, and the
-    response headers that they may read (`exposed`). `beacons`: pages of an origin that is listed by name, not by `*`,
-    may also send beacons, and any header of their own, as exporters add those that a configuration names.
+    response headers that they may read (`exposed`). `trusts_named_origins`: pages of an origin that is listed by name,
+    not by `*`, may also send beacons, and any header of their own, as exporters add those that a configuration names.
     """
 
     origins: frozenset[str]
     methods: tuple[str, ...]
     headers: tuple[str, ...]
     exposed: tuple[str, ...]
-    beacons: bool = False
+    trusts_named_origins: bool = False
 
     @property
     def varies_by_origin(self) -> bool:
@@ -51,7 +51,7 @@ class Cors:
         allowed_origin = self._allowed_origin(request)
         if allowed_origin is not None:
             headers = dict.fromkeys(self.headers)
-            if self._permits_beacons(allowed_origin):
+            if self._is_trusted(allowed_origin):
                 headers |= dict.fromkeys(_requested_headers(request))
             response.headers["Access-Control-Allow-Methods"] = ", ".join(self.methods)
             response.headers["Access-Control-Allow-Headers"] = ", ".join(headers)
@@ -66,7 +66,7 @@ class Cors:
         allowed_origin = self._allowed_origin(request)
         if allowed_origin is not None:
             response.headers["Access-Control-Allow-Origin"] = allowed_origin
-            if self._permits_beacons(allowed_origin):
+            if self._is_trusted(allowed_origin):
                 response.headers["Access-Control-Allow-Credentials"] = "true"
             response.headers["Access-Control-Expose-Headers"] = ", ".join(self.exposed)
 
@@ -76,8 +76,8 @@ class Cors:
             return origin
         return "*" if "*" in self.origins else None
 
-    def _permits_beacons(self, allowed_origin: str) -> bool:
-        return self.beacons and allowed_origin != "*"
+    def _is_trusted(self, allowed_origin: str) -> bool:
+        return self.trusts_named_origins and allowed_origin != "*"
 
 
 def _requested_headers(request: web.Request) -> list[str]:

@@ -31,8 +31,8 @@ class Route:
     `cors`: which pages of other origins may read its responses; set by `cross_origin`.
     `compress`: whether large answers are compressed for clients that accept it; by default those to GET, but for paths
     whose answers may hold secrets (`chassis.http.compression`).
-    `head`: whether a GET route answers HEAD too, as it answers GET, without the body. False where the request itself
-    has an effect, and where the answer is a stream.
+    `answers_head`: whether a GET route answers HEAD too, as it answers GET, without the body. False where the
+    request itself has an effect, and where the answer is a stream.
     `pre_parse_filter`: may refuse requests before they are parsed. For a path without variables.
     """
 
@@ -45,7 +45,7 @@ class Route:
     cancel_on_disconnect: bool | None = None
     operation: Operation | None = None
     compress: bool | None = None
-    head: bool = True
+    answers_head: bool = True
     pre_parse_filter: PreParseFilter | None = None
     cors: Cors | None = None
 

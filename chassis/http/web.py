@@ -218,8 +218,8 @@ def _methods(route: Route, with_head: Collection[str]) -> Sequence[str]:
     """The methods that the handler of a route answers. `with_head`: the paths with a HEAD route of their own. The body
     of an answer to HEAD is not sent; its headers are those of GET, with the length of the body.
     """
-    answers_head = route.method == "GET" and route.head and route.path not in with_head
-    return ("GET", "HEAD") if answers_head else (route.method,)
+    is_answered = route.method == "GET" and route.answers_head and route.path not in with_head
+    return ("GET", "HEAD") if is_answered else (route.method,)
 
 
 def _with_preparse(route: Route, handler: Handler) -> Handler:

@@ -22,10 +22,10 @@ class LimitClass(StrEnum):
     OTLP = "otlp"  # export requests with a project key
     FAILED_BEARER = "failed_bearer"  # invalid bearer credentials, by address
     FAILED_KEY = "failed_key"  # invalid project keys, by address
-    FAILED_LOGIN = "failed_login"  # wrong second factors and confirmations, by account
-    FAILED_PASSWORD = "failed_password"  # noqa: S105 - a name. Wrong passwords of logins, by account and address
+    FAILED_CODE = "failed_code"  # wrong second factors and confirmations, by account
+    FAILED_LOGIN = "failed_login"  # wrong passwords of logins, by account and address
     NEW_ADDRESS = "new_address"  # passwords tried at an account from addresses that it has not logged in from
-    LOGIN_PROOF = "login_proof"  # uses of one proof of work
+    LOGIN_PROOF_OF_WORK = "login_proof_of_work"  # uses of one proof of work
     LOGIN_MAIL = "login_mail"  # mailed links that lift the limit of new addresses, by account and by address
     FAILED_SSO = "failed_sso"  # single sign-ons that failed or were not finished, by address
     SCIM = "scim"  # requests of an organization's directory
@@ -57,10 +57,10 @@ UNAVAILABLE_POLICIES: Final[Mapping[LimitClass, UnavailablePolicy]] = MappingPro
         LimitClass.OTLP: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.FAILED_BEARER: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.FAILED_KEY: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.FAILED_CODE: UnavailablePolicy.REJECT,
         LimitClass.FAILED_LOGIN: UnavailablePolicy.REJECT,
-        LimitClass.FAILED_PASSWORD: UnavailablePolicy.REJECT,
         LimitClass.NEW_ADDRESS: UnavailablePolicy.REJECT,
-        LimitClass.LOGIN_PROOF: UnavailablePolicy.REJECT,
+        LimitClass.LOGIN_PROOF_OF_WORK: UnavailablePolicy.REJECT,
         LimitClass.LOGIN_MAIL: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.FAILED_SSO: UnavailablePolicy.COUNT_LOCALLY,
         LimitClass.SCIM: UnavailablePolicy.COUNT_LOCALLY,

@@ -19,7 +19,7 @@ LIMIT_RESULT: Final = web.RequestKey("rate_limit", LimitResult)
 MINUTE: Final = 60
 QUARTER: Final = 15 * MINUTE
 HOUR: Final = 60 * MINUTE
-PROOF_S: Final = 10 * MINUTE  # in which a proof of work counts once; it is good for half as long
+PROOF_OF_WORK_S: Final = 10 * MINUTE  # in which a proof of work counts once; it is good for half as long
 MAX_CACHED_RULES: Final = 1_024  # rules of keys with a rate of their own; most keys share a few
 
 _COUNTED_SUBJECTS: Final[Mapping[LimitClass, str]] = MappingProxyType(
@@ -27,8 +27,8 @@ _COUNTED_SUBJECTS: Final[Mapping[LimitClass, str]] = MappingProxyType(
         LimitClass.FAILED_BEARER: "failed authentications from this address",
         LimitClass.FAILED_KEY: "failed authentications from this address",
         LimitClass.FAILED_WEBHOOK: "refused deliveries from this address",
-        LimitClass.FAILED_LOGIN: "failed codes and confirmations of this account",
-        LimitClass.FAILED_PASSWORD: "failed logins to this account from this address",
+        LimitClass.FAILED_CODE: "failed codes and confirmations of this account",
+        LimitClass.FAILED_LOGIN: "failed logins to this account from this address",
         LimitClass.NEW_ADDRESS: "logins to this account from new addresses",
         LimitClass.LOGIN_MAIL: "mailed links for this account or address",
         LimitClass.FAILED_SSO: "failed or unfinished single sign-ons from this address",
@@ -169,10 +169,10 @@ def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
         (LimitClass.OTLP, settings.otlp_rate, 1, settings.otlp_burst),
         (LimitClass.FAILED_BEARER, settings.failed_bearer_rate, MINUTE, settings.failed_bearer_rate),
         (LimitClass.FAILED_KEY, settings.failed_key_rate, MINUTE, settings.failed_key_rate),
+        (LimitClass.FAILED_CODE, settings.failed_login_rate, QUARTER, settings.failed_login_rate),
         (LimitClass.FAILED_LOGIN, settings.failed_login_rate, QUARTER, settings.failed_login_rate),
-        (LimitClass.FAILED_PASSWORD, settings.failed_login_rate, QUARTER, settings.failed_login_rate),
         (LimitClass.NEW_ADDRESS, settings.new_address_login_rate, HOUR, settings.new_address_login_rate),
-        (LimitClass.LOGIN_PROOF, 1, PROOF_S, 1),
+        (LimitClass.LOGIN_PROOF_OF_WORK, 1, PROOF_OF_WORK_S, 1),
         (LimitClass.LOGIN_MAIL, settings.account_mail_rate, HOUR, settings.account_mail_rate),
         (LimitClass.FAILED_SSO, settings.failed_sso_rate, MINUTE, settings.failed_sso_rate),
         (LimitClass.SCIM, settings.scim_rate, MINUTE, settings.scim_rate),

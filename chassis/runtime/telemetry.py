@@ -122,8 +122,8 @@ class Telemetry:
         self.rate_limited = Counter(
             "sluice_http_rate_limited_requests",
             "Requests rejected by a rate limit: per principal (api, analysis, channel_test), user (approval), project "
-            "key (otlp), address (visitor, failed_bearer, failed_key), session (refresh), account (failed_login, "
-            "new_address), account and address (failed_password), either of them (login_mail).",
+            "key (otlp), address (visitor, failed_bearer, failed_key), session (refresh), account (failed_code, "
+            "new_address), account and address (failed_login), either of them (login_mail).",
             ("limit",),
             registry=self.registry,
         )

@@ -93,7 +93,9 @@ class Audit:
         every = "/orgs/{orgSlug}/audit"
         return [
             Route("GET", every, self.list, bearer(Scope.AUDIT_READ), operation=LIST),
-            Route("GET", every + "/export", self.export, bearer(Scope.AUDIT_READ), operation=EXPORT, head=False),
+            Route(
+                "GET", every + "/export", self.export, bearer(Scope.AUDIT_READ), operation=EXPORT, answers_head=False
+            ),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:

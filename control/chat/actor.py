@@ -203,13 +203,13 @@ class ChatActor:
         """Why the code is not even tried: wrong codes of a chat user are counted. Raises ServiceUnavailable."""
         limits, whose = request.app[RATE_LIMITS], f"chat-link:{_holder(call.user)}"
         try:
-            await limits.check_account(request, LimitClass.FAILED_LOGIN, whose)
+            await limits.check_account(request, LimitClass.FAILED_CODE, whose)
             async with self._database.read() as connection:
                 if await link_repository.has_code(connection, call.command.argument):
                     return None
                 if await was_applied(connection, source, call.event_id):
                     return None
-            await limits.record_account_failure(request, LimitClass.FAILED_LOGIN, whose)
+            await limits.record_account_failure(request, LimitClass.FAILED_CODE, whose)
         except RateLimited:
             return TOO_MANY_CODES
         return WRONG_CODE if call.command.argument else NO_CODE

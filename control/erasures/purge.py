@@ -220,7 +220,7 @@ class Purger:
     ) -> None:
         self._clock = clock
         self._compact_at = -math.inf
-        self._deleted: set[str] = set()  # erasures without rows, which wait for a compaction
+        self._emptied: set[str] = set()  # erasures without rows, which wait for a compaction
         self._failure_log = FailureLog(log, "deleting the rows of an erasure failed")
         self._database = database
         self._batch = batch
@@ -243,8 +243,8 @@ class Purger:
         async with self._database.read() as connection:
             unpurged = await repository.list_unpurged(connection, MAX_ERASURES)
         known = {erasure.id for erasure in unpurged}  # the others were purged by another process
-        self._deleted &= known
-        done = [erasure for erasure in unpurged if await self._is_deleted(erasure)]
+        self._emptied &= known
+        done = [erasure for erasure in unpurged if await self._is_emptied(erasure)]
         if len(done) == len(unpurged):
             self._failure_log.succeeded()
         if not done or self._clock() < self._compact_at:
@@ -257,17 +257,17 @@ class Purger:
         for erasure in done:
             async with self._database.write() as connection:
                 await repository.mark_purged(connection, erasure, self._now())
-            self._deleted.discard(erasure.id)
+            self._emptied.discard(erasure.id)
             log.info("relational rows erased", erasure_id=erasure.id, kind=erasure.kind.value)
 
     async def _poll(self) -> None:
         await self.poll_once()
 
-    async def _is_deleted(self, erasure: StoredErasure) -> bool:
+    async def _is_emptied(self, erasure: StoredErasure) -> bool:
         """Delete the rows of the erasure, if this process has not done so. False when that fails; it is retried at the
         next poll, and does not stop the others.
         """
-        if erasure.id in self._deleted:
+        if erasure.id in self._emptied:
             return True
         try:
             await self._delete_rows(erasure)
@@ -276,7 +276,7 @@ class Purger:
         except Exception as error:  # noqa: BLE001 (a row may hold anything)
             self._failure_log.failed(PurgeFailed(erasure.id, error))
             return False
-        self._deleted.add(erasure.id)
+        self._emptied.add(erasure.id)
         return True
 
     async def _delete_rows(self, erasure: StoredErasure) -> None:

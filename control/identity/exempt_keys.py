@@ -12,7 +12,7 @@ MAX_EXEMPT_KEYS: Final = 100
 _EXEMPT_KEY: Final = re.compile(EXEMPT_KEY_PATTERN)
 
 
-def exempt_key_faults(keys: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+def find_exempt_key_faults(keys: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     """Of each key that cannot be exempted its index, the fault as a sentence, and a word for programs. The caller
     checks the number of keys and their characters.
     """
@@ -29,7 +29,7 @@ def exempt_key_faults(keys: Sequence[str]) -> Iterator[tuple[int, str, str]]:
 
 def validate_exempt_keys(keys: Sequence[str]) -> list[str]:
     """The keys. Raises ValueError."""
-    bad = [keys[index] for index, *_ in exempt_key_faults(keys)]
+    bad = [keys[index] for index, *_ in find_exempt_key_faults(keys)]
     bad += [key for key in keys if _EXEMPT_KEY.search(key) is None]
     if bad or len(keys) > MAX_EXEMPT_KEYS:
         raise ValueError(f"must be at most {MAX_EXEMPT_KEYS} different keys that may be exempted: {bad}")

@@ -22,10 +22,10 @@ from control.http.field_types import Slug
 from control.identity import (
     enforcement,
     login_code_repository,
+    login_link_cookie,
     member_repository,
     refresh_cookie,
     session_repository,
-    unlock_cookie,
     user_repository,
 )
 from control.identity.authentication import INVALID_CREDENTIALS, Authenticator, select_organization_error
@@ -60,8 +60,8 @@ class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
         Annotated[str, Meta(max_length=MAX_PROOF_LENGTH)] | None,
         Meta(description="A text for which SHA-256 of challenge and text begins with as many zero bits as asked for."),
     ] = None
-    unlock: Annotated[
-        SecretInput | None, Meta(description="The secret of a link that `POST /auth/login/unlock` has mailed.")
+    link_secret: Annotated[
+        SecretInput | None, Meta(description="The secret of a link that `POST /auth/login/link` has mailed.")
     ] = None
 
 
@@ -168,7 +168,7 @@ class Logins:
         organizations, or if several accounts with an unverified address have the password. 403 if the organization
         requires single sign-on, for everyone but the owner who keeps a way in. 429 with a `challenge` in `details` if
         many passwords were tried at the account from addresses that it has not logged in from: an attempt from such an
-        address then needs the `challenge`, which is good once for five minutes, and a `proof`, or an `unlock`.
+        address then needs the `challenge`, which is good once for five minutes, and a `proof`, or a `linkSecret`.
         """
         body = await self.read_body(request, Login)
         await self.issuer.ensure_key_published()
@@ -178,8 +178,8 @@ class Logins:
             accounts=await self.authenticator.list_accounts(body.email, body.org_slug),
             challenge=body.challenge,
             proof=body.proof,
-            unlock=body.unlock,
-            browser=unlock_cookie.read(request),
+            link_secret=body.link_secret,
+            browser=login_link_cookie.read(request),
         )
         async with self.throttle.login(request, attempt):
             user = await self.authenticator.find_account(request, attempt, body.password)

@@ -20,7 +20,7 @@ from proto.errors import ErrorCode
 from proto.identity import normalize_email
 
 CHALLENGE_LIFETIME: Final = timedelta(minutes=5)
-UNLOCK_LIFETIME: Final = timedelta(minutes=30)
+LINK_LIFETIME: Final = timedelta(minutes=30)
 BITS: Final = 20  # a million hashes on average: a second or two in a browser
 MAX_PROOF_LENGTH: Final = 64
 _NONCE_BYTES: Final = 24  # makes a challenge of 64 characters, one block of SHA-256
@@ -82,14 +82,14 @@ class LoginChallenges:
         digest = hashlib.sha256((challenge + proof).encode("utf-8", "surrogatepass")).digest()
         return datetime.now(UTC).timestamp() < expiry and int.from_bytes(digest) >> (256 - BITS) == 0
 
-    def new_unlock(self, email: str, browser: str) -> str:
+    def new_link_secret(self, email: str, browser: str) -> str:
         """The secret of a link for the browser that has this secret of its own."""
-        return self.signer.sign((_expiry(UNLOCK_LIFETIME),), _binding("unlock", email, browser))
+        return self.signer.sign((_expiry(LINK_LIFETIME),), _binding("link", email, browser))
 
-    def unlocks(self, unlock: str, email: str, browser: str) -> bool:
+    def is_link_secret(self, link_secret: str, email: str, browser: str) -> bool:
         """Whether the secret was mailed to the address for this browser, not too long ago."""
         try:
-            (expiry,) = self.signer.open(unlock, _binding("unlock", email, browser), tuple[int])
+            (expiry,) = self.signer.open(link_secret, _binding("link", email, browser), tuple[int])
         except BadRequest:
             return False
         return datetime.now(UTC).timestamp() < expiry

@@ -49,7 +49,7 @@ class LoginAttempt:
     accounts: Sequence[User]
     challenge: str | None = None
     proof: str | None = None
-    unlock: str | None = None
+    link_secret: str | None = None
     browser: str = ""
 
 
@@ -73,7 +73,7 @@ class LoginThrottle:
         after too many failures of what is named from the client's address, or of the address; ChallengeRequired.
         """
         account = _at_address(request, _named(attempt.email, attempt.org_slug))
-        async with self._attempt(request, account, LimitClass.FAILED_PASSWORD):
+        async with self._attempt(request, account, LimitClass.FAILED_LOGIN):
             if await self._is_known(attempt, request.app[RATE_LIMITS].address_key(request)):
                 yield
             else:
@@ -97,9 +97,7 @@ class LoginThrottle:
         to whatever is to be tried at the others. Raises RateLimited.
         """
         limits, account = request.app[RATE_LIMITS], _at_address(request, _named(email))
-        await limits.record_attempt(
-            request, LimitClass.FAILED_PASSWORD, account, _digest(f"{account}\0{password_hash}")
-        )
+        await limits.record_attempt(request, LimitClass.FAILED_LOGIN, account, _digest(f"{account}\0{password_hash}"))
         with suppress(RateLimited):  # beyond it, each attempt has cost a proof of work
             holder = _digest(f"{_named(email)}\0{password_hash}")
             await limits.record_attempt(request, LimitClass.NEW_ADDRESS, _named(email), holder)
@@ -122,7 +120,7 @@ class LoginThrottle:
         self,
         request: web.Request,
         account: str,
-        limit: LimitClass = LimitClass.FAILED_LOGIN,
+        limit: LimitClass = LimitClass.FAILED_CODE,
         *,
         of_address: bool = True,
     ) -> AsyncIterator[None]:
@@ -171,13 +169,15 @@ class LoginThrottle:
             return await login_address_repository.are_known(connection, hashed, datetime.now(UTC))
 
     async def _is_excepted(self, request: web.Request, attempt: LoginAttempt, address: str) -> bool:
-        if attempt.unlock is not None and self._challenges.unlocks(attempt.unlock, attempt.email, attempt.browser):
+        if attempt.link_secret is not None and self._challenges.is_link_secret(
+            attempt.link_secret, attempt.email, attempt.browser
+        ):
             return True
         if attempt.challenge is None or attempt.proof is None:
             return False
         if not self._challenges.is_solved(attempt.challenge, attempt.proof, attempt.email, address):
             return False
-        return await request.app[RATE_LIMITS].admits(LimitClass.LOGIN_PROOF, _digest(attempt.challenge))
+        return await request.app[RATE_LIMITS].admits(LimitClass.LOGIN_PROOF_OF_WORK, _digest(attempt.challenge))
 
     @asynccontextmanager
     async def _account_lock(self, account: str) -> AsyncIterator[None]:

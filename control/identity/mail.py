@@ -31,7 +31,7 @@ from control.page_links import PageLinks
 MAX_IN_FLIGHT: Final = 4  # mails of a process; beyond it 503
 MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on are permanent
 
-MailKind = Literal["invitation", "verification", "unlock"]
+MailKind = Literal["invitation", "verification", "login_link"]
 
 log = structlog.get_logger(__name__)
 
@@ -101,12 +101,12 @@ class AccountMailer:
         )
         await self._send("verification", verification.email, mail)
 
-    async def send_unlock(self, address: str, unlock: str, at: datetime) -> None:
+    async def send_login_link(self, address: str, secret: str, at: datetime) -> None:
         """Mail the secret of a link for a browser that is to log in. Raises Conflict, ServiceUnavailable."""
-        link = self.pages.login_unlock(unlock)
+        link = self.pages.login_link(secret)
         how = ["open this link in the same browser:", "", f"    {link}"]
         if link is None:
-            how = ["send this with the e-mail address and the password, as `unlock`:", "", f"    {unlock}"]
+            how = ["send this with the e-mail address and the password, as `linkSecret`:", "", f"    {secret}"]
         lines = [
             f"Somebody wants to log in at {self.base_url} with this e-mail address, at which",
             "many passwords were tried from elsewhere. If it is you, " + how[0],
@@ -115,8 +115,8 @@ class AccountMailer:
             "It is valid for half an hour, in the browser that asked for it alone. You need your password and your",
             "second factor as usual. If it was not you, ignore this mail: the link alone logs nobody in.",
         ]
-        mail_id = hashlib.sha256(unlock.encode()).hexdigest()[:32]
-        await self._send("unlock", address, self._compose(address, "Log in to Sluice", lines, at, mail_id))
+        mail_id = hashlib.sha256(secret.encode()).hexdigest()[:32]
+        await self._send("login_link", address, self._compose(address, "Log in to Sluice", lines, at, mail_id))
 
     def _how_to_accept(self, secret: str) -> list[str]:
         if (link := self.pages.invitation(secret)) is not None:

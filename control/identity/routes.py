@@ -12,8 +12,8 @@ from control.identity.authentication import Authenticator
 from control.identity.invitations import Invitations
 from control.identity.login import Logins
 from control.identity.login_challenge import LoginChallenges
+from control.identity.login_link import LoginLink
 from control.identity.login_throttle import LoginThrottle
-from control.identity.login_unlock import LoginUnlock
 from control.identity.mail import AccountMailer
 from control.identity.members import Members
 from control.identity.mfa import Mfa
@@ -40,12 +40,12 @@ def build_identity_routes(
     """`mailer` reaches the mail server."""
     challenges = LoginChallenges(context.cursors)
     throttle, passwords = LoginThrottle(context.database, challenges), Passwords()
-    mfa_secrets, unlock = MfaSecrets(secret_box), LoginUnlock(context, challenges, mailer)
+    mfa_secrets, login_link = MfaSecrets(secret_box), LoginLink(context, challenges, mailer)
     authenticator = Authenticator(context.database, throttle, passwords, mfa_secrets)
     logins = Logins(context, throttle, authenticator, issuer)
     routes = [
         *logins.routes(),
-        *unlock.routes(),
+        *login_link.routes(),
         *OrganizationSwitch(logins).routes(),
         *Mfa(context, throttle, passwords, mfa_secrets, issuer).routes(),
         *Accounts(context, throttle, passwords).routes(),
@@ -57,4 +57,4 @@ def build_identity_routes(
         *Principals(context).routes(),
         *AccessTokens(context).routes(),
     ]
-    return routes, [issuer.running, unlock.running]
+    return routes, [issuer.running, login_link.running]

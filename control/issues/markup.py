@@ -9,7 +9,7 @@ the messages that it joins.
 import re
 from typing import Final
 
-HOLE: Final = "\ufffc"  # in place of what was taken out: words around it do not come together
+PLACEHOLDER: Final = "\ufffc"  # in place of what was taken out: words around it do not come together
 
 _FENCE: Final = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
 _ITEM: Final = re.compile(r"(?:[-+*]|[0-9]{1,9}[.)])(?: +|$)")
@@ -22,7 +22,7 @@ MAX_LINES: Final = 4_000  # that count
 _MAX_NESTED: Final = 8  # markers of list items on one line
 
 
-def readable(text: str, *, is_markdown: bool) -> str:
+def strip_code_and_quotes(text: str, *, is_markdown: bool) -> str:
     """The text without fenced and inline code, quotes and comments; of Markdown also without indented code."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n", MAX_LINES)[:MAX_LINES]
     last_end = max((number for number, line in enumerate(lines) if _END in line), default=-1)
@@ -60,7 +60,7 @@ class _Blocks:
         if self._in_comment:
             _, end, rest = line.partition(_END)
             self._in_comment = not end
-            return HOLE + rest if end else ""
+            return PLACEHOLDER + rest if end else ""
         expanded = line.expandtabs(_CODE_INDENT)
         content = expanded.lstrip(" ")
         if not content:
@@ -72,7 +72,7 @@ class _Blocks:
         if self._in_code:
             return ""
         self._in_quote = self._in_quote and _NEW_BLOCK.match(content) is None
-        return line if self._is_said(number, self._without_markers(len(expanded) - len(content), content)) else ""
+        return line if self._is_own_text(number, self._without_markers(len(expanded) - len(content), content)) else ""
 
     def _end_fence(self, line: str) -> None:
         is_end = len(line) >= len(self._fence) and not line.strip(self._fence[0])
@@ -96,7 +96,7 @@ class _Blocks:
             self._items = [*self._items[: _MAX_NESTED - 1], column]
         return content
 
-    def _is_said(self, number: int, content: str) -> bool:
+    def _is_own_text(self, number: int, content: str) -> bool:
         """Whether the line is none of a quote, and begins no fence and no comment of several lines."""
         if content.startswith(">"):
             self._in_quote = self._is_markdown and bool(content.strip("> "))
@@ -132,6 +132,6 @@ def _without_spans(paragraph: str) -> str:
         else:
             is_comment = found[0] == "<!--" and end <= last_end
             after = paragraph.index(_END, end) + len(_END) if is_comment else None
-        parts.append(paragraph[at:end] if after is None else paragraph[at : found.start()] + HOLE)
+        parts.append(paragraph[at:end] if after is None else paragraph[at : found.start()] + PLACEHOLDER)
         at = end if after is None else after
     return "".join(parts) + paragraph[at:]

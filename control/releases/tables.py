@@ -133,7 +133,7 @@ proposals: Final = sa.Table(
     sa.Column("url", text(MAX_URL_LENGTH)),
     sa.Column("changed_at", UtcTime, nullable=False),  # by the platform's clock: an older report changes nothing
     sa.Column("merged_at", UtcTime),  # by the same clock
-    sa.Column("is_fix", sa.Boolean, server_default=sa.true(), nullable=False),  # false: into another branch
+    sa.Column("targets_default_branch", sa.Boolean, server_default=sa.true(), nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
     enum_check("state", ProposalState),
@@ -160,7 +160,7 @@ code_reverts: Final = sa.Table(
     metadata,
     sa.Column("source_id", text(32), primary_key=True),  # of the commit or the proposal
     sa.Column("target", text(MAX_SHA_LENGTH), primary_key=True),  # the beginning of a hash, or `#` and a number
-    sa.Column("is_whole", sa.Boolean, nullable=False),  # a merge, with all that it merged
+    sa.Column("reverts_merge", sa.Boolean, nullable=False),  # a merge, with all that it merged
     sa.Column("target_key", text(MAX_PROPOSAL_NUMBER_LENGTH + 1), nullable=False),  # the first 7 digits, or the number
     sa.Column("repository", text(MAX_REPOSITORY_LENGTH), nullable=False),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),

@@ -50,7 +50,7 @@ class Change:
     is_proposal: bool = False
 
     @property
-    def named(self) -> dict[str, str]:
+    def activity_data(self) -> dict[str, str]:
         """What an activity says of it."""
         name = {"proposal": self.number or ""} if self.is_proposal else {"sha": self.sha or ""}
         return {"repository": self.repository} | name
@@ -71,10 +71,11 @@ SELECT_COMMITS: Final = sa.select(
     commits.c.proposal_number,
     commits.c.default_branch_head,
 )
-IS_MERGED: Final = (proposals.c.state == ProposalState.MERGED.value) & proposals.c.is_fix
+_IS_MERGED: Final = proposals.c.state == ProposalState.MERGED.value
+MERGED_INTO_DEFAULT_BRANCH: Final = _IS_MERGED & proposals.c.targets_default_branch
 SELECT_PROPOSALS: Final = sa.select(
     proposals.c.id, proposals.c.repository, proposals.c.merged_at, proposals.c.merge_sha, proposals.c.number
-).where(IS_MERGED)
+).where(MERGED_INTO_DEFAULT_BRANCH)
 
 
 def to_commit(row: Any) -> Change:
@@ -99,7 +100,7 @@ class CodeGraph:
 
     async def load(self, ids: Collection[str]) -> list[Change]:
         """Changes by id."""
-        of_commits, of_proposals = split(one for one in ids if one not in self.changes)
+        of_commits, of_proposals = split_by_kind(one for one in ids if one not in self.changes)
         for some in _chunks(of_commits):
             rows = await self.connection.execute(SELECT_COMMITS.where(commits.c.id.in_(some)))
             self._add(to_commit(row) for row in rows)
@@ -128,11 +129,11 @@ class CodeGraph:
                     frontier.append(source)
         return CodeHistory({one.id: one.at for one in found.values() if one.at is not None}, reverted_by)
 
-    async def affected_by(self, started: Sequence[Change]) -> list[str]:
+    async def affected_by(self, reported: Sequence[Change]) -> list[str]:
         """The ids of the changes, and of all whose state may depend on theirs: that they revert, that these revert."""
-        self._add(started)
-        found = {one.id: one for one in started}
-        frontier = list(started)
+        self._add(reported)
+        found = {one.id: one for one in reported}
+        frontier = list(reported)
         room = MAX_TARGETS
         for _ in range(MAX_DEPTH):
             if not frontier:
@@ -196,10 +197,10 @@ class CodeGraph:
     async def _targets(self, edges: Sequence[_Edge]) -> list[Change]:
         """What the reverts name."""
         hashes = [(edge.repository, edge.revert.target) for edge in edges if not edge.revert.is_number]
-        whole = [(edge.repository, edge.revert.target) for edge in edges if edge.revert.is_whole]
+        of_merges = [(edge.repository, edge.revert.target) for edge in edges if edge.revert.reverts_merge]
         numbers = [(edge.repository, edge.revert.target[1:]) for edge in edges if edge.revert.is_number]
         found = await self._by_hash(SELECT_COMMITS, commits, "sha", hashes)
-        found += await self._by_hash(SELECT_COMMITS, commits, "default_branch_head", whole)
+        found += await self._by_hash(SELECT_COMMITS, commits, "default_branch_head", of_merges)
         merged = await self._by_number(SELECT_PROPOSALS, proposals, "number", numbers)
         found += [*merged, *await self._by_hash(SELECT_PROPOSALS, proposals, "merge_sha", hashes)]
         found += await self._by_number(SELECT_COMMITS, commits, "proposal_number", numbers)
@@ -250,7 +251,7 @@ class CodeGraph:
         self.changes.update((one.id, one) for one in found)
 
 
-def split(ids: Iterable[str]) -> tuple[list[str], list[str]]:
+def split_by_kind(ids: Iterable[str]) -> tuple[list[str], list[str]]:
     """The ids of commits, and those of proposals."""
     by_kind: tuple[list[str], list[str]] = ([], [])
     for one in ids:
@@ -259,7 +260,7 @@ def split(ids: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def _edge(row: Any) -> _Edge:
-    return _Edge(row.source_id, row.repository, Revert(row.target, row.is_whole))
+    return _Edge(row.source_id, row.repository, Revert(row.target, row.reverts_merge))
 
 
 def _is_target(edge: _Edge, change: Change, numbers: Collection[str]) -> bool:
@@ -268,18 +269,20 @@ def _is_target(edge: _Edge, change: Change, numbers: Collection[str]) -> bool:
         return False
     if edge.revert.is_number:
         return edge.revert.target[1:] in (change.number, *numbers)
-    return begins(change.sha, edge.revert.target) or (edge.revert.is_whole and begins(change.head, edge.revert.target))
+    if is_same_hash(change.sha, edge.revert.target):
+        return True
+    return edge.revert.reverts_merge and is_same_hash(change.head, edge.revert.target)
 
 
 def _merged_by(proposal: Change, commit: Change) -> bool:
     """Whether the commit is the merge of the proposal, or one that came with it. One that names another did not."""
     if proposal.repository != commit.repository:
         return False
-    came_with = begins(commit.head, proposal.sha) and commit.number in (None, proposal.number)
-    return came_with or begins(commit.sha, proposal.sha)
+    came_with = is_same_hash(commit.head, proposal.sha) and commit.number in (None, proposal.number)
+    return came_with or is_same_hash(commit.sha, proposal.sha)
 
 
-def begins(one: str | None, other: str | None) -> bool:
+def is_same_hash(one: str | None, other: str | None) -> bool:
     """Whether one of the hashes is the beginning of the other."""
     return one is not None and other is not None and (one.startswith(other) or other.startswith(one))
 

@@ -71,13 +71,13 @@ _UNDECIDED: Final = Decision(IssueStatus.UNRESOLVED, datetime.min.replace(tzinfo
 
 
 class Verdict(NamedTuple):
-    """What an issue should be. `because`: changes that fix it now; those that fixed it, if none does."""
+    """What an issue should be. `causes`: changes that fix it now; those that fixed it, if none does."""
 
     status: IssueStatus
-    because: Collection[str]
+    causes: Collection[str]
 
 
-def judge(history: CodeHistory, fixes: Collection[str], decision: Decision | None) -> Verdict:
+def decide_status(history: CodeHistory, fixes: Collection[str], decision: Decision | None) -> Verdict:
     """What the status of an issue should be that these changes name as fixed."""
     status, at = decision or _UNDECIDED
     lasting = set(fixes) - history.reverted(fixes)

@@ -56,7 +56,7 @@ class StoredCommit(NewCommit):
     id: str = ""
 
 
-class Arrival(NamedTuple):
+class DefaultBranchPush(NamedTuple):
     """A push to the default branch: when, by the platform's clock; its last commit; the proposal that this merges."""
 
     at: datetime
@@ -64,7 +64,7 @@ class Arrival(NamedTuple):
     number: str | None = None
 
     @classmethod
-    def of(cls, pushed: Sequence[NewCommit], at: datetime) -> "Arrival":
+    def of(cls, pushed: Sequence[NewCommit], at: datetime) -> "DefaultBranchPush":
         """The push of these commits, oldest first."""
         merge = merge_of(pushed[-1].message)
         return cls(at, pushed[-1].sha, merge.number if merge.is_merge else None)
@@ -105,16 +105,16 @@ async def upsert_commits(
     org_id: str,
     reported: Sequence[NewCommit],
     now: datetime,
-    arrival: Arrival | None = None,
+    arrived_by: DefaultBranchPush | None = None,
 ) -> UpsertedCommits:
     """Store commits that are new, and the files of those that were reported without. Nothing else changes.
-    `arrival`: how those that are new reached the default branch.
+    `arrived_by`: how those that are new reached the default branch.
     """
     wanted = {one.key: one for one in reported}
     await make_room(connection, org_id, len(wanted))
     known = await find_known(connection, org_id, wanted)
     new = {key: new_id("cmt") for key in wanted if key not in known}
-    rows = [_row(wanted[key], commit_id, org_id, arrival, now) for key, commit_id in new.items()]
+    rows = [_row(wanted[key], commit_id, org_id, arrived_by, now) for key, commit_id in new.items()]
     if rows:
         await connection.execute(commits.insert(), rows)
     completed = [
@@ -131,10 +131,13 @@ async def upsert_commits(
 
 
 async def insert_commits(
-    connection: AsyncConnection, org_id: str, new: Mapping[CommitKey, tuple[NewCommit, Arrival | None]], now: datetime
+    connection: AsyncConnection,
+    org_id: str,
+    new: Mapping[CommitKey, tuple[NewCommit, DefaultBranchPush | None]],
+    now: datetime,
 ) -> None:
     """Store commits that are not stored yet, each with how it reached the default branch."""
-    rows = [_row(one, new_id("cmt"), org_id, arrival, now) for one, arrival in new.values()]
+    rows = [_row(one, new_id("cmt"), org_id, arrived_by, now) for one, arrived_by in new.values()]
     if rows:
         await connection.execute(commits.insert(), rows)
 
@@ -201,7 +204,7 @@ async def link_to_issues(
 
 
 async def put_on_default_branch(
-    connection: AsyncConnection, known: Mapping[str, NewCommit], arrival: Arrival
+    connection: AsyncConnection, known: Mapping[str, NewCommit], arrived_by: DefaultBranchPush
 ) -> list[str]:
     """Note how commits, by id, reached the default branch: the first push counts, whichever is reported first. Returns
     those that changed.
@@ -214,12 +217,12 @@ async def put_on_default_branch(
             row.id
             for row in rows
             if row.default_branch_at is None
-            or (arrival.at, arrival.head) < (row.default_branch_at, row.default_branch_head or "")
+            or (arrived_by.at, arrived_by.head) < (row.default_branch_at, row.default_branch_head or "")
         ]
     if changed:
         names = ("default_branch_at", "default_branch_head", "proposal_number")
         update = commits.update().where(commits.c.id == sa.bindparam("of_commit"))
-        rows_changed = [{"of_commit": one} | _arrived(known[one], arrival, "new_") for one in changed]
+        rows_changed = [{"of_commit": one} | _default_branch_columns(known[one], arrived_by, "new_") for one in changed]
         await connection.execute(update.values({name: sa.bindparam(f"new_{name}") for name in names}), rows_changed)
     return changed
 
@@ -274,7 +277,9 @@ def stored_commit(row: sa.RowMapping) -> StoredCommit:
     )
 
 
-def _row(one: NewCommit, commit_id: str, org_id: str, arrival: Arrival | None, now: datetime) -> dict[str, Any]:
+def _row(
+    one: NewCommit, commit_id: str, org_id: str, arrived_by: DefaultBranchPush | None, now: datetime
+) -> dict[str, Any]:
     return {
         "id": commit_id,
         "org_id": org_id,
@@ -288,14 +293,14 @@ def _row(one: NewCommit, commit_id: str, org_id: str, arrival: Arrival | None, n
         "files": None if one.files is None else list(one.files),
         "files_truncated": one.files_truncated,
         "created_at": now,
-    } | _arrived(one, arrival)
+    } | _default_branch_columns(one, arrived_by)
 
 
-def _arrived(one: NewCommit, arrival: Arrival | None, prefix: str = "") -> dict[str, Any]:
-    number = merge_of(one.message).number or (None if arrival is None else arrival.number)
+def _default_branch_columns(one: NewCommit, arrived_by: DefaultBranchPush | None, prefix: str = "") -> dict[str, Any]:
+    number = merge_of(one.message).number or (None if arrived_by is None else arrived_by.number)
     return {
-        f"{prefix}default_branch_at": None if arrival is None else arrival.at,
-        f"{prefix}default_branch_head": None if arrival is None else arrival.head,
+        f"{prefix}default_branch_at": None if arrived_by is None else arrived_by.at,
+        f"{prefix}default_branch_head": None if arrived_by is None else arrived_by.head,
         f"{prefix}proposal_number": number,
     }
 

@@ -1,8 +1,9 @@
 """What commits and proposals do to issues: an issue is resolved while code fixes it, and open again once it does not.
 
-Every report stores what it says (`note`), and then settles the issues that may depend on it (`settle`): the state of
-each is computed from all that is known (`code_graph`, `code_state`), so the order of reports makes no difference.
-Every function runs in the caller's transaction, in a number of statements that is bounded by the limits below.
+Every report stores what it says (`store_references`), and then updates the issues that may depend on it
+(`update_issues`): the state of each is computed from all that is known (`code_graph`, `code_state`), so the order of
+reports makes no difference. Every function runs in the caller's transaction, in a number of statements that is bounded
+by the limits below.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,8 +26,16 @@ from control.releases.tables import (
     release_commits,
     release_projects,
 )
-from control.scm.code_graph import SELECT_COMMITS, SELECT_PROPOSALS, Change, CodeGraph, split, to_commit, to_proposal
-from control.scm.code_state import CodeHistory, Decision, Verdict, judge
+from control.scm.code_graph import (
+    SELECT_COMMITS,
+    SELECT_PROPOSALS,
+    Change,
+    CodeGraph,
+    split_by_kind,
+    to_commit,
+    to_proposal,
+)
+from control.scm.code_state import CodeHistory, Decision, Verdict, decide_status
 from control.scm.commit_repository import CommitKey, NewCommit, link_to_issues
 from control.scm.issue_changes import (
     SELECT_NAMED,
@@ -38,7 +47,7 @@ from control.scm.issue_changes import (
     reopen_all,
     resolve_all,
 )
-from control.scm.messages import SHORTEST_HASH, Revert, Said, read_commit
+from control.scm.messages import SHORTEST_HASH, ParsedMessage, Revert, read_commit
 
 MAX_REVERTS: Final = 200  # that a report adds, of its newest commits
 MAX_REPORT_REFERENCES: Final = 1_000  # of all commits of a report, newest first
@@ -69,31 +78,31 @@ class InRelease(NamedTuple):
     project_ids: Collection[int]
 
 
-class Settled(NamedTuple):
+class IssueUpdate(NamedTuple):
     """Issues whose state a report has changed, in order."""
 
     resolved: list[ShortId]
     reopened: list[ShortId]
 
 
-class _Judged(NamedTuple):
+class _StatusChange(NamedTuple):
     """An issue that has to change, and why."""
 
     change: NamedChange
     status: IssueStatus
 
 
-def read_all(newest_first: Iterable[NewCommit], org_slug: str) -> dict[CommitKey, Said]:
+def read_all(newest_first: Iterable[NewCommit], org_slug: str) -> dict[CommitKey, ParsedMessage]:
     """What the commits say that say something; of the first MAX_REPORT_TEXT characters."""
-    said = {one.key: read_commit(one.message, org_slug, one.repository) for one in _searched(newest_first)}
-    return {key: one for key, one in said.items() if one}
+    parsed = {one.key: read_commit(one.message, org_slug, one.repository) for one in _searched(newest_first)}
+    return {key: one for key, one in parsed.items() if one}
 
 
-async def note(
-    connection: AsyncConnection, author: Author, said: Mapping[CommitKey, Said], ids: Mapping[CommitKey, str]
+async def store_references(
+    connection: AsyncConnection, author: Author, parsed: Mapping[CommitKey, ParsedMessage], ids: Mapping[CommitKey, str]
 ) -> None:
     """Store what commits say: which issues they fix, with an activity for each that is new, and what they revert."""
-    references = _bounded({ids[key]: one.fixed for key, one in said.items()})
+    references = _bounded({ids[key]: one.fixed for key, one in parsed.items()})
     if references:
         index = await find_named(connection, author.org_id, references.values())
         keys = {commit_id: key for key, commit_id in ids.items()}
@@ -104,7 +113,7 @@ async def note(
         await note_all(connection, new, ActivityKind.COMMIT, now=author.now, by=author.principal_id)
     room = MAX_REVERTS
     reverts: dict[tuple[str, str], Sequence[Revert]] = {}
-    for key, one in said.items():
+    for key, one in parsed.items():
         reverts[ids[key], key.repository] = one.reverts[:room]
         room -= len(reverts[ids[key], key.repository])
     await add_reverts(connection, author.org_id, reverts)
@@ -124,7 +133,7 @@ async def add_reverts(
         {
             "source_id": source_id,
             "target": one.target,
-            "is_whole": one.is_whole,
+            "reverts_merge": one.reverts_merge,
             "target_key": one.target if one.is_number else one.target[:SHORTEST_HASH],
             "repository": repository,
             "org_id": org_id,
@@ -140,7 +149,7 @@ async def add_reverts(
 async def find_affected(connection: AsyncConnection, author: Author, change_ids: Collection[str]) -> list[str]:
     """The issues whose state may depend on these changes; at most MAX_CHANGED."""
     graph = CodeGraph(connection, author.org_id)
-    of_commits, of_proposals = split(await graph.affected_by(await graph.load(change_ids)))
+    of_commits, of_proposals = split_by_kind(await graph.affected_by(await graph.load(change_ids)))
     found: dict[str, None] = {}
     for column, ids in ((commit_issues.c.commit_id, of_commits), (proposal_issues.c.proposal_id, of_proposals)):
         issue_id = column.table.c.issue_id
@@ -150,20 +159,20 @@ async def find_affected(connection: AsyncConnection, author: Author, change_ids:
     return list(found)[:MAX_CHANGED]
 
 
-async def settle(
+async def update_issues(
     connection: AsyncConnection,
     author: Author,
     change_ids: Collection[str],
     issue_ids: Collection[str] = (),
     release: InRelease | None = None,
-) -> Settled:
+) -> IssueUpdate:
     """Resolve and reopen what depends on changes that are new, or are said to be another way than before, and these
     issues: in this release, else as their project says.
     """
     affected = {*issue_ids, *(await find_affected(connection, author, change_ids) if change_ids else ())}
-    judged = await _judge(connection, author, sorted(affected)[:MAX_CHANGED], set(change_ids))
+    status_changes = await _find_status_changes(connection, author, sorted(affected)[:MAX_CHANGED], set(change_ids))
     resolved: list[ShortId] = []
-    open_ones = [one.change for one in judged if one.status is IssueStatus.RESOLVED]
+    open_ones = [one.change for one in status_changes if one.status is IssueStatus.RESOLVED]
     in_release = [one for one in open_ones if release is not None and one.issue.project_id in release.project_ids]
     now, by = author.now, author.principal_id
     for some, version in (
@@ -172,9 +181,9 @@ async def settle(
     ):
         if some:
             resolved += await resolve_all(connection, some, now=now, by=by, in_release=version, decided_at=None)
-    closed = [one.change for one in judged if one.status is IssueStatus.UNRESOLVED]
+    closed = [one.change for one in status_changes if one.status is IssueStatus.UNRESOLVED]
     reopened = await reopen_all(connection, closed, now=now, by=by, decided_at=None) if closed else []
-    return Settled(sorted(resolved), sorted(reopened))
+    return IssueUpdate(sorted(resolved), sorted(reopened))
 
 
 def _searched(reported: Iterable[NewCommit]) -> Iterator[NewCommit]:
@@ -200,15 +209,15 @@ def _bounded(named: Mapping[str, References]) -> dict[str, References]:
     return references
 
 
-async def _judge(
-    connection: AsyncConnection, author: Author, issue_ids: Sequence[str], started: Collection[str]
-) -> list[_Judged]:
+async def _find_status_changes(
+    connection: AsyncConnection, author: Author, issue_ids: Sequence[str], reported_ids: Collection[str]
+) -> list[_StatusChange]:
     """The issues that are not as they should be, in order: each as the one into which it was merged."""
     targets = await _find_targets(connection, issue_ids)
     fixes = await _find_fixes(connection, targets)
     graph = CodeGraph(connection, author.org_id)
     history = await graph.history({one.id: one for each in fixes.values() for one in each}.values())
-    judged: list[_Judged] = []
+    status_changes: list[_StatusChange] = []
     for some in chunks(list(targets)):
         rows = SELECT_NAMED.add_columns(issues.c.status, issues.c.decided_status, issues.c.decided_at)
         found = await connection.execute(
@@ -216,39 +225,39 @@ async def _judge(
         )
         for row in found:
             decision = None if row.decided_at is None else Decision(IssueStatus(row.decided_status), row.decided_at)
-            verdict = judge(history, [one.id for one in fixes.get(row.id, ())], decision)
+            verdict = decide_status(history, [one.id for one in fixes.get(row.id, ())], decision)
             if verdict.status in (IssueStatus.IGNORED, IssueStatus(row.status)):
                 continue
-            data = author.activity_data(**_why(graph, history, verdict, started))
-            judged.append(_Judged(NamedChange(named_issue(row), data), verdict.status))
-    return judged
+            data = author.activity_data(**_why(graph, history, verdict, reported_ids))
+            status_changes.append(_StatusChange(NamedChange(named_issue(row), data), verdict.status))
+    return status_changes
 
 
-def _why(graph: CodeGraph, history: CodeHistory, verdict: Verdict, started: Collection[str]) -> dict[str, object]:
+def _why(graph: CodeGraph, history: CodeHistory, verdict: Verdict, reported_ids: Collection[str]) -> dict[str, object]:
     """The change that fixes the issue, or that reverts what fixed it or what had reverted it."""
-    changes = sorted((graph.changes[one] for one in verdict.because), key=_order(started))
+    changes = sorted((graph.changes[one] for one in verdict.causes), key=_order(reported_ids))
     wanted = verdict.status is IssueStatus.UNRESOLVED
     for one in changes:
-        if not wanted and (one.id in started or not history.reverted_by.get(one.id)):
-            return dict(one.named)
+        if not wanted and (one.id in reported_ids or not history.reverted_by.get(one.id)):
+            return dict(one.activity_data)
         reverts = [(other, one) for other in _reverting(graph, history, one)]
         if not wanted:
             reverts = [(other, each) for each, _ in reverts for other in _reverting(graph, history, each)]
         lasting = [pair for pair in reverts if pair[0].id not in history.reverted([pair[0].id])]
         if lasting:
-            by, what = min(lasting, key=lambda pair: _order(started)(pair[0]))
+            by, what = min(lasting, key=lambda pair: _order(reported_ids)(pair[0]))
             name = what.sha if not what.is_proposal else f"#{what.number}"
-            return {**by.named, "reverts": name}
-    return dict(changes[0].named) if changes and not wanted else {}
+            return {**by.activity_data, "reverts": name}
+    return dict(changes[0].activity_data) if changes and not wanted else {}
 
 
 def _reverting(graph: CodeGraph, history: CodeHistory, change: Change) -> list[Change]:
     return [graph.changes[one] for one in history.reverted_by.get(change.id, ()) if one in history.times]
 
 
-def _order(started: Collection[str]) -> Any:
+def _order(reported_ids: Collection[str]) -> Any:
     """What the report has brought comes first, then what is earlier; commits before proposals."""
-    return lambda change: (change.id not in started, change.at, change.is_proposal, change.id)
+    return lambda change: (change.id not in reported_ids, change.at, change.is_proposal, change.id)
 
 
 async def _find_targets(connection: AsyncConnection, issue_ids: Sequence[str]) -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from control.issues.markup import HOLE, readable
+from control.issues.markup import PLACEHOLDER, strip_code_and_quotes
 from control.issues.references import MAX_REFERENCES, MAX_TEXT, References, fixed_by
 
 SHORTEST_HASH: Final = 7
@@ -59,11 +59,11 @@ _CUT: Final = "\u2026"  # of titles that are too long; the rest begins the next 
 
 class Revert(NamedTuple):
     """A change that is reverted: the beginning of a commit's hash in lower case, or `#` and the number of a proposal.
-    `is_whole`: the commit is a merge, and is reverted with all that it merged.
+    `reverts_merge`: the commit is a merge, and is reverted with all that it merged.
     """
 
     target: str
-    is_whole: bool = False
+    reverts_merge: bool = False
 
     @property
     def is_number(self) -> bool:
@@ -78,7 +78,7 @@ class MergeOf(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParsedMessage:
     """What a text says."""
 
     fixed: References = field(default_factory=References)
@@ -97,20 +97,20 @@ class _Section:
     quotes: bool = False
 
 
-def read_commit(message: str, org_slug: str, repository: str) -> Said:
+def read_commit(message: str, org_slug: str, repository: str) -> ParsedMessage:
     """What the message of a commit says."""
     if _WORTH_READING.search(message[:MAX_TEXT]) is None:
-        return Said()
+        return ParsedMessage()
     old = _OLD_MESSAGE.match(message)
     if old is not None:
-        return Said(reverts=(Revert(old[1].lower()),))
-    return _read(readable(message[:MAX_TEXT], is_markdown=False), org_slug, repository)
+        return ParsedMessage(reverts=(Revert(old[1].lower()),))
+    return _read(strip_code_and_quotes(message[:MAX_TEXT], is_markdown=False), org_slug, repository)
 
 
-def read_proposal(title: str, text: str | None, org_slug: str, repository: str) -> Said:
+def read_proposal(title: str, text: str | None, org_slug: str, repository: str) -> ParsedMessage:
     """What title and description of a proposal say. Only the description is Markdown."""
-    description = readable((text or "")[:MAX_TEXT], is_markdown=True)
-    return _read(f"{readable(title, is_markdown=False)}\n\n{description}", org_slug, repository)
+    description = strip_code_and_quotes((text or "")[:MAX_TEXT], is_markdown=True)
+    return _read(f"{strip_code_and_quotes(title, is_markdown=False)}\n\n{description}", org_slug, repository)
 
 
 def merge_of(message: str) -> MergeOf:
@@ -127,10 +127,10 @@ def merge_of(message: str) -> MergeOf:
     return MergeOf(later[-1], is_merge=title.startswith("Merge ")) if later else MergeOf()
 
 
-def _read(text: str, org_slug: str, repository: str) -> Said:
-    said = "\n".join(line for one in _kept(_sections(text)) for line in one.lines)
-    reverts = dict.fromkeys(_reverts(said, repository))
-    return Said(fixed_by(said, org_slug), tuple(reverts)[:MAX_REFERENCES])
+def _read(text: str, org_slug: str, repository: str) -> ParsedMessage:
+    own_text = "\n".join(line for one in _kept(_sections(text)) for line in one.lines)
+    reverts = dict.fromkeys(_reverts(own_text, repository))
+    return ParsedMessage(fixed_by(own_text, org_slug), tuple(reverts)[:MAX_REFERENCES])
 
 
 def _sections(text: str) -> list[_Section]:
@@ -151,9 +151,9 @@ def _unquoted(line: str, section: _Section) -> str:
     if quote is not None:
         section.quotes = True
         end = line.rfind('"', quote.end())
-        return line[: quote.start()] + HOLE + (line[end + 1 :] if end >= 0 else "")
+        return line[: quote.start()] + PLACEHOLDER + (line[end + 1 :] if end >= 0 else "")
     if _QUOTED_LINE.match(line) or (section.quotes and line.startswith(_CUT)):
-        return HOLE
+        return PLACEHOLDER
     return line
 
 
@@ -173,11 +173,11 @@ def _kept(sections: list[_Section]) -> list[_Section]:
 
 
 def _reverts(text: str, repository: str) -> Iterator[Revert]:
-    for said in _REVERTS.finditer(text):
-        for each in _EACH.findall(said["list"]):
+    for match in _REVERTS.finditer(text):
+        for each in _EACH.findall(match["list"]):
             target = _target(each.lower(), repository.lower())
             if target is not None:
-                yield Revert(target, said["whole"] is not None and not target.startswith("#"))
+                yield Revert(target, match["whole"] is not None and not target.startswith("#"))
 
 
 def _target(reference: str, repository: str) -> str | None:

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from control.issues.references import NamedIssue, References, ShortId
 from control.issues.tables import ActivityKind
 from control.releases.tables import ProposalState, code_reverts
-from control.scm.fixes import Author, Settled, add_reverts, find_affected, settle
+from control.scm.fixes import Author, IssueUpdate, add_reverts, find_affected, update_issues
 from control.scm.issue_changes import NamedChange, find_named, note_all
 from control.scm.messages import Revert, read_proposal
 from control.scm.proposal_repository import (
@@ -57,12 +57,12 @@ async def report_proposal(
     was_merged = known is not None and known.state is ProposalState.MERGED
     before = await find_affected(connection, author, [known.id]) if known is not None and was_merged else []
     proposal_id = await store_proposal(connection, author.org_id, known, report, author.now)
-    named = await _note(connection, author, proposal_id, report, listed)
-    settled, superseded = Settled([], []), list[StoredProposal]()
+    named = await _store_references(connection, author, proposal_id, report, listed)
+    update, superseded = IssueUpdate([], []), list[StoredProposal]()
     is_merged = report.state is ProposalState.MERGED and not was_merged
     if is_merged or was_merged:
-        settled = await settle(connection, author, [proposal_id], before)
-    if is_merged and report.is_fix:
+        update = await update_issues(connection, author, [proposal_id], before)
+    if is_merged and report.targets_default_branch:
         superseded = await supersede_others(connection, author.org_id, proposal_id, list(named), author.now)
     is_late = report.state is ProposalState.OPEN and await _was_superseded(connection, proposal_id, known, report)
     if is_late:
@@ -72,7 +72,7 @@ async def report_proposal(
         raise LookupError(proposal_id)
     if is_late and (known is None or known.state is not ProposalState.SUPERSEDED):
         superseded.append(stored)
-    return ReportedProposal(stored, known is None, True, is_merged, *settled, superseded)
+    return ReportedProposal(stored, known is None, True, is_merged, *update, superseded)
 
 
 async def find_listed(connection: AsyncConnection, org_id: str, names: Sequence[ShortId]) -> dict[ShortId, NamedIssue]:
@@ -117,13 +117,13 @@ async def _report_again(
     connection: AsyncConnection, author: Author, known: StoredProposal, report: ProposalReport
 ) -> ReportedProposal:
     """An older report tells nothing but when the proposal was merged."""
-    settled = Settled([], [])
+    update = IssueUpdate([], [])
     if known.state is report.state is ProposalState.MERGED and await note_merge(connection, known, report):
-        settled = await settle(connection, author, [known.id])
-    return ReportedProposal(known, False, False, False, *settled, [])
+        update = await update_issues(connection, author, [known.id])
+    return ReportedProposal(known, False, False, False, *update, [])
 
 
-async def _note(
+async def _store_references(
     connection: AsyncConnection,
     author: Author,
     proposal_id: str,
@@ -133,10 +133,10 @@ async def _note(
     """Store which issues the proposal fixes, with an activity for each that is new, and what it reverts; returns the
     issues by id.
     """
-    said = read_proposal(report.title, report.text, author.org_slug, report.repository)
-    index = await find_named(connection, author.org_id, [said.fixed])
+    parsed = read_proposal(report.title, report.text, author.org_slug, report.repository)
+    index = await find_named(connection, author.org_id, [parsed.fixed])
     kept = await find_linked(connection, proposal_id) if listed is None and report.text is None else []
-    named = {one.id: one for one in [*kept, *index.resolve(said.fixed), *(listed or ())]}
+    named = {one.id: one for one in [*kept, *index.resolve(parsed.fixed), *(listed or ())]}
     new = await link_issues(connection, author.org_id, proposal_id, named.values())
     data = author.activity_data(
         repository=report.repository, proposal=report.number, title=report.title, url=report.url
@@ -145,6 +145,6 @@ async def _note(
     await note_all(connection, changes, ActivityKind.PROPOSAL, now=author.now, by=author.principal_id)
     if report.text is not None:
         await connection.execute(code_reverts.delete().where(code_reverts.c.source_id == proposal_id))
-    reverts: dict[tuple[str, str], Sequence[Revert]] = {(proposal_id, report.repository): said.reverts}
+    reverts: dict[tuple[str, str], Sequence[Revert]] = {(proposal_id, report.repository): parsed.reverts}
     await add_reverts(connection, author.org_id, reverts)
     return named

@@ -26,8 +26,8 @@ _limit: Final = RowLimit(proposals)
 @dataclass(frozen=True, slots=True)
 class ProposalReport:
     """What a platform says of a proposal, as of `changed_at` by its clock. `text`: its description; None: not said.
-    `opened_at`, `merged_at`: by the same clock. `is_fix` False: it is to be merged into another branch than the default
-    one.
+    `opened_at`, `merged_at`: by the same clock. `targets_default_branch` False: it is to be merged into another
+    branch than the default one.
     """
 
     repository: str
@@ -43,7 +43,7 @@ class ProposalReport:
     url: str | None = None
     opened_at: datetime | None = None
     merged_at: datetime | None = None
-    is_fix: bool = True
+    targets_default_branch: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ async def store_proposal(
         "author_name": report.author_name,
         "url": report.url,
         "changed_at": report.changed_at,
-        "is_fix": report.is_fix,
+        "targets_default_branch": report.targets_default_branch,
         "updated_at": now,
     }
     if report.state is ProposalState.MERGED:

@@ -8,8 +8,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.issues.references import ShortId
 from control.scm.commit_repository import (
-    Arrival,
     CommitKey,
+    DefaultBranchPush,
     NewCommit,
     find_known,
     insert_commits,
@@ -17,7 +17,7 @@ from control.scm.commit_repository import (
     put_on_default_branch,
     upsert_commits,
 )
-from control.scm.fixes import Author, note, read_all, settle
+from control.scm.fixes import Author, read_all, store_references, update_issues
 
 MAX_PLAIN_COMMITS: Final = 500  # of pushes that are recorded together
 
@@ -43,17 +43,17 @@ async def report_push(connection: AsyncConnection, author: Author, push: PushRep
     """Store commits. On the default branch they resolve the issues that they name as fixed, as their project says, and
     reopen those whose fix they revert. Pushes may be reported in another order than they happened in.
     """
-    arrival = _arrival(push)
-    upserted = await upsert_commits(connection, author.org_id, push.commits, author.now, arrival)
-    said = read_all(reversed(push.commits), author.org_slug)
-    await note(connection, author, said, upserted.ids)
-    if arrival is None:
+    arrived_by = _default_branch_push(push)
+    upserted = await upsert_commits(connection, author.org_id, push.commits, author.now, arrived_by)
+    parsed = read_all(reversed(push.commits), author.org_slug)
+    await store_references(connection, author, parsed, upserted.ids)
+    if arrived_by is None:
         return ReportedPush(upserted.changed, [], [])
     known = {upserted.ids[one.key]: one for one in push.commits if one.key not in upserted.new}
-    moved = await put_on_default_branch(connection, known, arrival)
-    arrived = {*moved, *(upserted.ids[key] for key in upserted.new if key in said)}
-    settled = await settle(connection, author, arrived)
-    return ReportedPush(upserted.changed, settled.resolved, settled.reopened)
+    moved = await put_on_default_branch(connection, known, arrived_by)
+    arrived = {*moved, *(upserted.ids[key] for key in upserted.new if key in parsed)}
+    update = await update_issues(connection, author, arrived)
+    return ReportedPush(upserted.changed, update.resolved, update.reopened)
 
 
 async def report_plain_pushes(
@@ -72,10 +72,10 @@ async def report_plain_pushes(
     keys = {one.key for push in plain.values() for one in push.commits}
     await make_room(connection, author.org_id, len(keys))
     taken: set[CommitKey] = set(await find_known(connection, author.org_id, keys))
-    new: dict[CommitKey, tuple[NewCommit, Arrival | None]] = {}
+    new: dict[CommitKey, tuple[NewCommit, DefaultBranchPush | None]] = {}
     reported: list[ReportedPush | None] = [None] * len(pushes)
     for number, push in plain.items():
-        of_push = {one.key: (one, _arrival(push)) for one in push.commits}
+        of_push = {one.key: (one, _default_branch_push(push)) for one in push.commits}
         if taken.isdisjoint(of_push):
             taken |= of_push.keys()
             new |= of_push
@@ -84,6 +84,6 @@ async def report_plain_pushes(
     return reported
 
 
-def _arrival(push: PushReport) -> Arrival | None:
+def _default_branch_push(push: PushReport) -> DefaultBranchPush | None:
     at = push.default_branch_at
-    return None if at is None or not push.commits else Arrival.of(push.commits, at)
+    return None if at is None or not push.commits else DefaultBranchPush.of(push.commits, at)

@@ -19,7 +19,7 @@ from control.scm.commit_repository import (
     mark_released,
     upsert_commits,
 )
-from control.scm.fixes import Author, InRelease, note, read_all, settle
+from control.scm.fixes import Author, InRelease, read_all, store_references, update_issues
 from control.scm.release_repository import (
     ReleaseReport,
     add_projects,
@@ -61,10 +61,10 @@ async def report_release(
     if new_commits:
         await _require_room(connection, release_id)
     await mark_released(connection, new_commits, author.now)
-    await note(connection, author, read_all(commits, author.org_slug), upserted.ids)
+    await store_references(connection, author, read_all(commits, author.org_slug), upserted.ids)
     scope = InRelease(report.version, await list_project_ids(connection, release_id))
     named = await find_issues_of_release(connection, release_id, new_projects) if new_projects else ()
-    resolved, reopened = await settle(connection, author, new_commits, named, scope)
+    resolved, reopened = await update_issues(connection, author, new_commits, named, scope)
     for project_id in project_ids.values():
         await settle_next_release(connection, project_id, [report.version], author.now)
     announced = await _announce(connection, author, release_id, report, project_ids, environment)

@@ -95,7 +95,9 @@ class Callback:
     def routes(self) -> list[Route]:
         """The route of this resource; it is anonymous."""
         handler = browser.only_specified_statuses(self.complete)
-        return [Route("GET", "/sso/oidc/{orgSlug}/callback", handler, anonymous(), operation=CALLBACK, head=False)]
+        return [
+            Route("GET", "/sso/oidc/{orgSlug}/callback", handler, anonymous(), operation=CALLBACK, answers_head=False)
+        ]
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Complete a login through an OpenID provider.

@@ -67,8 +67,12 @@ class Start:
         """Both routes; they are anonymous."""
         saml, oidc = map(browser.only_specified_statuses, (self.start_saml, self.start_oidc))
         return [
-            Route("GET", "/sso/saml/{orgSlug}/start", saml, anonymous(), operation=_operation("Saml"), head=False),
-            Route("GET", "/sso/oidc/{orgSlug}/start", oidc, anonymous(), operation=_operation("Oidc"), head=False),
+            Route(
+                "GET", "/sso/saml/{orgSlug}/start", saml, anonymous(), operation=_operation("Saml"), answers_head=False
+            ),
+            Route(
+                "GET", "/sso/oidc/{orgSlug}/start", oidc, anonymous(), operation=_operation("Oidc"), answers_head=False
+            ),
         ]
 
     async def start_saml(self, request: web.Request) -> web.StreamResponse:

@@ -23,7 +23,7 @@ from control.http.context import HandlerContext
 from control.http.field_types import ExemptKey, Name, SensitiveWord, Slug, Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from control.identity import organization_repository
-from control.identity.exempt_keys import MAX_EXEMPT_KEYS, exempt_key_faults
+from control.identity.exempt_keys import MAX_EXEMPT_KEYS, find_exempt_key_faults
 from control.identity.organization_repository import MAX_SENSITIVE_WORDS, ResolveOnMerge
 from proto.identity import Scope
 
@@ -236,7 +236,7 @@ class Projects:
             message = f"Must be at most {self.retention_days}, the retention of the settings."
             issues.add("body.retentionDays", message, "too_large")
         if isinstance(body, ProjectChange) and body.exempt_keys is not msgspec.UNSET:
-            for index, fault, code in exempt_key_faults(body.exempt_keys):
+            for index, fault, code in find_exempt_key_faults(body.exempt_keys):
                 issues.add(f"body.exemptKeys[{index}]", fault, code)
         issues.raise_if_any("The request body is not valid.")
         if body is None:

@@ -47,9 +47,9 @@ _OLD_PARTS_SQL: Final = (
     "SELECT count() FROM system.parts WHERE database = currentDatabase() AND has({tables:Array(String)}, table)"
     " AND NOT active AND modification_time <= toDateTime({before:UInt32})"
 )
-_MARKED_SQL: Final = (
+_OF_DELETION_SQL: Final = (
     "SELECT DISTINCT table FROM system.mutations WHERE database = currentDatabase()"
-    " AND has({tables:Array(String)}, table) AND position(command, concat('\\'', {mark:String}, '\\'')) > 0"
+    " AND has({tables:Array(String)}, table) AND position(command, concat('\\'', {deletion_id:String}, '\\'')) > 0"
 )
 _REMOVE_MUTATIONS: Final = (
     "KILL MUTATION WHERE database = currentDatabase() AND has({tables:Array(String)}, table) AND is_done"
@@ -145,20 +145,21 @@ class TelemetryErasure:
         sql = f"SELECT DISTINCT {DAYS[table]} FROM {table} WHERE {condition.by_table[table]}"
         return [day for (day,) in await self._read(sql, **condition.parameters_of(table))]
 
-    async def delete(self, condition: Condition, tables: Sequence[str], mark: str = "") -> None:
-        """Begin to delete the rows of some tables. Repeating it is harmless. `marked` finds the statements by `mark`,
-        an id of ours.
+    async def delete(self, condition: Condition, tables: Sequence[str], deletion_id: str = "") -> None:
+        """Begin to delete the rows of some tables. Repeating it is harmless. `tables_of_deletion` finds the statements
+        by `deletion_id`, an id of ours.
         """
-        and_mark = f" AND '{mark}' != ''" if mark else ""
+        and_id = f" AND '{deletion_id}' != ''" if deletion_id else ""
         for table in tables:
-            sql = f"ALTER TABLE {table} DELETE WHERE ({condition.by_table[table]}){and_mark}"
+            sql = f"ALTER TABLE {table} DELETE WHERE ({condition.by_table[table]}){and_id}"
             # Replicated tables refuse subqueries otherwise; ours give the same rows on every replica.
             settings = {"mutations_sync": 0, "allow_nondeterministic_mutations": 1}
             await self._clickhouse.command(sql, condition.parameters_of(table), settings)
 
-    async def marked(self, mark: str) -> Sequence[str]:
-        """The tables with a deletion of this mark that has begun or ended, unless its statement was removed."""
-        return [str(table) for (table,) in await self._read(_MARKED_SQL, tables=list(ALL_TABLES), mark=mark)]
+    async def tables_of_deletion(self, deletion_id: str) -> Sequence[str]:
+        """The tables with a deletion of this id that has begun or ended, unless its statement was removed."""
+        rows = await self._read(_OF_DELETION_SQL, tables=list(ALL_TABLES), deletion_id=deletion_id)
+        return [str(table) for (table,) in rows]
 
     async def running(self, tables: Sequence[str]) -> Sequence[str]:
         """The tables with unfinished mutations, with their number. Mutations of other tenants are among them: neither

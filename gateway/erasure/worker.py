@@ -150,14 +150,14 @@ class ErasureWorker:
         if running := await self._telemetry.running(condition.tables):
             return f"ClickHouse is deleting rows: {'; '.join(running)}."
         condition, counts = await self._remaining(held.erasure, condition)
-        deleted = await self._deleted(held.erasure, counts)
+        deleted = await self._count_deleted(held.erasure, counts)
         if counts:
             return await self._delete_rows(held, condition, counts, deleted)
-        if held.erasure.deletion is not None:
+        if held.erasure.pending_deletion is not None:
             async with self._database.write() as connection:
                 if not await leases.report_progress(connection, held, deleted, self._now()):
                     return LEASE_LOST
-        held = replace(held, erasure=replace(held.erasure, counts=deleted, deletion=None))
+        held = replace(held, erasure=replace(held.erasure, counts=deleted, pending_deletion=None))
         return await self._finish_rows(held) or await self._complete(held, deleted)
 
     async def _remaining(self, erasure: StoredErasure, condition: Condition) -> tuple[Condition, Mapping[str, int]]:
@@ -169,14 +169,14 @@ class ErasureWorker:
             counts = await self._telemetry.count(condition)
         return condition, counts
 
-    async def _deleted(self, erasure: StoredErasure, remaining: Mapping[str, int]) -> dict[str, int]:
+    async def _count_deleted(self, erasure: StoredErasure, remaining: Mapping[str, int]) -> dict[str, int]:
         """The rows by table that the erasure has deleted. The deletion that was begun last counts if ClickHouse knows
         its statement, or if rows are gone: ClickHouse may have forgotten the statement, but not before it was executed.
         """
         deleted = {table: rows for table, rows in erasure.counts.items() if table in ALL_TABLES}
-        if erasure.deletion is not None:
-            executed = await self._telemetry.marked(erasure.deletion["mark"])
-            for table, rows in erasure.deletion["rows"].items():
+        if erasure.pending_deletion is not None:
+            executed = await self._telemetry.tables_of_deletion(erasure.pending_deletion["deletionId"])
+            for table, rows in erasure.pending_deletion["rows"].items():
                 if table in executed or remaining.get(table, 0) < rows:
                     deleted[table] = deleted.get(table, 0) + rows
         return deleted
@@ -191,12 +191,14 @@ class ErasureWorker:
             counts = dict([next(iter(counts.items()))])
             found = await self._telemetry.days(condition, next(iter(counts)))
             days = sorted({*(held.erasure.days or ()), *(day.isoformat() for day in found)})
-        mark = f"{held.erasure.id}.{held.attempt}"
-        deletion = {"mark": mark, "rows": dict(counts)}
+        deletion_id = f"{held.erasure.id}.{held.attempt}"
+        pending = {"deletionId": deletion_id, "rows": dict(counts)}
         async with self._database.write() as connection:  # before the deletion, so that a crash cannot lose its rows
-            if not await leases.report_progress(connection, held, deleted, self._now(), deletion=deletion, days=days):
+            if not await leases.report_progress(
+                connection, held, deleted, self._now(), pending_deletion=pending, days=days
+            ):
                 return LEASE_LOST
-        await self._telemetry.delete(condition, list(counts), mark)
+        await self._telemetry.delete(condition, list(counts), deletion_id)
         return f"ClickHouse is deleting {sum(counts.values())} rows."
 
     async def _finish_rows(self, held: ErasureLease) -> str:

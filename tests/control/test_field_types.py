@@ -44,7 +44,7 @@ QUERIES = [
 ]
 
 
-async def test_bodies(control: Control) -> None:
+async def test_a_wrong_name_in_a_body_is_answered_with_the_right_ones(control: Control) -> None:
     assert (await control.call("POST", f"{ORG}/projects", {"slug": "web", "name": "Web"}))[0] in (201, 409)
     for path, body, field, names in BODIES:
         status, answer, _ = await control.call("POST", path, body)
@@ -53,7 +53,7 @@ async def test_bodies(control: Control) -> None:
         assert found == [(f"body.{field}", f"Must be one of {names}.")]
 
 
-async def test_queries(control: Control) -> None:
+async def test_a_wrong_name_in_a_query_is_answered_with_the_right_ones(control: Control) -> None:
     for path, parameter, names in QUERIES:
         status, answer, _ = await control.call("GET", path, params={parameter: "open"})
         assert status == 400, answer

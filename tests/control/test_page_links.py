@@ -13,7 +13,7 @@ def every(pages: PageLinks) -> list[str | None]:
         pages.issue("acme", "web", "iss_1"),
         pages.invitation("inv_x"),
         pages.verification("acme", "emv_x"),
-        pages.login_unlock("x"),
+        pages.login_link("x"),
     ]
 
 
@@ -25,7 +25,7 @@ def test_a_page_of_the_operator_is_linked_before_ours() -> None:
             f"{OWN}/orgs/acme/projects/web/issues/iss_1",
             f"{OWN}/invitations#inviteToken=inv_x",
             f"{OWN}/email-verification#token=emv_x",
-            f"{OWN}/login#unlock=x",
+            f"{OWN}/login#linkSecret=x",
         ]
 
 
@@ -36,7 +36,7 @@ def test_the_page_of_sluice_is_linked_where_its_address_is_known() -> None:
         f"{PUBLIC}/ui/acme/web/issues/iss_1",
         f"{PUBLIC}/ui/invitations#inviteToken=inv_x",
         f"{PUBLIC}/ui/acme/settings/account",
-        f"{PUBLIC}/ui/#unlock=x",
+        f"{PUBLIC}/ui/#linkSecret=x",
     ]
 
 

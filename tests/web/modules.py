@@ -15,7 +15,7 @@ MODULES: Final = (
     "address/return_path",
     "address/time",
     "api/numbers",
-    "api/proof",
+    "api/proof_of_work",
     "charts/axis",
     "filters/language",
     "trace/by_name",

@@ -541,7 +541,7 @@ def test_the_page_leaves_for_no_other_origin(modules: Modules) -> None:
 # The proof of work of a login.
 
 
-def test_proofs_are_those_of_sha_256(modules: Modules) -> None:
+def test_proofs_of_work_are_those_of_sha_256(modules: Modules) -> None:
     """Challenges of any length: of no whole block, of one, of several, and with an end that leaves no room."""
     challenges = ["x" * length for length in (0, 1, 46, 54, 55, 56, 62, 63, 64, 65, 110, 119, 127, 128, 200)]
     proofs = modules.each("solve", [[{"challenge": each, "bits": 12}] for each in challenges])

@@ -408,7 +408,7 @@ async def test_a_login_to_an_account_under_attack_proves_work_or_uses_a_mailed_l
         asked = {"code": "rate_limited", "message": "m", "requestId": "r"}
         asked["details"] = {"challenge": challenge, "bits": 10}  # type: ignore[assignment]
         wrong = {"code": "unauthorized", "message": "It is wrong.", "requestId": "r"}
-        status, error = (401, wrong) if "proof" in sent[-1] or "unlock" in sent[-1] else (429, asked)
+        status, error = (401, wrong) if "proof" in sent[-1] or "linkSecret" in sent[-1] else (429, asked)
         await route.fulfill(status=status, json={"error": error})
 
     page = tab.page
@@ -424,11 +424,11 @@ async def test_a_login_to_an_account_under_attack_proves_work_or_uses_a_mailed_l
     assert int.from_bytes(hashlib.sha256((challenge + second["proof"]).encode()).digest()) >> (256 - 10) == 0
     await page.get_by_role("button", name="Mail me a link instead").click()
     await expect(page.get_by_role("status")).to_contain_text("No mail server is configured")
-    await page.evaluate("(secret) => { location.hash = `unlock=${secret}`; }", "u" * 35)
+    await page.evaluate("(secret) => { location.hash = `linkSecret=${secret}`; }", "u" * 35)
     await page.wait_for_function("() => location.hash === ''")
     await page.get_by_role("button", name="Log in").click()
     await expect(page.get_by_role("alert")).to_contain_text("It is wrong.")
-    assert sent[2:] == [first | {"unlock": "u" * 35}]
+    assert sent[2:] == [first | {"linkSecret": "u" * 35}]
     assert tab.wrong == []
 
 

@@ -347,7 +347,7 @@ def _pull_request(body: _PullRequestEvent) -> tuple[ProposalChanged, ...]:
         author_name=None if one.author is None else one.author.display_name,
         url=_href(one.links),
         opened_on=one.created_on,
-        is_fix=not is_named or _is_default(branch.name if branch else None, main),
+        targets_default_branch=not is_named or _is_default(branch.name if branch else None, main),
     )
 
 
@@ -416,7 +416,7 @@ def _dc_pull_request(body: _DcPullRequestEvent, event: str) -> tuple[ProposalCha
         author_name=None if user is None else user.display_name or user.name,
         url=one.links.self[0].href if one.links is not None and one.links.self else None,
         opened_on=one.created_date,
-        is_fix=True,
+        targets_default_branch=True,
     )
 
 
@@ -434,7 +434,7 @@ def _proposal(
     author_name: str | None,
     url: str | None,
     opened_on: Time,
-    is_fix: bool,
+    targets_default_branch: bool,
 ) -> tuple[ProposalChanged, ...]:
     changed_at = fields.time(updated_on)
     if state is None or changed_at is None:
@@ -452,7 +452,7 @@ def _proposal(
         author_name=fields.line(author_name, MAX_NAME_LENGTH),
         url=fields.url(url),
         opened_at=fields.time(opened_on),
-        is_fix=is_fix,
+        targets_default_branch=targets_default_branch,
     )
     return (ProposalChanged(report),)
 

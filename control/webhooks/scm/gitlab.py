@@ -282,7 +282,7 @@ def _merge_request(body: _MergeRequestEvent) -> tuple[ProposalChanged, ...]:
         author_name=fields.line(None if last.author is None else last.author.name, MAX_NAME_LENGTH),
         url=fields.url(one.url),
         opened_at=fields.time(one.created_at),
-        is_fix=None in (one.target_branch, default) or one.target_branch == default,
+        targets_default_branch=None in (one.target_branch, default) or one.target_branch == default,
     )
     return (ProposalChanged(report),)
 

@@ -172,7 +172,8 @@ def proposal(body: PullRequestEvent) -> tuple[ProposalChanged, ...]:
         url=fields.url(one.html_url),
         opened_at=fields.time(one.created_at),
         merged_at=fields.time(one.merged_at) if is_merged else None,
-        is_fix=None in (base.ref, body.repository.default_branch) or base.ref == body.repository.default_branch,
+        targets_default_branch=None in (base.ref, body.repository.default_branch)
+        or base.ref == body.repository.default_branch,
     )
     return (ProposalChanged(report),)
 

@@ -23,7 +23,7 @@ from chassis.http.media_type import is_utf_8
         "; x-charset=latin1",
     ],
 )
-def test_utf_8(parameters: str) -> None:
+def test_utf_8_in_every_spelling_and_no_charset_are_utf_8(parameters: str) -> None:
     assert is_utf_8("application/json" + parameters)
 
 
@@ -43,11 +43,11 @@ def test_utf_8(parameters: str) -> None:
         "; charset = latin1",
     ],
 )
-def test_others(parameters: str) -> None:
+def test_another_charset_is_not_utf_8(parameters: str) -> None:
     assert not is_utf_8("application/json" + parameters)
 
 
-def test_long_ones_take_no_long_time() -> None:
+def test_long_parameters_are_read_in_linear_time() -> None:
     """Each is read in linear time; a quadratic one would take minutes."""
     for part in (";", "; ", ";a", ";a=", ';a="', '\\"', "a ", ';a="\\', " "):
         is_utf_8("application/json;" + part * 200_000)

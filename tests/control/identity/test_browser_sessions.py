@@ -124,7 +124,7 @@ async def test_another_page_gets_nothing_by_the_cookie(
     assert (await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))[0] == 200
 
 
-async def test_whoami(control: Control, person: NewPerson) -> None:
+async def test_whoami_tells_who_asks_and_in_which_organization(control: Control, person: NewPerson) -> None:
     status, me, _ = await control.call("GET", "/auth/whoami")
     assert status == 200
     assert (me["role"], me["session"], me["mfaPending"]) == ("OWNER", False, False)

@@ -33,7 +33,7 @@ from tests.redis_server import RedisServer
 
 HOME: Final = "192.0.2.1"  # of the account's user; of documentation (RFC 5737), as those of strangers
 NEW_ADDRESSES: Final = 50
-UNLOCK: Final = "/auth/login/unlock"
+LINK: Final = "/auth/login/link"
 
 
 @pytest.fixture
@@ -309,9 +309,9 @@ async def test_a_mailed_link_spares_the_browser_that_asked_the_proof(
     addresses = strangers()
     await besiege(control, addresses)
     new = next(addresses)
-    status, body, headers = await control.call("POST", UNLOCK, {"email": ADA.upper()}, headers={"X-Forwarded-For": new})
+    status, body, headers = await control.call("POST", LINK, {"email": ADA.upper()}, headers={"X-Forwarded-For": new})
     assert (status, set(body)) == (202, {"expiresAt"})
-    cookie = SimpleCookie(headers["Set-Cookie"])["__Secure-sluice-unlock"]
+    cookie = SimpleCookie(headers["Set-Cookie"])["__Secure-sluice-login-link"]
     assert [cookie[name] for name in ("path", "secure", "httponly", "samesite")] == [
         "/auth/login",
         True,
@@ -319,19 +319,19 @@ async def test_a_mailed_link_spares_the_browser_that_asked_the_proof(
         "Strict",
     ]
     text = await arrived(office)
-    (unlock,) = re.findall(r"https://sluice\.example\.org/ui/#unlock=([\w-]{20,128})\s", text)
-    asked: dict[str, Any] = {"headers": {"Cookie": f"__Secure-sluice-unlock={cookie.value}"}}
+    (secret,) = re.findall(r"https://sluice\.example\.org/ui/#linkSecret=([\w-]{20,128})\s", text)
+    asked: dict[str, Any] = {"headers": {"Cookie": f"__Secure-sluice-login-link={cookie.value}"}}
     for more in (
-        {"unlock": unlock},
-        {"unlock": unlock, "headers": {"Cookie": f"__Secure-sluice-unlock={'x' * 43}"}},
-        {"unlock": unlock[:-1], **asked},
+        {"linkSecret": secret},
+        {"linkSecret": secret, "headers": {"Cookie": f"__Secure-sluice-login-link={'x' * 43}"}},
+        {"linkSecret": secret[:-1], **asked},
         asked,
     ):
         details(await log_in(control, new, **more))
-    assert (await log_in(control, new, "wrong", unlock=unlock, **asked))[0] == 401, "it is no password"
+    assert (await log_in(control, new, "wrong", linkSecret=secret, **asked))[0] == 401, "it is no password"
     await besiege(control, addresses, email="bob@example.org")
-    details(await log_in(control, new, unlock=unlock, email="bob@example.org", **asked))
-    assert (await log_in(control, new, unlock=unlock, **asked))[0] == 200
+    details(await log_in(control, new, linkSecret=secret, email="bob@example.org", **asked))
+    assert (await log_in(control, new, linkSecret=secret, **asked))[0] == 200
 
 
 async def test_a_request_for_a_link_tells_nothing_and_is_bounded(
@@ -341,7 +341,7 @@ async def test_a_request_for_a_link_tells_nothing_and_is_bounded(
     addresses = strangers()
 
     async def asked(email: str, address: str) -> tuple[int, Any]:
-        status, body, _ = await control.call("POST", UNLOCK, {"email": email}, headers={"X-Forwarded-For": address})
+        status, body, _ = await control.call("POST", LINK, {"email": email}, headers={"X-Forwarded-For": address})
         return status, set(body)
 
     for email in ("nobody@example.org", ADA):

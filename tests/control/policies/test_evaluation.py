@@ -69,7 +69,9 @@ def test_generated_patterns_and_actions_are_ones_that_bodies_take(pattern: str, 
         ("a.b", "a.bc", False),
     ],
 )
-def test_patterns(pattern: str, action: str, expected: bool) -> None:
+def test_a_star_of_a_pattern_stands_for_one_part_and_two_for_any_number(
+    pattern: str, action: str, expected: bool
+) -> None:
     assert matches(pattern, action) is expected
 
 

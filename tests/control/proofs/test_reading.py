@@ -57,7 +57,7 @@ async def listed(control: Control, **query: str) -> list[str]:
 
 
 @pytest.mark.both_stores
-async def test_filters(control: Control) -> None:
+async def test_lists_have_what_the_filters_ask_for(control: Control) -> None:
     await register(control)
     made = [
         bundle(),

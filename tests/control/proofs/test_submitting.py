@@ -397,7 +397,7 @@ async def test_validating_stores_nothing_and_finds_the_same(control: Control) ->
     assert (stored["errors"], stored["warnings"]) == (plain["errors"], plain["warnings"])
 
 
-async def test_who_may(control: Control) -> None:
+async def test_the_role_decides_who_hands_in_and_who_reads(control: Control) -> None:
     made = bundle()
     viewer, member, billing = [
         (await new_member_token(control.checks.database, control.acme, role))[1]

@@ -175,7 +175,9 @@ def test_what_is_stored_resolves_to_the_page(path: str) -> None:
         ("MAX_OWN_VIEWS", "You have 3 saved views in the project, the maximum. Delete one first."),
     ],
 )
-async def test_ceilings(control: Control, monkeypatch: pytest.MonkeyPatch, name: str, message: str) -> None:
+async def test_a_view_too_many_is_refused_until_one_is_deleted(
+    control: Control, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+) -> None:
     monkeypatch.setattr(repository, name, 3)
     _, ada = await member(control)
     view = {"name": "x", "path": "/ui/", "shared": name == "MAX_VIEWS"}
@@ -189,7 +191,7 @@ async def test_ceilings(control: Control, monkeypatch: pytest.MonkeyPatch, name:
     await save(control, ada, **view)
 
 
-async def test_pages(control: Control) -> None:
+async def test_pages_have_every_view_once_newest_first(control: Control) -> None:
     made = [await save(control, name=str(number)) for number in range(5)]
     assert MAX_LIMIT < repository.MAX_VIEWS
     assert (await control.call("GET", VIEWS, params={"limit": "200"}))[1]["data"] == made[::-1]

@@ -155,7 +155,9 @@ ORDERS = (
 )
 
 
-async def test_orders(directory: Directory, people: dict[str, dict[str, Any]]) -> None:
+async def test_lists_are_in_the_order_asked_for_on_every_page(
+    directory: Directory, people: dict[str, dict[str, Any]]
+) -> None:
     for sort_by, ascending in ORDERS:
         await check_order(directory, sort_by, ascending)
 

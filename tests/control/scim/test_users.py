@@ -117,7 +117,7 @@ async def test_user_names_are_unique_whatever_their_case(directory: Directory) -
     assert (await directory.patch(ada, {"op": "replace", "path": "userName", "value": "ADA@example.com"}))[0] == 200
 
 
-async def test_versions(directory: Directory) -> None:
+async def test_conditions_on_the_version_are_kept(directory: Directory) -> None:
     ada = await directory.user("ada@example.com")
     path, rename = f"/Users/{ada['id']}", [{"op": "replace", "path": "title", "value": "x"}]
     status, body, _ = await directory.call("PATCH", path, {"Operations": rename}, {"If-Match": 'W/"9"'})

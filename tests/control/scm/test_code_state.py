@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from chassis.issues.tables import IssueStatus
-from control.scm.code_state import CodeHistory, Decision, judge
+from control.scm.code_state import CodeHistory, Decision, decide_status
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -14,10 +14,10 @@ def at(minutes: int) -> datetime:
     return START + timedelta(minutes=minutes)
 
 
-def history(*said: str) -> CodeHistory:
+def history(*changes: str) -> CodeHistory:
     """`f1`: a change at minute 1; `r2 f1`: one at minute 2 that reverts f1."""
     times, reverted_by = {}, dict[str, set[str]]()
-    for name, *reverts in (one.split() for one in said):
+    for name, *reverts in (one.split() for one in changes):
         times[name] = at(int(name[1:]))
         for one in reverts:
             reverted_by.setdefault(one, set()).add(name)
@@ -25,7 +25,7 @@ def history(*said: str) -> CodeHistory:
 
 
 @pytest.mark.parametrize(
-    ("said", "reverted"),
+    ("changes", "reverted"),
     [
         (["f1"], set()),
         (["f1", "r2 f1"], {"f1"}),
@@ -39,13 +39,13 @@ def history(*said: str) -> CodeHistory:
         ([f"f{n} f{n - 1}" for n in range(1, 2_000)], {f"f{n}" for n in range(0, 1_999, 2)} - {"f0"}),
     ],
 )
-def test_a_change_is_reverted_by_one_that_is_not(said: list[str], reverted: set[str]) -> None:
-    known = history(*said)
+def test_a_change_is_reverted_by_one_that_is_not(changes: list[str], reverted: set[str]) -> None:
+    known = history(*changes)
     assert known.reverted(known.times) == reverted
 
 
 @pytest.mark.parametrize(
-    ("said", "fixes", "decided", "status"),
+    ("changes", "fixes", "decided", "status"),
     [
         ([], "", None, "unresolved"),
         (["f1"], "f1", None, "resolved"),
@@ -70,7 +70,7 @@ def test_a_change_is_reverted_by_one_that_is_not(said: list[str], reverted: set[
     ],
 )
 def test_decisions_stand_until_the_code_is_another(
-    said: list[str], fixes: str, decided: tuple[str, int] | None, status: str
+    changes: list[str], fixes: str, decided: tuple[str, int] | None, status: str
 ) -> None:
     decision = None if decided is None else Decision(IssueStatus(decided[0]), at(decided[1]))
-    assert judge(history(*said), fixes.split(), decision).status.value == status
+    assert decide_status(history(*changes), fixes.split(), decision).status.value == status

@@ -2,7 +2,7 @@
 
 import pytest
 
-from control.issues.markup import HOLE, readable
+from control.issues.markup import PLACEHOLDER, strip_code_and_quotes
 
 BOTH = [
     ("", ""),
@@ -16,19 +16,19 @@ BOTH = [
     ("- ```\n  Fixes WEB-1\n  ```\n- after", "- after"),
     ("> Fixes WEB-1\n\nafter", "after"),
     ("- > Fixes WEB-1\n- after", "- after"),
-    ("a `Fixes WEB-1` b", f"a {HOLE} b"),
-    ("a ``Fixes ` WEB-1`` b", f"a {HOLE} b"),
-    ("a `Fixes\nWEB-1` b", f"a {HOLE} b"),
+    ("a `Fixes WEB-1` b", f"a {PLACEHOLDER} b"),
+    ("a ``Fixes ` WEB-1`` b", f"a {PLACEHOLDER} b"),
+    ("a `Fixes\nWEB-1` b", f"a {PLACEHOLDER} b"),
     ("a `Fixes\n\nWEB-1` b", "a `Fixes\n\nWEB-1` b"),
     (r"a \`Fixes WEB-1\` b", r"a \`Fixes WEB-1\` b"),
-    ("`a` `b", f"{HOLE} `b"),
-    ("a <!-- Fixes WEB-1 --> b", f"a {HOLE} b"),
-    ("<!--\nFixes WEB-1\n\nCloses WEB-2\n--> after", f"{HOLE} after"),
-    ("`<!--` Fixes WEB-1 `-->`", f"{HOLE} Fixes WEB-1 {HOLE}"),
+    ("`a` `b", f"{PLACEHOLDER} `b"),
+    ("a <!-- Fixes WEB-1 --> b", f"a {PLACEHOLDER} b"),
+    ("<!--\nFixes WEB-1\n\nCloses WEB-2\n--> after", f"{PLACEHOLDER} after"),
+    ("`<!--` Fixes WEB-1 `-->`", f"{PLACEHOLDER} Fixes WEB-1 {PLACEHOLDER}"),
     ("a <!-- no end", "a <!-- no end"),
     ("```\n<!--\n```\nFixes WEB-1", "Fixes WEB-1"),
-    ("<!--\n```\n-->\nFixes WEB-1", f"{HOLE}\nFixes WEB-1"),
-    ("Fixes `x` WEB-1", f"Fixes {HOLE} WEB-1"),
+    ("<!--\n```\n-->\nFixes WEB-1", f"{PLACEHOLDER}\nFixes WEB-1"),
+    ("Fixes `x` WEB-1", f"Fixes {PLACEHOLDER} WEB-1"),
 ]
 MARKDOWN = [
     ("a\n\n    Fixes WEB-1\n\n    Closes WEB-2\n\nafter", "a\n\nafter"),
@@ -50,10 +50,10 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("text", "kept"), [*BOTH, *MARKDOWN])
-def test_markdown(text: str, kept: str) -> None:
-    assert readable(text, is_markdown=True) == kept
+def test_code_quotes_and_comments_of_markdown_are_stripped(text: str, kept: str) -> None:
+    assert strip_code_and_quotes(text, is_markdown=True) == kept
 
 
 @pytest.mark.parametrize(("text", "kept"), [*BOTH, *PLAIN])
-def test_messages_of_commits(text: str, kept: str) -> None:
-    assert readable(text, is_markdown=False) == kept
+def test_code_and_quotes_of_commit_messages_are_stripped_but_not_indented_lines(text: str, kept: str) -> None:
+    assert strip_code_and_quotes(text, is_markdown=False) == kept

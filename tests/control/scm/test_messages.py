@@ -48,19 +48,19 @@ COMMITS: list[tuple[str, list[str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("message", "fixed", "reverts"), COMMITS)
-def test_messages_of_commits(message: str, fixed: list[str], reverts: list[str]) -> None:
-    said = read_commit(message, "acme", "shop/web")
-    assert [str(one) for one in said.fixed.short_ids] == fixed
-    assert [one.target + " whole" * one.is_whole for one in said.reverts] == reverts
+def test_what_messages_of_commits_fix_and_revert_is_found(message: str, fixed: list[str], reverts: list[str]) -> None:
+    parsed = read_commit(message, "acme", "shop/web")
+    assert [str(one) for one in parsed.fixed.short_ids] == fixed
+    assert [one.target + " whole" * one.reverts_merge for one in parsed.reverts] == reverts
 
 
-def test_texts_of_proposals() -> None:
-    said = read_proposal(
+def test_a_description_of_a_proposal_is_read_as_markdown() -> None:
+    parsed = read_proposal(
         'Revert "Fixes WEB-1"', "Reverts shop/web#5\n\n    Fixes WEB-2\n\nFixes WEB-3", "acme", "shop/web"
     )
-    assert ([str(one) for one in said.fixed.short_ids], [one.target for one in said.reverts]) == (["WEB-3"], ["#5"])
-    said = read_proposal("Fixes WEB-1", None, "acme", "shop/web")
-    assert ([str(one) for one in said.fixed.short_ids], said.reverts) == (["WEB-1"], ())
+    assert ([str(one) for one in parsed.fixed.short_ids], [one.target for one in parsed.reverts]) == (["WEB-3"], ["#5"])
+    parsed = read_proposal("Fixes WEB-1", None, "acme", "shop/web")
+    assert ([str(one) for one in parsed.fixed.short_ids], parsed.reverts) == (["WEB-1"], ())
 
 
 @pytest.mark.parametrize(

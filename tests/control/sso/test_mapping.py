@@ -90,7 +90,9 @@ X500_EMAIL, X500_GIVEN_NAME, X500_SURNAME = "urn:oid:1.2.840.113549.1.9.1", "urn
         ),
     ],
 )
-def test_profiles(protocol: Protocol, mapping: Any, claims: Any, expected: Any) -> None:
+def test_claims_become_the_profile_that_the_mapping_says(
+    protocol: Protocol, mapping: Any, claims: Any, expected: Any
+) -> None:
     profile = read_profile(protocol, mapping, claims)
     assert (profile.email, profile.name, set(profile.groups)) == expected
 
@@ -113,7 +115,7 @@ def test_the_subject_counts_as_an_address_if_its_format_says_so() -> None:
         ({"email": "a@example.com", "groups": ["g"] * (MAX_GROUPS + 1)}, "too_many_groups"),
     ],
 )
-def test_refusals(claims: Any, reason: str | None) -> None:
+def test_claims_without_a_usable_address_or_with_too_many_groups_are_refused(claims: Any, reason: str | None) -> None:
     if reason is None:
         assert read_profile(OIDC, None, claims).email == "a@example.com"
         return

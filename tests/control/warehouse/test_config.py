@@ -7,7 +7,7 @@ from control.warehouse.config import BlobstoreConfig, SnowflakeConfig
 
 
 @pytest.mark.parametrize("prefix", ["", "a", "a/b/", "/a", "a..b/.c/d.", "..."])
-def test_prefixes(prefix: str) -> None:
+def test_prefixes_that_paths_keep(prefix: str) -> None:
     assert msgspec.convert({"prefix": prefix}, BlobstoreConfig).prefix == prefix
 
 
@@ -27,6 +27,6 @@ def test_names_that_would_change_a_url(name: str, value: str) -> None:
             msgspec.convert({name: value}, SnowflakeConfig)
 
 
-def test_names() -> None:
+def test_names_that_change_no_url() -> None:
     names = {"bucket": "my.bucket-1_x", "region": "eu-central-1", "account": "org-account.x", "container": "c1"}
     assert msgspec.to_builtins(msgspec.convert(names, BlobstoreConfig)) == names

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from control.issues.markup import HOLE, readable
+from control.issues.markup import PLACEHOLDER, strip_code_and_quotes
 from control.issues.references import MAX_REFERENCES
-from control.scm.messages import Said, merge_of, read_commit, read_proposal
+from control.scm.messages import ParsedMessage, merge_of, read_commit, read_proposal
 
 _TARGET: Final = re.compile(r"#[1-9][0-9]{0,17}|[0-9a-f]{7,64}")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
@@ -18,29 +18,30 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 def check(data: bytes) -> None:
     text = data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
     for is_markdown in (False, True):
-        check_readable(text, readable(text, is_markdown=is_markdown))
-    for said in (read_commit(text, "acme", "shop/web"), read_proposal("Change", text, "acme", "shop/web")):
-        check_said(text, said)
+        check_stripped(text, strip_code_and_quotes(text, is_markdown=is_markdown))
+    for parsed in (read_commit(text, "acme", "shop/web"), read_proposal("Change", text, "acme", "shop/web")):
+        check_parsed(text, parsed)
     number = merge_of(text).number
     assert number is None or (_NUMBER.fullmatch(number) and number in text)
     check_quoted(text)
 
 
-def check_readable(text: str, kept: str) -> None:
-    pieces = [piece for line in kept.split("\n") for piece in line.split(HOLE)]
+def check_stripped(text: str, kept: str) -> None:
+    pieces = [piece for line in kept.split("\n") for piece in line.split(PLACEHOLDER)]
     assert all(piece in text for piece in pieces)
-    assert len(kept.replace(HOLE, "")) <= 2 * len(text)
+    assert len(kept.replace(PLACEHOLDER, "")) <= 2 * len(text)
 
 
-def check_said(text: str, said: Said) -> None:
+def check_parsed(text: str, parsed: ParsedMessage) -> None:
     lower = text.lower()
-    assert len(said.reverts) <= MAX_REFERENCES
-    assert len(said.fixed.short_ids) + len(said.fixed.issue_ids) <= MAX_REFERENCES
-    assert len({one.target for one in said.reverts}) + sum(one.is_whole for one in said.reverts) >= len(said.reverts)
-    for one in said.reverts:
+    assert len(parsed.reverts) <= MAX_REFERENCES
+    assert len(parsed.fixed.short_ids) + len(parsed.fixed.issue_ids) <= MAX_REFERENCES
+    targets = {one.target for one in parsed.reverts}
+    assert len(targets) + sum(one.reverts_merge for one in parsed.reverts) >= len(parsed.reverts)
+    for one in parsed.reverts:
         assert _TARGET.fullmatch(one.target)
         assert one.target.lstrip("#") in lower
-    for name in said.fixed.short_ids:
+    for name in parsed.fixed.short_ids:
         assert f"{name.project_slug}-{name.number}" in lower
 
 

@@ -261,7 +261,7 @@ async def test_rows_are_counted_once_whenever_the_process_ends(
     erasing.worker = erasing.another()
     erasing.clock.pass_time(61)  # the lease is over
     done = await erasing.poll_until(erasure, is_completed)
-    assert (done.counts, done.deletion) == (ROWS[kind], None)
+    assert (done.counts, done.pending_deletion) == (ROWS[kind], None)
 
 
 async def test_rows_are_counted_once_though_clickhouse_has_forgotten_their_deletion(
@@ -270,7 +270,7 @@ async def test_rows_are_counted_once_though_clickhouse_has_forgotten_their_delet
     """It keeps a hundred statements, and erasures remove finished ones."""
     await erasing.insert(1, *sent(erasing.project_id, "a"))
     erasure = await erasing.request(ErasureKind.PROJECT)
-    monkeypatch.setattr(erasing.telemetry, "marked", AsyncMock(return_value=[]))
+    monkeypatch.setattr(erasing.telemetry, "tables_of_deletion", AsyncMock(return_value=[]))
     done = await erasing.poll_until(erasure, is_completed)
     assert done.counts == ROWS[ErasureKind.PROJECT]
 
@@ -423,7 +423,7 @@ async def test_occurrences_that_are_stored_after_their_items_were_erased_are_era
     late = [block for block in blocks(1, *sent(erasing.project_id, "a")) if block.block.table == "error_occurrences"]
     erasure = await erasing.request(ErasureKind.FILTER, filters=OF_A)
     await erasing.poll_until(
-        erasure, lambda found: found.deletion is not None and found.deletion["rows"] == {"logs": 1}
+        erasure, lambda found: found.pending_deletion is not None and found.pending_deletion["rows"] == {"logs": 1}
     )
     await erasing.store.insert("error_occurrences", COLUMNS["error_occurrences"], late[0].block.pieces, token="late")
     done = await erasing.poll_until(erasure, is_completed)

@@ -86,7 +86,7 @@ def test_every_span_matches(key: str, op: str, value: Any) -> None:
         ("traceId", "not_contains", "a"),
     ],
 )
-def test_some_spans_do_not(key: str, op: str, value: Any) -> None:
+def test_not_every_span_matches(key: str, op: str, value: Any) -> None:
     assert not matches(SPANS, WrittenFilter(key=key, op=Op(op), value=value))
 
 
@@ -108,7 +108,7 @@ def test_fields_of_spans_are_attributes_of_log_records() -> None:
         ([{"key": "k", "op": "exists"}, {"key": "l", "op": "not_exists"}], False),
     ],
 )
-def test_groups(alternatives: list[dict[str, Any]], every: bool) -> None:
+def test_whether_alternatives_match_every_span_together(alternatives: list[dict[str, Any]], every: bool) -> None:
     assert matches(SPANS, msgspec.convert({"any": alternatives}, WrittenFilter)) is every
 
 
@@ -126,5 +126,5 @@ def test_patterns_that_match_every_text(pattern: str) -> None:
     ["a", ".", ".+", "a|b", "^$", "^a*$", "\\*", "[*]", "(a*)b", "a{1,}", "a{2}", "(ab?)", "x*y", "\\(?i)", "\\bx?",
      "(a|b)"],
 )  # fmt: skip
-def test_patterns_that_do_not(pattern: str) -> None:
+def test_patterns_that_do_not_match_every_text(pattern: str) -> None:
     assert not matches_every_text(pattern)

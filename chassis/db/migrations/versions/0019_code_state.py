@@ -26,7 +26,9 @@ def upgrade() -> None:
     _create_partial_index("default_branch_head", "org_id", "default_branch_head")
     _create_partial_index("proposal_number", "org_id", "repository", "proposal_number")
     op.add_column("proposals", sa.Column("merged_at", UtcTime))
-    op.add_column("proposals", sa.Column("is_fix", sa.Boolean, server_default=sa.true(), nullable=False))
+    op.add_column(
+        "proposals", sa.Column("targets_default_branch", sa.Boolean, server_default=sa.true(), nullable=False)
+    )
     op.execute("UPDATE proposals SET merged_at = changed_at WHERE state = 'merged'")
     op.add_column("issues", sa.Column("decided_status", text(16)))
     op.add_column("issues", sa.Column("decided_at", UtcTime))
@@ -34,7 +36,7 @@ def upgrade() -> None:
         "code_reverts",
         sa.Column("source_id", text(32), nullable=False),
         sa.Column("target", text(64), nullable=False),
-        sa.Column("is_whole", sa.Boolean, nullable=False),
+        sa.Column("reverts_merge", sa.Boolean, nullable=False),
         sa.Column("target_key", text(65), nullable=False),
         sa.Column("repository", text(200), nullable=False),
         sa.Column("org_id", text(32), nullable=False),
@@ -66,7 +68,7 @@ def _read_reverts() -> None:
     connection = op.get_bind()
     names = ("id", "org_id", "repository", "message", "is_revert")
     commits = sa.table("commits", *(sa.column(name) for name in names))
-    columns = ("source_id", "target", "is_whole", "target_key", "repository", "org_id")
+    columns = ("source_id", "target", "reverts_merge", "target_key", "repository", "org_id")
     reverts = sa.table("code_reverts", *(sa.column(name) for name in columns))
     after = ""
     while True:
@@ -86,10 +88,10 @@ def _rows(commit: sa.Row[tuple[str, ...]]) -> list[dict[str, object]]:
         {
             "source_id": commit.id,
             "target": target,
-            "is_whole": is_whole,
+            "reverts_merge": reverts_merge,
             "target_key": target[:7],
             "repository": commit.repository,
             "org_id": commit.org_id,
         }
-        for target, is_whole in targets.items()
+        for target, reverts_merge in targets.items()
     ]

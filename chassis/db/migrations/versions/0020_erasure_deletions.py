@@ -10,4 +10,4 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("erasures", sa.Column("deletion", sa.JSON(none_as_null=True)))
+    op.add_column("erasures", sa.Column("pending_deletion", sa.JSON(none_as_null=True)))

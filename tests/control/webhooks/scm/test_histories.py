@@ -54,7 +54,7 @@ async def tell(scm: Scm, forge: str, runs: int) -> None:
         assert await fixed(scm, first) == history.fixed(), (run, [vars(one) for one in history.changes])
 
 
-async def test_nothing_is_said_twice(scm: Scm) -> None:
+async def test_a_repeated_delivery_leaves_no_activity(scm: Scm) -> None:
     """A delivery that changes nothing leaves no activity."""
     integration = await scm.integrate(FORGES["github"].kind)
     await new_issue(scm.control, 1)

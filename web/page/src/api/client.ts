@@ -1,6 +1,6 @@
 // The only place that sends requests. Answers are exact; errors say what to do.
 import { parseExact, parseFast } from './numbers';
-import type { Challenge } from './proof';
+import type { Challenge } from './proof_of_work';
 import { accessToken, identity, refreshSession, sessionEnded, who } from './session';
 
 export interface Detail {

@@ -24,7 +24,7 @@ let token: Token | null = null;
 /** A personal access token that was pasted: in the memory of this tab. */
 let pasted: string | null = null;
 /** The secret of a mailed link that was in the address, which spares the login a proof of work. */
-let unlock: string | null = null;
+let linkSecret: string | null = null;
 let refreshing: Promise<boolean> | null = null;
 const channel = 'BroadcastChannel' in window ? new BroadcastChannel('sluice') : null;
 
@@ -72,7 +72,7 @@ async function spendSecrets(): Promise<boolean> {
   const code = takeSecret('code', isSignOn ? '/ui/' : location.pathname + location.search);
   const invited = takeSecret('inviteToken', '/ui/');
   if (invited !== null) invitation.value = invited;
-  unlock = takeSecret('unlock', '/ui/') ?? unlock;
+  linkSecret = takeSecret('linkSecret', '/ui/') ?? linkSecret;
   if (isSignOn || code !== null) {
     try {
       if (isSignOn) await endSignOn(code);
@@ -179,8 +179,8 @@ export interface Credentials {
   totp: string;
 }
 
-/** `proving` is called when the server wants a proof of work first, which takes seconds. */
-export async function logIn(credentials: Credentials, proving: () => void): Promise<void> {
+/** `onProofOfWork` is called when the server wants a proof of work first, which takes seconds. */
+export async function logIn(credentials: Credentials, onProofOfWork: () => void): Promise<void> {
   const { email, password, orgSlug, totp } = credentials;
   const body = {
     email,
@@ -188,24 +188,24 @@ export async function logIn(credentials: Credentials, proving: () => void): Prom
     cookie: true,
     ...(orgSlug ? { orgSlug } : {}),
     ...(totp ? { totp } : {}),
-    ...(unlock === null ? {} : { unlock }),
+    ...(linkSecret === null ? {} : { linkSecret }),
   };
   try {
     await keep(await callAnonymously<SessionMaterial>(post('/auth/login', body)));
   } catch (error) {
     const asked = error instanceof ApiError ? error.challenge : null;
     if (asked === null) throw error;
-    proving();
-    const { solve } = await import('./proof');
+    onProofOfWork();
+    const { solve } = await import('./proof_of_work');
     const solved = { challenge: asked.challenge, proof: await solve(asked) };
     await keep(await callAnonymously<SessionMaterial>(post('/auth/login', { ...body, ...solved })));
   }
   channel?.postMessage('login' satisfies Message);
 }
 
-/** Mails a link with which this browser needs no proof, if there is such an account. */
-export async function requestUnlock(email: string): Promise<void> {
-  await callAnonymously(post('/auth/login/unlock', { email }));
+/** Mails a link with which this browser needs no proof of work, if there is such an account. */
+export async function requestLoginLink(email: string): Promise<void> {
+  await callAnonymously(post('/auth/login/link', { email }));
 }
 
 export interface Acceptance {

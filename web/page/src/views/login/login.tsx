@@ -12,7 +12,7 @@ import {
   logInWithToken,
   logOut,
   refused,
-  requestUnlock,
+  requestLoginLink,
   spendSignOn,
   unbegun,
   verifySecondFactor,
@@ -136,7 +136,7 @@ function Attacked({ isBusy }: { isBusy: boolean }): JSX.Element {
   async function mail(event: MouseEvent): Promise<void> {
     const form = new FormData((event.currentTarget as HTMLButtonElement).form ?? undefined);
     try {
-      await requestUnlock(String(form.get('email') ?? '').trim());
+      await requestLoginLink(String(form.get('email') ?? '').trim());
       setSaid('If there is such an account, a link is on its way. Open it in this browser.');
     } catch (failure) {
       setSaid((failure as Error).message);

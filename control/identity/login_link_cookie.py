@@ -6,9 +6,9 @@ from typing import Final
 
 from aiohttp import web
 
-from control.identity.login_challenge import UNLOCK_LIFETIME
+from control.identity.login_challenge import LINK_LIFETIME
 
-NAME: Final = "__Secure-sluice-unlock"
+NAME: Final = "__Secure-sluice-login-link"
 _PATH: Final = "/auth/login"
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # 256 bits in base64url
 
@@ -29,7 +29,7 @@ def keep(response: web.StreamResponse, secret: str) -> None:
     response.set_cookie(
         NAME,
         secret,
-        max_age=int(UNLOCK_LIFETIME.total_seconds()),
+        max_age=int(LINK_LIFETIME.total_seconds()),
         path=_PATH,
         secure=True,
         httponly=True,

@@ -1,4 +1,4 @@
-"""`POST /auth/login/unlock`: mails a link that lifts the limit of new addresses for the browser that asks."""
+"""`POST /auth/login/link`: mails a link that lifts the limit of new addresses for the browser that asks."""
 
 import asyncio
 import hashlib
@@ -19,9 +19,9 @@ from chassis.http.web import RATE_LIMITS, Route, json_response
 from chassis.limits.limiter import LimitClass
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
-from control.identity import unlock_cookie, user_repository
+from control.identity import login_link_cookie, user_repository
 from control.identity.login import TAG
-from control.identity.login_challenge import UNLOCK_LIFETIME, LoginChallenges
+from control.identity.login_challenge import LINK_LIFETIME, LoginChallenges
 from control.identity.mail import AccountMailer
 from control.identity.schemas import Email
 from proto.identity import normalize_email
@@ -31,29 +31,29 @@ MAX_WAITING: Final = 16  # mails of this process that wait; further ones are dro
 log = structlog.get_logger(__name__)
 
 
-class UnlockRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LoginLinkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The e-mail address of the account."""
 
     email: Email
 
 
-class RequestedUnlock(msgspec.Struct, frozen=True, rename="camel"):
+class RequestedLoginLink(msgspec.Struct, frozen=True, rename="camel"):
     """Until when a link is good, if there is such an account."""
 
     expires_at: Timestamp
 
 
-UNLOCK: Final = Operation(
-    "requestLoginUnlock",
+LINK: Final = Operation(
+    "requestLoginLink",
     TAG,
-    (ResponseSpec("A mail is sent, if there is such an account.", json_content(RequestedUnlock), 202),),
-    body=Body(json_content(UnlockRequest), example={"email": "ada@example.org"}),
+    (ResponseSpec("A mail is sent, if there is such an account.", json_content(RequestedLoginLink), 202),),
+    body=Body(json_content(LoginLinkRequest), example={"email": "ada@example.org"}),
     error_statuses=(409,),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class LoginUnlock:
+class LoginLink:
     """The handler, and its dependencies."""
 
     context: HandlerContext
@@ -63,7 +63,7 @@ class LoginUnlock:
 
     def routes(self) -> list[Route]:
         """The route of this resource; it is anonymous."""
-        return [Route("POST", "/auth/login/unlock", self.request, anonymous(), operation=UNLOCK)]
+        return [Route("POST", "/auth/login/link", self.request, anonymous(), operation=LINK)]
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Ends what is still being sent with the process."""
@@ -76,20 +76,20 @@ class LoginUnlock:
         """Mail a link that spares this browser the proof of work.
 
         For half an hour, attempts of this browser to log in to the account need no `challenge`: its secret is sent as
-        `unlock`, with the cookie of this response. It replaces no password and no second factor. The response is the
-        same whether there is such an account or not. 409 without a mail server (`SLUICE_CONTROL_SMTP_URL`).
+        `linkSecret`, with the cookie of this response. It replaces no password and no second factor. The response is
+        the same whether there is such an account or not. 409 without a mail server (`SLUICE_CONTROL_SMTP_URL`).
         """
         self.mailer.require_server()
-        body = await self.context.read_body(request, UnlockRequest)
+        body = await self.context.read_body(request, LoginLinkRequest)
         limits = request.app[RATE_LIMITS]
         account = hashlib.sha256(normalize_email(body.email).encode("utf-8", "surrogatepass")).hexdigest()
         for holder in (f"address {limits.address_key(request)}", f"account {account}"):
             await limits.take_secondary(request, LimitClass.LOGIN_MAIL, holder)
-        browser = unlock_cookie.read_or_create(request)
-        expires_at = datetime.now(UTC) + UNLOCK_LIFETIME
+        browser = login_link_cookie.read_or_create(request)
+        expires_at = datetime.now(UTC) + LINK_LIFETIME
         self._start_mail(body.email, browser)
-        response = json_response(RequestedUnlock(format_time(expires_at)), status=202)
-        unlock_cookie.keep(response, browser)
+        response = json_response(RequestedLoginLink(format_time(expires_at)), status=202)
+        login_link_cookie.keep(response, browser)
         return response
 
     def _start_mail(self, email: str, browser: str) -> None:
@@ -106,7 +106,7 @@ class LoginUnlock:
             async with self.context.database.read() as connection:
                 accounts = await user_repository.list_accounts(connection, email)
             if any(user.disabled_at is None and user.password_hash is not None for user in accounts):
-                unlock = self.challenges.new_unlock(email, browser)
-                await self.mailer.send_unlock(accounts[0].email, unlock, datetime.now(UTC))
+                secret = self.challenges.new_link_secret(email, browser)
+                await self.mailer.send_login_link(accounts[0].email, secret, datetime.now(UTC))
         except ApiError as error:  # no response waits for it, and the mailer has counted it
             log.warning("login link not sent", error=error.code.value)
