@@ -466,7 +466,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         tuple[str, ...],
         setting(
             "Origins whose browser pages may send exports, as https://host or http://host:port, comma-separated, or *. "
-            "Only pages of an origin that is listed by name may send beacons and headers of their own.",
+            "Only pages of an origin that is listed by name may send beacons and custom headers, such as X-Tenant.",
             zero="empty: no cross-origin requests",
         ),
     ] = ()

@@ -83,10 +83,13 @@ def _check_exclusion(resolved: Sequence[Sequence[Condition]], path: str, issues:
     """
     for n, by_table in enumerate(zip(*resolved, strict=True)):
         if all(map(matches_every_row, by_table)):
-            issues.add(f"{path}[{n}]", "Matches every item, so it restricts nothing.", "not_allowed")
+            issues.add(
+                f"{path}[{n}]", "Matches every item. Remove it, or use a value that excludes some.", "not_allowed"
+            )
     for name, table_conditions in zip(("span", "log record"), resolved, strict=True):
         if table_conditions and not len(issues) and excludes_nothing(table_conditions):
-            issues.add(path, f"Match every {name}. To erase a time range, leave filters out.", "not_allowed")
+            together = f"Together these filters match every {name}. Add a filter that excludes some"
+            issues.add(path, f"{together}, or leave `filters` out and set `from` and `to`.", "not_allowed")
 
 
 def _stored_one(one: Filter) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def require_media_type(request: web.Request, accepted: Collection[str]) -> str:
     if request.content_type not in accepted:
         raise UnsupportedMediaType(f"The body must be {' or '.join(accepted)}.", close=True)
     if not is_utf_8(request.headers.get("Content-Type", "")):
-        raise UnsupportedMediaType("The charset must be UTF-8.", close=True)
+        raise UnsupportedMediaType("Send UTF-8: omit `charset` in Content-Type or set it to utf-8.", close=True)
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise UnsupportedMediaType("The body must not be compressed.", close=True)
     return request.content_type

@@ -155,7 +155,7 @@ def _report_repeated_keys(raw: bytes, path: str, issues: Issues) -> None:
     for place in find_repeated_keys(raw, msgspec.json.decode(raw)):
         if issues.is_full:
             return
-        issues.add(path + place, "Must not be repeated.", "repeated")
+        issues.add(path + place, "The object has this key more than once. Keep one.", "repeated")
 
 
 def decode_with_placeholders(type_: type[T], raw: bytes, placeholders: Mapping[str, Any], issues: Issues) -> T | None:

@@ -408,8 +408,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_login_rate: Annotated[
         int,
         setting(
-            "Failed logins allowed per account and client address (IPv6: per /64), and failed codes and confirmations "
-            "of an account; above it 429, also with correct credentials.",
+            "Failed logins with one e-mail address and organization from one client address (IPv6: /64), and failed "
+            "codes and confirmations of one account; above it 429, also with correct credentials.",
             unit="attempts/15 min",
             zero="no limit",
             ge=0,
@@ -419,8 +419,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     new_address_login_rate: Annotated[
         int,
         setting(
-            "Logins tried at one account from all client addresses that it has not logged in from within 30 days; "
-            "above it such an address needs a proof of work or a mailed link.",
+            "Failed logins to one e-mail address, per hour, from all client addresses that the account has not logged "
+            "in from within 30 days. Above it, such an address needs a proof of work or a mailed link.",
             unit="attempts/h",
             zero="no limit",
             ge=0,
@@ -453,7 +453,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     account_mail_rate: Annotated[
         int,
         setting(
-            "Invitations and address verifications that an organization may mail to one address; above it 429.",
+            "Invitations and address verifications that an organization may mail to one address, and login links to "
+            "one account and for one client address; above it 429.",
             unit="mails/h",
             zero="no limit",
             ge=0,

@@ -58,7 +58,10 @@ class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     ] = None
     proof: Annotated[
         Annotated[str, Meta(max_length=MAX_PROOF_LENGTH)] | None,
-        Meta(description="A text for which SHA-256 of challenge and text begins with as many zero bits as asked for."),
+        Meta(
+            description="SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero "
+            "bits."
+        ),
     ] = None
     link_secret: Annotated[
         SecretInput | None, Meta(description="The secret of a link that `POST /auth/login/link` has mailed.")

@@ -27,7 +27,7 @@ _NONCE_BYTES: Final = 24  # makes a challenge of 64 characters, one block of SHA
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """What to solve."""
+    """A proof-of-work challenge."""
 
     challenge: Annotated[str, Meta(max_length=MAX_CURSOR_LENGTH)]
     bits: int
@@ -43,7 +43,7 @@ class ChallengeErrorBody(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ChallengeError(msgspec.Struct, frozen=True):
-    """The body of the response."""
+    """The error of a refused login."""
 
     error: ChallengeErrorBody
 
@@ -54,7 +54,8 @@ class ChallengeRequired(RateLimited):
     def __init__(self, challenge: str, retry_after: int) -> None:
         super().__init__(
             "Too many failed logins to this account from new addresses. Repeat the request with `challenge` and a "
-            "`proof`: SHA-256 of both together begins with as many zero bits as `bits` says.",
+            "`proof`: SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero "
+            "bits.",
             retry_after,
             challenge={"challenge": challenge, "bits": BITS},
         )

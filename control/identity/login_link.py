@@ -38,7 +38,7 @@ class LoginLinkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RequestedLoginLink(msgspec.Struct, frozen=True, rename="camel"):
-    """Until when a link is good, if there is such an account."""
+    """When the link expires."""
 
     expires_at: Timestamp
 
@@ -95,7 +95,7 @@ class LoginLink:
     def _start_mail(self, email: str, browser: str) -> None:
         """Beside the response, whose time must not tell whether there is an account."""
         if len(self._mails) >= MAX_WAITING:
-            log.warning("login link not sent: too many wait")
+            log.warning("login link not sent", error="too_many_waiting", waiting=len(self._mails))
             return
         task = asyncio.create_task(self._mail(email, browser))
         self._mails.add(task)

@@ -108,12 +108,13 @@ class AccountMailer:
         if link is None:
             how = ["send this with the e-mail address and the password, as `linkSecret`:", "", f"    {secret}"]
         lines = [
-            f"Somebody wants to log in at {self.base_url} with this e-mail address, at which",
-            "many passwords were tried from elsewhere. If it is you, " + how[0],
+            f"Someone is logging in to {self.base_url} with this e-mail address.",
+            "Many wrong passwords were entered for it from other places.",
+            f"If this is you, {how[0]}",
             *how[1:],
             "",
-            "It is valid for half an hour, in the browser that asked for it alone. You need your password and your",
-            "second factor as usual. If it was not you, ignore this mail: the link alone logs nobody in.",
+            "It is valid for 30 minutes, only in the browser that asked for it. You need your password and your",
+            "second factor as usual. If this is not you, ignore this mail. The link alone is not enough to log in.",
         ]
         mail_id = hashlib.sha256(secret.encode()).hexdigest()[:32]
         await self._send("login_link", address, self._compose(address, "Log in to Sluice", lines, at, mail_id))

@@ -49,8 +49,8 @@ class WhoamiProject(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Whoami(msgspec.Struct, frozen=True, rename="camel"):
-    """What the credential of the request is worth. A session that owes its second factor (`mfaPending`) has no more
-    than `principal`, `session` and `mfaPending`; `POST /auth/totp/verify` accepts the code.
+    """Who the caller is and what the credential permits. A session that owes its second factor (`mfaPending`) has only
+    `principal`, `session` and `mfaPending`. `POST /auth/totp/verify` accepts the code.
     """
 
     principal: WhoamiPrincipal

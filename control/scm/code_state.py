@@ -1,7 +1,9 @@
 """Whether code fixes an issue: a function of what is known of the code, whatever the order in which it became known.
 
-A change (a commit, a merged proposal) is reverted if a change reverts it that is not itself reverted. An issue is fixed
-while one of the changes that name it as fixed is not reverted.
+A change is a commit or a merged proposal. A change counts as reverted while at least one change that reverts it is not
+reverted itself. Reverts by number can form a circle. Changes in a circle are not reverted and revert nothing, unless a
+change outside of the circle reverts one of them. An issue is fixed while one of the changes that name it as fixed is
+not reverted.
 
 What people, occurrences of the error and tickets do to an issue is a decision. It stands until something happens to the
 code that is later than the decision, by the clock of the platform. Pure.
@@ -31,9 +33,7 @@ class CodeHistory:
     reverted_by: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def reverted(self, changes: Collection[str], until: datetime | None = None) -> set[str]:
-        """Those of the changes, and of all that revert them, that are reverted, at a time or now. Changes that revert
-        each other in a circle, which hashes cannot, are not.
-        """
+        """The reverted ones of the changes and of the changes that revert them, at the time `until` or now."""
         known = self._with_reverting(changes, until)
         reverts: dict[str, list[str]] = {}
         undecided: Counter[str] = Counter()

@@ -166,8 +166,9 @@ async def update_issues(
     issue_ids: Collection[str] = (),
     release: InRelease | None = None,
 ) -> IssueUpdate:
-    """Resolve and reopen what depends on changes that are new, or are said to be another way than before, and these
-    issues: in this release, else as their project says.
+    """Resolve and reopen `issue_ids` and the issues that depend on `change_ids`, which are new changes or changes whose
+    report differs from an earlier one. Issues are resolved in `release` if it is given, otherwise as their project
+    says.
     """
     affected = {*issue_ids, *(await find_affected(connection, author, change_ids) if change_ids else ())}
     status_changes = await _find_status_changes(connection, author, sorted(affected)[:MAX_CHANGED], set(change_ids))

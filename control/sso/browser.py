@@ -147,9 +147,10 @@ def check_relay_state(text: str | None, path: str, issues: Issues) -> str | None
         return None
     resolved = return_path.resolve(text) if len(text) <= MAX_RELAY_STATE_LENGTH else text
     if resolved is None:
-        issues.add(path, "Must be a path of this origin: /, then, once it is resolved, neither / nor \\.", "format")
+        refused = "Paths that resolve to another host or begin with `//` are refused."
+        issues.add(path, f"Must be a path on this host, for example `/ui/acme`. {refused}", "format")
     elif len(resolved) > MAX_RELAY_STATE_LENGTH:
-        issues.add(path, f"Must have at most {MAX_RELAY_STATE_LENGTH} characters, percent-encoded.", "too_long")
+        issues.add(path, f"Must have at most {MAX_RELAY_STATE_LENGTH} characters after percent-encoding.", "too_long")
         return None
     return resolved
 

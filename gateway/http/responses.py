@@ -25,7 +25,7 @@ def request_media(request: web.Request) -> Media:
     if media is None:
         raise UnsupportedMediaType("Content-Type must be application/x-protobuf or application/json.")
     if not is_utf_8(request.headers.get("Content-Type", "")):
-        raise UnsupportedMediaType("The charset must be UTF-8.")
+        raise UnsupportedMediaType("Send UTF-8: omit `charset` in Content-Type or set it to utf-8.")
     return media
 
 

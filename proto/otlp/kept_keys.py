@@ -1,6 +1,6 @@
 """Keys of public conventions that only look like credentials, with their sources (docs/codec.md 4).
 
-A `*` at the end stands for any rest of the key, a `*` at the beginning for any beginning. No entry keeps a value under
+A `*`, at the end or the beginning of a key, stands for at least one byte. No entry keeps a value under
 a word that is scrubbed in all cases, such as `password`.
 """
 

@@ -24,16 +24,18 @@ _ITEMS: Final[Mapping[Signal, tuple[str, str]]] = {
     "logs": ("rejectedLogRecords", "log records"),
 }
 _WARNINGS: Final[Mapping[RequestWarning, str]] = {
-    RequestWarning.SNAKE_CASE: "members in snake_case were read (OTLP/JSON requires lowerCamelCase)",
-    RequestWarning.ENUM_NAMES: "names of enum values were read (OTLP/JSON requires numbers)",
-    RequestWarning.REPEATED_LIST: "a list given twice was joined",
-    RequestWarning.REPEATED_MEMBER: "of a member given twice only the last was read",
-    RequestWarning.RETIRED_NAMES: (
-        "members retired before OTLP 1.0 (instrumentationLibrary..., logs, name of a log record) were not read"
+    RequestWarning.SNAKE_CASE: "Members in snake_case were read; write lowerCamelCase",
+    RequestWarning.ENUM_NAMES: "Names of enum values were read; write numbers",
+    RequestWarning.REPEATED_LIST: "A list was given twice and joined; write each member once",
+    RequestWarning.REPEATED_MEMBER: (
+        "A member was given twice and only its last value was read; write each member once"
     ),
-    RequestWarning.SPANS_SENT_AS_LOGS: "spans were not stored, send them to /v1/traces (gRPC: TraceService)",
-    RequestWarning.LOGS_SENT_AS_SPANS: "log records were not stored, send them to /v1/logs (gRPC: LogsService)",
-    RequestWarning.UNSUPPORTED_SIGNAL: "metrics or profiles were not stored, Sluice takes spans and log records",
+    RequestWarning.RETIRED_NAMES: (
+        "Members of OTLP before 1.0 (instrumentationLibrary..., logs, name) were not read; update the exporter"
+    ),
+    RequestWarning.SPANS_SENT_AS_LOGS: "Spans were not stored; send them to /v1/traces (gRPC: TraceService)",
+    RequestWarning.LOGS_SENT_AS_SPANS: "Log records were not stored; send them to /v1/logs (gRPC: LogsService)",
+    RequestWarning.UNSUPPORTED_SIGNAL: "Metrics or profiles were not stored; turn off their exporter",
 }
 # The codes of google/rpc/code.proto by HTTP status.
 _CODES: Final[Mapping[int, int]] = {
@@ -87,7 +89,7 @@ def partial_success_message(
     signal: Signal, rejected: Mapping[str, int], first_fault: str, warnings: Sequence[RequestWarning]
 ) -> str:
     """What was rejected, then the warnings; `Warning: ...` alone if nothing was rejected."""
-    warning = f"Warning: {'; '.join(_WARNINGS[kind] for kind in warnings)}." if warnings else ""
+    warning = f"Warning: {'. '.join(_WARNINGS[kind] for kind in warnings)}." if warnings else ""
     if not sum(rejected.values()):
         return warning
     rejection = rejection_message(signal, rejected, first_fault)

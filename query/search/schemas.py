@@ -94,8 +94,8 @@ class Link(msgspec.Struct, rename="camel"):
 _Truncations = Annotated[
     msgspec.Raw,
     raw_json(
-        "What a limit cut: of each text the JSON Pointer of its place in this record (of a key: the place of its "
-        "attribute and `/#`), and its size as sent, in bytes. Empty where nothing was cut.",
+        "Truncated values: JSON Pointer into this record and size in bytes as sent. The pointer of a truncated key is "
+        "the pointer of its attribute and `/#`. Empty if nothing was truncated.",
         type="array",
         items={
             "type": "object",

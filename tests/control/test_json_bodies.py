@@ -81,7 +81,8 @@ async def test_every_route_refuses_another_charset(control: Control) -> None:
         status, error = await ask(control, asked, b"{}", f"{JSON}; charset=iso-8859-1", session)
         if status not in (401, 403, 404):
             expected = 400 if asked.path.startswith("/sso") else 415  # the handoff has no other status of its own
-            assert (status, error["message"]) == (expected, "The charset must be UTF-8."), (asked, error)
+            message = "Send UTF-8: omit `charset` in Content-Type or set it to utf-8."
+            assert (status, error["message"]) == (expected, message), (asked, error)
             refused.append(asked)
     assert len(refused) > 30
     assert {asked.path.split("/")[1] for asked in refused} == {"auth", "orgs", "sso"}

@@ -1,4 +1,4 @@
-"""Pages of another origin export from a real browser: by beacons, as exporters without headers of their own do, and by
+"""Pages of another origin export from a real browser: by beacons, as exporters without custom headers do, and by
 requests with any header, as those with a configured one do.
 """
 

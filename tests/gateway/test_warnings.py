@@ -16,10 +16,10 @@ from tests.gateway.otlp import JSON, NOW_NS, log, logs, read_logs, read_traces, 
 
 Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 
-SNAKE: Final = "members in snake_case were read (OTLP/JSON requires lowerCamelCase)"
-ENUMS: Final = "names of enum values were read (OTLP/JSON requires numbers)"
-SPANS: Final = "spans were not stored, send them to /v1/traces (gRPC: TraceService)"
-LOGS: Final = "log records were not stored, send them to /v1/logs (gRPC: LogsService)"
+SNAKE: Final = "Members in snake_case were read; write lowerCamelCase"
+ENUMS: Final = "Names of enum values were read; write numbers"
+SPANS: Final = "Spans were not stored; send them to /v1/traces (gRPC: TraceService)"
+LOGS: Final = "Log records were not stored; send them to /v1/logs (gRPC: LogsService)"
 
 
 def snake_case_request(**fields: Any) -> bytes:
@@ -35,7 +35,7 @@ async def test_snake_case_and_names_of_enums_are_stored_with_a_warning(
     answer = await gateway.post("/v1/traces", body, {"Content-Type": JSON})
     assert (answer.status, answer.json) == (
         200,
-        {"partialSuccess": {"rejectedSpans": 0, "errorMessage": f"Warning: {SNAKE}; {ENUMS}."}},
+        {"partialSuccess": {"rejectedSpans": 0, "errorMessage": f"Warning: {SNAKE}. {ENUMS}."}},
     )
     assert await rows("SELECT hex(span_id), name, kind, status_code FROM spans") == [(f"{7:016X}", "work", 2, 2)]
     again = redecode("traces", "json", "identity", body, 1, GatewaySettings().policy(30), NOW_NS)
@@ -86,7 +86,9 @@ async def test_the_same_in_protobuf_is_neither_stored_nor_refused(start_gateway:
 async def test_one_message_has_what_is_rejected_and_the_warnings(start_gateway: StartGateway) -> None:
     gateway = await start_gateway(RecordingStore())
     answer = await gateway.post("/v1/traces", snake_case_request(kind="SERVER"), {"Content-Type": JSON})
-    first = "resourceSpans[0].scopeSpans[0].spans[0].kind: not a value of this enum"
+    first = (
+        "resourceSpans[0].scopeSpans[0].spans[0].kind: not a name or number of SpanKind, for example SPAN_KIND_SERVER"
+    )
     assert answer.json == {
         "partialSuccess": {
             "rejectedSpans": 1,

@@ -81,7 +81,7 @@ def test_validate(tmp_path: Path, bundle: str, capsys: pytest.CaptureFixture[str
     assert {(one["severity"], one["path"]) for one in answer["findings"]} >= {("error", "tier")}
     twice = write(tmp_path / "twice", json.dumps(BUNDLE)[:-1] + ', "tier": "A"}')
     assert main(["proof", "validate", twice]) == 1
-    assert "error: tier: Must not be repeated." in capsys.readouterr().out
+    assert "error: tier: The object has this key more than once. Keep one." in capsys.readouterr().out
 
 
 def test_statements_and_claims_are_looked_at_as_the_server_does(

@@ -418,7 +418,7 @@ async def test_a_login_to_an_account_under_attack_proves_work_or_uses_a_mailed_l
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Log in").click()
     await expect(page.get_by_role("alert")).to_contain_text("It is wrong.")
-    await expect(page.get_by_role("status")).to_contain_text("Many passwords were tried at this account")
+    await expect(page.get_by_role("status")).to_contain_text("Many wrong passwords were entered for this account")
     first, second = sent
     assert second == first | {"challenge": challenge, "proof": second["proof"]}
     assert int.from_bytes(hashlib.sha256((challenge + second["proof"]).encode()).digest()) >> (256 - 10) == 0

@@ -9,7 +9,7 @@ from typing import Final, Never, TypeVar
 
 from proto.otlp.json import messages as shapes
 from proto.otlp.json.messages import Enum, Number, enumerate_present
-from proto.otlp.json.names import ENUM_NUMBERS
+from proto.otlp.json.names import ENUM_EXAMPLES, ENUM_NUMBERS
 from proto.otlp.json.utf_repair import restore
 from proto.otlp.policy import VALUE_DEPTH, DecodeError, RequestRejection, RequestWarning
 from proto.otlp.protobuf_writer import bytes_field, double_field, fixed32_field, fixed64_field, varint_field
@@ -112,7 +112,8 @@ class Encoder:
             return b""
         if isinstance(value, str):
             if value not in ENUM_NUMBERS[field]:
-                _fail(field, "not a value of this enum")
+                enum, example = ENUM_EXAMPLES[field]
+                _fail(field, f"not a name or number of {enum}, for example {example}")
             self._warnings.add(RequestWarning.ENUM_NAMES)
             value = ENUM_NUMBERS[field][value]
         return varint_field(number, _integer(field, value, -(2**31), 2**31 - 1))

@@ -46,6 +46,12 @@ ENUM_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         *(f"SEVERITY_NUMBER_{level}{step}" for level in _LEVELS_OF_SEVERITY for step in ("", "2", "3", "4")),
     ),
 }
+# By member: the enum, and one of its names as an example in messages.
+ENUM_EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
+    "kind": ("SpanKind", "SPAN_KIND_SERVER"),
+    "code": ("StatusCode", "STATUS_CODE_ERROR"),
+    "severityNumber": ("SeverityNumber", "SEVERITY_NUMBER_ERROR"),
+}
 ENUM_NUMBERS: Final[Mapping[str, Mapping[str, int]]] = {
     member: {name: number for number, name in enumerate(names)} for member, names in ENUM_NAMES.items()
 }

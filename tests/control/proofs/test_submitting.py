@@ -248,7 +248,13 @@ async def test_a_key_that_is_there_twice(control: Control) -> None:
         status, answer = await submit(control, raw, media_type)
         assert (status, answer["error"]["details"]) == (
             400,
-            [{"path": "body.verdict", "message": "Must not be repeated.", "code": "repeated"}],
+            [
+                {
+                    "path": "body.verdict",
+                    "message": "The object has this key more than once. Keep one.",
+                    "code": "repeated",
+                }
+            ],
         )
 
 

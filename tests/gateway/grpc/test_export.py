@@ -63,11 +63,11 @@ async def test_a_partial_success_has_the_number_of_rejected_items_and_the_reason
 async def test_what_is_sent_to_the_service_of_the_other_signal_is_named_and_nothing_is_rejected(client: Client) -> None:
     ended = await client.call(LOGS, traces(span()))
     partial = read_logs(ended.response).partial_success
-    message = "Warning: spans were not stored, send them to /v1/traces (gRPC: TraceService)."
+    message = "Warning: Spans were not stored; send them to /v1/traces (gRPC: TraceService)."
     assert (ended.code, partial.rejected_log_records, partial.error_message) == (OK, 0, message)
     ended = await client.call(TRACES, logs(log()))
     traced = read_traces(ended.response).partial_success
-    message = "Warning: log records were not stored, send them to /v1/logs (gRPC: LogsService)."
+    message = "Warning: Log records were not stored; send them to /v1/logs (gRPC: LogsService)."
     assert (ended.code, traced.rejected_spans, traced.error_message) == (OK, 0, message)
 
 

@@ -83,7 +83,8 @@ def test_names_of_enum_values_are_read() -> None:
 def test_a_name_that_is_none_of_the_enum_rejects_its_item(name: str) -> None:
     read, rejected, fault, found = both("traces", traces(span(kind=name), span()))
     assert (len(read), rejected, found) == (1, {"invalid_field": 1}, [])
-    assert fault == "resourceSpans[0].scopeSpans[0].spans[0].kind: not a value of this enum"
+    place = "resourceSpans[0].scopeSpans[0].spans[0].kind"
+    assert fault == f"{place}: not a name or number of SpanKind, for example SPAN_KIND_SERVER"
 
 
 ATTRIBUTES: Final = [b'[{"key":"a","value":{"intValue":1}}]', b"[ ]", b' [ {"key":"b"} , null ] ', b"null"]

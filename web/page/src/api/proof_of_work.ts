@@ -26,7 +26,7 @@ const START = new Int32Array([
   0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
 ]);
 
-/** A text for which SHA-256 of challenge and text begins with as many zero bits as asked for. */
+/** A text for which SHA-256 of the challenge followed directly by the text begins with `bits` zero bits. */
 export async function solve({ challenge, bits }: Challenge): Promise<string> {
   const bytes = new TextEncoder().encode(challenge);
   const whole = bytes.length - (bytes.length % BLOCK);

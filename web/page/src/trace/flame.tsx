@@ -66,7 +66,7 @@ export function Flame({ trace, fromNs, toNs, selected, onSelect }: FlameProps): 
       <canvas
         ref={canvas}
         role="img"
-        aria-label="Flame graph; the waterfall has the same spans for keys"
+        aria-label="Flame graph; use the waterfall for keyboard navigation"
         onClick={chosen}
         {...{ height: depth * FLAME_ROW }}
         class="flame"

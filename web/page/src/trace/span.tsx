@@ -96,7 +96,7 @@ export function Truncations({ of }: { of: Truncation[] }): JSX.Element | null {
   if (of.length === 0) return null;
   return (
     <>
-      <h3>Cut ({of.length})</h3>
+      <h3>Cut values ({of.length})</h3>
       <ul>
         {of.slice(0, MAX_TRUNCATIONS).map(({ path, bytes }) => (
           <li key={path}>

@@ -145,7 +145,7 @@ function Attacked({ isBusy }: { isBusy: boolean }): JSX.Element {
   return (
     <div role="status">
       <p>
-        Many passwords were tried at this account, so your browser has to work for each attempt to log in.
+        Many wrong passwords were entered for this account. Before each login your browser solves a short computation.
         {isBusy && ' One moment...'}
       </p>
       <p>{said}</p>

@@ -78,7 +78,7 @@ function configFields(kindOf: (values: Values) => string): FieldSpec[] {
     {
       kind: 'lines',
       name: 'config.to',
-      label: 'Addresses, one a line',
+      label: 'Addresses, one per line',
       required: true,
       hint: 'At most 20',
       ...only('email'),

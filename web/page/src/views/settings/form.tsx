@@ -25,7 +25,7 @@ export type FieldSpec = Common &
     | { kind: 'text' | 'password' | 'email' | 'url'; initial?: string; placeholder?: string; nullable?: boolean }
     | { kind: 'number'; initial?: string; min?: number; max?: number; nullable?: boolean }
     | { kind: 'long'; initial?: string; rows?: number; nullable?: boolean }
-    /** One a line, or between commas; `isExact`: one a line, with its commas and spaces. */
+    /** One per line, or between commas; `isExact`: one per line, with its commas and spaces. */
     | { kind: 'lines'; initial?: string; keepsEmpty?: boolean; isExact?: boolean }
     | { kind: 'json'; initial?: string; rows?: number; nullable?: boolean }
     | { kind: 'check'; initial?: boolean }

@@ -19,8 +19,8 @@ function fields(of: Rules): FieldSpec[] {
     {
       kind: 'lines',
       name: 'sensitiveWords',
-      label: 'Further sensitive words, one a line',
-      hint: 'Values of attributes are scrubbed where a word of their key is listed here. At most 100.',
+      label: 'Further sensitive words, one per line',
+      hint: 'Values of attributes are scrubbed if their key contains one of these words. At most 100.',
       initial: of.sensitiveWords.join('\n'),
       keepsEmpty: true,
     },
@@ -28,7 +28,7 @@ function fields(of: Rules): FieldSpec[] {
       kind: 'lines',
       isExact: true,
       name: 'exemptKeys',
-      label: 'Exempt keys, one a line',
+      label: 'Exempt keys, one per line',
       hint:
         'Complete keys, as they are stored, whose values are not secrets. Card and social security numbers in these ' +
         'values are scrubbed nevertheless. Keys of passwords, cookies and the like cannot be exempted. At most 100.',
@@ -50,8 +50,8 @@ export default function Scrubbing({ me, org }: SectionProps): JSX.Element {
         <CopyAs asked={{ path }} />
       </div>
       <p class="quiet">
-        Values that look like credentials, card numbers or social security numbers are replaced by [scrubbed] before they are
-        stored. A change applies to what is sent from then on.
+        Values whose key contains a word such as <code>token</code> or <code>password</code>, and card and social security
+        numbers in texts, are replaced by [scrubbed] before they are stored. A change applies to data sent after it.
       </p>
       <Loaded query={query}>
         {(rules) => (

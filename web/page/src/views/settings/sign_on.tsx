@@ -254,7 +254,7 @@ function oidcFields(of: Connection | null): FieldSpec[] {
     {
       kind: 'lines',
       name: 'oidcScopes',
-      label: 'Scopes, one a line',
+      label: 'Scopes, one per line',
       initial: (of?.oidcScopes ?? []).join('\n'),
       hint: 'Empty: they stay; a new connection gets the usual ones',
     },
