@@ -30,8 +30,9 @@ _MAX_REQUESTED_HEADERS: Final = 30
 @dataclass(frozen=True, slots=True)
 class Cors:
     """Permissions of pages of `origins` (`*`: any) on a path: the methods and headers that they may send, and the
-    response headers that they may read (`exposed`). `trusts_named_origins`: pages of an origin that is listed by name, not by `*`,
-    may also send beacons, and custom headers such as `X-Tenant`, which exporters add if a configuration names them.
+    response headers that they may read (`exposed`). `trusts_named_origins`: pages of an origin that is listed by name,
+    not by `*`, may also send beacons, and custom headers such as `X-Tenant`, which exporters add if a configuration
+    names them.
     """
 
     origins: frozenset[str]
