@@ -44,6 +44,9 @@ SEVERITY_NUMBERS: Final[Mapping[bytes, int]] = {
     for first, name in ((1, "TRACE"), (5, "DEBUG"), (9, "INFO"), (13, "WARN"), (17, "ERROR"), (21, "FATAL"))
     for number in (0, 2, 3, 4)
 }
+# Bytes of the column `truncations` for an item, its resource and its scope. What does not fit is summed up.
+MAX_ITEM_TRUNCATIONS: Final = 8 * 2**10
+MAX_ORIGIN_TRUNCATIONS: Final = 2**10
 VALUE_DEPTH: Final = 32
 GROUP_DEPTH: Final = 32
 

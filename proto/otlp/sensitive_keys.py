@@ -7,12 +7,13 @@ from typing import Final, NamedTuple
 from proto.otlp.kept_keys import KEPT_KEYS
 
 _ANY: Final = "surrogatepass"  # what cannot be encoded as UTF-8 equals no key
-_SEPARATORS: Final = re.compile(rb"[._=-]")
+_SEPARATOR: Final = rb"[\x00-/:-@\[-`{-\x7f]"  # each ASCII byte but letters and digits
+_SEPARATORS: Final = re.compile(_SEPARATOR)
 _BOUNDARY: Final = b"\xff"  # marks a change of case; no byte of UTF-8
 # Where the case changes: `clientSecret`, `APIKey`, `oauth2Token`. `OAuth` and `oAuth` are one part.
 _CASE_CHANGE: Final = re.compile(
     rb"(?:(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]))"
-    rb"(?!(?:(?<=\A[oO])|(?<=[._=-]o)|(?<=[^A-Z]O))Auth)"
+    rb"(?!(?:(?<=\A[oO])|(?<=" + _SEPARATOR + rb"o)|(?<=[^A-Z]O))Auth)"
 )
 
 # Everything but booleans is scrubbed under these words, and no exemption may name a key with one of them.

@@ -56,6 +56,8 @@ cdef extern from "Python.h":
 cdef int VALUE_DEPTH = _policy.VALUE_DEPTH
 cdef int GROUP_DEPTH = _policy.GROUP_DEPTH
 cdef uint64_t NANOS_PER_DAY = _policy.NANOS_PER_DAY
+cdef size_t MAX_ITEM_TRUNCATIONS = _policy.MAX_ITEM_TRUNCATIONS
+cdef size_t MAX_ORIGIN_TRUNCATIONS = _policy.MAX_ORIGIN_TRUNCATIONS
 cdef uint64_t SIGNAL_SPANS = _tables.SIGNAL_SPANS
 cdef uint64_t SIGNAL_LOGS = _tables.SIGNAL_LOGS
 cdef const char* SCRUBBED = "[scrubbed]"

@@ -360,7 +360,7 @@ cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resour
     cdef Chunk name = literal(""), version = literal("")
     cdef uint32_t outer_flags = work.flags
     work.flags = 0
-    work.cuts.size = 0  # those of the item, which begins later
+    begin_cuts(work, MAX_ORIGIN_TRUNCATIONS)
     enter(work, "/resource" if is_resource else "/scope", -1)
     work.origin_fields.size = 0
     work.origin_refs.size = 0
@@ -382,7 +382,7 @@ cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resour
     put_attributes(work, &origin.attributes, NULL)
     if drop_what_is_over(work, origin, work.limits.resource if is_resource else work.limits.scope):
         empty(<Buf*> &origin.attributes, ATTRIBUTES_BUFS)
-        work.cuts.size = 0
+        begin_cuts(work, MAX_ORIGIN_TRUNCATIONS)
         put_attributes(work, &origin.attributes, NULL)
     intern_list(work, &origin.attributes, &origin.text)
     intern_member(work, schema_url, &origin.schema_url, "/schemaUrl")
@@ -393,8 +393,8 @@ cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resour
         intern_member(work, name, &origin.name, "/name")
         intern_member(work, version, &origin.version, "/version")
     put_full_keys(work, origin, "resource." if is_resource else "scope.", is_resource)
+    finish_cuts(work)
     intern(work.symbols, chunk_of(&work.cuts, 0), &origin.cuts)
-    work.cuts.size = 0
     origin.flags = work.flags
     work.flags = outer_flags
     return 0
@@ -632,7 +632,6 @@ cdef int read_scope_items(Work* work, Columns* columns, Chunk message, Place* pl
     while next_field(&c, &field) == FIELD:
         if field.wire == LENGTH and field.number == 2 and not other_signal(columns.traces, field.chunk):
             work.flags = 0
-            work.cuts.size = 0
             if columns.traces:
                 read_span(work, columns, field.chunk, place)
             else:
@@ -665,6 +664,7 @@ cdef int put_truncations(Buf* out, Work* work, Origin* resource, Origin* scope) 
     # What was cut in the item, its resource and its scope; nearly always nothing.
     cdef size_t i
     cdef Chunk more
+    finish_cuts(work)
     if work.cuts.size == 0 and resource.cuts == 0 and scope.cuts == 0:
         return put_u8(out, 0)
     for i in range(2):

@@ -68,6 +68,7 @@ cdef int read_log_record(Work* work, Columns* columns, Chunk message, Place* pla
     part_of_day(columns, <int64_t> (time // NANOS_PER_DAY), &part)
     put_u64(&part.time, time)
     put_u8(&part.kind, source)
+    begin_cuts(work, MAX_ITEM_TRUNCATIONS)
     enter(work, "", -1)
     put_record_fields(work, part, &record)
     forget_caught(work)

@@ -112,7 +112,8 @@ cdef inline uint8_t lower(uint8_t c) noexcept nogil:
 
 
 cdef inline bint separates(uint8_t c) noexcept nogil:
-    return c == 46 or c == 95 or c == 45 or c == 61
+    # Each ASCII byte but letters and digits.
+    return c < 128 and not is_lower(c | 32) and not is_digit(c)
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------
@@ -318,6 +319,15 @@ cdef inline bint adjoins(uint8_t c) noexcept nogil:
     return is_digit(c) or is_lower(c | 32) or c == 46 or c == 95 or c == 45
 
 
+cdef inline bint goes_on(Chunk text, size_t end) noexcept nogil:
+    # Whether what begins before `end` is longer than a number. A point may end a sentence.
+    if end >= text.size:
+        return False
+    if text.at[end] == 46:
+        return end + 1 < text.size and (is_digit(text.at[end + 1]) or is_lower(text.at[end + 1] | 32))
+    return adjoins(text.at[end])
+
+
 cdef inline size_t next_group(Chunk text, size_t end, uint8_t separator, size_t size) noexcept nogil:
     # The end of exactly `size` digits behind the separator at `end`; 0 if there are none.
     cdef size_t i
@@ -364,7 +374,7 @@ cdef size_t number_end(Chunk text, size_t start, size_t first_end) noexcept nogi
         end = grouped_card_end(text, end)
     elif not 13 <= size <= 19:
         return 0
-    if end == 0 or (end < text.size and adjoins(text.at[end])) or (size > 3 and not is_card(text, start, end)):
+    if end == 0 or goes_on(text, end) or (size > 3 and not is_card(text, start, end)):
         return 0
     return end
 

@@ -99,6 +99,7 @@ cdef int read_span(Work* work, Columns* columns, Chunk message, Place* place) ex
         return 0
     settle(work, columns, place)
     part_of_day(columns, <int64_t> (span.start // NANOS_PER_DAY), &part)
+    begin_cuts(work, MAX_ITEM_TRUNCATIONS)
     enter(work, "", -1)
     put_span_fields(work, part, &span)
     collect_all(work, &work.attributes, &span.dropped_attributes)

@@ -96,6 +96,8 @@ cdef struct Work:
     uint32_t flags      # modifications of the current item, resource or scope
     uint32_t stack_trace    # symbol of exception.stacktrace
     uint64_t unwritten      # bytes of the current array or map beyond its limit
+    size_t cuts_limit       # bytes of `cuts`
+    uint64_t cuts_left_out  # bytes as sent of what does not fit into it
     const char* parent      # of the paths of what is cut: "", "/events/", "/links/", "/resource", "/scope"
     int64_t parent_index    # of an event or link, else -1
     const char* member      # the current value: "/attributes/" and the key `attribute`, or "/body"
@@ -139,6 +141,7 @@ cdef inline int clean_member(Work* work, Chunk* text, size_t limit, const char* 
 
 cdef int put_cut(Work* work, const char* member, Chunk key, bint is_key, uint64_t sent) except -1 nogil:
     # Notes that `member` of the current parent was cut, or with "/attributes/" the attribute `key`, or that key itself.
+    cdef size_t before = work.cuts.size
     work.flags |= TRUNCATED
     work.path.size = 0
     put_literal(&work.path, work.parent)
@@ -148,13 +151,34 @@ cdef int put_cut(Work* work, const char* member, Chunk key, bint is_key, uint64_
     put_pointer_token(&work.path, key)
     if is_key:
         put_literal(&work.path, "/#")
-    if work.cuts.size:
-        put_u8(&work.cuts, 44)
-    put_literal(&work.cuts, '{"path":')
-    put_json_string(&work.cuts, chunk_of(&work.path, 0))
-    put_literal(&work.cuts, ',"bytes":')
-    put_integer(&work.cuts, <int64_t> sent)
-    return put_u8(&work.cuts, 125)
+    put_cut_entry(&work.cuts, chunk_of(&work.path, 0), sent)
+    if work.cuts.size > work.cuts_limit:
+        work.cuts.size = before
+        work.cuts_left_out += sent
+    return 0
+
+
+cdef int put_cut_entry(Buf* out, Chunk path, uint64_t sent) except -1 nogil:
+    if out.size:
+        put_u8(out, 44)
+    put_literal(out, '{"path":')
+    put_json_string(out, path)
+    put_literal(out, ',"bytes":')
+    put_integer(out, <int64_t> sent)
+    return put_u8(out, 125)
+
+
+cdef inline void begin_cuts(Work* work, size_t limit) noexcept nogil:
+    work.cuts.size = 0
+    work.cuts_limit = limit
+    work.cuts_left_out = 0
+
+
+cdef inline int finish_cuts(Work* work) except -1 nogil:
+    if work.cuts_left_out:
+        put_cut_entry(&work.cuts, literal("/truncations"), work.cuts_left_out)
+        work.cuts_left_out = 0
+    return 0
 
 
 cdef int put_pointer_token(Buf* out, Chunk token) except -1 nogil:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from proto.otlp.policy import ItemModification, Policy
+from proto.otlp.policy import MAX_ITEM_TRUNCATIONS, MAX_ORIGIN_TRUNCATIONS, ItemModification, Policy
 from proto.otlp.reference.text import Flags, clean, compact_json, encode_truncations, repair, truncate
 from proto.otlp.reference.values import Value, ValueReader
 
@@ -103,14 +103,19 @@ def _attribute_key(path: str) -> bytes:
 def resource_scope_bytes(resource: ResourceColumns, scope: ScopeColumns) -> int:
     """Bytes of the columns `resource` and `scope` of one item, and of what `truncations` has of both."""
     texts = (encode_attributes(resource.attributes), encode_attributes(scope.attributes))
-    return sum(map(len, (*texts, *(encode_truncations(each.flags.truncations) for each in (resource, scope)))))
+    return sum(map(len, (*texts, _origin_truncations(resource), _origin_truncations(scope))))
+
+
+def _origin_truncations(origin: ResourceColumns | ScopeColumns) -> bytes:
+    return encode_truncations(origin.flags.truncations, MAX_ORIGIN_TRUNCATIONS)
 
 
 def shared_cells(
     item: Attributes, dropped: int, flags: Flags, resource: ResourceColumns, scope: ScopeColumns
 ) -> tuple[object, ...]:
     """The cells of the columns that spans and logs share, from `service_name` to `truncations`."""
-    truncations = encode_truncations(flags.truncations + resource.flags.truncations + scope.flags.truncations)
+    own = encode_truncations(flags.truncations, MAX_ITEM_TRUNCATIONS)
+    truncations = b",".join(filter(None, (own, _origin_truncations(resource), _origin_truncations(scope))))
     return (
         resource.service_name,
         resource.environment,

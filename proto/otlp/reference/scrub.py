@@ -15,7 +15,7 @@ _NUMBER: Final = re.compile(rb"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 # A number between word boundaries, in one of the three spellings of cards, or in the one of social security numbers.
 _CANDIDATE: Final = re.compile(
     rb"(?<![A-Za-z0-9._-])(?:[0-9]{13,19}|[0-9]{4}(?:([ -])[0-9]{4}(?:\1[0-9]{4}){2}|([ -])[0-9]{6}\2[0-9]{5})"
-    rb"|[0-9]{3}-[0-9]{2}-[0-9]{4})(?![A-Za-z0-9._-])"
+    rb"|[0-9]{3}-[0-9]{2}-[0-9]{4})(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
 )
 _SOCIAL_SECURITY_BYTES: Final = 11
 # First and last issuer prefix, and the possible numbers of digits of such a card number.

@@ -30,9 +30,21 @@ def pointer(parent: str, name: bytes) -> str:
     return f"{parent}/{name.decode().replace('~', '~0').replace('/', '~1')}"
 
 
-def encode_truncations(truncations: list[Truncation]) -> bytes:
-    """The entries of a JSON list, without its brackets."""
-    return b",".join(compact_json({"path": each.path, "bytes": each.nbytes}) for each in truncations)
+def encode_truncations(truncations: list[Truncation], limit: int) -> bytes:
+    """The entries of a JSON list, without its brackets, that fit into `limit` bytes, and one for all others."""
+    encoded, left_out = b"", 0
+    for each in truncations:
+        longer = encoded + b"," * bool(encoded) + _encode_truncation(each)
+        if len(longer) <= limit:
+            encoded = longer
+        else:
+            left_out += each.nbytes
+    rest = _encode_truncation(Truncation("/truncations", left_out)) if left_out else b""
+    return encoded + b"," * bool(encoded and rest) + rest
+
+
+def _encode_truncation(truncation: Truncation) -> bytes:
+    return compact_json({"path": truncation.path, "bytes": truncation.nbytes})
 
 
 def repair(raw: bytes, flags: Flags) -> bytes:

@@ -272,7 +272,7 @@ LEFT = {
     "behind an underscore": "x_4111111111111111",
     "in a longer number with dashes": "4111111111111111-77",
     "groups behind a dash": "-4111-1111-1111-1111",
-    "a point behind": "4111111111111111.",
+    "a point and letters behind": "4111111111111111.pdf",
     "social security with spaces": "123 45 6789",
     "social security in a longer number": "1-123-45-6789-1",
     "social security before a letter": "123-45-6789a",
@@ -291,6 +291,8 @@ def test_other_digits_stay(decoder: Decoder, text: str) -> None:
 
 PLACES = {
     "social security": ("ssn is 123-45-6789, so", "ssn is [scrubbed], so"),
+    "at the end of a sentence": ("ssn 123-45-6789. Card 4111111111111111.", "ssn [scrubbed]. Card [scrubbed]."),
+    "before an ellipsis": ("4111 1111 1111 1111...", "[scrubbed]..."),
     "a card after a group that is none": ("7 4111111111111111", "7 [scrubbed]"),
     "two cards": ("4111111111111111 4111111111111111", "[scrubbed] [scrubbed]"),
     "two cards of 13": ("4222222222222 4222222222222", "[scrubbed] [scrubbed]"),
@@ -324,7 +326,8 @@ def test_what_may_stand_beside_a_number(decoder: Decoder) -> None:
     for beside in map(chr, range(128)):
         adjoins = beside.isalnum() or beside in "._-"
         for text in (f"{beside}4111111111111111", f"4111111111111111{beside}", f"{beside}123-45-6789"):
-            number = text.strip(beside) if not adjoins else ""
+            ends_sentence = text.endswith(".")
+            number = text.strip(beside) if ends_sentence or not adjoins else ""
             stored = text.replace(number, "[scrubbed]") if number else text
             assert texts(decoder, pair("k", string(text)))[0] == [(b"k", stored.encode())], text
 

@@ -129,6 +129,38 @@ def test_keys_within_a_value_are_told_once(decoder: Decoder) -> None:
     assert cuts(decoder, "logs", request(log(bytes_field(5, keys))), Policy(max_key_bytes=4)) == [("/body/#", 5)]
 
 
+def test_what_does_not_fit_into_the_list_is_summed_up(decoder: Decoder) -> None:
+    """A record is small, whatever its client sends: each entry may take six times what was sent for it."""
+    hostile = attributes(
+        9, *(pair(f"{number:03}" + "\x01" * 300, integer(1)) for number in range(100)), pair("k", string("1" * 70_000))
+    )
+    row = row_of(decoder, "traces", request(span(hostile)), Policy())
+    listed = json.loads(row["truncations"])
+    (fits, *_), size = listed, len(json.dumps(listed[0], separators=(",", ":")))
+    assert fits == {"path": "/attributes/000" + "\x01" * 253 + "/#", "bytes": 303}
+    number = 8 * 2**10 // (size + 1)
+    assert listed == [
+        *({**fits, "path": fits["path"].replace("000", f"{at:03}", 1)} for at in range(number)),
+        {"path": "/attributes/k", "bytes": 70_000},
+        {"path": "/truncations", "bytes": 303 * (100 - number)},
+    ]
+
+
+def test_the_list_of_a_resource_is_short(decoder: Decoder) -> None:
+    """It is stored with every item."""
+    resource = attributes(1, *(pair(f"{number:02}" + "k" * 300, integer(1)) for number in range(20)))
+    scope = bytes_field(1, b"n" * 1025) + bytes_field(2, b"v" * 1025)
+    listed = json.loads(
+        row_of(decoder, "traces", request(span(), resource=resource, scope=scope), Policy())["truncations"]
+    )
+    assert listed == [
+        *({"path": f"/resource/attributes/{number:02}{'k' * 254}/#", "bytes": 302} for number in range(3)),
+        {"path": "/truncations", "bytes": 17 * 302},
+        {"path": "/scope/name", "bytes": 1025},
+        {"path": "/scope/version", "bytes": 1025},
+    ]
+
+
 def test_a_scrubbed_value_is_not_cut(decoder: Decoder) -> None:
     fields = attributes(9, pair("password", string("1" * 99)))
     assert cuts(decoder, "traces", request(span(fields)), Policy(max_value_bytes=8)) == []
