@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from proto.otlp.json import messages
-from proto.otlp.json.canonical import MessageShape, canonical, shape_of
+from proto.otlp.json.canonical import MessageShape, RepeatedTooOftenError, canonical, shape_of
 from proto.otlp.json.encode import Encoder, FieldFault
 from proto.otlp.json.names import FIELD_NAMES
 from proto.otlp.json.utf_repair import repair
@@ -61,6 +61,8 @@ def decode_typed(
         match = _ERROR_LOCATION.fullmatch(str(error))
         full_path = ".".join(filter(None, (path, match["path"] if match else "")))
         raise FieldError(full_path.replace(".[", "["), match["fault"] if match else str(error)) from error
+    except RepeatedTooOftenError as error:
+        raise FieldError(path, str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise IllFormedError(str(error).removeprefix("JSON is malformed: ")) from error
     except RecursionError as error:
