@@ -4,12 +4,13 @@ import json
 from random import Random
 from typing import Any, Final
 
+import msgspec
 import pytest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from proto.otlp import codec
-from proto.otlp.json import canonical, to_protobuf
+from proto.otlp.json import canonical, reading, to_protobuf
 from proto.otlp.json.names import camel_case
 from proto.otlp.policy import Policy, RequestWarning, Signal
 from proto.otlp.protobuf_writer import bytes_field, fixed64_field, varint_field
@@ -18,7 +19,7 @@ from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.generate import NOW_NS, Writer
 from tests.proto.otlp.native_rows import rows
-from tests.proto.otlp.test_json import SPAN_ID, TRACE_ID, logs, refused, span, traces
+from tests.proto.otlp.test_json import SPAN_ID, TRACE_ID, logs, read, refused, span, traces
 from tests.proto.otlp.test_json_kernel import by_kernel, by_reference
 
 TABLES: Final[dict[Signal, str]] = {"traces": "spans", "logs": "logs"}
@@ -217,6 +218,34 @@ def test_outside_of_items_a_member_given_too_often_is_malformed(body: str, membe
 def test_what_is_not_json_is_refused_as_that_although_a_member_is_given_too_often() -> None:
     repeated = b",".join([b'"resourceSpans":[]'] * 65)
     assert refused("traces", b"{" + repeated).message.startswith("The body is not JSON")
+
+
+REWRITTEN: Final = {
+    '"events":[{"name":"a\\"b\\\\","timeUnixNano":"1"}],"n\\u0061me":"\\u0022"': False,
+    '"attributes":[{"value":{"arrayValue":{"values":[{"intValue":1},{"stringValue":""}]}},"key":""}]': False,
+    '"flags":1.0,"status":{"code":1},"attributes":[],"links":[{}]': False,
+    '"trace_state":"a"': True,
+    '"events":[{"n\\u0061me":"a","name":"a"}]': True,
+    '"links":[],"links":[]': True,
+    '"attributes":[{"value":{"array_value":{}}}]': True,
+    '"unknown":1': True,
+}
+
+
+@pytest.mark.parametrize(("members", "rewritten"), REWRITTEN.items())
+def test_only_what_may_have_to_be_rewritten_is_looked_at_name_by_name(
+    members: str, rewritten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[bytes] = []
+
+    def recording(raw: bytes | msgspec.Raw, *others: Any) -> bytes | msgspec.Raw:
+        looked_at.append(bytes(raw))
+        return canonical.canonical(raw, *others)
+
+    monkeypatch.setattr(reading, "canonical", recording)
+    body = traces(span(x="X")).replace(b'"x": "X"', members.encode())
+    decoded = read("traces", body)
+    assert (decoded.accepted, len(looked_at)) == (1, int(rewritten))
 
 
 SPAN: Final = span()
