@@ -25,7 +25,7 @@ from proto.otlp.codec import (
     estimate_json_memory,
 )
 from proto.otlp.json import FieldError
-from proto.otlp.policy import DecodedPayload, DecodeError, Policy, Signal
+from proto.otlp.policy import DecodedPayload, DecodeError, Policy, RequestRejection, Signal
 from proto.otlp.responses import Media
 
 T = TypeVar("T")
@@ -38,8 +38,15 @@ INLINE_DECODE: Final = 512 * 2**10
 INLINE_COUNT: Final = 2 * 2**20
 INLINE_JSON: Final = PythonReadLimit(64 * 2**10, 64 * 2**10)  # of items that the kernel leaves to the Python parser
 FEW_ITEMS: Final = PythonReadLimit(2**20, 64 * 2**10)  # the same in a thread that other requests wait for
-MANY_ITEMS: Final = PythonReadLimit(2**63, 2**20)  # and in one that they do not wait for
+MOST_PYTHON_BYTES: Final = 8 * 2**20  # of one body, with a kernel: Python may take seconds for them
+MANY_ITEMS: Final = PythonReadLimit(MOST_PYTHON_BYTES, 2**20)  # and in one that they do not wait for
 LARGE_JSON_BYTES: Final = 2**20  # larger bodies are parsed in Python one at a time, because that holds the GIL
+
+_IRREGULAR: Final = (
+    f"The body is larger than {MOST_PYTHON_BYTES // 2**20} MiB, and too much of it is faulty or unusual JSON, which "
+    "takes long to read. Send the names of OTLP in lowerCamelCase, each member once, and values of the types of OTLP; "
+    "or send smaller batches, or protobuf."
+)
 
 POLICY_CACHE_SIZE: Final = 1_024  # policies; one per set of additional sensitive words and exempt keys
 
@@ -93,7 +100,8 @@ class Decoder:
         self, lease: Lease, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
     ) -> DecodedPayload:
         """Decode with the kernel, which leaves faulty and unusual items to Python, one at a time. A body that is faulty
-        or unusual outside of its items, or in a very large item, is parsed in Python entirely.
+        or unusual outside of its items, or in a very large item, is parsed in Python entirely. Raises DecodeError if
+        that is more than MOST_PYTHON_BYTES and there is a kernel.
 
         Large bodies are parsed in a thread, one at a time, and their memory is leased. Bodies that leave few items to
         Python do not wait for those that leave many.
@@ -114,6 +122,8 @@ class Decoder:
                     decoded = await self._off_loop(decode_json_within, python_limit, *request)
             if decoded is not None:
                 return decoded
+        if KERNEL and len(body) > MOST_PYTHON_BYTES:
+            raise DecodeError(RequestRejection.IRREGULAR_JSON, _IRREGULAR)
         async with python_lock:
             with lease.reading(await self._estimate_memory(body, policy, None)):
                 return await self._off_loop(decode_json_in_python, *request)

@@ -100,6 +100,7 @@ class RequestRejection(StrEnum):
     TOO_MANY_ITEMS = "too_many_items"
     TOO_MANY_PARTS = "too_many_parts"
     RESOURCES_TOO_LARGE = "resources_too_large"
+    IRREGULAR_JSON = "irregular_json"  # by the gateway: it would take too long to read
 
 
 class DecodeError(Exception):
@@ -141,7 +142,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_error(reason: RequestRejection, policy: Policy) -> DecodeError:
-    """The error for `reason`; its message names the limit of `policy` that was exceeded."""
+    """The error for `reason`, except IRREGULAR_JSON; its message names the limit of `policy` that was exceeded."""
     messages = {
         RequestRejection.MALFORMED: "The body is not a valid OTLP protobuf message.",
         RequestRejection.TOO_DEEP: (

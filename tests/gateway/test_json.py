@@ -162,7 +162,7 @@ async def test_the_largest_bodies_are_served_one_after_the_other(start_gateway: 
     assert gateway.metric("inflight_bytes") == 0
 
 
-@pytest.mark.parametrize("faulty", [200, 5_000])
+@pytest.mark.parametrize("faulty", [200, 3_000])
 async def test_a_large_body_with_faulty_items_is_read_beside_other_requests(
     start_gateway: StartGateway, faulty: int
 ) -> None:
@@ -196,6 +196,26 @@ async def test_what_the_kernel_leaves_as_a_whole_is_read(start_gateway: StartGat
     await gateway.all_stored()
     assert (answer.status, answer.json["partialSuccess"]["rejectedSpans"], store.spans) == (200, 1, 700)
     assert gateway.metric("items_total", outcome="rejected", reason=reason) == 1
+
+
+@pytest.mark.parametrize(
+    ("faulty", "times"),
+    [('"kind":2', 5_000), ('"resource":{"attributes":[', 1)],
+    ids=["many faulty items", "a fault outside of items"],
+)
+async def test_more_than_python_may_read_is_refused(start_gateway: StartGateway, faulty: str, times: int) -> None:
+    gateway = await start_gateway(Counting())
+    name, _, value = faulty.partition(":")
+    body = collected(1, 5_500).replace(faulty.encode(), f"{name}:5,{name}:{value}".encode(), times)
+    assert len(body) > 10 * MIB
+    answer = await send(gateway, body)
+    assert answer.status == 413
+    assert answer.json["message"] == (
+        "The body is larger than 8 MiB, and too much of it is faulty or unusual JSON, which takes long to read. Send "
+        "the names of OTLP in lowerCamelCase, each member once, and values of the types of OTLP; or send smaller "
+        "batches, or protobuf."
+    )
+    assert gateway.metric("inflight_bytes") == 0
 
 
 async def test_without_memory_for_reading_json_it_is_503_and_alone_it_passes(start_gateway: StartGateway) -> None:

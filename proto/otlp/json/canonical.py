@@ -1,12 +1,14 @@
 """Rewrites OTLP/JSON whose members have other names than those of `messages`, or are given twice.
 
 `canonical` returns the text of a message with lowerCamelCase names, each once: lists that were given several times are
-joined in the order of their appearance, of another member the last value is kept. Text without any of this is returned
+joined in the order of their appearance, of another member the last value is kept. A member given more than MAX_TIMES
+times in one message is an error. Text without any of this is returned
 as it is. Values are not checked, and what is no JSON is left to the parser. It keeps nothing per element, so that its
 memory is that of the text.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, get_args, get_origin
@@ -16,6 +18,8 @@ import msgspec
 from proto.otlp.json import messages
 from proto.otlp.json.names import FIELD_NAMES, LEVELS, Level, camel_case, unread_names
 from proto.otlp.policy import VALUE_DEPTH, RequestWarning, Signal
+
+MAX_TIMES: Final = 64  # that a member may be given in one message, except as null
 
 Value = tuple[int, int] | bytearray  # where a value stands in the text, or its canonical text
 
@@ -53,6 +57,10 @@ _NESTED: Final = _pattern(_flat(4))
 
 class _NotJson(Exception):
     """The parser will say what is wrong."""
+
+
+class RepeatedTooOftenError(Exception):
+    """A member was given more than MAX_TIMES times in one message. The text of the error says which."""
 
 
 class Member(NamedTuple):
@@ -102,13 +110,17 @@ def _member(annotation: Any, name: str, signal: Signal, below: Level | None) -> 
 
 def canonical(text: bytes | msgspec.Raw, shape: MessageShape, warnings: set[RequestWarning]) -> bytes | msgspec.Raw:
     """The text of a message with each member once, under its lowerCamelCase name. Adds to `warnings` what was not so,
-    and what is known not to be read. Raises what msgspec raises if the text is to be rewritten and is not JSON.
+    and what is known not to be read. Raises what msgspec raises if the text is to be rewritten and is not JSON, and
+    RepeatedTooOftenError.
     """
     rewriter = _Rewriter(memoryview(text))
     try:
         rewritten = rewriter.message(shape)
     except (_NotJson, IndexError):
         return text
+    except RepeatedTooOftenError:
+        _ANY_OBJECT.decode(text)
+        raise
     if rewritten is not None:
         _ANY_OBJECT.decode(text)
     warnings |= rewriter.warnings
@@ -138,6 +150,7 @@ class _Rewriter:
 
     def _object(self, at: int, shape: MessageShape, depth: int) -> tuple[int, bytearray | None]:
         found: dict[bytes, Value] = {}
+        again: Counter[bytes] | None = None
         changed = False
         depth += shape.is_value
         at = self._match(_START, at + 1).end()
@@ -165,9 +178,21 @@ class _Rewriter:
             else:
                 if renamed:
                     self.warnings.add(RequestWarning.SNAKE_CASE)
-                changed |= renamed or rewritten is not None or name in found
+                if name in found:
+                    again = self._count_again(again, name)
+                changed |= renamed or rewritten is not None or again is not None
                 self._keep(found, name, rewritten if rewritten is not None else (start, end), member)
         return at, self._written(found) if changed else None
+
+    def _count_again(self, again: Counter[bytes] | None, name: bytes) -> Counter[bytes]:
+        """How many times members of one message were given again, with `name` once more."""
+        again = Counter() if again is None else again
+        again[name] += 1
+        if again[name] >= MAX_TIMES:
+            raise RepeatedTooOftenError(
+                f"the member {name.decode()} is given more than {MAX_TIMES} times in one message"
+            )
+        return again
 
     def _warn_of_unread(self, shape: MessageShape, name: bytes, start: int, end: int) -> None:
         warning = shape.unread.get(name)
@@ -265,12 +290,15 @@ class _Rewriter:
             joined = value
         else:
             start, end = value
-            joined = bytearray(self._text[start:end])
-        if joined[:1] != b"[":
-            return None
+            if self._text[start] != ord("["):
+                return None  # not copied: it may be large, and is looked at again for each member of the name
+            joined = self._copied(start, end)
         if joined[1:2] in b" \t\n\r" or joined[-2:-1] in b" \t\n\r":
             joined = bytearray(b"[%s]" % joined[1:-1].strip(b" \t\n\r"))
         return joined
+
+    def _copied(self, start: int, end: int) -> bytearray:
+        return bytearray(self._text[start:end])
 
     def _written(self, found: dict[bytes, Value]) -> bytearray:
         out = bytearray(b"{")

@@ -14,8 +14,10 @@ Enum = int | str  # its number, or the name of a value
 Number = int | float | str  # OTLP allows 64-bit integers, and protobuf doubles, as numbers or strings
 
 
-class _Message(msgspec.Struct, rename="camel", gc=False):
-    """Messages have no references to their parents, so none needs the cycle collector."""
+class _Message(msgspec.Struct, rename="camel", gc=False, omit_defaults=True):
+    """Messages have no references to their parents, so none needs the cycle collector. They are encoded without what is
+    absent, so that their strings can be counted (`reading.MessageDecoder`).
+    """
 
 
 class AnyValue(_Message):

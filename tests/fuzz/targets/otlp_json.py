@@ -22,6 +22,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from proto.otlp import codec
 from proto.otlp.json import ConvertedRequest, to_protobuf
+from proto.otlp.json.canonical import MAX_TIMES
 from proto.otlp.policy import DecodeError, Policy, RequestRejection, Signal
 from tests.proto.otlp.generate import NOW_NS
 
@@ -84,6 +85,8 @@ class Members:
     def get(self, name: str, *, repeated: bool = False) -> Any:
         """The last value of a member that is not null, under either name; of lists, all elements."""
         found = [value for given, value in self.pairs if given in (name, _snake(name)) and value is not None]
+        if len(found) > MAX_TIMES:
+            raise Faulty
         if not found or not repeated:
             return found[-1] if found else None
         if all(isinstance(value, list) for value in found):

@@ -4,12 +4,13 @@ import json
 from random import Random
 from typing import Any, Final
 
+import msgspec
 import pytest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from proto.otlp import codec
-from proto.otlp.json import to_protobuf
+from proto.otlp.json import canonical, reading, to_protobuf
 from proto.otlp.json.names import camel_case
 from proto.otlp.policy import Policy, RequestWarning, Signal
 from proto.otlp.protobuf_writer import bytes_field, fixed64_field, varint_field
@@ -18,7 +19,7 @@ from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.generate import NOW_NS, Writer
 from tests.proto.otlp.native_rows import rows
-from tests.proto.otlp.test_json import SPAN_ID, TRACE_ID, logs, span, traces
+from tests.proto.otlp.test_json import SPAN_ID, TRACE_ID, logs, read, refused, span, traces
 from tests.proto.otlp.test_json_kernel import by_kernel, by_reference
 
 TABLES: Final[dict[Signal, str]] = {"traces": "spans", "logs": "logs"}
@@ -146,6 +147,105 @@ def test_both_spellings_of_a_member_are_the_same_member() -> None:
     body = traces(span(x="X")).replace(b'"x": "X"', b'"trace_state":"a","traceState":"b"')
     (row,), _, _, found = both("traces", body)
     assert (row["trace_state"], found) == (b"b", ["snake_case", "repeated_member"])
+
+
+SEVERAL: Final = {
+    "text before lists": ('"events":"TEXT"', '"events":[]', {"invalid_field": 1}),
+    "a list before empty lists": ('"events":[{"name":"TEXT"}]', '"events":[ ]', {}),
+    "a list before lists": ('"events":[ {"name":"TEXT"} ]', '"events":[{}]', {}),
+    "lists before text": ('"events":[{}]', '"events":"TEXT"', {"invalid_field": 1}),
+}
+
+
+@pytest.mark.parametrize(("first", "other", "expected"), SEVERAL.values(), ids=SEVERAL.keys())
+def test_joining_lists_copies_each_of_them_once(
+    first: str, other: str, expected: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied = 0
+    copy = canonical._Rewriter._copied
+
+    def counting(rewriter: canonical._Rewriter, start: int, end: int) -> bytearray:
+        nonlocal copied
+        copied += end - start
+        return copy(rewriter, start, end)
+
+    monkeypatch.setattr(canonical._Rewriter, "_copied", counting)
+    members = ",".join([first, *[other] * 63]).replace("TEXT", "x" * 10_000)
+    body = traces(span(x="X")).replace(b'"x": "X"', members.encode())
+    decoded = codec.decode_json("traces", body, 1, Policy(), NOW_NS)
+    assert (decoded.rejected, copied <= len(body)) == (expected, True)
+
+
+@pytest.mark.parametrize("member", ['"events":[]', '"name":"a"', r'"n\u0061me":"a"', '"status":{}'])
+@pytest.mark.parametrize("times", [64, 65, 5_000])
+def test_an_item_with_a_member_given_too_often_is_faulty(member: str, times: int) -> None:
+    members = ",".join([member] * times)
+    body = traces(span(x="X"), span()).replace(b'"name": "GET /",', b"").replace(b'"x": "X"', members.encode())
+    read, rejected, fault, _ = both("traces", body)
+    name = member.partition(":")[0].strip('"').replace(r"\u0061", "a")
+    place = "resourceSpans[0].scopeSpans[0].spans[0]"
+    expected = f"{place}: the member {name} is given more than 64 times in one message"
+    assert (len(read), rejected, fault) == ((2, {}, "") if times == 64 else (1, {"invalid_field": 1}, expected))
+
+
+@pytest.mark.parametrize(
+    ("body", "rejected"),
+    [
+        ('{"resourceSpans":[{"resource":{X},"scopeSpans":[{"spans":[{}]}]}]}', {"invalid_resource": 1}),
+        ('{"resourceSpans":[{"scopeSpans":[{"scope":{X},"spans":[{}]}]}]}', {"invalid_scope": 1}),
+    ],
+)
+def test_a_resource_or_scope_with_a_member_given_too_often_is_faulty(body: str, rejected: dict[str, int]) -> None:
+    repeated = ",".join(['"attributes":[]'] * 65)
+    assert both("traces", body.replace("X", repeated).encode())[1] == rejected
+
+
+@pytest.mark.parametrize(
+    ("body", "member"),
+    [
+        ("{X}", '"resourceSpans":[]'),
+        ('{"resourceSpans":[{X}]}', '"scope_spans":[{}]'),
+        ('{"resourceSpans":[{"scopeSpans":[{X}]}]}', '"spans":[{}]'),
+    ],
+)
+def test_outside_of_items_a_member_given_too_often_is_malformed(body: str, member: str) -> None:
+    refused_body = body.replace("X", ",".join([member] * 65)).encode()
+    error = refused("traces", refused_body)
+    assert (error.reason, "is given more than 64 times in one message" in error.message) == ("malformed", True)
+    both("traces", body.replace("X", ",".join([member] * 64)).encode())
+
+
+def test_what_is_not_json_is_refused_as_that_although_a_member_is_given_too_often() -> None:
+    repeated = b",".join([b'"resourceSpans":[]'] * 65)
+    assert refused("traces", b"{" + repeated).message.startswith("The body is not JSON")
+
+
+REWRITTEN: Final = {
+    '"events":[{"name":"a\\"b\\\\","timeUnixNano":"1"}],"n\\u0061me":"\\u0022"': False,
+    '"attributes":[{"value":{"arrayValue":{"values":[{"intValue":1},{"stringValue":""}]}},"key":""}]': False,
+    '"flags":1.0,"status":{"code":1},"attributes":[],"links":[{}]': False,
+    '"trace_state":"a"': True,
+    '"events":[{"n\\u0061me":"a","name":"a"}]': True,
+    '"links":[],"links":[]': True,
+    '"attributes":[{"value":{"array_value":{}}}]': True,
+    '"unknown":1': True,
+}
+
+
+@pytest.mark.parametrize(("members", "rewritten"), REWRITTEN.items())
+def test_only_what_may_have_to_be_rewritten_is_looked_at_name_by_name(
+    members: str, rewritten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[bytes] = []
+
+    def recording(raw: bytes | msgspec.Raw, *others: Any) -> bytes | msgspec.Raw:
+        looked_at.append(bytes(raw))
+        return canonical.canonical(raw, *others)
+
+    monkeypatch.setattr(reading, "canonical", recording)
+    body = traces(span(x="X")).replace(b'"x": "X"', members.encode())
+    decoded = read("traces", body)
+    assert (decoded.accepted, len(looked_at)) == (1, int(rewritten))
 
 
 SPAN: Final = span()
