@@ -1,44 +1,43 @@
-"""Whether a condition can exclude a row at all, by its key, operator and value alone, whatever is stored.
+"""Whether a condition can exclude a row at all, by its keys, operators and values alone, whatever is stored.
 
 Explore answers a condition that excludes nothing. An erasure must not take one for a restriction: `not_in []`, or
-`exists` of a field that every span has, would erase everything. A condition that this module does not see through can
-exclude rows: only patterns that match the empty text are known as those that match every text.
+`exists` of a field that every span has, would erase everything. So a condition is taken for one only if a row that
+it excludes is found: for each of its subjects a value, or absence, with which no alternative on the subject holds.
+The values that are tried (`query.request.trial_values`) are made such that one of them is excluded if any is. Only
+patterns are uncertain: what a pattern may match, it matches here.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
-from query.fields import ColumnKind, Field
-from query.request.regex_cost import TOKEN
+from query.fields import ColumnKind
+from query.request.pattern_texts import may_match
+from query.request.trial_values import TrialValue, trial_values
 from query.statements import (
+    Attribute,
+    CompareOp,
     Condition,
-    Exists,
     IdIn,
     IntegerIn,
     IntegerRange,
     MatchPosition,
+    NumberComparison,
     Predicate,
     RegexMatches,
+    Subject,
     TextIn,
     TextMatches,
 )
 
-_MAX_INTEGER: Final = 2**63 - 1
-# The characters of the texts of fields that are no texts, and those that each of them has.
-_ALPHABETS: Final[Mapping[ColumnKind, str]] = MappingProxyType(
-    {
-        ColumnKind.ID: "0123456789abcdef",
-        ColumnKind.INTEGER: "0123456789",
-        ColumnKind.DURATION: "0123456789.",
-        ColumnKind.TIMESTAMP: "0123456789-T:.Z",
-    }
+_MOST_WITH_PATTERNS: Final = 4  # values that are tried on patterns, which takes long
+_ORDERS: Final[Mapping[CompareOp, Callable[[float | Fraction, float | Fraction], bool]]] = MappingProxyType(
+    {CompareOp.GT: operator.gt, CompareOp.GTE: operator.ge, CompareOp.LT: operator.lt, CompareOp.LTE: operator.le}
 )
-_CONSTANT: Final[Mapping[ColumnKind, str]] = MappingProxyType({ColumnKind.DURATION: ".", ColumnKind.TIMESTAMP: "-T:.Z"})
-_GROUP_HEAD: Final = re.compile(r"(\\.)|\(\?[a-zA-Z-]+\)|(\()\?(?:P?<\w+>|[a-zA-Z-]*:)", re.DOTALL)
-_WHOLE_TEXT: Final = frozenset({"^.*$", "^(.*)$"})  # but for line feeds
 
 
 def excludes_nothing(conditions: Sequence[Condition]) -> bool:
@@ -48,62 +47,62 @@ def excludes_nothing(conditions: Sequence[Condition]) -> bool:
 
 def matches_every_row(condition: Condition) -> bool:
     """Whether every row meets the condition or one of its alternatives."""
-    members = (replace(condition, alternatives=()), *condition.alternatives)
-    return any(map(_matches_alone, members)) or any(replace(one, negated=not one.negated) in members for one in members)
+    by_subject: dict[Subject, list[Condition]] = {}
+    for one in (replace(condition, alternatives=()), *condition.alternatives):
+        by_subject.setdefault(one.subject, []).append(one)
+    return not all(_misses_a_row(subject, by_subject) for subject in by_subject)
 
 
-def _matches_alone(condition: Condition) -> bool:
-    field = condition.subject if isinstance(condition.subject, Field) else None
-    if condition.negated:
-        return _never_holds(field, condition.predicate)
-    return field is not None and _is_always_present(field) and _always_holds(field, condition.predicate)
+def _misses_a_row(subject: Subject, by_subject: Mapping[Subject, Sequence[Condition]]) -> bool:
+    """Whether no condition on the subject holds for some value that it can have, or if it is absent."""
+    if _can_be_absent(subject) and not any(one.negated for one in by_subject[subject]):
+        return True
+    subjects = [subject]
+    if isinstance(subject, Attribute):  # what a resource has under `k`, the row has under `resource.k` and `k`
+        subjects += [each for each in by_subject if each == Attribute(subject.key.removeprefix("resource."))]
+    return all(_misses_a_value(each, by_subject[each]) for each in dict.fromkeys(subjects))
 
 
-def _is_always_present(field: Field) -> bool:
-    return not field.optional and field.kind is not ColumnKind.BODY
+def _can_be_absent(subject: Subject) -> bool:
+    return isinstance(subject, Attribute) or subject.optional or subject.kind is ColumnKind.BODY
 
 
-def _never_holds(field: Field | None, predicate: Predicate) -> bool:  # noqa: PLR0911 (one for each predicate)
-    """For no value that the field, or (None) an attribute, can have."""
+def _misses_a_value(subject: Subject, members: Sequence[Condition]) -> bool:
+    """Whether none of the members, all on the subject, holds for some value that it can have."""
+    plain = [one for one in members if not isinstance(one.predicate, RegexMatches)]
+    patterns = [one for one in members if isinstance(one.predicate, RegexMatches)]
+    missed = (value for value in trial_values(subject, members) if not any(_is_met(one, value) for one in plain))
+    return any(not any(_is_met(one, value) for one in patterns) for value in islice(missed, _MOST_WITH_PATTERNS))
+
+
+def _is_met(condition: Condition, value: TrialValue) -> bool:
+    return _holds(condition.predicate, value) != condition.negated
+
+
+def _holds(predicate: Predicate, value: TrialValue) -> bool:  # noqa: PLR0911 (one for each predicate)
     match predicate:
         case TextIn(texts, numeric_texts):
-            if field is not None and field.kind is ColumnKind.TEXT and field.optional:
-                return not any(texts)  # empty is absent
-            return not texts and not numeric_texts
+            return value.text in texts or (value.is_number and value.text in numeric_texts)
         case IdIn(ids):
-            return not ids
+            return bytes.fromhex(value.text) in ids
         case IntegerIn(values):
-            lowest = _lowest(field)
-            return not any(lowest <= value <= _MAX_INTEGER for value in values)
-        case TextMatches(position, text) if field is not None and field.kind is ColumnKind.ENUM:
-            return not any(_matches_text(position, text, name) for name in field.names)
-        case TextMatches(_, text) if field is not None and field.kind in _ALPHABETS:
-            return not set(text) <= set(_ALPHABETS[field.kind])
-    return False
-
-
-def _always_holds(field: Field, predicate: Predicate) -> bool:  # noqa: PLR0911 (one for each predicate)
-    """For all values that a field can have that is always present."""
-    match predicate:
-        case Exists():
-            return True
-        case TextIn(texts):
-            return field.kind is ColumnKind.ENUM and set(texts) >= set(field.names)
+            return value.integer in values
         case IntegerRange(low, high):
-            return (low is None or low <= _lowest(field)) and (high is None or high > _MAX_INTEGER)
-        case TextMatches(position, text) if field.kind is ColumnKind.ENUM:
-            return all(_matches_text(position, text, name) for name in field.names)
+            return (low is None or low <= value.integer) and (high is None or value.integer < high)
+        case NumberComparison(order, bound):
+            return value.is_number and _compares(order, value.text, bound)
         case TextMatches(position, text):
-            constant = _CONSTANT.get(field.kind, "") if position is MatchPosition.ANYWHERE else ""
-            return not text or (len(text) == 1 and text in constant)
+            return _matches_text(position, text, value.text)
         case RegexMatches(pattern):
-            return matches_every_text(pattern)
-    return False
+            return may_match(pattern, value.text)
+    return True  # Exists
 
 
-def _lowest(field: Field | None) -> int:
-    """The lowest integer that a filter can find in a field; one that may be absent has no 0."""
-    return 1 if field is not None and field.optional else 0
+def _compares(order: CompareOp, text: str, bound: Fraction) -> bool:
+    """Integers compare exactly, doubles with the double that the bound means."""
+    if set(text) & set(".e"):
+        return _ORDERS[order](float(text), float(bound))
+    return _ORDERS[order](Fraction(text), bound)
 
 
 def _matches_text(position: MatchPosition, text: str, value: str) -> bool:
@@ -114,31 +113,3 @@ def _matches_text(position: MatchPosition, text: str, value: str) -> bool:
             return value.startswith(text)
         case MatchPosition.END:
             return value.endswith(text)
-
-
-def matches_every_text(pattern: str) -> bool:
-    """Whether a pattern matches the empty text wherever it begins to search: `a*`, `^x?`, `(a|b*)`, and `^.*$`."""
-    plain = _GROUP_HEAD.sub(lambda head: head[1] or head[2] or "", pattern)
-    tokens = [token.group() for token in TOKEN.finditer(plain)]
-    if "^" in tokens and "$" in tokens:
-        return plain in _WHOLE_TEXT
-    found, required, last = [False], [0], 0  # by open group: an empty alternative; letters of the current one
-    for text in tokens:
-        if text == "(":
-            found.append(False)
-            required.append(0)
-            last = 0
-        elif text == "|" or (text == ")" and len(found) > 1):
-            found[-1] |= required[-1] == 0
-            required[-1] = last = 0
-            if text == ")":
-                required.pop()
-                last = int(not found.pop())
-                required[-1] += last
-        elif text in ("*", "?") or text.startswith("{0"):
-            required[-1] -= last
-            last = 0
-        elif text not in ("^", "$", "+", "\\A", "\\z") and not text.startswith("{"):
-            last = 1
-            required[-1] += 1
-    return found[0] or required[0] == 0

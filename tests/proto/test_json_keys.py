@@ -85,10 +85,15 @@ def test_a_key_too_deep_to_name() -> None:
 
 
 def test_places_are_shortened_to_500_characters() -> None:
-    deep = b'{"' + b"k" * 200_000 + b'": [' + b",".join([b'{"b": 1, "b": 2}'] * 1_000) + b"]}"
+    deep = b'{"' + b"k" * 20_000 + b'": [' + b",".join([b'{"b": 1, "b": 2}'] * 1_000) + b"]}"
     places = found(deep)
     assert len(places) == 1_000
     assert {len(place) for place in places} == {500}
+
+
+def test_no_place_is_looked_for_in_a_long_text() -> None:
+    """It would take eight times as long as to find that there is one."""
+    assert found(b'{"a": "' + b"k" * 70_000 + b'", "a": 1}') == [""]
 
 
 def test_numbers_of_any_size_are_no_obstacle() -> None:

@@ -232,7 +232,17 @@ async def test_what_left_by_export_is_listed(control: Control) -> None:
             "body.filters[1]",
         ),
         ([{"any": [{"key": "k", "op": "exists"}, {"key": "k", "op": "not_exists"}]}], "body.filters[0]"),
+        (
+            [{"any": [{"key": "x", "op": "neq", "value": "a"}, {"key": "x", "op": "neq", "value": "b"}]}],
+            "body.filters[0]",
+        ),
+        (
+            [{"any": [{"key": "durationMs", "op": "lt", "value": 5}, {"key": "durationMs", "op": "gte", "value": 5}]}],
+            "body.filters",
+        ),
+        ([{"key": "environment", "op": "neq", "value": ""}], "body.filters[0]"),
         ([{"key": "environment", "op": "regex", "value": ".*"}], "body.filters[0]"),
+        ([{"key": "environment", "op": "regex", "value": ".|^$"}], "body.filters[0]"),
         ([{"key": "traceId", "op": "neq", "value": "x"}], "body.filters[0]"),
         ([{"key": "durationMs", "op": "exists"}], "body.filters"),
         ([{"key": "severityNumber", "op": "neq", "value": 0}], "body.filters"),
@@ -244,6 +254,19 @@ async def test_filters_that_exclude_nothing_are_refused(control: Control, filter
         status, answer, _ = await control.call("POST", WEB, body)
         assert (status, [issue["path"] for issue in answer["error"]["details"]]) == (400, [path])
     assert (await control.call("GET", ERASURES))[1]["data"] == []
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        [{"key": "x", "op": "neq", "value": "a"}],
+        [{"any": [{"key": "serviceName", "op": "eq", "value": each} for each in ("web", "api")]}],
+        [{"any": [{"key": "x", "op": "not_exists"}, {"key": "x", "op": "regex", "value": "^test-"}]}],
+        [{"key": "environment", "op": "regex", "value": "^[a-z]+-test$"}],
+    ],
+)
+async def test_filters_that_exclude_something_are_accepted(control: Control, filters: list[Any]) -> None:
+    assert (await control.call("POST", WEB, {"filters": filters}))[0] == 202
 
 
 async def test_a_filter_of_spans_alone_is_no_restriction_but_beside_another_it_is(control: Control) -> None:

@@ -1,0 +1,115 @@
+"""Whether an RE2 pattern can match in a short text: never no where RE2 says yes.
+
+A pattern is read once, from left to right. Each element becomes a relation: bit `j` of entry `i` is set if the element
+can match from position `i` to position `j` of the text. What is not understood matches any one character.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from query.request.regex_cost import TOKEN, escape_regex
+
+_MAX_WORK: Final = 1280  # elements of a pattern times positions of a text; beyond that the answer is yes
+_ELEMENT: Final = re.compile(
+    r"\(\?[a-zA-Z-]+\)|\((?:\?(?:P?<\w+>|[a-zA-Z-]*:))?|\\(?:x[0-9a-fA-F]{2}|[0-7]{1,3}|[pP][A-Z])|" + TOKEN.pattern,
+    TOKEN.flags,
+)
+_UNLIKE_PYTHON: Final = re.compile(r".\[|--|&&|~~|\|\|", re.DOTALL)  # classes that Python reads otherwise, or may
+
+_Relation = list[int]
+
+
+def may_match(pattern: str, text: str) -> bool:
+    """Whether `pattern`, in whatever case and with whatever flags, can match somewhere in `text`."""
+    if (len(text) + 1) * len(pattern) > _MAX_WORK:
+        return True
+    nothing, empty = [0] * (len(text) + 1), [1 << at for at in range(len(text) + 1)]
+    groups = [(nothing, empty)]  # of each open group: its closed alternatives, and the open one up to `last`
+    last, repeated = empty, False
+    for element in _elements(pattern):
+        was_repeated, repeated = repeated, False
+        alternatives, before = groups[-1]
+        if element.startswith("(?") and element.endswith(")"):
+            continue  # flags
+        if element.startswith("("):
+            groups[-1] = alternatives, _then(before, last)
+            groups.append((nothing, empty))
+            last = empty
+        elif element == "|":
+            groups[-1] = _either(alternatives, _then(before, last)), empty
+            last = empty
+        elif element == ")" and len(groups) > 1:
+            groups.pop()
+            last = _either(alternatives, _then(before, last))
+        elif element in ("*", "+", "?") or (element.startswith("{") and len(element) > 1):
+            repeated = not (was_repeated and element == "?")  # else it is the sign of a lazy repetition
+            last = _repeat(last, element, empty) if repeated else last
+        else:
+            groups[-1] = alternatives, _then(before, last)
+            last = _once(element, text)
+    for alternatives, before in reversed(groups):
+        last = _either(alternatives, _then(before, last))
+    return any(last)
+
+
+def _elements(pattern: str) -> Iterator[str]:
+    for token in _ELEMENT.finditer(pattern):
+        element = token.group()
+        if element.startswith("\\Q"):
+            yield from map(escape_regex, element[2:].removesuffix("\\E"))
+        else:
+            yield element
+        if element == "[":
+            return  # RE2 refuses the pattern; to look for the ends of many such classes takes long
+
+
+def _once(element: str, text: str) -> _Relation:
+    """An anchor or a character. Line feeds count as ends of the text, as with the flag m."""
+    positions = range(len(text) + 1)
+    match element:
+        case "^" | "\\A":
+            return [(at == 0 or text[at - 1] == "\n") << at for at in positions]
+        case "$" | "\\z":
+            return [(at == len(text) or text[at] == "\n") << at for at in positions]
+        case "\\b" | "\\B":
+            return [1 << at for at in positions]
+    return [*((_is_possible(element, character) << at + 1) for at, character in enumerate(text)), 0]
+
+
+def _is_possible(element: str, character: str) -> bool:
+    if not (element + character).isascii():
+        return len(element) > 1 or element == "." or element.casefold() == character.casefold()
+    if _UNLIKE_PYTHON.search(element):
+        return True
+    try:
+        return any(re.fullmatch(element, character, re.DOTALL | flag) for flag in (re.NOFLAG, re.IGNORECASE))
+    except re.error:
+        return True
+
+
+def _then(first: _Relation, second: _Relation) -> _Relation:
+    found = []
+    for row in first:
+        reached = 0
+        rest = row
+        while rest:
+            at = rest.bit_length() - 1
+            reached |= second[at]
+            rest ^= 1 << at
+        found.append(reached)
+    return found
+
+
+def _either(first: _Relation, second: _Relation) -> _Relation:
+    return [one | other for one, other in zip(first, second, strict=True)]
+
+
+def _repeat(once: _Relation, repetition: str, empty: _Relation) -> _Relation:
+    """Once or more often, and not at all where the repetition allows that: counts are not respected."""
+    found = list(once)
+    if repetition != "?":
+        for middle, _ in enumerate(found):
+            for at, row in enumerate(found):
+                found[at] = row | found[middle] if row >> middle & 1 else row
+    return _either(found, empty) if repetition in ("*", "?") or repetition.startswith("{0") else found
