@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from chassis.issues.tables import IssueStatus
 
 
-class Decision(NamedTuple):
+class StatusDecision(NamedTuple):
     """The status that an issue was given, and when."""
 
     status: IssueStatus
@@ -67,17 +67,17 @@ class CodeHistory:
         return known
 
 
-_UNDECIDED: Final = Decision(IssueStatus.UNRESOLVED, datetime.min.replace(tzinfo=UTC))
+_UNDECIDED: Final = StatusDecision(IssueStatus.UNRESOLVED, datetime.min.replace(tzinfo=UTC))
 
 
-class Verdict(NamedTuple):
+class StatusVerdict(NamedTuple):
     """What an issue should be. `causes`: changes that fix it now; those that fixed it, if none does."""
 
     status: IssueStatus
     causes: Collection[str]
 
 
-def decide_status(history: CodeHistory, fixes: Collection[str], decision: Decision | None) -> Verdict:
+def decide_status(history: CodeHistory, fixes: Collection[str], decision: StatusDecision | None) -> StatusVerdict:
     """What the status of an issue should be that these changes name as fixed."""
     status, at = decision or _UNDECIDED
     lasting = set(fixes) - history.reverted(fixes)
@@ -85,8 +85,8 @@ def decide_status(history: CodeHistory, fixes: Collection[str], decision: Decisi
     lasting_then = then - history.reverted(then, at)
     gained = lasting - lasting_then
     if gained:
-        return Verdict(IssueStatus.RESOLVED, gained)
+        return StatusVerdict(IssueStatus.RESOLVED, gained)
     is_lost = bool(lasting_then) and not lasting
     if is_lost or (status is IssueStatus.IGNORED and len(then) < len(set(fixes))):
-        return Verdict(IssueStatus.UNRESOLVED, fixes)
-    return Verdict(status, lasting or fixes)
+        return StatusVerdict(IssueStatus.UNRESOLVED, fixes)
+    return StatusVerdict(status, lasting or fixes)

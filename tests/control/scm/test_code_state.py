@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from chassis.issues.tables import IssueStatus
-from control.scm.code_state import CodeHistory, Decision, decide_status
+from control.scm.code_state import CodeHistory, StatusDecision, decide_status
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -72,5 +72,5 @@ def test_a_change_is_reverted_by_one_that_is_not(changes: list[str], reverted: s
 def test_decisions_stand_until_the_code_is_another(
     changes: list[str], fixes: str, decided: tuple[str, int] | None, status: str
 ) -> None:
-    decision = None if decided is None else Decision(IssueStatus(decided[0]), at(decided[1]))
+    decision = None if decided is None else StatusDecision(IssueStatus(decided[0]), at(decided[1]))
     assert decide_status(history(*changes), fixes.split(), decision).status.value == status
