@@ -13,6 +13,7 @@ from control.scm import code_graph
 from tests.control.releases.stored import activity, new_issue
 from tests.control.webhooks.scm import payloads
 from tests.control.webhooks.scm.deliveries import Scm
+from tests.control.webhooks.scm.histories import FORGES
 from tests.control.webhooks.scm.payloads import github_commit, rfc
 
 NOW = 10_000  # minutes that are not yet: such a push counts from when it is received
@@ -169,6 +170,24 @@ async def test_what_a_person_has_opened_stays_open_until_a_later_fix(scm: Scm) -
     assert await status(scm) == "unresolved"
     await tell(scm, integration, push(NOW, ("new", "Fixes WEB-1")))
     assert await status(scm) == "resolved"
+
+
+@pytest.mark.parametrize("forge", FORGES)
+async def test_a_push_counts_when_it_happens_not_when_its_commits_were_made(scm: Scm, forge: str) -> None:
+    """A commit is hours old, a person opens the issue, and the commit is pushed. The time of a push is when its webhook
+    is received, if the platform sends none. Once more, and another decision: the first time counts.
+    """
+    integration = await scm.integrate(FORGES[forge].kind)
+    issue_id = await new_issue(scm.control, 1)
+    sends_time = forge in ("github", "data center")
+    await change(scm, issue_id, status="resolved")
+    await change(scm, issue_id, status="unresolved")
+    pushed = FORGES[forge].push(NOW if sends_time else 1, [(sha("fix"), "Fixes WEB-1")])
+    await tell(scm, integration, pushed)
+    assert await status(scm) == "resolved"
+    await change(scm, issue_id, status="unresolved")
+    await tell(scm, integration, (pushed[0], pushed[1] | {"again": 1}))
+    assert await status(scm) == "unresolved"
 
 
 async def test_an_issue_that_is_ignored_is_resolved_by_a_later_fix_alone(scm: Scm) -> None:
