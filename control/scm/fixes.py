@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.tables import projects
 from chassis.issues.tables import IssueStatus, issues
 from control.issues.references import References, ShortId
 from control.issues.tables import ActivityKind
@@ -222,7 +223,9 @@ async def _find_status_changes(
     for some in chunks(list(targets)):
         rows = SELECT_NAMED.add_columns(issues.c.status, issues.c.decided_status, issues.c.decided_at)
         found = await connection.execute(
-            rows.where(issues.c.id.in_(some)).order_by(issues.c.project_id, issues.c.number)
+            rows.where(issues.c.id.in_(some), projects.c.deleted_at.is_(None)).order_by(
+                issues.c.project_id, issues.c.number
+            )
         )
         for row in found:
             decision = (

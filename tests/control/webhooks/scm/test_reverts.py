@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from chassis.auth.tables import projects
 from chassis.issues.tables import issues
 from control.integrations.model import Integration, IntegrationKind
 from control.scm import code_graph
@@ -188,6 +189,16 @@ async def test_a_push_counts_when_it_happens_not_when_its_commits_were_made(scm:
     await change(scm, issue_id, status="unresolved")
     await tell(scm, integration, (pushed[0], pushed[1] | {"again": 1}))
     assert await status(scm) == "unresolved"
+
+
+async def test_issues_of_a_deleted_project_stay_as_they_are(scm: Scm) -> None:
+    integration = await scm.integrate(IntegrationKind.GITHUB)
+    await new_issue(scm.control, 1)
+    await tell(scm, integration, FIX[1])
+    async with scm.control.checks.database.write() as connection:
+        await connection.execute(projects.update().where(projects.c.slug == "web").values(deleted_at=payloads.at(2)))
+    answer = await scm.accepted(integration, *push(3, ("undo", f"This reverts commit {sha('fix')}.")))
+    assert (answer["issuesReopened"], await status(scm)) == ([], "resolved")
 
 
 async def test_an_issue_that_is_ignored_is_resolved_by_a_later_fix_alone(scm: Scm) -> None:
