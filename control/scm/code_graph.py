@@ -9,7 +9,7 @@ proposal, and either may be reported before the other. So targets are looked up 
                 this one ended: what it merged, or rebased
 
 The search is bounded: a revert that is deeper than MAX_DEPTH counts as if it was not itself reverted, and beyond
-MAX_CHANGES, MAX_TARGETS and MAX_PAIRS no further ones count.
+MAX_CHANGES, MAX_TARGETS, MAX_PAIRS and MAX_REVERTING no further ones count.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -28,6 +28,7 @@ from control.scm.messages import SHORTEST_HASH, Revert
 MAX_CHANGES: Final = 5_000  # that one search visits
 MAX_TARGETS: Final = 1_000  # of reverts that one search looks up
 MAX_PAIRS: Final = 20_000  # of a revert and a change, in one step
+MAX_REVERTING: Final = 100  # changes that revert the same one, the newest
 MAX_DEPTH: Final = 50  # reverts of reverts of ...
 _CHUNK: Final = 500  # values in one statement
 _UNION: Final = 50  # look-ups in one statement
@@ -119,15 +120,25 @@ class CodeGraph:
             edges = await self._reverting(frontier) if frontier else []
             await self.load({edge.source_id for edge, _ in edges})
             frontier = []
-            for edge, change in edges:
-                source = self.changes.get(edge.source_id)
-                if source is None or source.at is None:
-                    continue
-                reverted_by.setdefault(change.id, set()).add(source.id)
-                if source.id not in found and len(found) < MAX_CHANGES:
-                    found[source.id] = source
-                    frontier.append(source)
+            for target, sources in self._newest(edges).items():
+                reverted_by[target] = {source.id for source in sources}
+                new = [source for source in sources if source.id not in found][: max(0, MAX_CHANGES - len(found))]
+                found |= {source.id: source for source in new}
+                frontier += new
         return CodeHistory({one.id: one.at for one in found.values() if one.at is not None}, reverted_by)
+
+    def _newest(self, edges: Iterable[tuple[_Edge, CodeChange]]) -> dict[str, list[CodeChange]]:
+        """The newest changes that revert each of the changes, at most MAX_REVERTING, by its id."""
+        by_target: dict[str, dict[str, tuple[datetime, CodeChange]]] = {}
+        for edge, change in edges:
+            source = self.changes.get(edge.source_id)
+            if source is not None and source.at is not None:
+                by_target.setdefault(change.id, {})[source.id] = source.at, source
+        newest: dict[str, list[CodeChange]] = {}
+        for target, by_source in by_target.items():
+            dated = sorted(by_source.values(), key=lambda one: (one[0], one[1].id), reverse=True)
+            newest[target] = [source for _, source in dated[:MAX_REVERTING]]
+        return newest
 
     async def affected_by(self, reported: Sequence[CodeChange]) -> list[str]:
         """The ids of the changes, and of all whose state may depend on theirs: that they revert, that these revert."""

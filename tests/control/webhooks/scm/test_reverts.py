@@ -235,6 +235,20 @@ async def test_an_activity_names_what_has_changed_the_code(scm: Scm) -> None:
     )
 
 
+async def test_the_newest_reverts_of_a_change_count_to_a_bound(scm: Scm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_graph, "MAX_REVERTING", 2)
+    integration = await scm.integrate(IntegrationKind.GITHUB)
+    await new_issue(scm.control, 1)
+    reverts = [push(n, (f"undo {n}", f"This reverts commit {sha('fix')}.")) for n in (4, 2, 3)]
+    undone = [f"This reverts commits {sha('undo 4')} and {sha('undo 3')}.", f"This reverts commit {sha('undo 2')}."]
+    await tell(scm, integration, push(1, ("fix", "Fixes WEB-1")), *reverts)
+    assert await status(scm) == "unresolved"
+    await tell(scm, integration, push(5, ("redo", undone[0])))
+    assert await status(scm) == "resolved", "the oldest revert does not count any more"
+    await tell(scm, integration, push(6, ("again", undone[1])))
+    assert await status(scm) == "resolved"
+
+
 async def test_a_chain_of_reverts_is_followed_to_a_bound(scm: Scm, monkeypatch: pytest.MonkeyPatch) -> None:
     integration = await scm.integrate(IntegrationKind.GITHUB)
     await new_issue(scm.control, 1)
