@@ -40,14 +40,16 @@ class Authenticator:
             found = await user_repository.find_in_organization(connection, email, org_slug)
             return [] if found is None else [found]
 
-    async def find_account(self, request: web.Request, attempt: LoginAttempt, password: str) -> User:
-        """The account of the attempt that has verified the address, else the only unverified one with this password.
+    async def find_account(
+        self, request: web.Request, attempt: LoginAttempt, accounts: Sequence[User], password: str
+    ) -> User:
+        """The account that has verified the address, else the only unverified one with this password.
         Raises InvalidCredentials, BadRequest, RateLimited.
 
         `user_repository.reload_if_unchanged` checks later that the password still matches.
         """
         org_slug = attempt.org_slug
-        matching = await self._find_matching(attempt.accounts, password)
+        matching = await self._find_matching(accounts, password)
         if org_slug is None and not matching[0].email_verified:
             await self.throttle.count_match(request, attempt.email, matching[0].password_hash or "")
         if len(matching) > 1 and not matching[0].email_verified:

@@ -178,14 +178,13 @@ class Logins:
         attempt = LoginAttempt(
             email=body.email,
             org_slug=body.org_slug,
-            accounts=await self.authenticator.list_accounts(body.email, body.org_slug),
             challenge=body.challenge,
             proof=body.proof,
             link_secret=body.link_secret,
             browser=login_link_cookie.read(request),
         )
-        async with self.throttle.login(request, attempt):
-            user = await self.authenticator.find_account(request, attempt, body.password)
+        async with self.throttle.login(request, attempt, self.authenticator.list_accounts) as accounts:
+            user = await self.authenticator.find_account(request, attempt, accounts, body.password)
             code_attempt = self.authenticator.code_attempt(request, user, body.totp)
             async with code_attempt, self.context.database.write() as connection:
                 issued, user = await self._start_session(connection, request, user, body)

@@ -79,8 +79,8 @@ class LoginLink:
         `linkSecret`, with the cookie of this response. It replaces no password and no second factor. The response is
         the same whether there is such an account or not. 409 without a mail server (`SLUICE_CONTROL_SMTP_URL`).
         """
-        self.mailer.require_server()
         body = await self.context.read_body(request, LoginLinkRequest)
+        self.mailer.require_server()
         limits = request.app[RATE_LIMITS]
         account = hashlib.sha256(normalize_email(body.email).encode("utf-8", "surrogatepass")).hexdigest()
         for holder in (f"address {limits.address_key(request)}", f"account {account}"):

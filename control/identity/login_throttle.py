@@ -4,7 +4,7 @@ that are tried from new addresses count for all of these together, and beyond th
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,6 +22,8 @@ from control.identity import login_address_repository
 from control.identity.login_challenge import ChallengeRequired, LoginChallenges
 from control.identity.user_repository import User
 from proto.identity import normalize_email
+
+ListAccounts = Callable[[str, str | None], Awaitable[Sequence[User]]]  # by e-mail address and slug of an organization
 
 
 class InvalidCredentials(Unauthorized):
@@ -41,12 +43,11 @@ class _AccountLock:
 @dataclass(frozen=True, slots=True)
 class LoginAttempt:
     """What a login names, and what lifts the limit of new addresses: a solved challenge, or the secret of a mailed link
-    in the browser that asked for it. `accounts`: those with the address, verified ones first.
+    in the browser that asked for it.
     """
 
     email: str
     org_slug: str | None
-    accounts: Sequence[User]
     challenge: str | None = None
     proof: str | None = None
     link_secret: str | None = None
@@ -68,17 +69,21 @@ class LoginThrottle:
         self._locks: dict[str, _AccountLock] = {}
 
     @asynccontextmanager
-    async def login(self, request: web.Request, attempt: LoginAttempt) -> AsyncIterator[None]:
-        """Surrounds one attempt to log in; InvalidCredentials raised inside counts as a failure. Raises RateLimited
-        after too many failures of what is named from the client's address, or of the address; ChallengeRequired.
+    async def login(
+        self, request: web.Request, attempt: LoginAttempt, list_accounts: ListAccounts
+    ) -> AsyncIterator[Sequence[User]]:
+        """Surrounds one attempt to log in; InvalidCredentials raised inside counts as a failure. Yields the accounts
+        that it is about, verified ones first; a refused attempt does not look for them. Raises RateLimited after too
+        many failures of what is named from the client's address, or of the address; ChallengeRequired.
         """
         account = _at_address(request, _named(attempt.email, attempt.org_slug))
         async with self._attempt(request, account, LimitClass.FAILED_LOGIN):
-            if await self._is_known(attempt, request.app[RATE_LIMITS].address_key(request)):
-                yield
+            accounts = await list_accounts(attempt.email, attempt.org_slug)
+            if await self._is_known(accounts, request.app[RATE_LIMITS].address_key(request)):
+                yield accounts
             else:
                 async with self._from_new_address(request, attempt):
-                    yield
+                    yield accounts
 
     async def remember_address(self, connection: AsyncConnection, request: web.Request, user_id: str) -> None:
         """Store that the account has logged in from the client's address, by credentials of its own."""
@@ -158,12 +163,12 @@ class LoginThrottle:
                 await limits.admits(LimitClass.NEW_ADDRESS, account)
                 raise
 
-    async def _is_known(self, attempt: LoginAttempt, address: str) -> bool:
+    async def _is_known(self, accounts: Sequence[User], address: str) -> bool:
         """Whether the account whose password is guessed has logged in from there: the verified one, else each of them.
         Otherwise whoever has another account with the e-mail address could log in to that one first.
         """
-        verified = [user.id for user in attempt.accounts if user.email_verified]
-        ids = verified or [user.id for user in attempt.accounts]
+        verified = [user.id for user in accounts if user.email_verified]
+        ids = verified or [user.id for user in accounts]
         hashed = {user_id: self._challenges.hash_address(user_id, address) for user_id in ids}
         async with self._database.read() as connection:
             return await login_address_repository.are_known(connection, hashed, datetime.now(UTC))

@@ -9,7 +9,7 @@ proposal, and either may be reported before the other. So targets are looked up 
                 this one ended: what it merged, or rebased
 
 The search is bounded: a revert that is deeper than MAX_DEPTH counts as if it was not itself reverted, and beyond
-MAX_CHANGES, MAX_TARGETS and MAX_PAIRS no further ones count.
+MAX_CHANGES, MAX_TARGETS, MAX_PAIRS and MAX_REVERTING no further ones count.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -28,6 +28,7 @@ from control.scm.messages import SHORTEST_HASH, Revert
 MAX_CHANGES: Final = 5_000  # that one search visits
 MAX_TARGETS: Final = 1_000  # of reverts that one search looks up
 MAX_PAIRS: Final = 20_000  # of a revert and a change, in one step
+MAX_REVERTING: Final = 100  # changes that revert the same one, the newest
 MAX_DEPTH: Final = 50  # reverts of reverts of ...
 _CHUNK: Final = 500  # values in one statement
 _UNION: Final = 50  # look-ups in one statement
@@ -36,7 +37,7 @@ _SHORT: Final = 12  # digits of hashes that Bitbucket Cloud reports
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CodeChange:
     """A commit (`sha`, `head`: of the push that brought it to the default branch, `number`: of its proposal) or a
     merged proposal (`number`, `sha`: of its merge). `at`: when it became part of the code; None: it is not.
     """
@@ -78,16 +79,16 @@ SELECT_PROPOSALS: Final = sa.select(
 ).where(MERGED_INTO_DEFAULT_BRANCH)
 
 
-def to_commit(row: Any) -> Change:
+def to_commit(row: Any) -> CodeChange:
     """A row of SELECT_COMMITS."""
     times = [one for one in (row.default_branch_at, row.released_at) if one is not None]
     at = min(times, default=None)
-    return Change(row.id, row.repository, at, row.sha, row.proposal_number, row.default_branch_head)
+    return CodeChange(row.id, row.repository, at, row.sha, row.proposal_number, row.default_branch_head)
 
 
-def to_proposal(row: Any) -> Change:
+def to_proposal(row: Any) -> CodeChange:
     """A row of SELECT_PROPOSALS."""
-    return Change(row.id, row.repository, row.merged_at, row.merge_sha, row.number, is_proposal=True)
+    return CodeChange(row.id, row.repository, row.merged_at, row.merge_sha, row.number, is_proposal=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,9 @@ class CodeGraph:
 
     connection: AsyncConnection
     org_id: str
-    changes: dict[str, Change] = field(default_factory=dict)
+    changes: dict[str, CodeChange] = field(default_factory=dict)
 
-    async def load(self, ids: Collection[str]) -> list[Change]:
+    async def load(self, ids: Collection[str]) -> list[CodeChange]:
         """Changes by id."""
         of_commits, of_proposals = split_by_kind(one for one in ids if one not in self.changes)
         for some in _chunks(of_commits):
@@ -109,7 +110,7 @@ class CodeGraph:
             self._add(to_proposal(row) for row in rows)
         return [self.changes[one] for one in ids if one in self.changes]
 
-    async def history(self, fixes: Iterable[Change]) -> CodeHistory:
+    async def history(self, fixes: Iterable[CodeChange]) -> CodeHistory:
         """The changes, with all that revert them, and that revert these."""
         reverted_by: dict[str, set[str]] = {}
         found = {one.id: one for one in fixes}
@@ -119,17 +120,27 @@ class CodeGraph:
             edges = await self._reverting(frontier) if frontier else []
             await self.load({edge.source_id for edge, _ in edges})
             frontier = []
-            for edge, change in edges:
-                source = self.changes.get(edge.source_id)
-                if source is None or source.at is None:
-                    continue
-                reverted_by.setdefault(change.id, set()).add(source.id)
-                if source.id not in found and len(found) < MAX_CHANGES:
-                    found[source.id] = source
-                    frontier.append(source)
+            for target, sources in self._newest(edges).items():
+                reverted_by[target] = {source.id for source in sources}
+                new = [source for source in sources if source.id not in found][: max(0, MAX_CHANGES - len(found))]
+                found |= {source.id: source for source in new}
+                frontier += new
         return CodeHistory({one.id: one.at for one in found.values() if one.at is not None}, reverted_by)
 
-    async def affected_by(self, reported: Sequence[Change]) -> list[str]:
+    def _newest(self, edges: Iterable[tuple[_Edge, CodeChange]]) -> dict[str, list[CodeChange]]:
+        """The newest changes that revert each of the changes, at most MAX_REVERTING, by its id."""
+        by_target: dict[str, dict[str, tuple[datetime, CodeChange]]] = {}
+        for edge, change in edges:
+            source = self.changes.get(edge.source_id)
+            if source is not None and source.at is not None:
+                by_target.setdefault(change.id, {})[source.id] = source.at, source
+        newest: dict[str, list[CodeChange]] = {}
+        for target, by_source in by_target.items():
+            dated = sorted(by_source.values(), key=lambda one: (one[0], one[1].id), reverse=True)
+            newest[target] = [source for _, source in dated[:MAX_REVERTING]]
+        return newest
+
+    async def affected_by(self, reported: Sequence[CodeChange]) -> list[str]:
         """The ids of the changes, and of all whose state may depend on theirs: that they revert, that these revert."""
         self._add(reported)
         found = {one.id: one for one in reported}
@@ -147,17 +158,17 @@ class CodeGraph:
             found |= {one.id: one for one in frontier}
         return list(found)
 
-    async def _reverting(self, reverted: Sequence[Change]) -> list[tuple[_Edge, Change]]:
+    async def _reverting(self, reverted: Sequence[CodeChange]) -> list[tuple[_Edge, CodeChange]]:
         """What reverts the changes, each with one of them."""
         numbers = await self._numbers_of([one for one in reverted if not one.is_proposal])
-        by_key: dict[str, list[Change]] = {}
+        by_key: dict[str, list[CodeChange]] = {}
         for one in reverted:
             keys = {hashed[:SHORTEST_HASH] for hashed in (one.sha, one.head) if hashed is not None}
             keys |= {f"#{number}" for number in (one.number, *numbers.get(one.id, ())) if number is not None}
             for key in keys:
                 by_key.setdefault(key, []).append(one)
         columns = code_reverts.c
-        found: list[tuple[_Edge, Change]] = []
+        found: list[tuple[_Edge, CodeChange]] = []
         for some in _chunks(sorted(by_key)):
             where = (columns.org_id == self.org_id) & columns.target_key.in_(some)
             rows = sa.select(code_reverts).where(where).order_by(columns.source_id, columns.target).limit(MAX_CHANGES)
@@ -167,17 +178,17 @@ class CodeGraph:
             found += [pair for pair in some_pairs if _is_target(*pair, numbers.get(pair[1].id, ()))]
         return found
 
-    async def _numbers_of(self, found: Sequence[Change]) -> dict[str, set[str]]:
+    async def _numbers_of(self, found: Sequence[CodeChange]) -> dict[str, set[str]]:
         """The proposals that merged the commits, by the commit that ended their push: numbers by id of a commit."""
         numbers: dict[str, set[str]] = {}
         hashes = sorted({hashed for one in found for hashed in (one.sha, one.head) if hashed is not None})
         wanted = sorted({*hashes, *(hashed[:_SHORT] for hashed in hashes)})
-        merged: list[Change] = []
+        merged: list[CodeChange] = []
         for some in _chunks(wanted):
             where = (proposals.c.org_id == self.org_id) & proposals.c.merge_sha.in_(some)
             rows = SELECT_PROPOSALS.where(where).limit(MAX_CHANGES)
             merged += [to_proposal(row) for row in await self.connection.execute(rows)]
-        by_start: dict[str, list[Change]] = {}
+        by_start: dict[str, list[CodeChange]] = {}
         for proposal in merged:
             by_start.setdefault((proposal.sha or "")[:SHORTEST_HASH], []).append(proposal)
         for one in found:
@@ -194,7 +205,7 @@ class CodeGraph:
             found += [_edge(row) for row in await self.connection.execute(rows.order_by(code_reverts.c.target))]
         return found
 
-    async def _targets(self, edges: Sequence[_Edge]) -> list[Change]:
+    async def _targets(self, edges: Sequence[_Edge]) -> list[CodeChange]:
         """What the reverts name."""
         hashes = [(edge.repository, edge.revert.target) for edge in edges if not edge.revert.is_number]
         of_merges = [(edge.repository, edge.revert.target) for edge in edges if edge.revert.reverts_merge]
@@ -206,7 +217,7 @@ class CodeGraph:
         found += await self._by_number(SELECT_COMMITS, commits, "proposal_number", numbers)
         return found + await self._commits_of(merged)
 
-    async def _commits_of(self, merged: Sequence[Change]) -> list[Change]:
+    async def _commits_of(self, merged: Sequence[CodeChange]) -> list[CodeChange]:
         """What the proposals merged."""
         hashes = [(one.repository, one.sha) for one in merged if one.sha is not None]
         found = await self._by_hash(SELECT_COMMITS, commits, "sha", hashes)
@@ -214,7 +225,7 @@ class CodeGraph:
 
     async def _by_hash(
         self, select: sa.Select[Any], table: sa.Table, column: str, wanted: Iterable[tuple[str, str]]
-    ) -> list[Change]:
+    ) -> list[CodeChange]:
         """The rows of a repository whose hash begins so, or is the beginning."""
         conditions = []
         for repository, hashed in dict.fromkeys(wanted):
@@ -226,7 +237,7 @@ class CodeGraph:
 
     async def _by_number(
         self, select: sa.Select[Any], table: sa.Table, column: str, wanted: Iterable[tuple[str, str]]
-    ) -> list[Change]:
+    ) -> list[CodeChange]:
         of_org = table.c.org_id == self.org_id
         conditions = [
             of_org & (table.c.repository == repository) & (table.c[column] == number)
@@ -236,10 +247,10 @@ class CodeGraph:
 
     async def _find(
         self, select: sa.Select[Any], table: sa.Table, conditions: Sequence[sa.ColumnElement[bool]]
-    ) -> list[Change]:
+    ) -> list[CodeChange]:
         """What fulfils one of the conditions, at most _FOUND for each, by an index."""
         to_change = to_proposal if table is proposals else to_commit
-        found: list[Change] = []
+        found: list[CodeChange] = []
         for first in range(0, len(conditions), _UNION):
             each = [select.where(one).limit(_FOUND).subquery() for one in conditions[first : first + _UNION]]
             rows = await self.connection.execute(sa.union_all(*(sa.select(one) for one in each)))
@@ -247,7 +258,7 @@ class CodeGraph:
         self._add(found)
         return found
 
-    def _add(self, found: Iterable[Change]) -> None:
+    def _add(self, found: Iterable[CodeChange]) -> None:
         self.changes.update((one.id, one) for one in found)
 
 
@@ -263,7 +274,7 @@ def _edge(row: Any) -> _Edge:
     return _Edge(row.source_id, row.repository, Revert(row.target, row.reverts_merge))
 
 
-def _is_target(edge: _Edge, change: Change, numbers: Collection[str]) -> bool:
+def _is_target(edge: _Edge, change: CodeChange, numbers: Collection[str]) -> bool:
     """Whether the change is reverted. `numbers`: of the proposals that merged it."""
     if edge.repository != change.repository:
         return False
@@ -274,7 +285,7 @@ def _is_target(edge: _Edge, change: Change, numbers: Collection[str]) -> bool:
     return edge.revert.reverts_merge and is_same_hash(change.head, edge.revert.target)
 
 
-def _merged_by(proposal: Change, commit: Change) -> bool:
+def _merged_by(proposal: CodeChange, commit: CodeChange) -> bool:
     """Whether the commit is the merge of the proposal, or one that came with it. One that names another did not."""
     if proposal.repository != commit.repository:
         return False

@@ -13,27 +13,49 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from chassis.issues.tables import IssueStatus
 
 
-class Decision(NamedTuple):
+class StatusDecision(NamedTuple):
     """The status that an issue was given, and when."""
 
     status: IssueStatus
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CodeHistory:
     """When each change became part of the code, and by which others it is said to be reverted."""
 
     times: Mapping[str, datetime]
     reverted_by: Mapping[str, Collection[str]] = field(default_factory=dict)
+    _found: dict[tuple[frozenset[str], datetime], set[str]] = field(default_factory=dict, init=False, repr=False)
 
     def reverted(self, changes: Collection[str], until: datetime | None = None) -> set[str]:
-        """The reverted ones of the changes and of the changes that revert them, at the time `until` or now."""
+        """The reverted ones of the changes, at the time `until` or now. Many issues ask the same: each answer is found
+        once.
+        """
+        if until is None or self._latest is None or until >= self._latest:
+            return self._reverted_now & set(changes)
+        key = frozenset(changes), until
+        if key not in self._found:
+            self._found[key] = self._find_reverted(changes, until) & key[0]
+        return self._found[key]
+
+    @cached_property
+    def _latest(self) -> datetime | None:
+        return max(self.times.values(), default=None)
+
+    @cached_property
+    def _reverted_now(self) -> set[str]:
+        """Of all changes. Whether a change is reverted depends on what reverts it alone, not on the others here."""
+        return self._find_reverted(self.times, None)
+
+    def _find_reverted(self, changes: Collection[str], until: datetime | None) -> set[str]:
+        """The reverted ones of the changes, and of the changes that revert them."""
         known = self._with_reverting(changes, until)
         reverts: dict[str, list[str]] = {}
         undecided: Counter[str] = Counter()
@@ -67,17 +89,17 @@ class CodeHistory:
         return known
 
 
-_UNDECIDED: Final = Decision(IssueStatus.UNRESOLVED, datetime.min.replace(tzinfo=UTC))
+_UNDECIDED: Final = StatusDecision(IssueStatus.UNRESOLVED, datetime.min.replace(tzinfo=UTC))
 
 
-class Verdict(NamedTuple):
+class StatusVerdict(NamedTuple):
     """What an issue should be. `causes`: changes that fix it now; those that fixed it, if none does."""
 
     status: IssueStatus
     causes: Collection[str]
 
 
-def decide_status(history: CodeHistory, fixes: Collection[str], decision: Decision | None) -> Verdict:
+def decide_status(history: CodeHistory, fixes: Collection[str], decision: StatusDecision | None) -> StatusVerdict:
     """What the status of an issue should be that these changes name as fixed."""
     status, at = decision or _UNDECIDED
     lasting = set(fixes) - history.reverted(fixes)
@@ -85,8 +107,8 @@ def decide_status(history: CodeHistory, fixes: Collection[str], decision: Decisi
     lasting_then = then - history.reverted(then, at)
     gained = lasting - lasting_then
     if gained:
-        return Verdict(IssueStatus.RESOLVED, gained)
+        return StatusVerdict(IssueStatus.RESOLVED, gained)
     is_lost = bool(lasting_then) and not lasting
     if is_lost or (status is IssueStatus.IGNORED and len(then) < len(set(fixes))):
-        return Verdict(IssueStatus.UNRESOLVED, fixes)
-    return Verdict(status, lasting or fixes)
+        return StatusVerdict(IssueStatus.UNRESOLVED, fixes)
+    return StatusVerdict(status, lasting or fixes)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.tables import projects
 from chassis.issues.tables import IssueStatus, issues
 from control.issues.references import References, ShortId
 from control.issues.tables import ActivityKind
@@ -29,13 +30,13 @@ from control.releases.tables import (
 from control.scm.code_graph import (
     SELECT_COMMITS,
     SELECT_PROPOSALS,
-    Change,
+    CodeChange,
     CodeGraph,
     split_by_kind,
     to_commit,
     to_proposal,
 )
-from control.scm.code_state import CodeHistory, Decision, Verdict, decide_status
+from control.scm.code_state import CodeHistory, StatusDecision, StatusVerdict, decide_status
 from control.scm.commit_repository import CommitKey, NewCommit, link_to_issues
 from control.scm.issue_changes import (
     SELECT_NAMED,
@@ -222,10 +223,14 @@ async def _find_status_changes(
     for some in chunks(list(targets)):
         rows = SELECT_NAMED.add_columns(issues.c.status, issues.c.decided_status, issues.c.decided_at)
         found = await connection.execute(
-            rows.where(issues.c.id.in_(some)).order_by(issues.c.project_id, issues.c.number)
+            rows.where(issues.c.id.in_(some), projects.c.deleted_at.is_(None)).order_by(
+                issues.c.project_id, issues.c.number
+            )
         )
         for row in found:
-            decision = None if row.decided_at is None else Decision(IssueStatus(row.decided_status), row.decided_at)
+            decision = (
+                None if row.decided_at is None else StatusDecision(IssueStatus(row.decided_status), row.decided_at)
+            )
             verdict = decide_status(history, [one.id for one in fixes.get(row.id, ())], decision)
             if verdict.status in (IssueStatus.IGNORED, IssueStatus(row.status)):
                 continue
@@ -234,7 +239,9 @@ async def _find_status_changes(
     return status_changes
 
 
-def _why(graph: CodeGraph, history: CodeHistory, verdict: Verdict, reported_ids: Collection[str]) -> dict[str, object]:
+def _why(
+    graph: CodeGraph, history: CodeHistory, verdict: StatusVerdict, reported_ids: Collection[str]
+) -> dict[str, object]:
     """The change that fixes the issue, or that reverts what fixed it or what had reverted it."""
     changes = sorted((graph.changes[one] for one in verdict.causes), key=_order(reported_ids))
     wanted = verdict.status is IssueStatus.UNRESOLVED
@@ -252,7 +259,7 @@ def _why(graph: CodeGraph, history: CodeHistory, verdict: Verdict, reported_ids:
     return dict(changes[0].activity_data) if changes and not wanted else {}
 
 
-def _reverting(graph: CodeGraph, history: CodeHistory, change: Change) -> list[Change]:
+def _reverting(graph: CodeGraph, history: CodeHistory, change: CodeChange) -> list[CodeChange]:
     return [graph.changes[one] for one in history.reverted_by.get(change.id, ()) if one in history.times]
 
 
@@ -275,7 +282,7 @@ async def _find_targets(connection: AsyncConnection, issue_ids: Sequence[str]) -
     return targets
 
 
-async def _find_fixes(connection: AsyncConnection, targets: Mapping[str, Sequence[str]]) -> dict[str, list[Change]]:
+async def _find_fixes(connection: AsyncConnection, targets: Mapping[str, Sequence[str]]) -> dict[str, list[CodeChange]]:
     """The changes that fix the issues. A commit that is on no default branch counts where a release has it."""
     target_of = {one: target for target, each in targets.items() for one in each}
     is_released = (
@@ -283,7 +290,7 @@ async def _find_fixes(connection: AsyncConnection, targets: Mapping[str, Sequenc
         .join_from(release_commits, release_projects, release_projects.c.release_id == release_commits.c.release_id)
         .where(release_commits.c.commit_id == commits.c.id, release_projects.c.project_id == commit_issues.c.project_id)
     )
-    fixes: dict[str, list[Change]] = {}
+    fixes: dict[str, list[CodeChange]] = {}
     for some in chunks(sorted(target_of)):
         of_commits = (
             SELECT_COMMITS.add_columns(commit_issues.c.issue_id)

@@ -46,6 +46,7 @@ _SECTION: Final = re.compile(r"[*-][ \t]+(?=\S)")
 _TITLE: Final = re.compile(r'(Revert|Reapply) "(.*)"')
 _OLD_MESSAGE: Final = re.compile(r"revert ([0-9a-f]{40}|[0-9a-f]{64})[ \t]*\n", re.IGNORECASE)
 _OF_TITLE: Final = re.compile(r"[ \t]+\([#!]([1-9][0-9]{0,17})\)$")
+_TITLE_END: Final = 30  # characters at the end of a title that are searched: a title may be as long as a message
 _MERGED: Final = re.compile(
     r"Merge pull request (?:#([1-9][0-9]{0,17}) (?:from|in) |'.{0,1000}' \(#([1-9][0-9]{0,17})\) from )"
     r"|Merged in .{1,1000} \(pull request #([1-9][0-9]{0,17})\)|Pull request #([1-9][0-9]{0,17}): "
@@ -120,7 +121,7 @@ def merge_of(message: str) -> MergeOf:
     merged = _MERGED.match(title)
     if merged is not None:
         return MergeOf(next(one for one in merged.groups() if one is not None), is_merge=True)
-    squashed = _OF_TITLE.search(title[-30:])
+    squashed = _OF_TITLE.search(title[-_TITLE_END:])
     if squashed is not None:
         return MergeOf(squashed[1])
     later = _MERGED_LATER.findall(head)
@@ -139,10 +140,17 @@ def _sections(text: str) -> list[_Section]:
         item = _SECTION.match(line)
         if item is not None or not sections:
             title = line[item.end() if item else 0 :].strip()
-            sections.append(_Section(_OF_TITLE.sub("", title)))
+            sections.append(_Section(_without_number(title)))
         section = sections[-1]
         section.lines.append(_unquoted(line, section))
     return sections
+
+
+def _without_number(title: str) -> str:
+    """The title without the number of the proposal that forges add to it."""
+    end = title[-_TITLE_END:]
+    number = _OF_TITLE.search(end)
+    return title if number is None else title[: len(title) - len(end) + number.start()].rstrip(" \t")
 
 
 def _unquoted(line: str, section: _Section) -> str:

@@ -183,7 +183,7 @@ async def test_a_bad_json_field_is_named(gateway: Gateway) -> None:
 
 async def test_every_bad_json_field_of_a_refused_request_is_named(gateway: Gateway) -> None:
     spans = [
-        {"traceId": 5, "name": 6, "kind": "X", "startTimeUnixNano": True, "attributes": 3},
+        {"traceId": 5, "name": 6, "kind": {}, "startTimeUnixNano": True, "attributes": 3},
         {"name": "good"},
         {"events": [{"name": 7}]},
     ]

@@ -102,14 +102,9 @@ class _Commit(msgspec.Struct, frozen=True):
     links: _Links | None = None
 
 
-class _Target(msgspec.Struct, frozen=True):
-    date: Time = None
-
-
 class _Ref(msgspec.Struct, frozen=True):
     type: str | None = None
     name: str | None = None
-    target: _Target | None = None
 
 
 class _Change(msgspec.Struct, frozen=True):
@@ -294,18 +289,15 @@ def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
     """Bitbucket lists the newest 5 commits of each change, newest first."""
     name = fields.repository(body.repository.full_name)
     found: dict[bool, dict[str, NewCommit]] = {True: {}, False: {}}
-    times: list[datetime | None] = []
     for change in body.push.changes:
         given = (change.commits or [])[:MAX_COMMITS]
         if change.new is None or change.new.type not in ("branch", "named_branch") or not given:
             continue
         is_default = _is_default(change.new.name, body.repository.mainbranch)
-        if is_default:
-            times += [fields.time(change.new.target.date if change.new.target else None), fields.time(given[0].date)]
         for one in reversed(given):
             commit = _commit(name, one)
             found[is_default][commit.sha] = commit
-    at = fields.pushed_at(times, received_at)
+    at = fields.pushed_at(None, received_at)
     pushed = [CommitsPushed(tuple(found[one].values())[-MAX_COMMITS:], at if one else None) for one in (True, False)]
     return tuple(one for one in pushed if one.commits)
 
@@ -395,7 +387,7 @@ def _dc_push(body: _DcPush, received_at: datetime) -> tuple[CommitsPushed, ...]:
         )
         found[commit.sha] = commit
     is_default = all(branch in DEFAULT_BRANCHES for branch in branches)
-    at = fields.pushed_at([fields.time(body.date)], received_at) if is_default else None
+    at = fields.pushed_at(fields.time(body.date), received_at) if is_default else None
     return (CommitsPushed(tuple(found.values()), at),)
 
 

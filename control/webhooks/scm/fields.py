@@ -146,6 +146,8 @@ def commit(
     )
 
 
-def pushed_at(times: Sequence[datetime | None], received_at: datetime) -> datetime:
-    """The first of the times that is known and has come, else when the delivery was received."""
-    return next((one for one in times if one is not None and one <= received_at), to_milliseconds(received_at))
+def pushed_at(at: datetime | None, received_at: datetime) -> datetime:
+    """The time of a push by the platform's clock, if it is known and has come, else when the delivery was received. The
+    time of a commit is none: it may be pushed long after that.
+    """
+    return to_milliseconds(received_at) if at is None or at > received_at else at

@@ -241,7 +241,7 @@ def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
     name = fields.repository(body.project.path_with_namespace)
     found = {one.sha: one for one in (_commit(name, each) for each in given)}
     is_default = body.ref.removeprefix(BRANCH) == body.project.default_branch
-    at = fields.pushed_at([fields.time(given[-1].timestamp)], received_at) if is_default else None
+    at = fields.pushed_at(None, received_at) if is_default else None
     return (CommitsPushed(tuple(found.values()), at),)
 
 

@@ -143,8 +143,8 @@ def push(body: Push, received_at: datetime, *, newest_first: bool) -> tuple[Comm
             found[commit.sha] = commit
     if not is_default:
         return (CommitsPushed(tuple(found.values()), None),) if found else ()
-    times = [fields.time(body.repository.pushed_at), fields.time(given[-1].timestamp)]
-    return (CommitsPushed(tuple(found.values()), fields.pushed_at(times, received_at)),)
+    at = fields.pushed_at(fields.time(body.repository.pushed_at), received_at)
+    return (CommitsPushed(tuple(found.values()), at),)
 
 
 def proposal(body: PullRequestEvent) -> tuple[ProposalChanged, ...]:

@@ -12,15 +12,17 @@ from typing import Any, Final
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import organizations
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.local import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.redis import open_redis
-from control.identity import login_address_repository, login_challenge
+from control.identity import login_address_repository, login_challenge, user_repository
 from control.identity.anonymization import anonymize_orphans
 from control.identity.login_address_repository import KEPT_FOR, MAX_ADDRESSES, login_addresses
+from control.identity.user_repository import User
 from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control, serving
@@ -119,6 +121,22 @@ async def test_an_ipv6_network_counts_as_one_address(control: Control, person: N
     tried = [(await log_in(control, f"2001:db8:0:1::{number}", "wrong"))[0] for number in range(6)]
     assert tried == [401] * 5 + [429]
     assert (await log_in(control, "2001:db8:0:2::1", "wrong"))[0] == 401
+
+
+async def test_a_refused_attempt_looks_for_no_account(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await person(verified=True)
+    looked_for: list[str] = []
+    list_accounts = user_repository.list_accounts
+
+    async def recorded(connection: AsyncConnection, email: str) -> list[User]:
+        looked_for.append(email)
+        return await list_accounts(connection, email)
+
+    monkeypatch.setattr(user_repository, "list_accounts", recorded)
+    assert [(await log_in(control, HOME, "wrong"))[0] for _ in range(7)] == [401] * 5 + [429] * 2
+    assert looked_for == [ADA] * 5
 
 
 async def test_a_stranger_leaves_the_owner_that_keeps_a_way_in(control: Control, person: NewPerson) -> None:

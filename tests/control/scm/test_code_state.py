@@ -1,11 +1,12 @@
 """Whether code fixes an issue, and what a decision of a person changes."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from chassis.issues.tables import IssueStatus
-from control.scm.code_state import CodeHistory, Decision, decide_status
+from control.scm.code_state import CodeHistory, StatusDecision, decide_status
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -72,5 +73,27 @@ def test_a_change_is_reverted_by_one_that_is_not(changes: list[str], reverted: s
 def test_decisions_stand_until_the_code_is_another(
     changes: list[str], fixes: str, decided: tuple[str, int] | None, status: str
 ) -> None:
-    decision = None if decided is None else Decision(IssueStatus(decided[0]), at(decided[1]))
+    decision = None if decided is None else StatusDecision(IssueStatus(decided[0]), at(decided[1]))
     assert decide_status(history(*changes), fixes.split(), decision).status.value == status
+
+
+class Counted(dict[str, set[str]]):
+    """Counts what is looked up."""
+
+    looked_up = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.looked_up += 1
+        return super().get(key, default)
+
+
+def test_many_issues_with_the_same_fixes_are_computed_once() -> None:
+    """At the time of a decision that is older than the last change, and after it."""
+    known = history("f0", *(f"r{n} f{n - 1} r{n - 1}" for n in range(1, 100)))
+    counted_reverts = Counted({name: set(each) for name, each in known.reverted_by.items()})
+    counted = CodeHistory(known.times, counted_reverts)
+    for moment in (50, 100):
+        decision = StatusDecision(IssueStatus.RESOLVED, at(moment))
+        verdicts = [decide_status(counted, ["f0", "r1"], decision) for _ in range(100)]
+        assert all(one == decide_status(known, ["f0", "r1"], decision) for one in verdicts)
+    assert counted_reverts.looked_up < 10 * len(known.times)

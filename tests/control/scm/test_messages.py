@@ -1,7 +1,10 @@
 """What messages of commits and texts of proposals say."""
 
+import re
+
 import pytest
 
+from control.scm import messages
 from control.scm.messages import MergeOf, merge_of, read_commit, read_proposal
 
 A, B = "a" * 40, "b" * 40
@@ -82,3 +85,28 @@ def test_a_description_of_a_proposal_is_read_as_markdown() -> None:
 )
 def test_commits_name_their_proposal(message: str, found: MergeOf) -> None:
     assert merge_of(message) == found
+
+
+class Recorded:
+    """A pattern that notes how much it searches."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self.pattern = pattern
+        self.sizes: list[int] = []
+
+    def search(self, text: str) -> re.Match[str] | None:
+        self.sizes.append(len(text))
+        return self.pattern.search(text)
+
+
+def test_only_the_end_of_a_title_is_searched_for_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search takes quadratic time in a run of spaces, and an item may be as long as a message."""
+    recorded = Recorded(messages._OF_TITLE)
+    monkeypatch.setattr(messages, "_OF_TITLE", recorded)
+    item = "a" + " " * 60_000
+    text = f'Fix\n* {item}b\n* Fixes WEB-1{" " * 99}(#{"9" * 18})\n* Revert "Fixes WEB-1"\n\nFixes WEB-2'
+    parsed = read_commit(text, "acme", "shop/web")
+    assert [str(one) for one in parsed.fixed.short_ids] == ["WEB-2"]
+    assert merge_of(f"{item}b").number is None
+    assert len(recorded.sizes) == 5
+    assert max(recorded.sizes) <= 30

@@ -74,6 +74,7 @@ def examples() -> Iterator[bytes]:
             "- a\n  ```\n  Fixes WEB-1\n  ```\n\n      Closes WEB-2\n\n1. resolves WEB-3 `fixes WEB-4` <!-- a\nb -->",
             "~~~ text\nFixes WEB-1\n~~~\n<!--\nFixes WEB-2\n\n--> Fixes WEB-3\n> quoted\nlazy",
             "Merge pull request 'x' (#12) from a into b\n\nReviewed-on: https://git.example/shop/web/pulls/12",
+            f"Fix\n* a{' ' * 4_000}b\n* Round{' ' * 40}(#5)",
             "fixes https://ops.example/orgs/acme/issues/iss_01jd3x4c9v8k2m5n7p0q1r2s3t",
         )
     )

@@ -56,12 +56,32 @@ def _create_partial_index(column: str, *columns: str) -> None:
 
 
 def _keep_states() -> None:
-    """Issues stay as they are until something new happens to the code."""
+    """Issues stay as they are until something new happens to the code: also those into which others were merged. A
+    proposal that was edited after its merge seems to be merged then, so the decision is not older than the edit.
+    """
     named = "SELECT issue_id FROM commit_issues UNION SELECT issue_id FROM proposal_issues"
+    targets = f"SELECT merged_into FROM issues WHERE merged_into IS NOT NULL AND id IN ({named})"
     op.execute(
         "UPDATE issues SET decided_status = status, decided_at = updated_at "
-        f"WHERE status <> 'unresolved' OR id IN ({named})"
+        f"WHERE status <> 'unresolved' OR id IN ({named}) OR id IN ({targets})"
     )
+    connection = op.get_bind()
+    issues = sa.table("issues", sa.column("id"), sa.column("merged_into"), sa.column("decided_at", UtcTime))
+    proposals = sa.table("proposals", sa.column("id"), sa.column("merged_at", UtcTime))
+    proposal_issues = sa.table("proposal_issues", sa.column("proposal_id"), sa.column("issue_id"))
+    fixed = issues.alias()
+    later = (
+        sa.select(issues.c.id, sa.func.max(proposals.c.merged_at).label("at"))
+        .join_from(proposals, proposal_issues, proposal_issues.c.proposal_id == proposals.c.id)
+        .join(fixed, fixed.c.id == proposal_issues.c.issue_id)
+        .join(issues, issues.c.id == sa.func.coalesce(fixed.c.merged_into, fixed.c.id))
+        .where(proposals.c.merged_at > issues.c.decided_at)
+        .group_by(issues.c.id)
+    )
+    rows = [{"of_issue": row.id, "at": row.at} for row in connection.execute(later)]
+    if rows:
+        update = issues.update().where(issues.c.id == sa.bindparam("of_issue"))
+        connection.execute(update.values(decided_at=sa.bindparam("at", type_=UtcTime)), rows)
 
 
 def _read_reverts() -> None:

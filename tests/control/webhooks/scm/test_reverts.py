@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from chassis.auth.tables import projects
 from chassis.issues.tables import issues
 from control.integrations.model import Integration, IntegrationKind
 from control.scm import code_graph
 from tests.control.releases.stored import activity, new_issue
 from tests.control.webhooks.scm import payloads
 from tests.control.webhooks.scm.deliveries import Scm
+from tests.control.webhooks.scm.histories import FORGES
 from tests.control.webhooks.scm.payloads import github_commit, rfc
 
 NOW = 10_000  # minutes that are not yet: such a push counts from when it is received
@@ -171,6 +173,34 @@ async def test_what_a_person_has_opened_stays_open_until_a_later_fix(scm: Scm) -
     assert await status(scm) == "resolved"
 
 
+@pytest.mark.parametrize("forge", FORGES)
+async def test_a_push_counts_when_it_happens_not_when_its_commits_were_made(scm: Scm, forge: str) -> None:
+    """A commit is hours old, a person opens the issue, and the commit is pushed. The time of a push is when its webhook
+    is received, if the platform sends none. Once more, and another decision: the first time counts.
+    """
+    integration = await scm.integrate(FORGES[forge].kind)
+    issue_id = await new_issue(scm.control, 1)
+    sends_time = forge in ("github", "data center")
+    await change(scm, issue_id, status="resolved")
+    await change(scm, issue_id, status="unresolved")
+    pushed = FORGES[forge].push(NOW if sends_time else 1, [(sha("fix"), "Fixes WEB-1")])
+    await tell(scm, integration, pushed)
+    assert await status(scm) == "resolved"
+    await change(scm, issue_id, status="unresolved")
+    await tell(scm, integration, (pushed[0], pushed[1] | {"again": 1}))
+    assert await status(scm) == "unresolved"
+
+
+async def test_issues_of_a_deleted_project_stay_as_they_are(scm: Scm) -> None:
+    integration = await scm.integrate(IntegrationKind.GITHUB)
+    await new_issue(scm.control, 1)
+    await tell(scm, integration, FIX[1])
+    async with scm.control.checks.database.write() as connection:
+        await connection.execute(projects.update().where(projects.c.slug == "web").values(deleted_at=payloads.at(2)))
+    answer = await scm.accepted(integration, *push(3, ("undo", f"This reverts commit {sha('fix')}.")))
+    assert (answer["issuesReopened"], await status(scm)) == ([], "resolved")
+
+
 async def test_an_issue_that_is_ignored_is_resolved_by_a_later_fix_alone(scm: Scm) -> None:
     integration = await scm.integrate(IntegrationKind.GITHUB)
     one = await new_issue(scm.control, 1)
@@ -203,6 +233,20 @@ async def test_an_activity_names_what_has_changed_the_code(scm: Scm) -> None:
         ],
         key=str,
     )
+
+
+async def test_the_newest_reverts_of_a_change_count_to_a_bound(scm: Scm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_graph, "MAX_REVERTING", 2)
+    integration = await scm.integrate(IntegrationKind.GITHUB)
+    await new_issue(scm.control, 1)
+    reverts = [push(n, (f"undo {n}", f"This reverts commit {sha('fix')}.")) for n in (4, 2, 3)]
+    undone = [f"This reverts commits {sha('undo 4')} and {sha('undo 3')}.", f"This reverts commit {sha('undo 2')}."]
+    await tell(scm, integration, push(1, ("fix", "Fixes WEB-1")), *reverts)
+    assert await status(scm) == "unresolved"
+    await tell(scm, integration, push(5, ("redo", undone[0])))
+    assert await status(scm) == "resolved", "the oldest revert does not count any more"
+    await tell(scm, integration, push(6, ("again", undone[1])))
+    assert await status(scm) == "resolved"
 
 
 async def test_a_chain_of_reverts_is_followed_to_a_bound(scm: Scm, monkeypatch: pytest.MonkeyPatch) -> None:
