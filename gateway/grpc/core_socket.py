@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
+from chassis.errors import StartupError
+
 SEND_BUFFER_BYTES: Final = 64 * 2**10  # in the kernel, for each connection; the core reads at once
 _PREFIX: Final = "sluice-grpc/"
 _NAME: Final = "core"
@@ -24,7 +26,13 @@ class CoreSocket:
     """The listening socket of the core. Linux: names are abstract, and descriptors have paths."""
 
     def __init__(self) -> None:
-        self._directory = tempfile.mkdtemp(prefix="sluice-grpc-")  # mode 0700
+        """Raises StartupError where no directory is writable."""
+        try:
+            self._directory = tempfile.mkdtemp(prefix="sluice-grpc-")  # mode 0700
+        except OSError as error:
+            raise StartupError(
+                f"OTLP/gRPC needs a writable directory for a moment at the start (TMPDIR, or /tmp): {error.strerror}."
+            ) from error
         # By way of the descriptor the path is short: that of a socket has 107 bytes at most.
         self._descriptor = os.open(self._directory, os.O_PATH | os.O_DIRECTORY)
         self._path = f"/proc/self/fd/{self._descriptor}/{_NAME}"

@@ -2,13 +2,15 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from gateway.grpc.call import GrpcCall
-from gateway.grpc.core_socket import peer_address
+from gateway.grpc.core_socket import CoreSocket, peer_address
 from gateway.grpc.options import server_options
 from gateway.grpc.receiving import message_encoding
 from gateway.settings import GatewaySettings
@@ -104,3 +106,9 @@ def test_without_a_port_grpc_is_not_imported(port: str, imported: str) -> None:
         [sys.executable, "-c", CODE.format(port=port)], capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert (done.stdout.strip(), done.stderr) == (imported, "")
+
+
+def test_without_a_writable_directory_one_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(StartupError, match="OTLP/gRPC needs a writable directory"):
+        CoreSocket()
