@@ -146,7 +146,8 @@ def test_the_next_backup_links_what_is_as_it_was_and_stands_alone(migrated: Path
         if (first / entry.path).exists() and (first / entry.path).samefile(second / entry.path)
     }
     assert len(shared) == another["linked_files"]
-    parts = {entry.path for entry in read_manifest(second).files if "/all_1_1_0/" in entry.path}
+    # Of parts that no merge has replaced meanwhile.
+    parts = {one.path for one in read_manifest(second).files if "/all_" in one.path and (first / one.path).exists()}
     assert len(parts) > 5
     assert parts - shared == {spoiled}
     assert sorted(path.name for path in target.iterdir()) == [first.name, second.name, "lock"]
