@@ -1,7 +1,9 @@
 """The OTLP services over gRPC, on grpcio's asyncio server. The path of one `Export` call
 (`service.ExportService._export`), with the codes that each step can refuse with:
 
-    server_options               bounds connections, calls, metadata, pings and windows, before any of our code runs
+    Connections                  counts connections, in all and by address (`gateway.grpc.connections`)
+    ConnectionFraming            bounds what a client sends beside its calls (`gateway.grpc.framing`)
+    server_options               bounds calls, metadata, pings and windows, before a handler runs
     RefusalCache.cached_error    is the client's limit used up              -> RESOURCE_EXHAUSTED
     RefusalCache.try_acquire     is a slot free                             -> UNAVAILABLE
     check_project_key            the project of the key, its rate           -> UNAUTHENTICATED, PERMISSION_DENIED,

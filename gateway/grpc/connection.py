@@ -105,8 +105,9 @@ class ClientConnection(asyncio.Protocol):
     def evict(self) -> None:
         """Close at once, in favour of a new connection."""
         transport = self._transport
+        is_unread = transport is not None and transport.get_write_buffer_size() > 0
         self.close_for(EVICTED)
-        if transport is not None and transport.get_write_buffer_size():
+        if transport is not None and is_unread:  # the GOAWAY would not leave
             transport.abort()
 
     def close_for(self, fault: Fault) -> None:

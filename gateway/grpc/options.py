@@ -21,8 +21,10 @@ _IDENTITY_AND_GZIP: Final = 1 << 0 | 1 << 2  # bits by grpc_compression_algorith
 Options = list[tuple[str, int]]
 
 
-def server_options(chassis: ChassisSettings, settings: GatewaySettings, max_connections: int) -> Options:
-    """The arguments of the server's channels (grpc/impl/channel_arg_names.h)."""
+def server_options(chassis: ChassisSettings, settings: GatewaySettings) -> Options:
+    """The arguments of the server's channels (grpc/impl/channel_arg_names.h). Connections are counted by
+    `gateway.grpc.connections`: the core would still count one that has just made room for another.
+    """
     return [
         # Messages are passed on as they come: decompressing is bounded here, and the core does not bound it.
         ("grpc.per_message_decompression", 0),
@@ -31,7 +33,6 @@ def server_options(chassis: ChassisSettings, settings: GatewaySettings, max_conn
         ("grpc.max_metadata_size", MAX_METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
-        ("grpc.max_allowed_incoming_connections", max_connections),
         ("grpc.server.max_pending_requests", MAX_PENDING_CALLS),
         ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING_CALLS),
         ("grpc.http2.lookahead_bytes", WINDOW_BYTES),

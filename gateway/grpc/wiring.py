@@ -47,7 +47,7 @@ def serve_grpc(
         server = GrpcServer(
             exports,
             HealthService(app[HEALTH]),
-            server_options(chassis, settings, max_connections),
+            server_options(chassis, settings),
             Connections(chassis, metrics, core, max_connections=max_connections),
             core,
             telemetry,

@@ -219,7 +219,7 @@ async def test_a_transfer_coding_besides_chunked_is_501(serve: Serve) -> None:
 async def test_an_unknown_method_is_405_like_any_other_that_the_path_lacks(serve: Serve, method: bytes) -> None:
     served = await serve(ROUTES)
     status, headers, body = split(await served.talk(method + b" /x HTTP/1.1\r\nHost: a\r\n\r\n"))
-    assert (status, headers["allow"], headers["connection"]) == (405, "GET", "close")
+    assert (status, headers["allow"], headers["connection"]) == (405, "GET, HEAD", "close")
     assert json.loads(body)["error"]["code"] == "method_not_allowed"
     assert split(await served.talk(method + b" /nowhere HTTP/1.1\r\nHost: a\r\n\r\n"))[0] == 404
 

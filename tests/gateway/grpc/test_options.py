@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_limits_of_the_settings_are_those_of_the_core() -> None:
     chassis = ChassisSettings(keepalive_timeout_s=12.5, header_timeout_s=3.0)
-    options = server_options(chassis, GatewaySettings(max_wire_bytes=1_000), 77)
+    options = server_options(chassis, GatewaySettings(max_wire_bytes=1_000))
     assert {name.removeprefix("grpc."): value for name, value in options} == {
         "per_message_decompression": 0,
         "compression_enabled_algorithms_bitset": 0b101,
@@ -29,7 +29,6 @@ def test_limits_of_the_settings_are_those_of_the_core() -> None:
         "max_metadata_size": 16_384,
         "absolute_max_metadata_size": 16_384,
         "max_concurrent_streams": 100,
-        "max_allowed_incoming_connections": 77,
         "server.max_pending_requests": 4_096,
         "server.max_pending_requests_hard_limit": 4_096,
         "http2.lookahead_bytes": 32_768,
