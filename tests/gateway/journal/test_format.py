@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,10 +29,10 @@ WORDS: Final = (
     *("credentials", "session_id", "sessionid", "csrf", "xsrf", "ssn", "card_number", "cardnumber", "cvv"),
     "cvc",
 )
-POLICY: Final = Policy(sensitive_words=WORDS)
+POLICY: Final = Policy(sensitive_words=WORDS, max_value_bytes=16 * 2**10)
 TRACES = JournaledRequest(7, "traces", "protobuf", "gzip", CREATED_NS + 1, 3, POLICY, b"\x1f\x8b not really", slow=True)
 LOGS = JournaledRequest(
-    2**63, "logs", "json", "zstd", CREATED_NS + 2, 50_000, Policy(max_items=9, sensitive_words=WORDS), b"{}" * 3000
+    2**63, "logs", "json", "zstd", CREATED_NS + 2, 50_000, msgspec.structs.replace(POLICY, max_items=9), b"{}" * 3000
 )
 EMPTY = JournaledRequest(0, "logs", "protobuf", "identity", 0, 0, POLICY, b"")
 DEFLATED = TRACES._replace(encoding="deflate", slow=False, body=b"12345678")
