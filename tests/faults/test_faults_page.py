@@ -28,7 +28,7 @@ def defined(directory: Path) -> set[str]:
 
 
 def test_every_fault_has_a_row_and_a_test_or_a_reason() -> None:
-    assert [row.number for row in rows()] == [str(number) for number in range(1, 30)]
+    assert [row.number for row in rows()] == [str(number) for number in range(1, 31)]
     assert [row.number for row in rows() if not row.tests and not row.remark.startswith("not yet")] == []
 
 

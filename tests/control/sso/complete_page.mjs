@@ -14,5 +14,6 @@ async function fetch(path, options) {
 const [, script] = /<script>([\s\S]*?)<\/script>/.exec(html);
 const page = { getElementById: element };
 const history = { replaceState() {} };
-new Function("document", "location", "history", "fetch", script)(page, { hash, pathname: "/sso/complete" }, history, fetch);
+const location = { hash, pathname: "/sso/complete", origin: "https://sluice.example" };
+new Function("document", "location", "history", "fetch", script)(page, location, history, fetch);
 setImmediate(() => setImmediate(() => console.log(JSON.stringify({ elements, asked }))));

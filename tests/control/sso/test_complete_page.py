@@ -39,7 +39,21 @@ def test_it_spends_the_code_and_says_who_is_signed_in(status: int, title: str, h
     assert elements["title"]["textContent"] == title
     assert "You are Ada (ada@example.com), role ADMIN" in elements["text"]["textContent"]
     assert ("/auth/totp/verify" in elements["text"]["textContent"]) is hint
-    assert (elements["link"]["href"], elements["more"]["hidden"], elements["next"]["hidden"]) == ("/orgs", False, False)
+    link = elements["link"]["href"]
+    assert (link, elements["more"]["hidden"], elements["next"]["hidden"]) == (
+        "https://sluice.example/orgs",
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    "next_path", ["https://evil.example/", "//evil.example", "/.//evil.example", "/x/..//", "/\\\\evil.example"]
+)
+def test_it_links_to_no_other_origin(next_path: str) -> None:
+    shown = show(handoff=(200, json.dumps(HANDOFF | {"next": next_path})), organizations=(200, "{}"))
+    assert shown["elements"]["title"]["textContent"] == "Signed in"
+    assert "link" not in shown["elements"]
 
 
 @pytest.mark.parametrize(
