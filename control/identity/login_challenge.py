@@ -96,7 +96,7 @@ class LoginChallenges:
         return datetime.now(UTC).timestamp() < expiry
 
     def hash_address(self, principal_id: str, address: str) -> str:
-        """What stands for the address where it is stored: without the key, addresses cannot be tried."""
+        """The keyed hash that is stored for an address: without the key, addresses cannot be guessed."""
         return self.signer.sign((), b"\0".join((b"login address", principal_id.encode(), address.encode())))
 
 

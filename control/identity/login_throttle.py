@@ -165,7 +165,7 @@ class LoginThrottle:
 
     async def _is_known(self, accounts: Sequence[User], address: str) -> bool:
         """Whether the account whose password is guessed has logged in from there: the verified one, else each of them.
-        Otherwise whoever has another account with the e-mail address could log in to that one first.
+        Otherwise the owner of another account with the e-mail address could log in to it first.
         """
         verified = [user.id for user in accounts if user.email_verified]
         ids = verified or [user.id for user in accounts]

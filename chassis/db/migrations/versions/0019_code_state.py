@@ -1,4 +1,4 @@
-"""What the state of an issue is computed from: what commits and proposals revert, and what people have decided."""
+"""Facts from which the state of an issue is computed: reverts by commits and proposals, and decisions of people."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What an erasure has begun to delete, so that a deletion that is repeated after a crash counts once."""
+"""The deletion that an erasure has begun, so that a deletion that is repeated after a crash counts once."""
 
 import sqlalchemy as sa
 from alembic import op
