@@ -1,29 +1,14 @@
-"""Error occurrences: the exceptions that the decoder found, each with a fingerprint that is stable across releases.
+"""Error occurrences: the exceptions that the decoder found, each with its fingerprint."""
 
-The fingerprint is a hash of the exception's type and its top frames in the application's own code, or of its message
-where there is no stack trace. Line numbers, addresses, ids, hashes, versions and directories are removed first: they
-change with every build while the error stays the same.
-"""
-
-import hashlib
 from collections.abc import Sequence
 from typing import Final
 
+from proto.grouping.fingerprint import fingerprint
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY, Block, DecodedPayload, RaisedException
-from proto.stack_traces import in_app_frames, normalize_message
 from proto.storage.tables import ERROR_OCCURRENCES
 
-FINGERPRINT_BYTES: Final = 16
-FINGERPRINT_FRAMES: Final = 5  # the deeper ones change with the callers
 _SOURCES: Final = {"traces": "span", "logs": "log"}
-
-
-def fingerprint(kind: str, message: str, stacktrace: str) -> bytes:
-    """16 bytes that identify an error across releases. Takes at most a few hundred microseconds."""
-    frames = in_app_frames(stacktrace)[:FINGERPRINT_FRAMES]
-    parts = [kind.strip(), *frames] if frames else [kind.strip(), "", normalize_message(message)]
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=FINGERPRINT_BYTES).digest()
 
 
 def occurrence_blocks(decoded: Sequence[DecodedPayload], batch_id: int) -> list[Block]:

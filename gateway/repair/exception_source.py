@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gateway.error_occurrences import fingerprint, occurrence_row
+from gateway.error_occurrences import occurrence_row
+from proto.grouping.fingerprint import fingerprint
 from proto.otlp.policy import RaisedException
 from proto.otlp.reference.text import compact_json
 from proto.storage.tables import FIRST_REBUILT_ROW, LOGS, SPANS

@@ -4,8 +4,9 @@ An input is an exception's type, message and stack trace, separated by NUL. What
 limit is a finding as well.
 """
 
-from gateway.error_occurrences import FINGERPRINT_BYTES, fingerprint
-from proto.stack_traces import in_app_frames, normalize_message
+from proto.grouping.fingerprint import FINGERPRINT_BYTES, fingerprint
+from proto.grouping.messages import normalize_message
+from proto.stack_traces import in_app_frames
 
 
 def check(data: bytes) -> None:

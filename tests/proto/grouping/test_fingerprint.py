@@ -2,8 +2,9 @@
 
 import pytest
 
-from gateway.error_occurrences import fingerprint
-from proto.stack_traces import in_app_frames, normalize_message
+from proto.grouping.fingerprint import fingerprint
+from proto.grouping.messages import normalize_message
+from proto.stack_traces import in_app_frames
 
 PYTHON = """Traceback (most recent call last):
   File "/srv/shop-1.2.3/shop/cart.py", line 10, in add
