@@ -1,8 +1,9 @@
 """`POST /webhooks/chat-b/interactions` (specification 4.5): a Discord-compatible chat."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from chassis.http.web import RATE_LIMITS, Route, json_response
 from chassis.limits.limiter import LimitClass
 from control.chat.actor import ChatActor, PressResult, Surface
 from control.chat.chat_a import TAG
-from control.chat.payloads import CommandCall, parse_interaction
+from control.chat.payloads import CommandCall, PlainInteraction, parse_interaction
 from control.chat.replies import CHAT_B_MARKUP, Reply, chat_b_content
 from control.chat.update_queue import NewUpdate
 from control.chat_links.tables import ChatPlatform
@@ -35,6 +36,7 @@ PONG: Final = 1
 MESSAGE: Final = 4
 UPDATE_MESSAGE: Final = 7
 EPHEMERAL: Final = 64
+NOT_OURS: Final = "Sluice does not know this button, menu or form. Nothing was changed."
 _UPDATE_DELAY: Final = timedelta(seconds=2)  # the platform has to take the answer first
 
 
@@ -87,7 +89,8 @@ class ChatB:
         """Receive an interaction: a ping, a command, or a press of an Approve button.
 
         Answers are for the chat user, but for a press that decides: it replaces the message with the button. A
-        repetition gets the same answer and changes nothing.
+        repetition gets the same answer and changes nothing. An interaction that is not for Sluice, such as a press of
+        the button of another program, gets a message that says so.
         """
         body = await self._verified_body(request)
         try:
@@ -95,8 +98,8 @@ class ChatB:
         except PayloadError as error:
             self._receiver.metrics.count(SOURCE, DeliveryOutcome.INVALID)
             raise BadRequest(str(error)) from error
-        if parsed is None:
-            applied = AppliedEvent({"type": PONG}, duplicate=False)
+        if isinstance(parsed, PlainInteraction):
+            applied = AppliedEvent(_PLAIN_ANSWERS[parsed], duplicate=False)
         elif isinstance(parsed, CommandCall):
             applied = await self._actor.command(request, parsed, self._surface)
         else:
@@ -119,6 +122,14 @@ class ChatB:
 
 def _ephemeral(reply: Reply) -> dict[str, Any]:
     return {"type": MESSAGE, "data": {"content": chat_b_content(reply), "flags": EPHEMERAL}}
+
+
+_PLAIN_ANSWERS: Final[Mapping[PlainInteraction, dict[str, Any]]] = MappingProxyType(
+    {
+        PlainInteraction.PING: {"type": PONG},
+        PlainInteraction.OTHER: _ephemeral(Reply((CHAT_B_MARKUP.text(NOT_OURS),))),
+    }
+)
 
 
 def _press_answer(result: PressResult) -> dict[str, Any]:

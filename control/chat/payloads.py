@@ -7,7 +7,7 @@ docs.discord.com/developers/interactions/receiving-and-responding.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from html import unescape
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
@@ -143,6 +143,13 @@ class Press:
     update_url: str | None
 
 
+class PlainInteraction(Enum):
+    """Interactions of chat-b in which no chat user does something with Sluice."""
+
+    PING = "ping"
+    OTHER = "other"  # with a button, menu or form that is not one of Sluice, or of a kind that the platform has added
+
+
 class ChatEvent(NamedTuple):
     """An event of chat-a. `challenge`: what its sender wants to have back."""
 
@@ -189,13 +196,13 @@ def parse_interactivity(body: bytes) -> Press | None:
     return Press(user, pressed.value, f"press:{sent.trigger_id}", sent.response_url)
 
 
-def parse_interaction(body: bytes, api_url: str) -> CommandCall | Press | None:
-    """An interaction of chat-b; None for a ping. `api_url`: base URL of the platform's API."""
+def parse_interaction(body: bytes, api_url: str) -> CommandCall | Press | PlainInteraction:
+    """An interaction of chat-b. `api_url`: base URL of the platform's API."""
     kind = decode(_Interaction, _bounded(body), "interaction").type
     if kind == PING:
-        return None
+        return PlainInteraction.PING
     if kind not in (COMMAND, COMPONENT):
-        raise PayloadError("The interaction has a type that is not supported.")
+        return PlainInteraction.OTHER
     sent = decode(_Acting, body, "interaction")
     from_user = sent.user if sent.member is None else sent.member.user
     if from_user is None:
@@ -205,7 +212,7 @@ def parse_interaction(body: bytes, api_url: str) -> CommandCall | Press | None:
         return CommandCall(user, _command(convert(_CommandData, sent.data, "command")), sent.id)
     custom_id = convert(_ComponentData, sent.data, "component").custom_id
     if not custom_id.startswith(APPROVE_PREFIX):
-        raise PayloadError("The component is not one of Sluice.")
+        return PlainInteraction.OTHER
     url = f"{api_url}/webhooks/{sent.application_id}/{sent.token}/messages/@original"
     return Press(user, custom_id.removeprefix(APPROVE_PREFIX), sent.id, url)
 

@@ -9,6 +9,7 @@ import pytest
 
 from chassis.runtime.settings_loader import SettingsError
 from control.chat.actor import LINK_FIRST, NO_CODE
+from control.chat.chat_b import NOT_OURS
 from control.chat.replies import CHAT_B_MARKUP
 from control.chat.tables import chat_updates
 from control.chat_links.tables import ChatPlatform, chat_links
@@ -99,6 +100,33 @@ async def test_interactions_are_answered_as_documented(chat: Chat) -> None:
     assert helped["data"]["content"].startswith("**What Sluice can do here**")
     no_code = {"type": 4, "data": {"content": CHAT_B_MARKUP.text(NO_CODE), "flags": 64}}
     assert await chat.interact(interaction(2, subcommand("link"))) == (200, no_code)
+
+
+async def test_interactions_of_others_are_answered_and_change_nothing(chat: Chat) -> None:
+    """An application may have buttons, menus and forms beside those of Sluice. Any other status than 200 is a failure
+    to the platform.
+    """
+    told = {"type": 4, "data": {"content": CHAT_B_MARKUP.text(NOT_OURS), "flags": 64}}
+    form = {"custom_id": "sluice_approve:x", "components": []}
+    choices = {
+        "id": "1",
+        "name": "other",
+        "type": 1,
+        "options": [{"type": 3, "name": "q", "value": "", "focused": True}],
+    }
+    for sent in (
+        interaction(3, {"component_type": 2, "custom_id": "other"}),
+        interaction(3, {"component_type": 3, "custom_id": "menu", "values": ["a"]}),
+        interaction(3, {"component_type": 2, "custom_id": ""}),
+        interaction(3, {"component_type": 2, "custom_id": "sluice_approve"}),
+        interaction(4, choices),
+        interaction(5, form),
+        interaction(6, {"unheard": "of"}),
+        {"id": "1", "application_id": "2", "type": 7, "token": "t", "version": 1},
+    ):
+        assert await chat.interact(sent) == (200, told), sent
+    assert await chat.count(chat_updates) == 0
+    assert await chat.count(platform_events) == 0
 
 
 async def test_what_is_not_signed_is_refused_unread(chat: Chat) -> None:
@@ -198,7 +226,7 @@ async def test_signed_bodies_that_no_platform_sends_are_400_and_never_500(chat: 
             {"type": 2**70},
             {"type": True},
             {"type": 0},
-            {"type": 4},
+            {"type": 101},
             {"type": 2},
             status_call | {"member": None},
             status_call | {"member": {"user": {"id": "x"}}},
@@ -210,10 +238,8 @@ async def test_signed_bodies_that_no_platform_sends_are_400_and_never_500(chat: 
             status_call | {"data": {"name": "x", "options": [option]}},
             status_call | {"data": {"name": "x", "options": [{"type": 1, "name": "n" * 101}]}},
             status_call | {"data": {"name": "x", "options": [{"type": 1, "name": "n"}] * 26}},
-            interaction(3, {"custom_id": "other"}),
             interaction(3, {"custom_id": 7}),
             interaction(3, {"custom_id": "sluice_approve:" + "x" * 100}),
-            interaction(5, {"custom_id": "sluice_approve:x"}),
         )
     ):
         status, answer = await chat.interact(sent)
