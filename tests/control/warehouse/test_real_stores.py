@@ -56,7 +56,7 @@ async def test_what_is_wrong_is_said(real_store: RealStore) -> None:
         if config.provider is BlobProvider.GCS:
             return  # the stand-in looks at no signature
         wrong = structs.replace(config, secret_access_key=WRONG, account_key=WRONG)
-        with pytest.raises(ObjectStoreError, match="The store refused the credentials"):
+        with pytest.raises(ObjectStoreError, match="The signature does not match"):
             await open_store(wrong, egress, "org").put_new(KEY, b"x", "d")
     assert real_store.read_all() == {}
 
