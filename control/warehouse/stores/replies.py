@@ -15,8 +15,8 @@ from control.warehouse.stores.store import ObjectStoreError
 
 MISSING: Final = "The bucket or container does not exist."
 UNCONDITIONAL: Final = (
-    "The store does not support conditional puts (If-None-Match). Set conditionalPuts to false in the config, with what "
-    "that does not promise (see the documentation of sinks), or use a store that supports them."
+    "The store does not support conditional puts (If-None-Match). Set conditionalPuts to false in the config, for what "
+    "the documentation of sinks promises then, or use a store that supports them."
 )
 CONTRADICTED: Final = (
     "The store refused a conditional put because the object exists, and then had no such object. If the next run says "
