@@ -149,6 +149,7 @@ def read_submission(received: ReceivedBody, keys: Sequence[KnownKey], now: datet
 def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ParsedBundle:
     """Of several keys that have signed, one that counts is enough."""
     payload_type = MEDIA_TYPES[received.media_type]
+    _require_few_containers(received.raw)
     if payload_type is not None:
         return _parse(received.raw, payload_type, "body", is_json=received.media_type == JSON_TYPE)
     try:
@@ -159,7 +160,9 @@ def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: dat
     usable_first = sorted(keys, key=lambda known: known.issuer_key.status_at(now) is not KeyStatus.ACTIVE)
     for at in dsse.find_signers(envelope, [(known.issuer_key.key_id, known.public_key) for known in usable_first]):
         signer = usable_first[at].issuer_key
-        parsed = parsed or _parse(envelope.payload, envelope.payload_type, PAYLOAD_PATH)
+        if parsed is None:
+            _require_few_containers(envelope.payload)
+            parsed = _parse(envelope.payload, envelope.payload_type, PAYLOAD_PATH)
         reason = find_distrust_at(signer, parsed.bundle.issuer, parsed.bundle.issued_at, now)
         if reason is None:
             return parsed._replace(signer=signer)
@@ -196,10 +199,13 @@ def reparse(received: ReceivedBody) -> ParsedBundle:
     return ParsedBundle(reading.bundle_of(value), value if isinstance(value, Statement) else None)
 
 
+def _require_few_containers(raw: bytes) -> None:
+    if raw.count(b"{") + raw.count(b"[") > MAX_CONTAINERS:
+        raise PayloadTooLarge(f"The proof bundle has more than {MAX_CONTAINERS} objects and lists.")
+
+
 def _parse(payload: bytes, payload_type: str, path: str, *, is_json: bool = False) -> ParsedBundle:
     """`path`: of the payload in the request."""
-    if payload.count(b"{") + payload.count(b"[") > MAX_CONTAINERS:
-        raise PayloadTooLarge(f"The proof bundle has more than {MAX_CONTAINERS} objects and lists.")
     issues = Issues()
     value: Any = decode_json(reading.payload_shape(payload_type), payload, path, issues)
     if value is None and is_json and len(payload) <= MAX_EXPLAINED_BYTES and reading.is_envelope(payload):

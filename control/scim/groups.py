@@ -29,7 +29,7 @@ from control.scim.listing import ListRequest, Page, fitting, next_cursor, parse_
 from control.scim.media_type import read_scim_bytes, scim_response
 from control.scim.members import MemberChange, member_ids, split
 from control.scim.models import TOLERANT, Group
-from control.scim.patch import PATCH_SCHEMA, operations_of, require_affordable
+from control.scim.patch import PATCH_SCHEMA, operations_of, require_affordable, require_no_paths
 from control.scim.provisioning import DirectoryCall, checked_text
 from control.scim.resources import Projection, group_resource, is_known, require_match, without_read_only
 
@@ -215,6 +215,7 @@ async def _change(
 
 def _parse(body: dict[str, Any], context: Context) -> GroupDescription:
     """Raises ScimError."""
+    require_no_paths(body)
     members = next((value for name, value in body.items() if name.lower() == "members"), None)
     with translated(), TOLERANT:
         group = Group.model_validate(without_read_only(body, ("members",)), scim_ctx=context)

@@ -46,6 +46,8 @@ class Projection:
         named = {name: values[name] for name in _PROJECTION if values.get(name)}
         if not named:
             return cls(model)
+        if len(named) > 1:
+            raise InvalidValue("A request can have attributes or excludedAttributes, not both.")
         for value in named.values():
             paths = value if isinstance(value, list) else [value]
             if sum(len(str(path)) for path in paths) > MAX_ATTRIBUTES_LENGTH:

@@ -34,7 +34,7 @@ from control.scim.listing import (
 )
 from control.scim.media_type import read_scim_bytes, scim_response
 from control.scim.models import TOLERANT, ScimUser
-from control.scim.patch import PATCH_SCHEMA, operations_of, require_affordable
+from control.scim.patch import PATCH_SCHEMA, operations_of, require_affordable, require_no_paths
 from control.scim.resources import (
     Projection,
     count_values,
@@ -201,5 +201,6 @@ def patched_user(document: Mapping[str, Any], patch: PatchOp[ScimUser]) -> ScimU
 def parse_user(body: dict[str, Any], context: Context) -> ScimUser:
     """The user in the body of a request. Raises ScimError."""
     provisioning.require_few_values(body)
+    require_no_paths(body)
     with translated(), TOLERANT:
         return ScimUser.model_validate(without_read_only(body, READ_ONLY), scim_ctx=context)

@@ -19,6 +19,7 @@ MAPPED: Final = ("email", "name", "groups")
 MAX_GROUPS: Final = 2_000  # that a provider may name of one user
 MAX_GROUP_LENGTH: Final = 256
 
+_EMPTY: Final[tuple[object, ...]] = (None, "", [])
 _EMAIL: Final = re.compile(EMAIL_PATTERN)
 _UNPRINTABLE: Final = re.compile(f"[{UNPRINTABLE}\ud800-\udfff]+")
 
@@ -139,21 +140,34 @@ def _find(
     protocol: Protocol, mapping: Mapping[str, str | Sequence[str]] | None, what: str, claims: Mapping[str, Any]
 ) -> Any:
     """The value of the first claim that is there; None without one."""
-    names: str | Sequence[str] = (mapping or {}).get(what) or DEFAULT_NAMES[protocol][what]
+    names = (mapping or {}).get(what)
+    if not names:
+        return _first_usual(protocol, DEFAULT_NAMES[protocol][what], claims)
     return _first_present([names] if isinstance(names, str) else names, claims)
 
 
+def _first_usual(protocol: Protocol, names: Sequence[str], claims: Mapping[str, Any]) -> Any:
+    """As `_first_present`, of names that nobody has chosen: of attributes of SAML also in another case, after those in
+    the usual one. Claims of OpenID Connect differ by case (RFC 7519 4).
+    """
+    found = _first_present(names, claims)
+    if found is not None or protocol is not Protocol.SAML:
+        return found
+    folded = {name.lower(): claims[name] for name in sorted(claims, reverse=True) if claims[name] not in _EMPTY}
+    return _first_present([name.lower() for name in names], folded)
+
+
 def _first_present(names: Sequence[str], claims: Mapping[str, Any]) -> Any:
-    return next((value for name in names if (value := claims.get(name)) not in (None, "", [])), None)
+    return next((value for name in names if (value := claims.get(name)) not in _EMPTY), None)
 
 
 def _read_name(protocol: Protocol, mapping: Mapping[str, str | Sequence[str]] | None, claims: Mapping[str, Any]) -> str:
     """The name, as the provider writes it; may be empty."""
     found = [_find(protocol, mapping, "name", claims)]
     if found == [None] and not (mapping or {}).get("name"):
-        found = [_first_present(names, claims) for names in _NAME_PARTS[protocol]]
+        found = [_first_usual(protocol, names, claims) for names in _NAME_PARTS[protocol]]
         if found == [None, None]:
-            found = [claims.get(f"{_CLAIMS}name")]
+            found = [_first_usual(protocol, [f"{_CLAIMS}name"], claims)]
     return " ".join(text for value in found for text in _texts(value)[:1])
 
 

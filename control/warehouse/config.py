@@ -55,6 +55,7 @@ class BlobstoreConfig(_Config, frozen=True):
     secret_access_key: SecretText | UnsetType = UNSET
     session_token: SecretText | UnsetType = UNSET
     path_style: bool = False  # the bucket in the path, not in the host name
+    conditional_puts: bool = True  # false: for an S3-compatible store that does not support them; read back instead
     account: Label | UnsetType = UNSET
     container: Label | UnsetType = UNSET
     account_key: SecretText | UnsetType = UNSET

@@ -1,5 +1,7 @@
 """The destination of a sink, by its config."""
 
+from typing import Final
+
 from msgspec import UnsetType
 
 from control.outbound.egress import Egress
@@ -10,6 +12,10 @@ from control.warehouse.loading.snowflake import Snowflake
 from control.warehouse.model import Sink
 from control.warehouse.stores.opening import open_store
 from control.warehouse.stores.store import ObjectStoreError
+
+_SNOWFLAKE_NEEDS_CONDITIONS: Final = (
+    "config.store.conditionalPuts must be true: Snowflake loads a file again if its bytes have changed."
+)
 
 
 class DestinationOpener:
@@ -26,6 +32,8 @@ class DestinationOpener:
             case SnowflakeConfig() as config:
                 if isinstance(config.store, UnsetType):
                     raise ObjectStoreError("The config is not complete.", permanent=True)
+                if not config.store.conditional_puts:
+                    raise ObjectStoreError(_SNOWFLAKE_NEEDS_CONDITIONS, permanent=True)
                 store, prefix = open_store(config.store, self._egress, sink.org_id), _prefix(config.store)
                 return Destination(prefix, store, Snowflake(config, self._egress, sink.org_id, prefix))
             case BigQueryConfig() as config:

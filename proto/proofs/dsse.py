@@ -1,4 +1,4 @@
-"""DSSE envelopes (https://github.com/secure-systems-lab/dsse, protocol 1.0.0): parsed, signed, verified.
+"""DSSE envelopes (https://github.com/secure-systems-lab/dsse, version 1.0.2): parsed, signed, verified.
 
 A payload is read only after one of its signatures was verified, over the bytes as they came. `keyid` is a hint: any key
 may have made any signature.
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 from msgspec import UNSET, Meta, UnsetType
 
-from proto.json_keys import RepeatedKey, require_unique_keys
+from proto.json_keys import RepeatedKey, count_strings, require_unique_keys
 
 BUNDLE_TYPE: Final = "application/vnd.sluice.proof-bundle+json"
 STATEMENT_MEDIA_TYPE: Final = "application/vnd.in-toto+json"
@@ -32,7 +32,7 @@ MAX_HASHED_BYTES: Final = 64 * 2**20  # in all attempts: Ed25519 hashes the payl
 _ED25519_BYTES: Final = 64
 _MAX_P256_BYTES: Final = 72
 _DER_SEQUENCE: Final = b"\x30"
-_MAX_SIGNATURE_LENGTH: Final = 1_024
+_MAX_SIGNATURE_LENGTH: Final = 70_000  # of SLH-DSA, which may stand beside one of ours, in base64
 _MAX_PADDING: Final = 2
 _ED25519_PRIME: Final = 2**255 - 19
 _ED25519_D: Final = -121_665 * pow(121_666, -1, _ED25519_PRIME) % _ED25519_PRIME
@@ -50,15 +50,15 @@ class InvalidKey(ValueError):
     """Not a key in PEM, or one of a kind that is not supported."""
 
 
-class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`sig` in base64; `keyid` a hint, which may be missing."""
+class Signature(msgspec.Struct, frozen=True):
+    """`sig` in base64; `keyid` a hint: without one, null and empty are the same. Other fields are ignored."""
 
     sig: Annotated[str, Meta(min_length=1, max_length=_MAX_SIGNATURE_LENGTH)]
-    keyid: Annotated[str, Meta(max_length=MAX_KEY_ID_LENGTH)] | UnsetType = UNSET
+    keyid: Annotated[str, Meta(max_length=MAX_KEY_ID_LENGTH)] | UnsetType | None = UNSET
 
 
-class EnvelopeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An envelope as it is sent: `payload` in base64."""
+class EnvelopeBody(msgspec.Struct, frozen=True):
+    """An envelope as it is sent: `payload` in base64. Other fields are ignored (envelope.md, "Parsing rules")."""
 
     payload: str
     payloadType: Annotated[str, Meta(max_length=200)]  # noqa: N815 (as DSSE has it)
@@ -77,7 +77,8 @@ def parse(raw: bytes) -> Envelope:
     """Raises InvalidEnvelope, also for repeated keys and for unknown payload types."""
     try:
         wire = msgspec.json.decode(raw, type=EnvelopeBody)
-        require_unique_keys(raw, wire)
+        has_more = count_strings(raw) != count_strings(msgspec.json.encode(wire))  # ignored fields, or repeated keys
+        require_unique_keys(raw, msgspec.json.decode(raw) if has_more else wire)
     except RepeatedKey as error:
         raise InvalidEnvelope(str(error)) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -12,6 +12,7 @@ from control.sso.saml.namespaces import SAML
 # UTC alone (saml-core 1.3.3). Providers send up to nine digits of a second.
 _INSTANT: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?Z")
 _WORD: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WHITE_SPACE: Final = " \t\r\n"  # of XML
 _QUOTED_LENGTH: Final = 80  # characters of what came, in a message
 
 
@@ -43,6 +44,13 @@ def text_of(element: etree._Element) -> str:
     if len(element):
         raise LoginRefused("text_with_elements", f"{etree.QName(element).localname} has child elements.")
     return element.text or ""
+
+
+def trimmed_text_of(element: etree._Element) -> str:
+    """The whole text without the white space around it, which providers that indent their documents add. Raises
+    LoginRefused as `text_of`.
+    """
+    return text_of(element).strip(_WHITE_SPACE)
 
 
 def quote(text: str) -> str:

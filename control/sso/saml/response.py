@@ -14,7 +14,7 @@ from lxml import etree
 from control.sso.refusal import LoginRefused
 from control.sso.saml import document
 from control.sso.saml.certificates import MAX_CERTIFICATES, IdpCertificate
-from control.sso.saml.elements import instant_of, only_child, quote, text_of
+from control.sso.saml.elements import instant_of, only_child, quote, text_of, trimmed_text_of
 from control.sso.saml.namespaces import (
     BEARER,
     FORMAT_ENTITY,
@@ -87,11 +87,9 @@ def verify_response(encoded: str, expected: ExpectedResponse) -> Assertion:
     response, assertion = _verify_signatures(root, _find_assertion(root), expected.certificates)
     _check_issuers(response, assertion, expected.idp_entity_id)
     subject = only_child(assertion, "Subject")
-    confirmation = _find_confirmation(subject)
-    _check_destination(response, confirmation, expected.acs_url)
-    confirmed_until = _check_confirmation(confirmation, expected.now)
+    _check_destination(response, expected.acs_url)
+    confirmed_until = _check_confirmations(subject, response, expected)
     valid_until = _check_conditions(only_child(assertion, "Conditions"), expected)
-    _check_in_response_to(response, confirmation, expected.request_id)
     statement = only_child(assertion, "AuthnStatement")
     name_id, name_id_format = _read_name_id(subject)
     return Assertion(
@@ -156,38 +154,54 @@ def _check_issuers(response: etree._Element, assertion: etree._Element, entity_i
     if response.find(f"{{{SAML}}}Issuer") is not None:
         issuers.append(only_child(response, "Issuer"))
     for issuer in issuers:
-        if issuer.get("Format", FORMAT_ENTITY) != FORMAT_ENTITY or text_of(issuer) != entity_id:
+        if issuer.get("Format", FORMAT_ENTITY) != FORMAT_ENTITY or trimmed_text_of(issuer) != entity_id:
             raise LoginRefused("issuer_mismatch", f"The issuer is {quote(text_of(issuer))}, not {quote(entity_id)}.")
 
 
-def _find_confirmation(subject: etree._Element) -> etree._Element:
-    """The data of the bearer confirmation. One, so that there is one time until which it holds. Raises LoginRefused."""
-    confirmations = [
-        each for each in subject.iterfind(f"{{{SAML}}}SubjectConfirmation") if each.get("Method") == BEARER
-    ]
-    if len(confirmations) != 1:
-        raise LoginRefused("confirmation_count", f"The subject has {len(confirmations)} bearer confirmations.")
-    return only_child(confirmations[0], "SubjectConfirmationData")
-
-
-def _check_destination(response: etree._Element, confirmation: etree._Element, acs_url: str) -> None:
+def _check_destination(response: etree._Element, acs_url: str) -> None:
     """Raises LoginRefused."""
-    destination, recipient = response.get("Destination"), confirmation.get("Recipient", "")
+    destination = response.get("Destination")
     if destination not in (None, acs_url):
         raise LoginRefused("destination_mismatch", f"The destination is {quote(destination)}, not {quote(acs_url)}.")
+
+
+def _check_confirmations(subject: etree._Element, response: etree._Element, expected: ExpectedResponse) -> datetime:
+    """Until when the subject is confirmed. One bearer confirmation of this login suffices (saml-core 2.4.1.1); of
+    several the latest end counts, also of one that holds only later: until then the assertion might be accepted again.
+    Raises LoginRefused, for the reason why one for this service does not hold, if there is one.
+    """
+    ends: list[datetime] = []
+    refusals: list[LoginRefused] = []
+    bearers = [each for each in subject.iterfind(f"{{{SAML}}}SubjectConfirmation") if each.get("Method") == BEARER]
+    for bearer in bearers:
+        try:
+            _check_confirmation(bearer, response, expected, ends)
+        except LoginRefused as refusal:
+            refusals.append(refusal)
+    if not bearers:
+        raise LoginRefused("confirmation_count", "The subject has no bearer confirmation.")
+    if len(refusals) == len(bearers):
+        raise next((one for one in refusals if one.reason != "recipient_mismatch"), refusals[0])
+    return max(ends)
+
+
+def _check_confirmation(
+    bearer: etree._Element, response: etree._Element, expected: ExpectedResponse, ends: list[datetime]
+) -> None:
+    """Adds the end of a confirmation of this login. Raises LoginRefused unless it holds now."""
+    data = only_child(bearer, "SubjectConfirmationData")
+    recipient, acs_url = data.get("Recipient", ""), expected.acs_url
     if recipient != acs_url:
         raise LoginRefused("recipient_mismatch", f"The recipient is {quote(recipient)}, not {quote(acs_url)}.")
-
-
-def _check_confirmation(confirmation: etree._Element, now: datetime) -> datetime:
-    """Until when the confirmation holds. Raises LoginRefused."""
-    if confirmation.get("NotBefore") is not None:  # saml-profiles 4.1.4.2
-        raise LoginRefused("confirmation_not_before", "A bearer confirmation must not have NotBefore.")
-    not_on_or_after = instant_of(confirmation, "NotOnOrAfter")
+    not_before, not_on_or_after = instant_of(data, "NotBefore"), instant_of(data, "NotOnOrAfter")
     if not_on_or_after is None:
         raise LoginRefused("confirmation_unlimited", "The bearer confirmation has no NotOnOrAfter.")
-    _require_not_expired(not_on_or_after, now, "confirmation_expired")
-    return not_on_or_after
+    _require_not_expired(not_on_or_after, expected.now, "confirmation_expired")
+    _check_in_response_to(response, data, expected.request_id)
+    ends.append(not_on_or_after)
+    if not_before is not None and expected.now + CLOCK_SKEW < not_before:  # some send it, despite saml-profiles 4.1.4.2
+        detail = f"The confirmation is valid from {not_before}; it is {expected.now}."
+        raise LoginRefused("confirmation_not_yet_valid", detail)
 
 
 def _check_conditions(conditions: etree._Element, expected: ExpectedResponse) -> datetime | None:
@@ -210,7 +224,7 @@ def _check_audience(conditions: etree._Element, entity_id: str) -> None:
     if not restrictions:
         raise LoginRefused("audience_missing", "The assertion is not restricted to an audience.")
     for restriction in restrictions:
-        audiences = [text_of(audience) for audience in restriction.iterfind(f"{{{SAML}}}Audience")]
+        audiences = [trimmed_text_of(audience) for audience in restriction.iterfind(f"{{{SAML}}}Audience")]
         if entity_id not in audiences:
             said = ", ".join(quote(audience) for audience in audiences[:2])
             raise LoginRefused("audience_mismatch", f"The audience is {said}, not {quote(entity_id)}.")

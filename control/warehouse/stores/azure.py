@@ -54,7 +54,7 @@ class AzureStore:
         if reply.status == 201:
             return None
         # An existing blob is 409; so are a container that is being deleted and the like, which have no blob to find.
-        if reply.status not in (409, 412):
+        if reply.status not in (409, 412) and replies.error_code(reply) != "UnauthorizedBlobOverwrite":
             raise replies.failed(reply)
         found = await self._send("HEAD", key, {}, b"")
         if found.status != 200:

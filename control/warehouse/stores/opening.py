@@ -10,7 +10,7 @@ from control.outbound.egress_policy import parse_url
 from control.warehouse.config import BlobProvider, BlobstoreConfig
 from control.warehouse.stores.azure import AzureStore
 from control.warehouse.stores.s3 import Place, S3Store
-from control.warehouse.stores.signing import AWS, GOOGLE, Credentials
+from control.warehouse.stores.signing import GOOGLE, Credentials
 from control.warehouse.stores.store import ObjectStore, ObjectStoreError
 
 _GOOGLE: Final = "https://storage.googleapis.com"
@@ -18,6 +18,8 @@ _GOOGLE: Final = "https://storage.googleapis.com"
 
 def open_store(config: BlobstoreConfig, egress: Egress, account: str) -> ObjectStore:
     """The store of a complete config. `account`: who sends, for the bounds of the client. Raises ObjectStoreError."""
+    if not config.conditional_puts and config.provider is not BlobProvider.S3:
+        raise ObjectStoreError("config.conditionalPuts may be false for S3-compatible stores only.", permanent=True)
     if config.provider is BlobProvider.AZURE:
         name, container = _given(config.account), _given(config.container)
         base = _endpoint(config.endpoint, f"https://{name}.blob.core.windows.net")
@@ -34,9 +36,8 @@ def open_store(config: BlobstoreConfig, egress: Egress, account: str) -> ObjectS
         return S3Store(egress, place, credentials, _optional(config.region) or "auto", account, scheme=GOOGLE)
     region = _given(config.region)
     endpoint = _endpoint(config.endpoint, f"https://s3.{region}.amazonaws.com")
-    return S3Store(
-        egress, _place(endpoint, bucket, path_style=config.path_style), credentials, region, account, scheme=AWS
-    )
+    place = _place(endpoint, bucket, path_style=config.path_style)
+    return S3Store(egress, place, credentials, region, account, conditional=config.conditional_puts)
 
 
 def _place(endpoint: URL, bucket: str, *, path_style: bool) -> Place:

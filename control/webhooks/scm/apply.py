@@ -46,6 +46,7 @@ MAX_LINKS: Final = 100  # to a ticket, that follow it
 @dataclass(slots=True)
 class _Effects:
     commits_upserted: int = 0
+    commits_not_listed: int | None = 0
     change_events_created: int = 0
     proposals_merged: list[str] = field(default_factory=list)
     issues_reopened: list[str] = field(default_factory=list)
@@ -88,9 +89,12 @@ async def apply_plain_pushes(
     for of_org in by_org.values():
         author = _author(of_org[0][1], now)
         pushes = [PushReport(pushed.commits, pushed.default_branch_at) for _, _, pushed in of_org]
-        for (number, _, _), reported in zip(of_org, await report_plain_pushes(connection, author, pushes), strict=True):
+        for (number, _, of_push), reported in zip(
+            of_org, await report_plain_pushes(connection, author, pushes), strict=True
+        ):
             if reported is not None:
-                results[number] = _result(sent[number][1], _Effects(reported.commits_upserted))
+                effects = _Effects(reported.commits_upserted, of_push.not_listed)
+                results[number] = _result(sent[number][1], effects)
     return results
 
 
@@ -103,6 +107,7 @@ def _result(event: ScmEvent, effects: _Effects) -> ScmResult:
         received=True,
         event=event.name,
         commits_upserted=effects.commits_upserted,
+        commits_not_listed=effects.commits_not_listed,
         change_events_created=effects.change_events_created,
         proposals_merged=effects.proposals_merged,
         issues_reopened=effects.issues_reopened,
@@ -111,6 +116,10 @@ def _result(event: ScmEvent, effects: _Effects) -> ScmResult:
 
 
 async def _push(connection: AsyncConnection, author: Author, pushed: CommitsPushed, effects: _Effects) -> None:
+    known, more = effects.commits_not_listed, pushed.not_listed
+    effects.commits_not_listed = None if known is None or more is None else known + more
+    if not pushed.commits:
+        return
     reported = await report_push(connection, author, PushReport(pushed.commits, pushed.default_branch_at))
     effects.commits_upserted += reported.commits_upserted
     effects.issues_reopened += [str(one) for one in reported.issues_reopened]

@@ -110,6 +110,7 @@ class _Ref(msgspec.Struct, frozen=True):
 class _Change(msgspec.Struct, frozen=True):
     new: _Ref | None = None
     commits: list[_Commit] | None = None
+    truncated: bool | None = None
 
 
 class _Changes(msgspec.Struct, frozen=True):
@@ -195,6 +196,7 @@ class _DcRef(msgspec.Struct, frozen=True, rename="camel"):
 
 class _DcChange(msgspec.Struct, frozen=True):
     ref: _DcRef
+    type: str | None = None
 
 
 class _DcPush(msgspec.Struct, frozen=True):
@@ -286,20 +288,27 @@ def _cloud(envelope: _Envelope, event: str, body: bytes, received_at: datetime) 
 
 
 def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
-    """Bitbucket lists the newest 5 commits of each change, newest first."""
+    """Bitbucket lists the newest 5 commits of each change, newest first, and says whether there are more."""
     name = fields.repository(body.repository.full_name)
     found: dict[bool, dict[str, NewCommit]] = {True: {}, False: {}}
+    truncated: set[bool] = set()
     for change in body.push.changes:
         given = (change.commits or [])[:MAX_COMMITS]
-        if change.new is None or change.new.type not in ("branch", "named_branch") or not given:
+        if change.new is None or change.new.type not in ("branch", "named_branch"):
             continue
         is_default = _is_default(change.new.name, body.repository.mainbranch)
+        if change.truncated or len(given) < len(change.commits or []):
+            truncated.add(is_default)
         for one in reversed(given):
             commit = _commit(name, one)
             found[is_default][commit.sha] = commit
     at = fields.pushed_at(None, received_at)
-    pushed = [CommitsPushed(tuple(found[one].values())[-MAX_COMMITS:], at if one else None) for one in (True, False)]
-    return tuple(one for one in pushed if one.commits)
+    pushed = []
+    for is_default, of_branch in found.items():
+        kept = tuple(of_branch.values())[-MAX_COMMITS:]
+        not_listed = None if is_default in truncated else len(of_branch) - len(kept)
+        pushed.append(CommitsPushed(kept, at if is_default else None, not_listed))
+    return tuple(one for one in pushed if one.commits or one.not_listed is None)
 
 
 def _is_default(branch: str | None, named: _Branch | None) -> bool:
@@ -370,8 +379,10 @@ def _data_center(event: str, body: bytes, received_at: datetime) -> tuple[Conten
 def _dc_push(body: _DcPush, received_at: datetime) -> tuple[CommitsPushed, ...]:
     """The commits of a push, newest first; where it changes several branches, nobody says of which they are."""
     given = (body.commits or [])[:MAX_COMMITS]
-    branches = [change.ref.display_id for change in body.changes if change.ref.type == "BRANCH"]
-    if not given or not branches:
+    changed = [change for change in body.changes if change.ref.type == "BRANCH" and change.type != "DELETE"]
+    branches = [change.ref.display_id for change in changed]
+    not_listed = None if body.commits is None else len(body.commits) - len(given)
+    if not branches or not (given or not_listed is None):
         return ()
     found: dict[str, NewCommit] = {}
     for one in reversed(given):
@@ -388,7 +399,7 @@ def _dc_push(body: _DcPush, received_at: datetime) -> tuple[CommitsPushed, ...]:
         found[commit.sha] = commit
     is_default = all(branch in DEFAULT_BRANCHES for branch in branches)
     at = fields.pushed_at(fields.time(body.date), received_at) if is_default else None
-    return (CommitsPushed(tuple(found.values()), at),)
+    return (CommitsPushed(tuple(found.values()), at, not_listed),)
 
 
 def _dc_pull_request(body: _DcPullRequestEvent, event: str) -> tuple[ProposalChanged, ...]:

@@ -12,10 +12,13 @@ from control.scm.release_repository import ReleaseReport
 
 @dataclass(frozen=True, slots=True)
 class CommitsPushed:
-    """Commits, oldest first. `default_branch_at`: when they reached the default branch; None: they are on another."""
+    """Commits, oldest first. `default_branch_at`: when they reached the default branch; None: they are on another.
+    `not_listed`: how many more the push has, which the platform did not list; None: some, and it does not say how many.
+    """
 
     commits: tuple[NewCommit, ...]
     default_branch_at: datetime | None
+    not_listed: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)

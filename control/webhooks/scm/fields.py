@@ -146,6 +146,11 @@ def commit(
     )
 
 
+def not_listed(total: int | None, listed: Sequence[object], read: Sequence[object]) -> int:
+    """How many commits of a push are not read: of `total` by the platform, where it says so, or of those it listed."""
+    return max(total or 0, len(listed)) - len(read)
+
+
 def pushed_at(at: datetime | None, received_at: datetime) -> datetime:
     """The time of a push by the platform's clock, if it is known and has come, else when the delivery was received. The
     time of a commit is none: it may be pushed long after that.

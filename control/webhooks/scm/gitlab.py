@@ -98,6 +98,7 @@ class _Push(msgspec.Struct, frozen=True):
     ref: str
     project: _Project
     commits: list[_Commit] | None
+    total_commits_count: Number | None = None
 
 
 class _LastCommit(msgspec.Struct, frozen=True):
@@ -236,13 +237,14 @@ def _contents(kind: str, event: str, body: bytes, received_at: datetime) -> tupl
 def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
     """GitLab lists the newest 20 commits, oldest first."""
     given = (body.commits or [])[-MAX_COMMITS:]
-    if not given or not body.ref.startswith(BRANCH):
+    not_listed = fields.not_listed(body.total_commits_count, body.commits or [], given)
+    if not (given or not_listed) or not body.ref.startswith(BRANCH):
         return ()
     name = fields.repository(body.project.path_with_namespace)
     found = {one.sha: one for one in (_commit(name, each) for each in given)}
     is_default = body.ref.removeprefix(BRANCH) == body.project.default_branch
     at = fields.pushed_at(None, received_at) if is_default else None
-    return (CommitsPushed(tuple(found.values()), at),)
+    return (CommitsPushed(tuple(found.values()), at, not_listed),)
 
 
 def _commit(name: str, one: _Commit) -> NewCommit:

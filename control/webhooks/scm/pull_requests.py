@@ -63,6 +63,7 @@ class Push(msgspec.Struct, frozen=True):
     ref: str
     repository: Repository
     commits: list[CommitPayload] | None
+    total_commits: Number | None = None  # Gitea's
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -131,20 +132,24 @@ def has(value: Raw) -> bool:
 
 def push(body: Push, received_at: datetime, *, newest_first: bool) -> tuple[CommitsPushed, ...]:
     """The commits of a push to a branch. On the default branch all count; elsewhere those that were on no branch."""
-    given = (body.commits or [])[::-1] if newest_first else body.commits or []
-    if not given or not body.ref.startswith(BRANCH):
+    listed = (body.commits or [])[::-1] if newest_first else body.commits or []
+    given = listed[-MAX_COMMITS:]
+    not_listed: int | None = fields.not_listed(body.total_commits, listed, given)
+    if body.total_commits is None and len(listed) >= MAX_COMMITS:  # GitHub lists no more, and does not count them
+        not_listed = None
+    if not (given or not_listed) or not body.ref.startswith(BRANCH):
         return ()
     name = fields.repository(body.repository.full_name)
     is_default = body.ref.removeprefix(BRANCH) == body.repository.default_branch
     found: dict[str, NewCommit] = {}
-    for one in given[-MAX_COMMITS:]:
+    for one in given:
         if is_default or one.distinct:
             commit = _commit(name, one)
             found[commit.sha] = commit
     if not is_default:
-        return (CommitsPushed(tuple(found.values()), None),) if found else ()
+        return (CommitsPushed(tuple(found.values()), None, not_listed),) if found or not_listed != 0 else ()
     at = fields.pushed_at(fields.time(body.repository.pushed_at), received_at)
-    return (CommitsPushed(tuple(found.values()), at),)
+    return (CommitsPushed(tuple(found.values()), at, not_listed),)
 
 
 def proposal(body: PullRequestEvent) -> tuple[ProposalChanged, ...]:

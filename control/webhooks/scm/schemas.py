@@ -18,3 +18,10 @@ class ScmResult(msgspec.Struct, frozen=True, rename="camel"):
     proposals_superseded: Annotated[
         list[str], Meta(description="`repository#number` of other open proposals of the issues that a merge fixed.")
     ]
+    commits_not_listed: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(
+            description="Commits of the push that the platform did not list, so they are not known. Null: there are "
+            "some, and it does not say how many.",
+        ),
+    ] = 0

@@ -302,6 +302,27 @@ async def test_hostile_envelopes(control: Control) -> None:
     assert (await submit(control, dsse.encode(both)))[0] == 201, "of two signatures one is enough"
 
 
+async def test_further_fields_of_an_envelope_are_ignored(control: Control) -> None:
+    """As DSSE 1.0.2 has it; a key that is there twice is refused everywhere."""
+    await register(control)
+    envelope = json.loads(signed(bundle()))
+    envelope["note"] = {"a": [1]}
+    envelope["signatures"][0] |= {"keyid": None, "extension": {"kind": "k", "ext": {}}}
+    raw = json.dumps(envelope).encode()
+    status, stored = await submit(control, raw)
+    assert (status, stored["signature"]["verified"]) == (201, True)
+    status, shown, _ = await control.call("GET", f"{BUNDLES}/{stored['bundleId']}")
+    assert (status, shown["bundle"]["bundleId"]) == (200, stored["bundleId"])
+    status, answer = await submit(control, raw.replace(b'"note": {', b'"note": {"a": 2, ', 1))
+    assert (status, answer["error"]["details"]) == (
+        400,
+        [{"path": "body", "message": "The JSON key 'note.a' is repeated.", "code": "malformed"}],
+    )
+    envelope["note"] = [[]] * MAX_CONTAINERS
+    status, answer = await submit(control, json.dumps(envelope).encode())
+    assert (status, answer["error"]["code"]) == (413, "payload_too_large")
+
+
 async def test_keys_of_other_organizations_count_nothing(control: Control) -> None:
     await register(control)
     made = bundle(subject={"orgSlug": "globex"})

@@ -6,6 +6,8 @@ form of a signature is refused for its form alone.
 """
 
 import base64
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -197,6 +199,28 @@ def _saml_attribute(name: str, values: tuple[str, ...]) -> str:
 def login(place: Signed = "assertion", *, key: PrivateKey | None = None, **changes: Any) -> etree._Element:
     """A signed response that differs from the good one by `changes`, fields of `Idp`."""
     return sign(Idp(**changes).response(), place, key=key)
+
+
+def login_confirmed_by(*confirmations: Mapping[str, str | None] | None, place: Signed = "assertion") -> etree._Element:
+    """A signed response with bearer confirmations that differ from the good one: attributes of its data by name, and
+    `Method`. None: one without data.
+    """
+    root = Idp().response()
+    (good,) = root.iter(f"{{{SAML}}}SubjectConfirmation")
+    for changes in confirmations:
+        added = deepcopy(good)
+        (data,) = added
+        for name, value in (changes or {}).items():
+            element = added if name == "Method" else data
+            if value is not None:
+                element.set(name, value)
+            elif name in element.attrib:
+                del element.attrib[name]
+        if changes is None:
+            added.remove(data)
+        good.addprevious(added)
+    parent(good).remove(good)
+    return sign(root, place)
 
 
 def sign(

@@ -22,7 +22,9 @@ from control.sso.saml.document import MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_
 from control.sso.saml.namespaces import DS, EXCLUSIVE_C14N, SAML, SAMLP, XENC
 from control.sso.saml.response import verify_response
 from tests.control.sso.saml_idp import (
+    IDP,
     SIGNATURE,
+    SP,
     Idp,
     Signed,
     certificate_pem,
@@ -31,6 +33,7 @@ from tests.control.sso.saml_idp import (
     find,
     instant,
     login,
+    login_confirmed_by,
     parent,
     post,
     resign,
@@ -719,6 +722,9 @@ PROFILE: dict[str, tuple[Callable[[], Element], str]] = {
         "version",
     ),
     "another issuer": (lambda: login(issuer="https://evil.example.com"), "issuer_mismatch"),
+    "an issuer within other characters": (lambda: login(issuer=f"\u00a0{IDP}"), "issuer_mismatch"),
+    "an audience within other characters": (lambda: login(audiences=(f"{SP}\u2003",)), "audience_mismatch"),
+    "an audience with white space inside": (lambda: login(audiences=(SP.replace("/", " /", 1),)), "audience_mismatch"),
     "another issuer of the response": (lambda: login(response_issuer="https://evil.example.com"), "issuer_mismatch"),
     "no issuer": (lambda: login(issuer=None), "issuer_count"),
     "an issuer that is a person": (
@@ -753,7 +759,26 @@ PROFILE: dict[str, tuple[Callable[[], Element], str]] = {
     "no subject": (lambda: missing("saml:Subject"), "subject_count"),
     "two subjects": (lambda: doubled("saml:Subject"), "subject_count"),
     "no confirmation": (lambda: missing("saml:SubjectConfirmation"), "confirmation_count"),
-    "two confirmations": (lambda: doubled("saml:SubjectConfirmation"), "confirmation_count"),
+    "several confirmations of others": (
+        lambda: login_confirmed_by({"Recipient": "https://evil.example.com/acs"}, {"Recipient": None}),
+        "recipient_mismatch",
+    ),
+    "several confirmations, ours expired": (
+        lambda: login_confirmed_by({"Recipient": "https://evil.example.com/acs"}, {"NotOnOrAfter": instant(-60)}),
+        "confirmation_expired",
+    ),
+    "what holds of several confirmations does not add up": (
+        lambda: login_confirmed_by({"InResponseTo": "_other"}, {"Recipient": "x"}, {"NotOnOrAfter": instant(-60)}),
+        "in_response_to_mismatch",
+    ),
+    "several confirmations of no request": (
+        lambda: login_confirmed_by({"InResponseTo": None}, {"InResponseTo": None}),
+        "in_response_to_missing",
+    ),
+    "two data of one confirmation": (
+        lambda: doubled("saml:SubjectConfirmationData"),
+        "subject_confirmation_data_count",
+    ),
     "a confirmation by the sender": (
         lambda: login(method="urn:oasis:names:tc:SAML:2.0:cm:sender-vouches"),
         "confirmation_count",
@@ -762,7 +787,11 @@ PROFILE: dict[str, tuple[Callable[[], Element], str]] = {
         lambda: missing("saml:SubjectConfirmationData"),
         "subject_confirmation_data_count",
     ),
-    "a confirmation from some time": (lambda: login(confirmation_not_before=instant(-60)), "confirmation_not_before"),
+    "a confirmation of the future": (
+        lambda: login(confirmation_not_before=instant(61)),
+        "confirmation_not_yet_valid",
+    ),
+    "a confirmation from a time that is none": (lambda: login(confirmation_not_before="now"), "instant_format"),
     "a confirmation for ever": (lambda: login(confirmation_not_on_or_after=None), "confirmation_unlimited"),
     "an expired confirmation": (lambda: login(confirmation_not_on_or_after=instant(-60)), "confirmation_expired"),
     "expired conditions": (lambda: login(not_on_or_after=instant(-60)), "conditions_expired"),

@@ -1,12 +1,14 @@
 """Responses that are believed, as providers send them, and what is read of them."""
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
 from lxml import etree
 from signxml.algorithms import CanonicalizationMethod as Canonicalization
 from signxml.algorithms import DigestAlgorithm, SignatureMethod
@@ -29,11 +31,14 @@ from tests.control.sso.saml_idp import (
     find,
     instant,
     login,
+    login_confirmed_by,
     post,
     rsa_key,
     sign,
 )
 
+HOLDER_OF_KEY = "urn:oasis:names:tc:SAML:2.0:cm:holder-of-key"
+OTHER = "https://other.example.com/acs"
 GOOD = Assertion(
     id="_assertion1",
     subject="alice@example.com",
@@ -61,6 +66,10 @@ def saying(**changes: Any) -> Case:
 def with_curve(number: int, curve: type[ec.EllipticCurve], method: SignatureMethod) -> Case:
     key = ec_key(number, curve)
     return signed(expected(certificate(key)), key=key, method=method)
+
+
+def confirmed(*confirmations: Mapping[str, str | None] | None) -> Case:
+    return login_confirmed_by(*confirmations), expected()
 
 
 BELIEVED: dict[str, Callable[[], Case]] = {
@@ -93,6 +102,22 @@ BELIEVED: dict[str, Callable[[], Case]] = {
     "no issuer of the response": lambda: saying(response_issuer=None),
     "no destination": lambda: saying(destination=None),
     "the format of the issuer": lambda: saying(issuer_format="urn:oasis:names:tc:SAML:2.0:nameid-format:entity"),
+    "white space around the issuer": lambda: saying(issuer=f"\n  {IDP}\t\r\n", response_issuer=f" {IDP} "),
+    "white space around the audience": lambda: saying(audiences=(f"\n    {SP}\n  ",)),
+    "a confirmation from some time": lambda: saying(confirmation_not_before=instant(-60)),
+    "a confirmation from a minute ahead": lambda: saying(confirmation_not_before=instant(60)),
+    "two confirmations of ours": lambda: confirmed({}, {}),
+    "a confirmation of another service first": lambda: confirmed({"Recipient": OTHER}, {}),
+    "a confirmation of another service last": lambda: confirmed({}, {"Recipient": OTHER}),
+    "an expired confirmation beside": lambda: confirmed({"NotOnOrAfter": instant(-300)}, {}),
+    "a later confirmation beside": lambda: confirmed({}, {"NotBefore": instant(120)}),
+    "a confirmation for ever of another service": lambda: confirmed({"Recipient": OTHER, "NotOnOrAfter": None}, {}),
+    "a confirmation of another request beside": lambda: confirmed({"InResponseTo": "_other"}, {}),
+    "a confirmation of no request beside": lambda: confirmed({"InResponseTo": None}, {}),
+    "a confirmation with a wrong time beside": lambda: confirmed({"NotBefore": "yesterday"}, {}),
+    "a confirmation without data beside": lambda: confirmed(None, {}),
+    "a confirmation by a key beside": lambda: confirmed({"Method": HOLDER_OF_KEY}, {}),
+    "thirty confirmations": lambda: confirmed(*[{"Recipient": OTHER}] * 29, {}),
     "several audiences": lambda: saying(audiences=("https://other.example.com", SP)),
     "one use only, no proxies": lambda: saying(conditions='<saml:OneTimeUse/><saml:ProxyRestriction Count="0"/>'),
 }
@@ -184,6 +209,51 @@ def test_times_may_have_fractions(text: str, time: datetime) -> None:
     assert found.session_not_on_or_after == time
 
 
+CONFIRMATION = st.fixed_dictionaries(
+    {},
+    optional={
+        "Method": st.just(HOLDER_OF_KEY),
+        "Recipient": st.sampled_from([OTHER, None]),
+        "InResponseTo": st.sampled_from(["_other", None]),
+        "NotOnOrAfter": st.sampled_from([instant(-60), instant(-59), instant(200), None]),
+        "NotBefore": st.sampled_from([instant(-100), instant(60), instant(61)]),
+    },
+)
+
+
+def holds(confirmation: Mapping[str, str | None]) -> bool:
+    """Whether it confirms the login at hand, now."""
+    wrong = {"Method", "Recipient", "InResponseTo"} & confirmation.keys()
+    ends_badly = confirmation.get("NotOnOrAfter", "good") in (None, instant(-60))
+    return not wrong and not ends_badly and confirmation.get("NotBefore") != instant(61)
+
+
+@given(st.lists(CONFIRMATION, max_size=4), st.sampled_from(["assertion", "response"]))
+def test_a_subject_is_confirmed_by_one_confirmation_of_this_login(
+    confirmations: Sequence[Mapping[str, str | None]], place: Signed
+) -> None:
+    encoded = post(login_confirmed_by(*confirmations, place=place))
+    if any(holds(one) for one in confirmations):
+        assert verify_response(encoded, expected()).subject == GOOD.subject
+    else:
+        with pytest.raises(LoginRefused):
+            verify_response(encoded, expected())
+
+
+def test_an_assertion_is_remembered_for_as_long_as_any_of_its_confirmations_holds() -> None:
+    """Also one that holds only later, but none of another service."""
+    cases: list[tuple[tuple[dict[str, str | None], ...], float]] = [
+        (({"NotOnOrAfter": instant(100)}, {"NotOnOrAfter": instant(500)}), 500),
+        (({"NotOnOrAfter": instant(500)}, {"NotOnOrAfter": instant(100)}), 500),
+        (({"NotOnOrAfter": instant(100)}, {"NotOnOrAfter": instant(500), "Recipient": OTHER}), 100),
+        (({"NotOnOrAfter": instant(100)}, {"NotOnOrAfter": instant(500), "NotBefore": instant(300)}), 500),
+        (({"NotOnOrAfter": instant(100)}, {"NotOnOrAfter": instant(900)}), 600),  # the conditions end then
+    ]
+    for confirmations, seconds in cases:
+        found = verify_response(post(login_confirmed_by(*confirmations)), expected())
+        assert found.not_on_or_after == NOW + timedelta(seconds=seconds + 60)
+
+
 def test_an_assertion_is_remembered_until_the_earlier_of_its_ends() -> None:
     for confirmation, conditions in ((300, 600), (600, 300)):
         root = login(confirmation_not_on_or_after=instant(confirmation), not_on_or_after=instant(conditions))
@@ -194,6 +264,8 @@ def test_an_assertion_is_remembered_until_the_earlier_of_its_ends() -> None:
 CLOCKS: list[tuple[str, float, float, str | None]] = [
     ("confirmation_not_on_or_after", 100, 159.999, None),
     ("confirmation_not_on_or_after", 100, 160, "confirmation_expired"),
+    ("confirmation_not_before", 100, 40, None),
+    ("confirmation_not_before", 100, 39.999, "confirmation_not_yet_valid"),
     ("not_on_or_after", 100, 159.999, None),
     ("not_on_or_after", 100, 160, "conditions_expired"),
     ("not_before", 100, 40, None),

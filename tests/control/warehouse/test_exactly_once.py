@@ -5,18 +5,22 @@ written, exporters that are overtaken, rows that are erased.
 import asyncio
 import io
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 import sqlalchemy as sa
+from msgspec import structs
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from chassis.db.database import Database
+from control.outbound.egress import EgressError, HttpReply
 from control.secrets.secret_box import KeyFile, SecretBox
 from control.warehouse import exporter as exporting
 from control.warehouse import parquet, repository, run_repository
@@ -28,7 +32,8 @@ from control.warehouse.metrics import WarehouseMetrics
 from control.warehouse.model import RunStatus, Sink, SinkKind, Stream
 from control.warehouse.repository import LeaseHeld
 from control.warehouse.scheduler import WarehouseScheduler
-from control.warehouse.stores.store import ObjectStoreError, StoredObject
+from control.warehouse.stores.opening import open_store
+from control.warehouse.stores.store import ObjectStore, ObjectStoreError, StoredObject
 from control.warehouse.streams import arrow
 from control.warehouse.streams.reader import Batch, Scope, from_micros
 from control.warehouse.streams.schemas import SCHEMAS
@@ -105,10 +110,11 @@ class World:
         self.now = datetime(2026, 11, 20, tzinfo=UTC)
         self.faults = 0.0
         self.on_put: Callable[[], None] = lambda: None
+        self.new_store: Callable[[Process], ObjectStore] = _Store
 
     def exporter(self, kill_at: int | None = None, put: Any = None) -> Exporter:
         process = Process(self, kill_at)
-        store = _Store(process) if put is None else put
+        store = self.new_store(process) if put is None else put
         return Exporter(
             _Database(process),  # type: ignore[arg-type]
             self.secret_box,
@@ -140,6 +146,49 @@ class _Store:
         if world.chance.random() < world.faults:
             raise ObjectStoreError("The store was not reached.")  # after it has written
         return None if existing is None else StoredObject(existing[0], len(existing[1]))
+
+
+class _PlainBucket:
+    """The guarded client of a process, before a store that knows no conditions. Nothing of a request is done once the
+    process is killed; an answer may be lost.
+    """
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def head(self, url: str, _headers: Mapping[str, str], *, account: str) -> HttpReply:
+        self._step(account)
+        stored = self._process.world.objects.get(_key_of(url))
+        if stored is None:
+            return _reply(404)
+        return _reply(200, {"x-amz-meta-row-digest": stored[0], "Content-Length": str(len(stored[1]))})
+
+    async def put(self, url: str, body: bytes, headers: Mapping[str, str], *, account: str) -> HttpReply:
+        assert "if-none-match" not in headers
+        self._step(account)
+        self._process.world.objects[_key_of(url)] = headers["x-amz-meta-row-digest"], body
+        self._step(account)
+        return _reply(200)
+
+    def _step(self, account: str) -> None:
+        assert account == "org"
+        self._process.step()
+        if self._process.world.chance.random() < self._process.world.faults:
+            raise EgressError("The connection was lost.")
+
+
+def _key_of(url: str) -> str:
+    return unquote(url).removeprefix("https://s3.example.org/b/")
+
+
+def _reply(status: int, headers: Mapping[str, str] | None = None) -> HttpReply:
+    return HttpReply(status, CIMultiDictProxy(CIMultiDict(headers or {})), b"")
+
+
+def plain_store(process: Process) -> ObjectStore:
+    """The store of a config without conditional puts."""
+    config = structs.replace(COMPLETE, endpoint="https://s3.example.org", path_style=True, conditional_puts=False)
+    return open_store(config, _PlainBucket(process), "org")  # type: ignore[arg-type]
 
 
 class _Database:
@@ -198,8 +247,12 @@ async def sink_of(world: World, org_id: str, owner_id: str) -> Sink:
 
 
 @pytest.mark.sized
-async def test_kills_and_faults_between_any_two_steps(world: World) -> None:
+@pytest.mark.parametrize("new_store", [_Store, plain_store], ids=["conditional", "read-back"])
+async def test_kills_and_faults_between_any_two_steps(
+    world: World, new_store: Callable[[Process], ObjectStore]
+) -> None:
     """Late rows and erasures meanwhile: what was there when it was exported is there once."""
+    world.new_store = new_store
     chance = world.chance
     sink = await new_sink(world)
     erased: set[int] = set()
@@ -257,6 +310,38 @@ async def test_an_exporter_that_was_overtaken_changes_nothing(world: World) -> N
     world.now += repository.LEASE
     world.source.rows[3] = "{}"
     await world.exporter().export(sink.org_id, sink.id, 10)
+    resumed.set()
+    _, (ended,) = await slow
+    assert (ended.run.status, ended.run.error) == (RunStatus.FAILED, exporting.TAKEN_OVER)
+    assert sorted(await world.exported()) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("erased", [False, True])
+async def test_a_late_put_without_a_condition_replaces_a_batch_by_itself(world: World, erased: bool) -> None:
+    """An exporter that is overtaken between its look and its put: each row is there once. What is not promised there:
+    that the object stays what it was, and that a row that was erased between the two puts is gone.
+    """
+    world.new_store = plain_store
+    sink = await new_sink(world)
+    world.source.rows = {1: "{}", 2: "{}"}
+    paused, resumed = asyncio.Event(), asyncio.Event()
+
+    class Pausing(_PlainBucket):
+        async def put(self, url: str, body: bytes, headers: Mapping[str, str], *, account: str) -> HttpReply:
+            paused.set()
+            await resumed.wait()
+            return await super().put(url, body, headers, account=account)
+
+    config = structs.replace(COMPLETE, endpoint="https://s3.example.org", path_style=True, conditional_puts=False)
+    store = open_store(config, Pausing(Process(world, None)), "org")  # type: ignore[arg-type]
+    slow = asyncio.create_task(world.exporter(put=store).export(sink.org_id, sink.id, 1))
+    await paused.wait()
+    world.now += repository.LEASE
+    if erased:
+        del world.source.rows[2]
+    world.source.rows[3] = "{}"
+    await world.exporter().export(sink.org_id, sink.id, 10)
+    assert sorted(await world.exported()) == (["1", "3"] if erased else ["1", "2", "3"])
     resumed.set()
     _, (ended,) = await slow
     assert (ended.run.status, ended.run.error) == (RunStatus.FAILED, exporting.TAKEN_OVER)

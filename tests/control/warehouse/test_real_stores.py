@@ -47,6 +47,24 @@ async def test_a_key_is_put_once(real_store: RealStore) -> None:
     assert real_store.read_all() == {KEY: b"first", "other": b"x"}
 
 
+async def test_a_store_is_read_back_where_it_takes_no_condition(tmp_path: Path) -> None:
+    with minio(tmp_path) as real_store:
+        async with opened() as egress:
+            store = open_store(structs.replace(real_store.config, conditional_puts=False), egress, "org")
+            assert await store.put_new(KEY, b"first", "digest-1") is None
+            assert await store.put_new(KEY, b"second", "digest-2") == StoredObject("digest-1", 5)
+            for change, words in (
+                ({"bucket": "nowhere"}, "does not exist"),
+                ({"secret_access_key": WRONG}, "The signature does not match"),
+                ({"access_key_id": "nobody"}, "does not know the access key"),
+                ({"region": "eu-west-9"}, "region"),
+            ):
+                wrong = structs.replace(real_store.config, conditional_puts=False, **change)
+                with pytest.raises(ObjectStoreError, match=words):
+                    await open_store(wrong, egress, "org").put_new(KEY, b"x", "d")
+        assert real_store.read_all() == {KEY: b"first"}
+
+
 async def test_what_is_wrong_is_said(real_store: RealStore) -> None:
     config = real_store.config
     nowhere = {"container": "nowhere"} if config.provider is BlobProvider.AZURE else {"bucket": "nowhere"}
@@ -56,7 +74,7 @@ async def test_what_is_wrong_is_said(real_store: RealStore) -> None:
         if config.provider is BlobProvider.GCS:
             return  # the stand-in looks at no signature
         wrong = structs.replace(config, secret_access_key=WRONG, account_key=WRONG)
-        with pytest.raises(ObjectStoreError, match="The store refused the credentials"):
+        with pytest.raises(ObjectStoreError, match="The signature does not match"):
             await open_store(wrong, egress, "org").put_new(KEY, b"x", "d")
     assert real_store.read_all() == {}
 

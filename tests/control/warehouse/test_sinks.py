@@ -27,6 +27,16 @@ async def created(control: Control, kind: str, config: dict[str, Any]) -> dict[s
     [
         ("BLOBSTORE", S3 | {"endpoint": "nothing"}, "config.endpoint is not a URL of a server."),
         ("BLOBSTORE", AZURE | {"accountKey": "not-base64"}, "config.accountKey is not base64."),
+        (
+            "BLOBSTORE",
+            AZURE | {"conditionalPuts": False},
+            "config.conditionalPuts may be false for S3-compatible stores",
+        ),
+        (
+            "SNOWFLAKE",
+            SNOWFLAKE | {"privateKey": "x", "store": S3 | {"conditionalPuts": False}},
+            "config.store.conditionalPuts must be true",
+        ),
         ("SNOWFLAKE", SNOWFLAKE | {"privateKey": "no key"}, "config.privateKey is not an RSA key in PEM"),
         ("BIGQUERY", BIGQUERY | {"credentialsJson": "{}"}, "config.credentialsJson is not the key file"),
         ("BIGQUERY", BIGQUERY, "The config lacks credentialsJson"),

@@ -29,6 +29,7 @@ def check(data: bytes) -> None:
     except InvalidEnvelope:
         return
     assert is_envelope(data)
+    assert not has_repeated_key(data)
     assert not list(dsse.find_signers(envelope, _KEYS))
     assert dsse.parse(dsse.encode(envelope)) == envelope
     check_payload(envelope.payload, envelope.payload_type)

@@ -126,11 +126,12 @@ def test_both_alphabets_of_base64() -> None:
         {"signatures": [{"keyid": "k"}]},
         {"signatures": [{"sig": "AAAA", "keyid": "k" * 201}]},
         {"signatures": [{"sig": "AAAA"}] * 17},
-        {"signatures": [{"sig": "AAAA", "cert": "x"}]},
+        {"signatures": [{"sig": "AAAA", "keyid": 1}]},
+        {"signatures": [{"sig": "A" * 70_001}]},
         {"signatures": {"sig": "AAAA"}},
-        {"more": 1},
+        {"more": 1e400},
     ],
-    ids=str,
+    ids=lambda change: str(change)[:60],
 )
 def test_no_envelope(change: dict[str, Any]) -> None:
     fields = json.loads(dsse.encode(_signed()))
@@ -138,10 +139,56 @@ def test_no_envelope(change: dict[str, Any]) -> None:
         dsse.parse(json.dumps(fields | change).encode())
 
 
+@pytest.mark.parametrize(
+    ("in_signature", "in_envelope"),
+    [
+        ({"keyid": None}, {}),
+        ({"keyid": ""}, {}),
+        ({"extension": {"kind": "k", "ext": {"a": [1, {"b": "c"}]}}}, {}),
+        ({"certificate": "QUFB"}, {}),
+        ({"keyid": None, "cert": None}, {"payloadUtf8": None, "note": {"payload": "x", "signatures": []}}),
+        ({}, {"unknown": 'quotes " and \\ in it', "": [[], {}]}),
+    ],
+)
+def test_unknown_fields_are_ignored_and_an_unset_key_id_is_an_empty_one(
+    in_signature: dict[str, Any], in_envelope: dict[str, Any]
+) -> None:
+    """As envelope.md has it under "Parsing rules"."""
+    fields = json.loads(dsse.encode(_signed()))
+    del fields["signatures"][0]["keyid"]
+    plain = dsse.parse(json.dumps(fields).encode())
+    fields["signatures"][0] |= in_signature
+    fields |= in_envelope
+    read = dsse.parse(json.dumps(fields).encode())
+    assert (read.payload, read.payload_type) == (plain.payload, plain.payload_type)
+    assert [each.sig for each in read.signatures] == [each.sig for each in plain.signatures]
+    assert [each.keyid or "" for each in read.signatures] == [""]
+    assert find_signer(read, [("other", KEYS[1].public_key()), ("k", KEYS[0].public_key())]) == "k"
+
+
+def test_a_long_signature_of_another_kind_may_stand_beside_ours() -> None:
+    longest = dsse.Signature(base64.b64encode(bytes(49_856)).decode(), "slh-dsa")
+    ours = _signed()
+    both = dsse.parse(dsse.encode(ours._replace(signatures=(longest, *ours.signatures))))
+    assert find_signer(both, [("k", KEYS[0].public_key())]) == "k"
+
+
+@pytest.mark.parametrize(
+    "addition",
+    ['"note":1,"note":2', '"note":{"a":1,"\\u0061":2}', '"note":[{"a":1},{"b":1,"b":1}]', '"keyid":1,"keyid":1'],
+)
+def test_keys_of_ignored_fields_must_not_repeat_either(addition: str) -> None:
+    text = dsse.encode(_signed()).decode()
+    for start in ("{", '"signatures":[{'):
+        with pytest.raises(InvalidEnvelope):
+            dsse.parse(text.replace(start, f"{start}{addition},", 1).encode())
+
+
 def test_repeated_keys_and_what_is_no_json() -> None:
     text = dsse.encode(_signed()).decode()
     twice = text.replace('"payload":', '"payload":"AAAA","pay\\u006coad":', 1)
-    for raw in (twice.encode(), b"", b"[]", b"{", b"\xff", b"[" * 100_000, text.encode() + b"{}"):
+    deep = text.replace("{", '{"deep":' + "[" * 100_000 + "]" * 100_000 + ",", 1)
+    for raw in (deep.encode(), twice.encode(), b"", b"[]", b"{", b"\xff", b"[" * 100_000, text.encode() + b"{}"):
         with pytest.raises(InvalidEnvelope):
             dsse.parse(raw)
 

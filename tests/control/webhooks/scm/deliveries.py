@@ -71,6 +71,7 @@ def result(event: str, **changes: Any) -> dict[str, Any]:
         "proposalsMerged": [],
         "issuesReopened": [],
         "proposalsSuperseded": [],
+        "commitsNotListed": 0,
     } | changes
 
 
