@@ -161,8 +161,9 @@ def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
     try:
         terms = filter_syntax.parse(text)
     except filter_syntax.FilterSyntaxError as error:
-        issues.add(path, str(error), "syntax")
-        return ()
+        for fault in error.faults:
+            issues.add(path, fault, "syntax")
+        terms = error.terms
     return _check_all([_terms(term, _path(path, n)) for n, term in enumerate(terms)], path, issues)
 
 
