@@ -6,6 +6,7 @@ the raw deflate that some clients send under that name is recognized by its firs
 is what the Collector calls it.
 """
 
+import re
 import sys
 import zlib
 from collections.abc import Callable, Mapping
@@ -24,6 +25,13 @@ ENCODINGS: Final = ("gzip", "deflate", "zstd")
 _ALIASES: Final[Mapping[str, str]] = {"": IDENTITY, "x-gzip": "gzip", "zlib": "deflate"}
 _INPUT_STEP_BYTES: Final = 64 * 2**10  # input step of a member after the first: its unused rest is copied each time
 _ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
+# Of a member that may be truncated: gzip (RFC 1952, 2.3.1), and frames of zstd, also skippable ones (RFC 8878, 3.1).
+_BEGINNINGS: Final[Mapping[str, re.Pattern[bytes]]] = {
+    "gzip": re.compile(rb"\x1f(?:\x8b|\Z)", re.DOTALL),
+    "zstd": re.compile(
+        rb"\x28(?:\Z|\xb5(?:\Z|\x2f(?:\Z|\xfd)))|[\x50-\x5f](?:\Z|\x2a(?:\Z|\x4d(?:\Z|\x18)))", re.DOTALL
+    ),
+}
 
 
 def _fastest_zlib() -> Any:
@@ -79,6 +87,8 @@ def decompress(encoding: str, body: bytes, limits: DecompressionLimits) -> bytes
     left, offset, members = limits.max_bytes, 0, 0
     while offset < len(body) or not members:
         members += 1
+        if members > 1:
+            _require_member(encoding, body, offset)
         if members > limits.max_frames:
             raise PayloadTooLarge(f"The {encoding} body has more than {limits.max_frames} members.")
         try:
@@ -116,6 +126,15 @@ def _decompress_frame(
             data = b"" if ended else member.decompress(getattr(member, "unconsumed_tail", b""), left + 1)
             ended = member.eof
     return offset - len(member.unused_data), left
+
+
+def _require_member(encoding: str, body: bytes, offset: int) -> None:
+    """Raise BadRequest if the rest of the body begins no further member."""
+    beginning = _BEGINNINGS.get(encoding)
+    if beginning is not None and beginning.match(body[offset : offset + 4]) is None:
+        left = len(body) - offset
+        rest = "1 byte that begins" if left == 1 else f"{left} bytes that begin"
+        raise BadRequest(f"The {encoding} body is followed by {rest} no further member.")
 
 
 def _too_large(limits: DecompressionLimits) -> PayloadTooLarge:

@@ -54,13 +54,14 @@ TO: Final = Parameter(
     "to",
     "query",
     TimestampText,
-    "End of the window, exclusive, in the same formats as `from`; by default now.",
+    "End of the window, exclusive, in the same formats as `from`; by default now, or `hours` after `from`.",
 )
 HOURS: Final = Parameter(
     "hours",
     "query",
     Annotated[int, Meta(ge=1, le=MAX_HOURS)],
-    f"Length of the window if `from` is absent; by default {DEFAULT_HOURS}.",
+    f"Length of the window: from `from` on, otherwise up to `to`. With both it must be the time between them. Without "
+    f"either by default {DEFAULT_HOURS}.",
     example=3,
 )
 TIME: Final = (FROM, TO, HOURS)

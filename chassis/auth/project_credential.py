@@ -66,7 +66,7 @@ def client_key(legacy_auth: str | None, authorization: str | None, query: str) -
 
 def parse_query(query: str) -> QueryCredential:
     """Reads the two parameters alone: whoever is not authenticated yet must not make us decode a long query. Raises
-    BadRequest for over-long values, Unauthorized for different values of one parameter.
+    BadRequest for over-long values and an empty project, Unauthorized for different values of one parameter.
     """
     if not query:
         return QueryCredential()
@@ -98,7 +98,9 @@ def single_value(values: list[str]) -> str | None:
 
 
 def check_bounds(legacy_key: str | None, project_id: str | None) -> None:
-    """Raise BadRequest for over-long values of the query."""
+    """Raise BadRequest for over-long values of the query, and for an empty project: it names none, so it is a fault of
+    its form, like a variable that a deployment left unset.
+    """
     issues = []
     for name, value, limit in (
         ("legacy_key", legacy_key, MAX_KEY_LENGTH),
@@ -106,6 +108,8 @@ def check_bounds(legacy_key: str | None, project_id: str | None) -> None:
     ):
         if value is not None and len(value) > limit:
             issues.append(Issue(f"query.{name}", f"Must have at most {limit} characters.", "too_long"))
+    if project_id == "":
+        issues.append(Issue("query.project_id", "Must have at least 1 character.", "too_short"))
     if issues:
         raise BadRequest("The query is not valid.", issues)
 

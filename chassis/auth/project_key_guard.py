@@ -86,9 +86,9 @@ class ProjectKeyGuard:
         `on_authenticated` is called with the key's project before that is compared with the project that the request
         names, and may raise.
 
-        Raises BadRequest for over-long query values; Unauthorized for missing, malformed, conflicting, unknown,
-        disabled or revoked keys; Forbidden when the request names another project than the key's; ServiceUnavailable
-        when the key cannot be looked up.
+        Raises BadRequest for over-long query values and an empty project; Unauthorized for missing, malformed,
+        conflicting, unknown, disabled or revoked keys; Forbidden when the request names another project than the key's;
+        ServiceUnavailable when the key cannot be looked up.
         """
         check_bounds(legacy_key, project_id)
         credential = parse_credential(legacy_auth, authorization, legacy_key, project_id)

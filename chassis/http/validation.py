@@ -20,6 +20,7 @@ from aiohttp import web
 
 from chassis.errors import BadRequest, Issue
 from chassis.http.body import read_body
+from chassis.http.faulty_items import is_any_under, replace_faulty_items
 from chassis.http.media_type import require_media_type
 from proto.json_keys import find_repeated_keys
 
@@ -75,7 +76,7 @@ class Issues:
 
     def has_issue_under(self, path: str) -> bool:
         """Whether `path` or a part of it has an issue."""
-        return any(each.path == path or each.path.startswith((f"{path}.", f"{path}[")) for each in self._issues)
+        return is_any_under(path, (each.path for each in self._issues))
 
     def add(self, path: str, message: str, code: str) -> None:
         """Add an issue, unless full. `path` as in `query.limit`, `body.filters[0].op`; `code`: a word for programs."""
@@ -183,8 +184,9 @@ def _report_repeated_keys(raw: bytes, path: str, issues: Issues) -> None:
 def decode_with_placeholders(type_: type[T], raw: bytes, placeholders: Mapping[str, Any], issues: Issues) -> T | None:
     """A JSON body as `type_`, also an invalid one, so that checks beyond its types run in the same pass.
 
-    Every fault is an issue under `body`. An invalid field has its value from `placeholders`, else its default; the
-    result must not be used when there are issues. None when no `type_` can be built even so.
+    Every fault is an issue under `body`. An invalid field has its value from `placeholders`, else its default; an
+    invalid item of a list `name`, at whatever depth, that of `name[]`, so that the other items are checked in their
+    places. The result must not be used when there are issues. None when no `type_` can be built even so.
     """
     decoded = decode_json(type_, raw, "body", issues)
     if decoded is not None:
@@ -193,12 +195,14 @@ def decode_with_placeholders(type_: type[T], raw: bytes, placeholders: Mapping[s
         fields = msgspec.json.decode(raw)
         if not isinstance(fields, dict):
             return None
+        left = replace_faulty_items(fields, "body", placeholders, [issue.path for issue in issues])
         valid = {
             field.encode_name: fields[field.encode_name]
             for field in msgspec.structs.fields(type_)  # type: ignore[arg-type]  # TypeError for a type without fields
-            if field.encode_name in fields and not issues.has_issue_under(f"body.{field.encode_name}")
+            if field.encode_name in fields and not is_any_under(f"body.{field.encode_name}", left)
         }
-        return msgspec.convert({**placeholders, **valid}, type_)
+        named = {name: value for name, value in placeholders.items() if not name.endswith("[]")}
+        return msgspec.convert({**named, **valid}, type_)
     except (msgspec.MsgspecError, TypeError, UnicodeDecodeError, RecursionError):
         return None
 

@@ -2,7 +2,8 @@
 
 An occurrence reopens a resolved issue if it is later than the resolution, and, where both are known, of a release in
 which the error was said to be fixed. What happened before the issue was resolved never reopens it, however late it is
-stored.
+stored. A new release settles what was resolved in the next one (`control.releases.repository.settle_next_release`)
+before its occurrences come here, so a release that was known at the resolution is no next one, whatever its version.
 """
 
 from collections.abc import Mapping
@@ -58,10 +59,18 @@ def _reopens(issue: IssueRecord, release: str | None, at: datetime, order: Order
     if issue.resolved_in_release is not None:
         return release == issue.resolved_in_release or _may_be_later(issue, release, issue.resolved_in_release, order)
     if issue.resolved_after_release is not None:
-        return release != issue.resolved_after_release and _may_be_later(
-            issue, release, issue.resolved_after_release, order
+        return (
+            release != issue.resolved_after_release
+            and not _was_known(issue, release, order)
+            and _may_be_later(issue, release, issue.resolved_after_release, order)
         )
     return True
+
+
+def _was_known(issue: IssueRecord, release: str, order: Order) -> bool:
+    """Whether the release was there when the issue was resolved."""
+    since = order.known_since(release)
+    return since is not None and issue.resolved_at is not None and since <= issue.resolved_at
 
 
 def _may_be_later(issue: IssueRecord, release: str, named: str, order: Order) -> bool:
@@ -71,6 +80,4 @@ def _may_be_later(issue: IssueRecord, release: str, named: str, order: Order) ->
     is_later = order.is_later(release, named)
     if is_later is not None:
         return is_later
-    since = order.known_since(release)
-    is_older = since is not None and issue.resolved_at is not None and since <= issue.resolved_at
-    return not (is_older and order.known_since(named) is None)
+    return not (_was_known(issue, release, order) and order.known_since(named) is None)

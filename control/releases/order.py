@@ -1,6 +1,9 @@
 """Which of two releases of a project is the later one.
 
-By their versions, if both are semantic versions of one package; else by time. Where neither tells, it is unknown.
+By their versions, if these are of one package and tell (`control.releases.versions`); else by time. Where neither
+tells, it is unknown. Among versions of one package this is a weak order: of three, the first is later than the last if
+it is later than the second, and the second later than the last. With others between them, whose versions tell nothing,
+it need not be: the callers compare pairs.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -25,8 +28,8 @@ class ReleaseOrder:
         if a == b:
             return False
         first, second = parse_version(a), parse_version(b)
-        if first and second and first.package == second.package and first.precedence != second.precedence:
-            return first.precedence > second.precedence
+        if first and second and first.package == second.package and first.place != second.place:
+            return first.place > second.place
         times = self.times.get(a), self.times.get(b)
         if times[0] is None or times[1] is None or times[0] == times[1]:
             return None

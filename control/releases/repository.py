@@ -1,7 +1,7 @@
 """Releases in the database. Every function runs in the caller's transaction."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.id_generation import new_id
 from chassis.db.database import to_milliseconds
 from chassis.issues.tables import MAX_VERSION_LENGTH, issues
-from control.releases.order import ReleaseOrder, load_order
+from control.releases.latest import find_latest
+from control.releases.order import load_order
 from control.releases.tables import release_projects, releases
 from proto.identity import NAME_PATTERN
 
@@ -85,7 +86,7 @@ async def settle_next_release(
     connection: AsyncConnection, project_id: int, versions: Collection[str], now: datetime
 ) -> int:
     """Issues that were resolved in the release after an earlier one are resolved in the earliest of these versions that
-    is later; returns their number.
+    is later; returns their number. `versions`: new in the project, or reported again.
     """
     after = issues.c.resolved_after_release
     waiting = sa.select(after).distinct().where(issues.c.project_id == project_id, after.is_not(None))
@@ -94,16 +95,47 @@ async def settle_next_release(
         return 0
     order = await load_order(connection, project_id, [*earlier, *versions])
     by_next: dict[str, list[str]] = {}
+    without: list[str] = []
     for version in earlier:
         next_one = order.earliest(each for each in sorted(versions) if order.is_later(each, version))
-        if next_one is not None:
+        if next_one is None:
+            without.append(version)
+        else:
             by_next.setdefault(next_one, []).append(version)
     settled = 0
     for next_one, settled_versions in by_next.items():
-        where = (issues.c.project_id == project_id) & after.in_(settled_versions)
-        values = {"resolved_in_release": next_one, "resolved_after_release": None, "updated_at": now}
-        settled += (await connection.execute(issues.update().where(where).values(values))).rowcount
+        settled += await _settle(connection, project_id, settled_versions, next_one, now)
+    if without:
+        settled += await _settle_after_strays(connection, project_id, without, versions, now)
     return settled
+
+
+async def _settle_after_strays(
+    connection: AsyncConnection, project_id: int, waiting: Sequence[str], versions: Collection[str], now: datetime
+) -> int:
+    """Of the versions that issues wait to be followed, some may be strays: what was resolved after one before the
+    project's latest release was there is resolved in that release, if it is one of `versions`.
+    """
+    latest = await find_latest(connection, project_id)
+    strays = [version for version in waiting if version in latest.strays]
+    if not strays or latest.version is None or latest.version not in versions:
+        return 0
+    since = latest.order.times[latest.version]
+    return await _settle(connection, project_id, strays, latest.version, now, issues.c.resolved_at < since)
+
+
+async def _settle(
+    connection: AsyncConnection,
+    project_id: int,
+    after: Sequence[str],
+    next_one: str,
+    now: datetime,
+    *where: sa.ColumnElement[bool],
+) -> int:
+    """Resolve in a release what is resolved after these; returns the number of issues."""
+    of_project = (issues.c.project_id == project_id) & issues.c.resolved_after_release.in_(after)
+    values = {"resolved_in_release": next_one, "resolved_after_release": None, "updated_at": now}
+    return (await connection.execute(issues.update().where(of_project, *where).values(values))).rowcount
 
 
 async def _find_seen(
@@ -189,13 +221,5 @@ async def _insert(connection: AsyncConnection, table: sa.Table, rows: Iterable[d
 
 
 async def find_latest_version(connection: AsyncConnection, project_id: int) -> str | None:
-    """The latest release of a project; None if none is known."""
-    found = (
-        sa.select(releases.c.version, release_projects.c.ordered_at)
-        .join_from(release_projects, releases, releases.c.id == release_projects.c.release_id)
-        .where(release_projects.c.project_id == project_id)
-        .order_by(release_projects.c.ordered_at.desc(), releases.c.id.desc())
-        .limit(MAX_SEEN_RELEASES)
-    )
-    times = {row.version: row.ordered_at for row in await connection.execute(found)}
-    return ReleaseOrder(times).latest(times)
+    """The latest release of a project, and no stray; None if none is known."""
+    return (await find_latest(connection, project_id)).version

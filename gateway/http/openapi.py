@@ -69,7 +69,7 @@ _PARAMETERS: Final = (
     Parameter(
         "project_id",
         "query",
-        Annotated[str, Meta(max_length=MAX_PROJECT_ID_LENGTH)],
+        Annotated[str, Meta(min_length=1, max_length=MAX_PROJECT_ID_LENGTH)],
         "The id of the project that the key must belong to.",
     ),
     Parameter(

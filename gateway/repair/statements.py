@@ -40,11 +40,17 @@ _DAY_COLUMNS: Final = {
     ERROR_OCCURRENCES.name: "toDate(time)",
 }
 
+
+def _exception_text(name: str) -> str:
+    """SQL for an attribute of an exception; empty without a value, whose stored text is `null`."""
+    key = f"exception.{name}"
+    return f"if(position(attribute_types, '\\x01{key}\\x02n') > 0, '', attributes['{key}'])"
+
+
 # Selects spans and logs that may have an exception; the stored attributes decide whether they have one.
 EXCEPTION_CONDITIONS: Final = {
     SPANS.name: """position(events, '"name":"exception"') > 0""",
-    LOGS.name: "severity_number >= 17"
-    " AND (attributes['exception.type'] != '' OR attributes['exception.message'] != '')",
+    LOGS.name: f"severity_number >= 17 AND ({_exception_text('type')} != '' OR {_exception_text('message')} != '')",
 }
 _TEXT_BYTES: Final = {
     SPANS.name: "length(events)",
@@ -213,7 +219,7 @@ def spans_with_exceptions() -> str:
 
 def logs_with_exceptions() -> str:
     """Log records of one chunk that have an exception, with its texts."""
-    texts = ", ".join(f"attributes['exception.{name}']" for name in ("type", "message", "stacktrace"))
+    texts = ", ".join(map(_exception_text, ("type", "message", "stacktrace")))
     return _rows_with_exceptions(LOG_SOURCE, texts)
 
 

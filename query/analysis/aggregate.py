@@ -33,7 +33,16 @@ from query.fields import SPANS
 from query.json_types import Count, Range
 from query.read_store import ReadStore
 from query.request.bodies import TimeInput, time_range
-from query.request.filters import Filter, FilterInputs, KeyText, check_filters, check_key, conditions, resolve_key
+from query.request.filters import (
+    PLACEHOLDERS,
+    Filter,
+    FilterInputs,
+    KeyText,
+    check_filters,
+    check_key,
+    conditions,
+    resolve_key,
+)
 from query.settings import QuerySettings
 from query.statements import Aggregation, Condition, Fn, GroupKey, GroupRanking, GroupSeries, Subject
 from query.statements.window import MAX_HOURS, Window
@@ -155,7 +164,7 @@ class AggregateResult(NamedTuple):
 def plan(raw: bytes, now_ns: int) -> AggregatePlan:
     """Validate the body; BadRequest names every offending field."""
     issues = Issues()
-    request = decode_with_placeholders(AggregateRequest, raw, {"fn": "count"}, issues)
+    request = decode_with_placeholders(AggregateRequest, raw, {"fn": "count"} | PLACEHOLDERS, issues)
     planned = None if request is None else _build_plan(request, now_ns, issues)
     issues.raise_if_any()
     if planned is None:

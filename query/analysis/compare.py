@@ -25,7 +25,16 @@ from query.fields import SPANS
 from query.json_types import Count, Share, Timestamp
 from query.read_store import ReadStore
 from query.request.bodies import TimeInput, time_range
-from query.request.filters import Filter, FilterInputs, FiltersInBody, KeyText, check_key, conditions, filters_of_body
+from query.request.filters import (
+    PLACEHOLDERS,
+    Filter,
+    FilterInputs,
+    FiltersInBody,
+    KeyText,
+    check_key,
+    conditions,
+    filters_of_body,
+)
 from query.statements import Cohort, Condition, ExcludedSpans
 from query.statements.window import Window
 from query.timestamps import TimestampError, format_timestamp, parse_timestamp
@@ -159,7 +168,8 @@ def plan(raw: bytes, now_ns: int) -> ComparePlan:
     """Validate everything that does not need the store; BadRequest names each offending field."""
     issues = Issues()
     placeholder = {"from": "-1h", "to": "now"}
-    request = decode_with_placeholders(CompareRequest, raw, {"spike": placeholder, "baseline": placeholder}, issues)
+    placeholders = {"spike": placeholder, "baseline": placeholder} | PLACEHOLDERS
+    request = decode_with_placeholders(CompareRequest, raw, placeholders, issues)
     if request is None:
         issues.raise_if_any("The request body is not valid.")
         raise BadRequest("The request body is not valid.")

@@ -35,6 +35,7 @@ from query.json_types import Count, Range
 from query.read_store import ReadStore
 from query.request.bodies import TimeInput, time_range
 from query.request.filters import (
+    PLACEHOLDERS,
     Filter,
     FilterInputs,
     FiltersInBody,
@@ -188,7 +189,9 @@ class FiguresResult(NamedTuple):
 def plan(raw: bytes, now_ns: int) -> FiguresPlan:
     """Validate the body; BadRequest names every offending field."""
     issues = Issues()
-    request = decode_with_placeholders(FiguresRequest, raw, {"figures": [{"fn": "count"}]}, issues)
+    count = {"fn": "count"}
+    placeholders = {"figures": [count], "figures[]": count} | PLACEHOLDERS
+    request = decode_with_placeholders(FiguresRequest, raw, placeholders, issues)
     planned = None if request is None else _build_plan(request, now_ns, issues)
     issues.raise_if_any()
     if planned is None:

@@ -24,7 +24,16 @@ from query.fields import SPANS, ColumnKind, Field
 from query.json_types import Count, Range, raw_json
 from query.read_store import ReadStore
 from query.request.bodies import TimeInput, time_range
-from query.request.filters import Filter, FiltersInBody, KeyText, check_key, conditions, filters_of_body, resolve_key
+from query.request.filters import (
+    PLACEHOLDERS,
+    Filter,
+    FiltersInBody,
+    KeyText,
+    check_key,
+    conditions,
+    filters_of_body,
+    resolve_key,
+)
 from query.settings import QuerySettings
 from query.statements import Condition, Heatmap, LogRows, Subject, TimeBuckets
 from query.statements.window import MAX_HOURS, Window
@@ -109,7 +118,7 @@ class HeatmapResult(NamedTuple):
 def plan(raw: bytes, now_ns: int) -> HeatmapPlan:
     """Validate the body; BadRequest names every offending field."""
     issues = Issues()
-    request = decode_with_placeholders(HeatmapRequest, raw, {}, issues)
+    request = decode_with_placeholders(HeatmapRequest, raw, PLACEHOLDERS, issues)
     planned = None if request is None else _build_plan(request, now_ns, issues)
     issues.raise_if_any()
     if planned is None:

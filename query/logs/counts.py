@@ -33,7 +33,7 @@ from query.json_types import Range
 from query.logs.schemas import LogCounts, LogCountsRequest, LogGroup, LogPoint, LogSeries
 from query.read_store import MAX_GROUP_BYTES, ReadStore
 from query.request.bodies import time_range
-from query.request.filters import Filter, check_key, conditions, filters_of_body, resolve_key
+from query.request.filters import PLACEHOLDERS, Filter, check_key, conditions, filters_of_body, resolve_key
 from query.settings import QuerySettings
 from query.statements import Aggregation, Condition, Fn, GroupRanking, Subject
 from query.statements.window import Window
@@ -65,7 +65,7 @@ class LogCountsResult(NamedTuple):
 def plan(raw: bytes, now_ns: int) -> LogCountsPlan:
     """Validate the body; BadRequest names every offending field."""
     issues = Issues()
-    request = decode_with_placeholders(LogCountsRequest, raw, {}, issues)
+    request = decode_with_placeholders(LogCountsRequest, raw, PLACEHOLDERS, issues)
     planned = None if request is None else _build_plan(request, now_ns, issues)
     issues.raise_if_any()
     if planned is None:

@@ -8,6 +8,7 @@
     has:key     !has:key        has, lacks the key (also key:* and -key:*)
     (key:a or key:b)            one of these terms matches
     key:"a b"   "a key":value   quotes keep spaces and signs literal; inside them \\" and \\\\ are escapes
+    key:*"a b"*                 contains the phrase; "a b"* starts, *"a b" ends with it
 
 `attr:key:value` names the attribute if a built-in field has the same name. A key with a colon must be quoted, and so
 must a key that begins with a parenthesis. Within a group, parentheses in keys and values must be quoted.
@@ -23,16 +24,35 @@ _KEY: Final = re.compile(r'[^\s:"]+')
 _BARE: Final = re.compile(r"[^\s]*")
 _GROUPED_KEY: Final = re.compile(r'[^\s:"()]+')
 _GROUPED_BARE: Final = re.compile(r"[^\s()]*")
+# Words that are no terms: no colon, no quote, no parenthesis in them.
+_WORDS: Final = re.compile(r'[^\s:"()]++(?=\s|\Z)(?:\s++[^\s:"()]++(?=\s|\Z))*')
+_GROUPED_WORDS: Final = re.compile(r'[^\s:"()]++(?=[\s)]|\Z)(?:\s++(?!(?i:or)\s)[^\s:"()]++(?=[\s)]|\Z))*')
 _OR: Final = re.compile(r"(?i:or)(?=\s)")
 _LIST_ITEM: Final = re.compile(r'[^\s",\[\]]*')
 _SPACE: Final = re.compile(r"\s*")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _ORDERS: Final = ((">=", "gte"), ("<=", "lte"), (">", "gt"), ("<", "lt"))
 _NEGATED: Final = {"eq": "neq", "in": "not_in", "contains": "not_contains", "exists": "not_exists"}
+_WILDCARDS: Final = {  # by whether a star is before the text, and after it
+    (False, False): "eq",
+    (False, True): "starts_with",
+    (True, False): "ends_with",
+    (True, True): "contains",
+}
+_PLACEHOLDER: Final = "environment"  # a key that every signal has
+_MAX_SPELLING: Final = 200  # characters
 
 
 class FilterSyntaxError(ValueError):
-    """The text is not a list of terms; the message gives the position and is meant for the client."""
+    """The text is not a list of terms. `faults`: messages that give the position and are meant for the client. `terms`:
+    the terms as far as they could be read; one that could not has another in its place, so that later ones keep their
+    index.
+    """
+
+    def __init__(self, faults: "list[str]", terms: "list[Term | list[Term]]") -> None:
+        super().__init__(" ".join(faults))
+        self.faults = faults
+        self.terms = terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +68,50 @@ def parse(text: str) -> list[Term | list[Term]]:
     """Parse `text` into terms, and groups of terms. Raises FilterSyntaxError for what the module's
     grammar does not have.
     """
-    return _Parser(text).terms()
+    parser = _Parser(text)
+    terms = parser.terms()
+    if parser.faults:
+        raise FilterSyntaxError(parser.faults, terms)
+    return terms
+
+
+def quoted(text: str) -> str:
+    """The text as a key or a value that every sign in it is part of."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class _Fault(Exception):
+    """A term cannot be read; the message is meant for the client."""
 
 
 class _Parser:
-    """Parses terms from left to right."""
+    """Parses terms from left to right. `faults`: messages of what it could not read."""
 
     def __init__(self, text: str) -> None:
+        self.faults = list[str]()
         self._text = text
         self._at = 0
         self._key_pattern, self._bare_pattern = _KEY, _BARE
+        # Unquoted values, by where the term and the value begin: the last one, and the last with a star before it only.
+        self._last: tuple[int, int] | None = None
+        self._open: tuple[int, int] | None = None
 
     def terms(self) -> list[Term | list[Term]]:
         terms = list[Term | list[Term]]()
         self._take(_SPACE)
         while self._at < len(self._text):
-            terms.append(self._group() if self._skip("(") else self._term())
-            if self._at < len(self._text) and not self._text[self._at].isspace():
-                raise self._error("a space")
+            begin = self._at
+            try:
+                terms.append(self._group() if self._skip("(") else self._term())
+                if self._at < len(self._text) and not self._text[self._at].isspace():
+                    raise self._error("a space", 'A value is quoted as a whole: key:"two words", key:*"two words"*.')
+            except _Fault as fault:
+                self.faults.append(str(fault))
+                self._at = begin
+                if not self._take(_WORDS):
+                    break  # where the next term begins is unknown
+                if self._last is None:
+                    terms.append(Term(_PLACEHOLDER, "exists"))
             self._take(_SPACE)
         return terms
 
@@ -74,35 +120,42 @@ class _Parser:
         self._key_pattern, self._bare_pattern = _GROUPED_KEY, _GROUPED_BARE
         members = list[Term]()
         while True:
+            self._last = self._open = None
             self._take(_SPACE)
             members.append(self._term())
             before = self._at
             self._take(_SPACE)
             if self._skip(")"):
                 self._key_pattern, self._bare_pattern = _KEY, _BARE
+                self._last = self._open = None
                 return members
             if self._at == before or not self._take(_OR):
-                raise self._error("'or' or ')'")
+                raise self._error("'or' or ')'", self._spelling(_GROUPED_WORDS))
 
     def _term(self) -> Term:
+        begin = self._at
         negated = self._skip("-") or self._skip("!")
         if negated and self._text.startswith("(", self._at):
-            raise FilterSyntaxError(f"At character {self._at + 1}: a group cannot be negated.")
+            raise _Fault(f"At character {self._at + 1}: a group cannot be negated. Negate its terms: -a:1 -b:2.")
         op: str
         value: str | list[str] | None
         if self._skip("has:"):
             key, op, value = self._key(), "exists", None
+            self._last = None
         else:
             key = self._key()
             if not self._skip(":"):
-                raise self._error("key:value")
-            op, value = self._test()
+                self._at = begin
+                raise self._error("key:value", self._spelling(_WORDS))
+            op, value = self._test(begin)
         if not negated:
             return Term(key, op, value)
         if op not in _NEGATED:
-            raise FilterSyntaxError(
-                f"{key[:64]!r}: this operator cannot be negated; only equality, [lists], *wildcards* and has can."
+            self.faults.append(
+                f"At character {begin + 1}: {key[:64]!r}: this operator cannot be negated; only equality, [lists], "
+                '*wildcards* or *"two words"*, and has can.'
             )
+            return Term(_PLACEHOLDER, "exists")
         return Term(key, _NEGATED[op], value)
 
     def _key(self) -> str:
@@ -114,39 +167,65 @@ class _Parser:
             raise self._error("a key")
         return prefix + name
 
-    def _test(self) -> tuple[str, str | list[str] | None]:
+    def _test(self, begin: int) -> tuple[str, str | list[str] | None]:
+        """Operator and value of the term that begins there."""
+        self._last = None
         for sign, op in _ORDERS:
             if self._skip(sign):
                 return op, self._value()
         if self._skip("["):
             return "in", self._list()
-        quoted = self._quoted()
-        return ("eq", quoted) if quoted is not None else _wildcard(self._take(self._bare_pattern))
+        value_begin = self._at
+        has_star = self._text.startswith('*"', self._at) and self._skip("*")
+        phrase = self._quoted()
+        if phrase is not None:
+            return _WILDCARDS[has_star, self._skip("*")], phrase
+        text = self._take(self._bare_pattern)
+        self._last = begin, value_begin
+        if text.startswith("*") or text.endswith("*"):
+            self._open = None if text.endswith("*") else self._last
+        return _wildcard(text)
 
     def _value(self) -> str:
-        quoted = self._quoted()
-        return quoted if quoted is not None else self._take(self._bare_pattern)
+        text = self._quoted()
+        return text if text is not None else self._take(self._bare_pattern)
 
     def _list(self) -> list[str]:
         items = []
         while True:
             self._take(_SPACE)
-            quoted = self._quoted()
-            items.append(quoted if quoted is not None else self._take(_LIST_ITEM))
+            text = self._quoted()
+            items.append(text if text is not None else self._take(_LIST_ITEM))
             self._take(_SPACE)
             if self._skip("]"):
                 return items
             if not self._skip(","):
-                raise self._error("',' or ']'")
+                raise self._error("',' or ']'", 'An item with spaces is quoted: ["a b",c].')
 
     def _quoted(self) -> str | None:
         if not self._text.startswith('"', self._at):
             return None
         match = _QUOTED.match(self._text, self._at)
         if match is None:
-            raise self._error("a closing quote")
+            raise self._error("a closing quote", r'A quote in a value is written \" within quotes: "5\" disk".')
         self._at = match.end()
         return _ESCAPE.sub(r"\1", match[1])
+
+    def _spelling(self, words: re.Pattern[str]) -> str:
+        """What the words here are meant for: the rest of the value before them, most likely."""
+        match = words.match(self._text, self._at)
+        end = match.end() if match else self._at
+        begins = self._open if self._open and self._text.endswith("*", 0, end) else self._last
+        if match is None or begins is None:
+            return 'Such are serviceName:cart and name:*"two words"*.'
+        if self._open is None and _OR.match(self._text, self._at):
+            return "Terms joined by or stand in parentheses: (a:1 or b:2)."
+        phrase = self._text[begins[1] : end]
+        before, after = phrase.startswith("*"), phrase.endswith("*") and len(phrase) > 1
+        piece = phrase[before : len(phrase) - after]
+        spelling = f"{self._text[begins[0] : begins[1]]}{'*' * before}{quoted(piece)}{'*' * after}"
+        example = spelling if len(spelling) <= _MAX_SPELLING else 'key:*"two words"*'
+        return f"A value with spaces is quoted: {example}."
 
     def _skip(self, sign: str) -> bool:
         if not self._text.startswith(sign, self._at):
@@ -161,8 +240,8 @@ class _Parser:
         self._at = match.end()
         return match[0]
 
-    def _error(self, expected: str) -> FilterSyntaxError:
-        return FilterSyntaxError(f"At character {self._at + 1}: expected {expected}.")
+    def _error(self, expected: str, hint: str = "") -> _Fault:
+        return _Fault(f"At character {self._at + 1}: expected {expected}.{' ' * bool(hint)}{hint}")
 
 
 def _wildcard(text: str) -> tuple[str, str | None]:

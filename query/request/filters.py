@@ -8,35 +8,29 @@ filters does. Both become `Filter`s; `condition` resolves each for one signal.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from fractions import Fraction
-from math import ceil, floor
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
+from chassis.http.faulty_items import is_any_under, replace_faulty_items
 from chassis.http.validation import Issues, decode_json, must_be_one_of
-from query.fields import ColumnKind, Field, TelemetryTable, id_bytes, match_enum_name
+from query.fields import TelemetryTable
 from query.request import filter_syntax
 from query.request.filter_syntax import Term
-from query.request.numbers import Scalar, canonical_text, numeric_spellings, parse_number, without_exponent
+from query.request.numbers import Scalar, canonical_text
+from query.request.predicates import equality, normalize_text, number_comparison
 from query.request.regex_cost import MAX_EXPANDED_SIZE, is_within_limit
 from query.statements import (
     Attribute,
     CompareOp,
     Condition,
     Exists,
-    IdIn,
-    IntegerIn,
-    IntegerRange,
     MatchPosition,
-    NumberComparison,
     Predicate,
     RegexMatches,
     Subject,
-    TextIn,
     TextMatches,
 )
-from query.timestamps import TimestampError, parse_timestamp
 
 MAX_FILTERS: Final = 20
 MAX_KEY: Final = 256
@@ -130,6 +124,8 @@ class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     any: Annotated[list[Alternative], msgspec.Meta(min_length=1, max_length=MAX_FILTERS)] | None = None
 
 
+PLACEHOLDERS: Final = {"filters[]": {"key": "environment", "op": "exists"}}  # every signal has the key
+
 FilterInputs = Annotated[list[WrittenFilter], msgspec.Meta(extra_json_schema={"maxItems": MAX_FILTERS})]
 
 
@@ -156,14 +152,28 @@ def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
         return ()
     text = text.strip()
     if text.startswith("["):
-        inputs = decode_json(list[WrittenFilter], text.encode("utf-8", "surrogatepass"), path, issues)
-        return check_filters(inputs or (), path, issues)
+        return check_filters(_decode(text.encode("utf-8", "surrogatepass"), path, issues), path, issues)
     try:
         terms = filter_syntax.parse(text)
     except filter_syntax.FilterSyntaxError as error:
-        issues.add(path, str(error), "syntax")
-        return ()
+        for fault in error.faults:
+            issues.add(path, fault, "syntax")
+        terms = error.terms
     return _check_all([_terms(term, _path(path, n)) for n, term in enumerate(terms)], path, issues)
+
+
+def _decode(raw: bytes, path: str, issues: Issues) -> list[WrittenFilter]:
+    """The filters of a JSON array; a faulty one is replaced, so that the others are checked, too."""
+    decoded = decode_json(list[WrittenFilter], raw, path, issues)
+    if decoded is not None:
+        return decoded
+    try:
+        written = {"filters": msgspec.json.decode(raw)}
+        paths = [issue.path for issue in issues]
+        left = replace_faulty_items(written, path.removesuffix(".filters"), PLACEHOLDERS, paths)
+        return [] if is_any_under(path, left) else msgspec.convert(written["filters"], list[WrittenFilter])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
 
 
 def check_filters(inputs: Sequence[WrittenFilter], path: str, issues: Issues) -> tuple[Filter, ...]:
@@ -193,7 +203,7 @@ def _group(written: WrittenFilter, path: str, issues: Issues) -> list[_Input]:
         if getattr(written, name) is None:
             issues.add(f"{path}.{name}", "Is required.", "missing")
     if written.key is None or written.op is None:
-        return [_Input(path, "k", Op.EXISTS, None)]
+        return [_Input(path, PLACEHOLDERS["filters[]"]["key"], Op.EXISTS, None)]
     return [_Input(path, written.key, written.op, written.value)]
 
 
@@ -220,16 +230,16 @@ def condition(filter_: Filter, signal: TelemetryTable, now_ns: int, path: str, i
     if filter_.op in _VALUELESS:
         predicate: Predicate | None = Exists()
     elif filter_.op in _COMPARE_OPS:
-        predicate = _number_comparison(subject, _COMPARE_OPS[filter_.op], filter_.values[0], now_ns, path, issues)
+        predicate = number_comparison(subject, _COMPARE_OPS[filter_.op], filter_.values[0], now_ns, path, issues)
     elif filter_.op in _MATCH_POSITIONS:
-        predicate = TextMatches(_MATCH_POSITIONS[filter_.op], _normalize_text(subject, filter_.values[0]))
+        predicate = TextMatches(_MATCH_POSITIONS[filter_.op], normalize_text(subject, filter_.values[0]))
     elif filter_.op is Op.REGEX:
         predicate = RegexMatches(filter_.values[0])
         if not is_within_limit(filter_.values[0]):
             message = f"Its counted repetitions must expand to at most {MAX_EXPANDED_SIZE} characters in total."
             issues.add(f"{path}.value", message, "too_expensive")
     else:
-        predicate = _equality(subject, filter_.values, now_ns, path, issues)
+        predicate = equality(subject, filter_.values, now_ns, path, issues)
     return None if predicate is None else Condition(subject, predicate, negated=filter_.op in _NEGATIVE)
 
 
@@ -332,81 +342,3 @@ def resolve_key(key: str, signal: TelemetryTable) -> Subject:
     if key.startswith(ATTRIBUTE_PREFIX):
         return Attribute(key.removeprefix(ATTRIBUTE_PREFIX))
     return signal.fields.get(key) or Attribute(key)
-
-
-def _equality(subject: Subject, values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Predicate | None:
-    if isinstance(subject, Field):
-        if subject.names:
-            return _enum_equality(subject, values, path, issues)
-        if subject.kind is ColumnKind.ID:
-            ids = (id_bytes(subject, value) for value in values)
-            return IdIn(tuple(each for each in ids if each is not None))
-        if subject.kind is ColumnKind.TIMESTAMP:
-            return _timestamp_equality(values, now_ns, path, issues)
-        if subject.kind in (ColumnKind.DURATION, ColumnKind.INTEGER):
-            numbers = (_to_column_unit(subject, number) for number in map(parse_number, values) if number is not None)
-            return IntegerIn(tuple(int(each) for each in numbers if each.denominator == 1))
-        if subject.kind is not ColumnKind.BODY:
-            return TextIn(values)
-    spellings = (spelling for value in values for spelling in numeric_spellings(value))
-    return TextIn(values, tuple(dict.fromkeys(each for each in spellings if each not in values)))
-
-
-def _enum_equality(field: Field, values: tuple[str, ...], path: str, issues: Issues) -> Predicate | None:
-    """Equality with a field that has a fixed set of names. Any other value is an issue: it would never match, which is
-    hardly intended.
-    """
-    found = [name for name in (match_enum_name(field, value) for value in values) if name is not None]
-    if len(found) < len(values):
-        issues.add(f"{path}.value", must_be_one_of(field.names), "not_allowed")
-        return None
-    return TextIn(tuple(dict.fromkeys(found)))
-
-
-def _timestamp_equality(values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Predicate | None:
-    try:
-        return IntegerIn(tuple(parse_timestamp(without_exponent(value), now_ns) for value in values))
-    except TimestampError as error:
-        issues.add(f"{path}.value", str(error), "format")
-        return None
-
-
-def _number_comparison(
-    subject: Subject, operator: CompareOp, value: str, now_ns: int, path: str, issues: Issues
-) -> Predicate | None:
-    if isinstance(subject, Field) and subject.kind is ColumnKind.TIMESTAMP:
-        try:
-            return _integer_range(operator, Fraction(parse_timestamp(without_exponent(value), now_ns)))
-        except TimestampError as error:
-            issues.add(f"{path}.value", str(error), "format")
-            return None
-    number = parse_number(value)
-    if number is None:
-        issues.add(f"{path}.value", "Must be a number.", "type")
-        return None
-    if isinstance(subject, Field) and subject.kind in (ColumnKind.DURATION, ColumnKind.INTEGER):
-        return _integer_range(operator, _to_column_unit(subject, number))
-    return NumberComparison(operator, number)
-
-
-def _integer_range(operator: CompareOp, bound: Fraction) -> IntegerRange:
-    """The integers that compare with `bound` by `operator`, as a half-open range."""
-    match operator:
-        case CompareOp.GT:
-            return IntegerRange(low=floor(bound) + 1)
-        case CompareOp.GTE:
-            return IntegerRange(low=ceil(bound))
-        case CompareOp.LT:
-            return IntegerRange(high=ceil(bound))
-        case CompareOp.LTE:
-            return IntegerRange(high=floor(bound) + 1)
-
-
-def _to_column_unit(field: Field, number: Fraction) -> Fraction:
-    """Convert to the column's unit: durations are written in milliseconds and stored in nanoseconds."""
-    return number * 10**6 if field.kind is ColumnKind.DURATION else number
-
-
-def _normalize_text(subject: Subject, value: str) -> str:
-    """Ids are stored in lower case, and match in either case."""
-    return value.lower() if isinstance(subject, Field) and subject.kind is ColumnKind.ID else value

@@ -39,10 +39,9 @@ def parse_sort(query: Mapping[str, str], issues: Issues) -> str:
 
 def parse_time_range(query: Mapping[str, str], issues: Issues) -> TimeRange:
     """The time range of a request, as written; faults are recorded in `issues`."""
+    hours = bounded_int(query, "hours", 0, 1, MAX_HOURS, issues) if "hours" in query else 0
     return TimeRange(
-        from_text=single_value(query, "from", issues),
-        to_text=single_value(query, "to", issues),
-        hours=bounded_int(query, "hours", 1, 1, MAX_HOURS, issues) if "hours" in query else None,
+        from_text=single_value(query, "from", issues), to_text=single_value(query, "to", issues), hours=hours or None
     )
 
 

@@ -46,16 +46,25 @@ class TimeRange:
         return (self.from_text, self.to_text, self.hours) != (None, None, None)
 
     def resolve(self, now_ns: int, where: str, issues: Issues) -> Window | None:
-        """The window at `now_ns`; None after recording an issue at `<where>.from` or `<where>.to`.
+        """The window at `now_ns`; None after recording an issue at `<where>.from`, `<where>.to` or `<where>.hours`.
 
-        `to` defaults to now, `from` to `to` minus `hours`; an explicit `from` overrides `hours`.
+        `hours` is the length of the window: from `from` on, else up to `to`, which defaults to now. With both ends it
+        must be the time between them.
         """
-        to_ns = _parse_bound(self.to_text, now_ns, f"{where}.to", issues) if self.to_text is not None else now_ns
-        from_ns = _parse_bound(self.from_text, now_ns, f"{where}.from", issues) if self.from_text is not None else None
-        if to_ns is None or (from_ns is None and self.from_text is not None):
+        from_ns, to_ns = (
+            _parse_bound(text, now_ns, f"{where}.{name}", issues)
+            for name, text in (("from", self.from_text), ("to", self.to_text))
+        )
+        if (self.from_text is None) is not (from_ns is None) or (self.to_text is None) is not (to_ns is None):
             return None
         if from_ns is None:
+            to_ns = now_ns if to_ns is None else to_ns
             from_ns = max(0, to_ns - (self.hours or DEFAULT_HOURS) * HOUR)
+        elif to_ns is None:
+            to_ns = now_ns if self.hours is None else min(MAX_NANOS, from_ns + self.hours * HOUR)
+        elif self.hours is not None and to_ns - from_ns != self.hours * HOUR:
+            issues.add(f"{where}.hours", "Must be the time between from and to, or be left out.", "range")
+            return None
         if from_ns >= to_ns:
             issues.add(f"{where}.{'from' if self.from_text is not None else 'to'}", "from must be before to.", "range")
         elif to_ns - from_ns > MAX_HOURS * HOUR:
@@ -89,9 +98,9 @@ def slices_oldest_first(window: Window) -> Iterator[Window]:
         lower, width = upper, width * _SLICE_GROWTH
 
 
-def _parse_bound(text: str, now_ns: int, path: str, issues: Issues) -> int | None:
+def _parse_bound(text: str | None, now_ns: int, path: str, issues: Issues) -> int | None:
     try:
-        return parse_timestamp(text, now_ns)
+        return None if text is None else parse_timestamp(text, now_ns)
     except TimestampError as error:
         issues.add(path, str(error), "format")
         return None

@@ -166,6 +166,24 @@ async def test_corrupt_and_truncated_bodies_are_400(gateway: Gateway, encoding: 
     assert assert_refused(answer, 400, "bad_request")
 
 
+@pytest.mark.parametrize(
+    ("encoding", "body", "message"),
+    [
+        ("gzip", gzip.compress(b"{}") + b"{}", "The gzip body is followed by 2 bytes that begin no further member."),
+        ("gzip", gzip.compress(b"{}") + b"\n", "The gzip body is followed by 1 byte that begins no further member."),
+        ("gzip", gzip.compress(b"{}")[:-1], "The gzip body is truncated."),
+        ("deflate", zlib.compress(b"{}") + b"\n", "The deflate body is followed by other data."),
+        ("zstd", zstd.compress(b"{}") + b"\0\0", "The zstd body is followed by 2 bytes that begin no further member."),
+    ],
+)
+async def test_what_is_wrong_with_a_compressed_body_is_named(
+    gateway: Gateway, encoding: str, body: bytes, message: str
+) -> None:
+    headers = {"Content-Type": JSON, "Content-Encoding": encoding}
+    answer = await gateway.post("/v1/traces", body, headers)
+    assert (answer.status, answer.json["error"]["message"]) == (400, message)
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"resourceSpans": 1}', b"\xff", b'{"resourceSpans": [{]}'])
 async def test_json_that_is_not_otlp_is_400(gateway: Gateway, body: bytes) -> None:
     answer = await gateway.post("/v1/traces", body, {"Content-Type": JSON})
@@ -384,6 +402,17 @@ async def test_refused_credentials(gateway: Gateway, media: str) -> None:
         assert_refused(answer, status, code, media)
         assert answer.headers["Connection"] == "close"
         assert ("x-ratelimit-limit" in answer.headers) == (status == 403), "a good key is counted and told so"
+
+
+@pytest.mark.parametrize("query", ["project_id=", "project_id", "legacy_key=unknown&project_id="])
+async def test_an_empty_project_is_a_fault_of_the_query(gateway: Gateway, query: str) -> None:
+    """It names no other project than the key's, which would be a 403."""
+    headers = {"Content-Type": JSON, "X-Legacy-Auth": f"Legacy legacy_key={gateway.projects[0].key}"}
+    answer = await gateway.request("POST", f"/v1/traces?{query}", data=b"{}", headers=headers)
+    assert_refused(answer, 400, "bad_request", JSON)
+    assert answer.json["error"]["details"] == [
+        {"path": "query.project_id", "message": "Must have at least 1 character.", "code": "too_short"}
+    ]
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -411,6 +411,8 @@ def test_terms_are_those_of_the_api(modules: Modules) -> None:
         "serviceName:cart", 'a"b:1', 'k:a"b', "k:/a(b", "k:b)", "k:[a, b , c]", 'k:["a b", c]', "-k:[a,b]", "has:k",
         "!has:k", "(a:1 or b:2)", '(a:"x) y" OR -b:[p, q] or has:c)', 'k:"a b"', '"a b":c', '"a\\"b":"c\\\\"', "d:>=10",
         'd:<"1 2"', "k:*a*", "attr:name:x", 'attr:"a b":x', "k:", "k:[]", "k:a:b", "-k:*",
+        'k:*"a b"*', '-k:*"a (b"*', 'k:"a b"*', 'k:*"a \\"b"', '(k:*"a b"* or b:"x) y"* or c:*"d e")', 'k:>*"a',
+        'k:**"a',
     )  # fmt: skip
     texts = [
         draw.choice((" ", "  ", "\t", "\u00a0")).join(draw.sample(pieces, draw.randrange(1, 5))) for _ in range(600)

@@ -98,6 +98,21 @@ async def test_a_view_asks_at_most_three_things(tab: Tab, views: dict[str, str])
         assert len(set(asked[name])) == len(asked[name]) or name == "overview", asked[name]
 
 
+async def test_a_resolved_issue_names_its_release(tab: Tab, site: Site) -> None:
+    base = "/orgs/default/projects/default/issues"
+    (issue, *_) = site.ask("GET", f"{base}?limit=1").json()["data"]
+    bar = tab.page.locator(".bar-row", has=tab.page.locator("button:text('Reopen')"))
+    for change, text in (
+        ({"resolvedInRelease": "1.5.0 (x)"}, "resolved in 1.5.0 (x)"),
+        ({"resolvedInNextRelease": True}, "resolved in the release after "),
+    ):
+        changed = site.ask("PATCH", f"{base}/{issue['id']}", {"status": "resolved", **change}).json()
+        await tab.open(site.url(f"issues/{issue['id']}"))
+        shown = " ".join((await bar.inner_text()).split())
+        assert shown.startswith(text + (changed["resolvedAfterRelease"] or ""))
+    site.ask("PATCH", f"{base}/{issue['id']}", {"status": "unresolved"})
+
+
 async def test_back_undoes_a_filter(tab: Tab, site: Site) -> None:
     await tab.open(site.url("explore"))
     await tab.page.fill('input[role="combobox"]', "serviceName:nobody")

@@ -42,8 +42,8 @@ _IN_HOURS: Final = (
 )
 # The ceil(q * n)-th smallest: `quantileExact` counts from 0, so the level is a hair below q.
 _LEVELS: Final = "0.499999999995, 0.949999999995, 0.989999999995"
-# A scrubbed id tells no session from another.
-_HAS_SESSION: Final = "attributes['session.id'] NOT IN ('', '[scrubbed]')"
+# A scrubbed id tells no session from another, and neither does `null`, the text of an attribute without a value.
+_HAS_SESSION: Final = "attributes['session.id'] NOT IN ('', 'null', '[scrubbed]')"
 _REQUESTS: Final = (
     "SELECT project_id, toString(release), toString(environment),"
     f" {_HOUR.format(column='start_time')} AS hour, toInt64(count()), toInt64(countIf(status_code = 2)),"

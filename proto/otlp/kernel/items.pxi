@@ -249,7 +249,7 @@ cdef int put_attributes(Work* work, Attributes* out, Known* catch) except -1 nog
         work.arena.size = base
         put_string(&out.texts, value.text)
         if catch != NULL:
-            catch_text(work, catch, entry.key, value.text)
+            catch_text(work, catch, entry.key, &value)
         put_u64(&work.typed, <uint64_t> entry.key << 8 | value.letter)
         if value.finite:
             numbers += 1
@@ -302,13 +302,15 @@ cdef int forget_caught(Work* work) noexcept nogil:
     return 0
 
 
-cdef inline int catch_text(Work* work, Known* known, uint32_t key, Chunk text) except -1 nogil:
+cdef inline int catch_text(Work* work, Known* known, uint32_t key, Value* value) except -1 nogil:
+    if value.letter == 110:
+        return 0
     if key == known.exception_type:
-        return put_chunk(&work.caught_type, text)
+        return put_chunk(&work.caught_type, value.text)
     if key == known.exception_message:
-        return put_chunk(&work.caught_message, text)
+        return put_chunk(&work.caught_message, value.text)
     if key == known.exception_stacktrace:
-        return put_chunk(&work.caught_stack, text)
+        return put_chunk(&work.caught_stack, value.text)
     return 0
 
 
@@ -329,7 +331,7 @@ cdef int put_json_attributes(Work* work, Buf* fields, Buf* out, uint32_t* droppe
         work.arena.size = base
         put_json_value(work, &value, out)
         if catch != NULL:
-            catch_text(work, catch, entry.key, value.text)
+            catch_text(work, catch, entry.key, &value)
     return put_u8(out, 125)
 
 
@@ -512,7 +514,9 @@ cdef int put_key_list(Work* work, Chunk message, uint32_t number) except -1 nogi
 
 
 cdef int derive_service(Work* work, Columns* columns, Origin* origin) except -1 nogil:
+    # Of the attributes that were put last: their letters are in `work.typed`. One without a value names nothing.
     cdef Cursor texts = cursor(chunk_of(&origin.attributes.texts, 0))
+    cdef const uint64_t* typed = <const uint64_t*> work.typed.data
     cdef size_t i
     cdef Chunk text
     cdef uint32_t key
@@ -520,6 +524,8 @@ cdef int derive_service(Work* work, Columns* columns, Origin* origin) except -1 
     for i in range(count_u32(&origin.attributes.keys)):
         key = u32s(&origin.attributes.keys)[i]
         next_text(&texts, &text)
+        if <uint8_t> typed[i] == 110:
+            continue
         if key == columns.known.service_name:
             service = text
         elif key == columns.known.service_version:

@@ -462,10 +462,12 @@ cdef inline int note_cut_key(Work* work, Entry* entry) except -1 nogil:
 
 
 cdef int read_attribute(Work* work, Entry* entry, Value* value) except -1 nogil:
-    # The stored form of an attribute's value; notes what was cut of it.
+    # The stored form of an attribute's value; notes what was cut of it. Without a value its text is `null`.
     enter_value(work, "/attributes/", entry.key)
     note_cut_key(work, entry)
     read_value_text(work, &entry.value, entry.sensitive, work.limits.value, entry.key == work.stack_trace, value)
+    if value.letter == 110:
+        value.text = literal("null")
     if value.cut:
         put_cut(work, "/attributes/", symbol_text(work.symbols, entry.key), False, value.cut)
     return 0

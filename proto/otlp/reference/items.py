@@ -233,4 +233,4 @@ def _json_data(attributes: Attributes) -> dict[str, object]:
 
 def _exception_texts(attributes: Attributes) -> Sequence[bytes]:
     """Type, message and stack trace; empty if missing."""
-    return [attributes.get(b"exception." + name, NO_VALUE).text for name in (b"type", b"message", b"stacktrace")]
+    return [attributes.get(b"exception." + name, NO_VALUE).sent_text for name in (b"type", b"message", b"stacktrace")]

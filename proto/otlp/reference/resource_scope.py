@@ -46,7 +46,7 @@ def read_resource(resource: Any, schema_url: bytes, values: ValueReader, policy:
     )
 
     def text(key: bytes) -> bytes:
-        return attributes[key].text if key in attributes else b""
+        return attributes[key].sent_text if key in attributes else b""
 
     def name(text: bytes) -> bytes:
         return truncate(text, policy.max_name_bytes)

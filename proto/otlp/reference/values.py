@@ -25,8 +25,14 @@ class Value(NamedTuple):
         """Whether it is an integer or a finite double."""
         return self.type_tag == "i" or (self.type_tag == "d" and isinstance(self.json_value, float))
 
+    @property
+    def sent_text(self) -> bytes:
+        """The text, empty for an attribute without a value."""
+        return b"" if self.type_tag == NO_VALUE.type_tag else self.text
+
 
 NO_VALUE = Value("n", b"", None)
+NULL_ATTRIBUTE = Value("n", b"null", None)  # filters and groups have this text for it
 SCRUBBED_VALUE = Value("s", SCRUBBED, SCRUBBED.decode())
 
 
@@ -108,7 +114,8 @@ class ValueReader:
         if self._is_scrubbed(entry.full_key, entry.raw):
             flags.add(ItemModification.SCRUBBED)
             return SCRUBBED_VALUE
-        return self.read(entry.raw, self._policy.max_value_bytes, flags, path, keep_end=key == STACK_TRACE)
+        value = self.read(entry.raw, self._policy.max_value_bytes, flags, path, keep_end=key == STACK_TRACE)
+        return NULL_ATTRIBUTE if value is NO_VALUE else value
 
     def _is_scrubbed(self, key: bytes, raw: bytes) -> bool:
         verdict = self._keys.judge(key)

@@ -53,6 +53,8 @@ NONE = [
     (f"?legacy_key={OTHER}", {"X-Legacy-Auth": LEGACY}),
     ("?l%65gacy_key=", {"X-Legacy-Auth": LEGACY}),
     ("?a=1&legacy_key", {"X-Legacy-Auth": LEGACY}),
+    (f"?project_id=&legacy_key={KEY}", {}),
+    ("?project%5Fid", {"X-Legacy-Auth": LEGACY}),
     (f"?legacy_key={KEY}&legacy_key={OTHER}", {}),
     (f"?legacy_key={KEY}", {"Authorization": f"DSN https://{OTHER}@host/42"}),
     ("", {"X-Legacy-Auth": LEGACY, "Authorization": f"DSN https://{OTHER}@host/42"}),

@@ -163,6 +163,20 @@ async def test_the_next_release_is_the_one_after_the_latest(control: Control, er
         assert (await the(control, "WEB-1"))["status"] == state
 
 
+async def test_a_stray_is_no_next_release_and_hides_none(control: Control, errors: Ledger) -> None:
+    """One occurrence of a developer's build named 999.9.9: the answer says which release comes before the next one."""
+    errors.now = datetime.now(UTC)
+    await errors.occur(2, "999.9.9", at=errors.now - timedelta(minutes=1))
+    _, body = await changed(control, "WEB-1", {"status": "resolved", "resolvedInNextRelease": True})
+    assert body["resolvedAfterRelease"] == "1.4.1"
+    _, page, _ = await control.call("GET", f"{ISSUES}/{body['id']}/activity")
+    assert page["data"][0]["data"] == {"afterRelease": "1.4.1"}
+    for release, state in (("1.4.1", "resolved"), ("999.9.9", "resolved"), ("1.5.0", "unresolved")):
+        errors.now = datetime.now(UTC) + timedelta(seconds=1)
+        await errors.occur(1, release)
+        assert (await the(control, "WEB-1"))["status"] == state, release
+
+
 async def test_without_a_release_none_is_the_next(control: Control) -> None:
     ledger = Ledger(control.checks.database, control.acme)
     await ledger.occur(1)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.releases import repository
+from control.releases.latest import latest_of
 from control.releases.order import ReleaseOrder, load_order
 from control.releases.repository import note_seen, settle_next_release
 from control.releases.tables import release_projects, releases
-from control.releases.versions import parse_version
 from tests.control.conftest import Control
 from tests.control.releases.stored import NOW, issue, new_issue, new_project, report
 
@@ -53,27 +53,6 @@ def test_semantic_versions_are_ordered_by_precedence() -> None:
         assert order.is_later(a, b) is (n > m), (a, b)
         assert order.is_later(f"shop@{a}", f"shop@{b}") is (n > m)
         assert order.is_later(f"@x/shop@{a}", f"@x/shop@{b}") is (n > m)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1.2",
-        "1.2.3.4",
-        "01.2.3",
-        "1.2.3-",
-        "1.2.3-01",
-        "1.2.3+",
-        "1.2.x",
-        "abc",
-        "",
-        "1.2.3\n",
-        "\u0661.\u0662.\u0663",
-        "V1.2.3",
-    ],
-)
-def test_other_versions_are_not_semantic(text: str) -> None:
-    assert parse_version(text) is None
 
 
 def test_other_releases_are_ordered_by_time() -> None:
@@ -190,3 +169,72 @@ async def test_issues_are_settled_in_the_earliest_later_release(control: Control
     rows = [await issue(control, one) for one in (first, second, third)]
     assert [row.resolved_in_release for row in rows] == ["1.1.0", "1.1.5", None]
     assert rows[2].resolved_after_release == "nightly"
+
+
+@pytest.mark.parametrize(
+    ("versions", "expected"),
+    [
+        (["1.4.0", "1.5.0", "999.9.9"], "1.5.0"),
+        (["999.9.9", "1.4.0", "1.5.0"], "1.5.0"),
+        (["1.4.0", "999.9.9"], "1.4.0"),
+        (["1.4.0", "1.5.0", "1.99.0"], "1.5.0"),
+        (["1.4.0", "2026.11.1", "2026.11.2"], "2026.11.2"),
+        (["0.1.0", "0.2.0", "0.3.0", "99.0.0", "999.9.9"], "0.3.0"),
+        (["shop@1.4.0", "shop@1.5.0", "shop@999.9.9"], "shop@1.5.0"),
+        (["a1b2c3d", "1.4.0", "1.5.0", "999.9.9"], "1.5.0"),
+        (["1.4.0", "1.5.0", "2.0.0"], "2.0.0"),
+        (["1.4.0", "1.5.0", "1.9.0"], "1.9.0"),
+        (["2.0.0", "1.9.7", "1.9.8"], "2.0.0"),
+        (["24.4.0", "24.10.0", "26.4.0"], "26.4.0"),
+        (["1.2.5", "1.2.6", "1.2.900"], "1.2.900"),
+        (["0.0.0", "2026.11.1"], "2026.11.1"),
+        (["0.0.0", "2026.11.1", "2026.11.2"], "2026.11.2"),
+        (["1.4.0", "1.5.0", "999.9.9 reported"], "999.9.9"),
+        (["1", "2", "3"], "3"),
+        ([], None),
+    ],
+)
+def test_a_stray_is_not_the_latest_release(versions: list[str], expected: str | None) -> None:
+    names = [version.partition(" ")[0] for version in versions]
+    order = ReleaseOrder({name: NOW + timedelta(hours=n) for n, name in enumerate(names)})
+    reported = frozenset(version.partition(" ")[0] for version in versions if version.endswith(" reported"))
+    assert latest_of(order, reported).version == expected
+
+
+@given(times=TIMES, reported=st.frozensets(VERSIONS))
+def test_the_latest_release_is_one_and_no_stray(times: dict[str, datetime], reported: frozenset[str]) -> None:
+    found = latest_of(ReleaseOrder(times), reported)
+    assert (found.version is None) is (not times)
+    assert found.version not in found.strays
+    assert reported.isdisjoint(found.strays)
+    assert len(found.strays) * 2 <= len(times)
+
+
+@pytest.mark.both_stores
+async def test_what_waits_after_a_stray_is_settled_in_the_next_release(control: Control) -> None:
+    """And nothing else: not after a major release while an older one is maintained, and not what was resolved later."""
+    hour = timedelta(hours=1)
+    waits: dict[str, Any] = {"status": "resolved", "resolved_at": NOW + hour}
+    stray = await new_issue(control, 1, resolved_after_release="999.9.9", **waits)
+    since = await new_issue(control, 2, status="resolved", resolved_after_release="999.9.9", resolved_at=NOW + 2 * hour)
+    await seen(control, dict.fromkeys(["1.4.0", "1.5.0", "999.9.9"], NOW))
+    project_id = control.acme.project.id
+
+    async def settle(version: str, at: datetime) -> int:
+        await seen(control, {version: at})
+        async with control.checks.database.write() as connection:
+            return await settle_next_release(connection, project_id, [version], NOW)
+
+    assert await settle("1.4.9", NOW + 2 * hour) == 0, "it is no later than 1.5.0"
+    assert await settle("1.5.0", NOW + 2 * hour) == 0, "it was there before"
+    assert await settle("1.6.0", NOW + 2 * hour) == 1
+    rows = [await issue(control, one) for one in (stray, since)]
+    assert [(row.resolved_in_release, row.resolved_after_release) for row in rows] == [
+        ("1.6.0", None),
+        (None, "999.9.9"),
+    ]
+    assert await settle("1.7.0", NOW + 3 * hour) == 1
+    other = await new_issue(control, 3, resolved_after_release="2.0.0", **waits)
+    await seen(control, {"2.0.0": NOW})
+    assert await settle("1.8.0", NOW + 2 * hour) == 0
+    assert (await issue(control, other)).resolved_after_release == "2.0.0"

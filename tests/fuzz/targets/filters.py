@@ -1,7 +1,8 @@
 """Filters as anyone may write them: text to terms to conditions to SQL with parameters.
 
 Whatever comes in is refused with issues, or becomes a statement whose text has only words of ours, whose every value is
-a parameter that fits its type, and that both encodings of filters agree on.
+a parameter that fits its type, and that both encodings of filters agree on: in JSON and, where text can express them,
+in text they are the same filters.
 """
 
 import json
@@ -13,7 +14,8 @@ from typing import Final
 
 from chassis.http.validation import Issues
 from query.fields import LOGS, SPANS, TelemetryTable
-from query.request.filters import ATTRIBUTE_PREFIX, MAX_FILTERS, Filter, Op, conditions, parse_filters
+from query.request.filter_syntax import quoted
+from query.request.filters import ATTRIBUTE_PREFIX, MAX_FILTERS, MAX_TEXT, Filter, Op, conditions, parse_filters
 from query.sql import Query, emit
 from query.statements import Condition, Listing
 from query.statements.window import Window
@@ -23,6 +25,22 @@ WINDOW: Final = Window(NOW_NS - 10**12, NOW_NS)
 PROJECT: Final = 7
 _PLACEHOLDER: Final = re.compile(r"\{(p[0-9]+):(\w+(?:\(\w+\))?)\}")
 _TOKEN: Final = re.compile(r"'[^']*'|\w+|[^\w\s]")
+_SPELLINGS: Final = {  # of operators in text: what is before the key, and around the value
+    Op.EQ: ("", "", ""),
+    Op.NEQ: ("-", "", ""),
+    Op.CONTAINS: ("", "*", "*"),
+    Op.NOT_CONTAINS: ("-", "*", "*"),
+    Op.STARTS_WITH: ("", "", "*"),
+    Op.ENDS_WITH: ("", "*", ""),
+    Op.GT: ("", ">", ""),
+    Op.GTE: ("", ">=", ""),
+    Op.LT: ("", "<", ""),
+    Op.LTE: ("", "<=", ""),
+    Op.IN: ("", "[", "]"),
+    Op.NOT_IN: ("-", "[", "]"),
+    Op.EXISTS: ("has:", "", ""),
+    Op.NOT_EXISTS: ("!has:", "", ""),
+}
 _INTEGERS: Final = {
     "Int64": (-(2**63), 2**63 - 1),
     "Int128": (-(2**127), 2**127 - 1),
@@ -60,13 +78,30 @@ def statement(text: str, signal: TelemetryTable) -> Query | None:
 
 
 def check_encodings(filters: tuple[Filter, ...]) -> None:
-    """The JSON of the same filters is the same filters."""
-    text = json.dumps([_written(each) for each in filters])
-    if len(text) > 4000:
-        return
-    issues = Issues()
-    assert parse_filters(text, "query.filters", issues) == filters
-    assert not len(issues)
+    """The same filters written again, as JSON and as text, are the same filters."""
+    for text in (json.dumps([_written(each) for each in filters]), as_text(filters)):
+        if text is None or len(text) > MAX_TEXT:
+            continue
+        issues = Issues()
+        assert parse_filters(text, "query.filters", issues) == filters
+        assert not len(issues)
+
+
+def as_text(filters: tuple[Filter, ...]) -> str | None:
+    """The filters as text; None if text has no words for one of them."""
+    terms = [_term(each) for each in filters]
+    return None if None in terms else " ".join(filter(None, terms))
+
+
+def _term(one: Filter) -> str | None:
+    if one.alternatives:
+        members = [_term(replace(one, alternatives=())), *map(_term, one.alternatives)]
+        return None if None in members else f"({' or '.join(filter(None, members))})"
+    if one.op is Op.REGEX or (one.op in (Op.IN, Op.NOT_IN) and not one.values):
+        return None
+    sign, before, after = _SPELLINGS[one.op]
+    value = f":{before}{','.join(map(quoted, one.values))}{after}" if one.values else ""
+    return f"{sign}{quoted(one.key)}{value}"
 
 
 def _written(one: Filter) -> dict[str, object]:

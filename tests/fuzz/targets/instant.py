@@ -6,7 +6,7 @@ from typing import Final
 
 from chassis.http.validation import Issues, bounded_int
 from query.statements.window import MAX_HOURS, TimeRange, slices
-from query.timestamps import MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
+from query.timestamps import HOUR, MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
 
 NOW_NS: Final = 1_790_000_000 * 10**9
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,6 +22,9 @@ def check(data: bytes) -> None:
     window = TimeRange(from_text or None, to_text or None, hours).resolve(NOW_NS, "query", issues)
     assert window is not None or len(issues)
     if window is not None:
+        if hours is not None:
+            at_an_end = window.from_ns == 0 or window.to_ns == MAX_NANOS
+            assert at_an_end or window.to_ns - window.from_ns == hours * HOUR
         parts = list(slices(window))
         assert parts[0].to_ns == window.to_ns
         assert parts[-1].from_ns == window.from_ns

@@ -353,6 +353,15 @@ ORIGINS = {
         (pair("deployment.environment", string("old")), pair("deployment.environment.name", string(""))),
         ("", "old", ""),
     ),
+    "without values": (
+        (pair("service.name"), pair("service.version"), pair("deployment.environment.name")),
+        ("", "unknown", ""),
+    ),
+    "one without a value": (
+        (pair("deployment.environment.name"), pair("deployment.environment", string("e")), pair("service.version")),
+        ("", "e", ""),
+    ),
+    "named null": ((pair("service.name", string("null")),), ("null", "unknown", "")),
     "other types": ((pair("service.name", integer(5)), pair("service.version", double(1.0))), ("5", "unknown", "1")),
     "scrubbed": ((pair("service.name", string("123-45-6789")),), ("[scrubbed]", "unknown", "")),
     "too long": ((pair("service.name", string("é" * 600)),), ("é" * 512, "unknown", "")),
@@ -372,7 +381,7 @@ def test_merged_resources_and_scopes_read_as_one(decoder: Decoder) -> None:
     sent = bytes_field(1, first) + bytes_field(2, bytes_field(2, span())) + bytes_field(1, second)
     decoded = decoder.decode("traces", bytes_field(1, sent))
     (row,) = decoder.rows("spans", decoded)
-    assert as_list(row["resource"]) == [(b"a", b"i2"), (b"b", b"n")]
+    assert as_list(row["resource"]) == [(b"a", b"i2"), (b"b", b"nnull")]
     assert dict(decoded.modified) == {"deduplicated": 1}
 
 
@@ -432,6 +441,8 @@ def test_events_that_are_not_stored_raise_nothing(decoder: Decoder) -> None:
         (16, (pair("exception.type", string("E")),), None),
         (17, (pair("exception.stacktrace", string("s")),), None),
         (17, (pair("exception.type", string("")),), None),
+        (17, (pair("exception.type"), pair("exception.message")), None),
+        (17, (pair("exception.type", string("E")), pair("exception.stacktrace")), ("E", "", "")),
         (25, (pair("exception.type", string("E")),), None),
     ],
 )

@@ -122,11 +122,11 @@ VALUES = {
         "m",
         '{"a":true,"b":null}',
     ),
-    "nothing": ({}, "n", ""),
-    "null": (None, "n", ""),
+    "nothing": ({}, "n", "null"),
+    "null": (None, "n", "null"),
     "a null member": ({"stringValue": None, "intValue": 1}, "i", "1"),
     "an unknown member": ({"stringValue": "s", "otherValue": {"x": [1]}}, "s", "s"),
-    "an index of profiles": ({"stringValueStrindex": 3}, "n", ""),
+    "an index of profiles": ({"stringValueStrindex": 3}, "n", "null"),
     "of several the last in field order": ({"intValue": 1, "stringValue": "s"}, "i", "1"),
 }
 

@@ -1,6 +1,7 @@
 """Filters as they are written: both encodings, every bound from both sides, one issue per offending field."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from chassis.errors import BadRequest
 from chassis.http.validation import Issues, decode_json
 from query.fields import ERRORS, SPANS, TelemetryTable
+from query.request import filter_syntax
 from query.request.filters import Filter, Op, WrittenFilter, check_filters, condition, parse_filters
 from query.request.numbers import canonical_text
 from query.statements import (
@@ -25,6 +27,7 @@ from query.statements import (
     TextIn,
     TextMatches,
 )
+from tests.fuzz.targets.filters import as_text, check_encodings
 
 
 def parse(text: str) -> tuple[Filter, ...] | list[tuple[str, str]]:
@@ -196,6 +199,29 @@ def test_bounds_count_characters_and_not_bytes() -> None:
         ("k:*a", [Filter("k", Op.ENDS_WITH, ("a",))]),
         ("k:*a* -k:*a*", [Filter("k", Op.CONTAINS, ("a",)), Filter("k", Op.NOT_CONTAINS, ("a",))]),
         ('k:"a*"', [Filter("k", Op.EQ, ("a*",))]),
+        ('k:*"a b"*', [Filter("k", Op.CONTAINS, ("a b",))]),
+        ('-k:*"a b"*', [Filter("k", Op.NOT_CONTAINS, ("a b",))]),
+        ('k:"a b"* k:*"a b"', [Filter("k", Op.STARTS_WITH, ("a b",)), Filter("k", Op.ENDS_WITH, ("a b",))]),
+        (
+            '(a:1 or b:"x) y"* OR -c:*"or"*)',
+            [
+                Filter(
+                    "a",
+                    Op.EQ,
+                    ("1",),
+                    (Filter("b", Op.STARTS_WITH, ("x) y",)), Filter("c", Op.NOT_CONTAINS, ("or",))),
+                )
+            ],
+        ),
+        (r'k:*"a \"b\" \\ *"*', [Filter("k", Op.CONTAINS, (r'a "b" \ *',))]),
+        ('k:*""* k:""* k:*""', [Filter("k", op, ("",)) for op in (Op.CONTAINS, Op.STARTS_WITH, Op.ENDS_WITH)]),
+        ('k:"*" k:*"*"* k:**', [Filter("k", op, ("*",)) for op in (Op.EQ, Op.CONTAINS, Op.STARTS_WITH)]),
+        ('attr:"a b":*"c d"*', [Filter("attr:a b", Op.CONTAINS, ("c d",))]),
+        ('k:>*"1"', [Filter("k", Op.GT, ('*"1"',))]),
+        ('k:*"a', [("query.filters", "syntax")]),
+        ('k:*"a"b*', [("query.filters", "syntax")]),
+        ('k:"a"**', [("query.filters", "syntax")]),
+        ('-k:"a b"*', [("query.filters", "syntax")]),
         ("k:[a,b] -k:[a]", [Filter("k", Op.IN, ("a", "b")), Filter("k", Op.NOT_IN, ("a",))]),
         ('k:[ a , "b, c" ]', [Filter("k", Op.IN, ("a", "b, c"))]),
         ("attr:name:x", [Filter("attr:name", Op.EQ, ("x",))]),
@@ -224,16 +250,105 @@ def test_the_language(text: str, expected: Any) -> None:
     assert parse(text) == (tuple(expected) if expected and isinstance(expected[0], Filter) else expected)
 
 
+EXAMPLE = 'Such are serviceName:cart and name:*"two words"*.'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("body:*connection refused*", 'At character 18: expected key:value. {} body:*"connection refused"*.'),
+        ("-body:*no route to host*", 'At character 11: expected key:value. {} -body:*"no route to host"*.'),
+        ("body:*dial tcp: refused*", 'At character 17: expected key:value. {} body:*"dial tcp: refused"*.'),
+        ("name:GET /cart a:1", 'At character 10: expected key:value. {} name:"GET /cart".'),
+        ('name:*5" disk*', r'At character 10: expected key:value. {} name:*"5\" disk"*.'),
+        ("name:a " + "b" * 300, 'At character 8: expected key:value. {} key:*"two words"*.'),
+        ("(a:1 or b:*x y* or c:2)", "At character 14: expected 'or' or ')'. {} b:*\"x y\"*."),
+        ("connection refused", f"At character 1: expected key:value. {EXAMPLE}"),
+        ('a:"b" refused', f"At character 7: expected key:value. {EXAMPLE}"),
+        ("a:1 or b:2", "At character 5: expected key:value. Terms joined by or stand in parentheses: (a:1 or b:2)."),
+        (
+            '"a',
+            r'At character 1: expected a closing quote. A quote in a value is written \" within quotes: "5\" disk".',
+        ),
+        (
+            'k:"a"b',
+            'At character 6: expected a space. A value is quoted as a whole: key:"two words", key:*"two words"*.',
+        ),
+        ("k:[a b]", "At character 6: expected ',' or ']'. An item with spaces is quoted: [\"a b\",c]."),
+        ("-(a:1)", "At character 2: a group cannot be negated. Negate its terms: -a:1 -b:2."),
+    ],
+)
+def test_the_message_of_a_fault_shows_the_right_spelling(text: str, expected: str) -> None:
+    issues = Issues()
+    parse_filters(text, "query.filters", issues)
+    assert [issue.message for issue in issues][-1] == expected.replace("{}", "A value with spaces is quoted:")
+
+
+def test_every_fault_of_a_text_is_named() -> None:
+    """And those of the filters beside it, by their place."""
+    text = f"word {'k' * 257}:1 -k:>1 name:{'v' * 1025} or name:*a b* {'m' * 257}:1 k:[a b"
+    assert parse(text) == [
+        *[("query.filters", "syntax")] * 5,
+        ("query.filters[1].key", "length"),
+        ("query.filters[3].value", "too_long"),
+        ("query.filters[5].key", "length"),
+    ]
+
+
+@given(st.lists(st.text('ab:*"', min_size=1, max_size=5), min_size=2, max_size=4).map(" ".join), st.sampled_from("*-"))
+def test_the_spelling_that_a_message_shows_is_right(words: str, sign: str) -> None:
+    """Whatever the words are: the value is what was written, without the stars at its ends."""
+    text = f"k:{words}*" if sign == "*" else f"-k:*{words}*"
+    try:
+        filter_syntax.parse(text)
+    except filter_syntax.FilterSyntaxError as error:
+        _, _, shown = error.faults[-1].partition("A value with spaces is quoted: ")
+        if shown.startswith(("k:", "-k:")):
+            (found,) = parse(shown.removesuffix("."))
+            assert isinstance(found, Filter)
+            assert found.values[0] in text
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.builds(
+                Filter,
+                st.text('ab :"*(', min_size=1, max_size=4),
+                st.sampled_from([op for op in Op if op is not Op.REGEX]),
+                st.lists(st.text('ab \\:"*[,]()\u00a0', max_size=6), min_size=1, max_size=3).map(tuple),
+            ),
+            min_size=1,
+            max_size=3,
+        ),
+        max_size=6,
+    )
+)
+def test_filters_written_as_text_are_the_same_filters(groups: list[list[Filter]]) -> None:
+    """Every operator that text has, alone and in groups, with any key and value: as the page and people write them."""
+
+    def bounded(one: Filter) -> Filter:
+        size = {Op.EXISTS: 0, Op.NOT_EXISTS: 0, Op.IN: 3, Op.NOT_IN: 3}.get(one.op, 1)
+        return replace(one, values=one.values[:size])
+
+    filters = tuple(
+        replace(first, alternatives=tuple(others)) for first, *others in (map(bounded, group) for group in groups)
+    )
+    text = as_text(filters)
+    assert text is not None
+    assert parse(text) == filters
+
+
 @given(st.text(max_size=300))
 def test_any_text_is_filters_or_issues(text: str) -> None:
-    parse(text)
+    found = parse(text)
+    if isinstance(found, tuple):
+        check_encodings(found)
 
 
 @given(st.text(min_size=1, max_size=200), st.text(max_size=200))
 def test_quotes_hold_any_key_and_value(key: str, value: str) -> None:
-    def quoted(text: str) -> str:
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
+    quoted = filter_syntax.quoted
     found = parse(f"{quoted(key)}:{quoted(value)}")
     if key == "attr:":
         assert found == [("query.filters[0].key", "length")]

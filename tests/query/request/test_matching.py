@@ -70,6 +70,13 @@ FINDS: list[tuple[str, set[str]]] = [
     ('v:"[1,\\"x\\"]"', {"list"}),
     ("v:[200,true]", {"int", "double", "string", "bool"}),
     ("-v:[200,true]", ALL - {"int", "double", "string", "bool"}),
+    # phrases, with wildcards outside of their quotes
+    ('statusMessage:*"d: a%b"*', {"string"}),
+    ('statusMessage:"refused: a"*', {"string"}),
+    ('statusMessage:*": a%b_c\\\\d"', {"string"}),
+    ('statusMessage:"*d: a%b*"', set()),
+    ('-statusMessage:*"d: a%b"*', ALL - {"string"}),
+    ('(v:true or statusMessage:*"d: a"*)', {"string", "bool"}),
     # order is for numbers
     ("v:>100", {"int", "double", "big"}),
     ("v:>=200 v:<=200", {"int", "double"}),

@@ -35,8 +35,17 @@ def test_hours_count_back_from_to() -> None:
     assert resolve(to="now-1h", hours=3) == Window(NOW - 4 * HOUR, NOW - HOUR)
 
 
-def test_from_is_stronger_than_hours() -> None:
-    assert resolve(from_="now-2h", hours=700) == Window(NOW - 2 * HOUR, NOW)
+def test_hours_count_from_from() -> None:
+    assert resolve(from_="now-7h", hours=3) == Window(NOW - 7 * HOUR, NOW - 4 * HOUR)
+    assert resolve(from_="now-2h", hours=700) == Window(NOW - 2 * HOUR, NOW + 698 * HOUR)
+    assert resolve(from_=str(MAX_NANOS - HOUR), hours=3) == Window(MAX_NANOS - HOUR, MAX_NANOS)
+
+
+def test_hours_with_both_ends_must_agree() -> None:
+    assert resolve(from_="now-7h", to="now-4h", hours=3) == Window(NOW - 7 * HOUR, NOW - 4 * HOUR)
+    for to in ("now-5h", "now-9h", "now-14400001ms"):
+        assert resolve(from_="now-7h", to=to, hours=3) == [("query.hours", "range")]
+    assert resolve(from_="x", to="now", hours=3) == [("query.from", "format")]
 
 
 def test_a_window_may_be_720_hours_long_and_not_a_nanosecond_more() -> None:
@@ -53,7 +62,7 @@ def test_from_must_be_before_to() -> None:
 
 
 def test_each_bad_time_is_named() -> None:
-    assert resolve(from_="x", to="y") == [("query.to", "format"), ("query.from", "format")]
+    assert resolve(from_="x", to="y") == [("query.from", "format"), ("query.to", "format")]
 
 
 def test_a_window_near_1970_is_cut_there() -> None:

@@ -140,7 +140,7 @@ function endOfGroup(text: string, from: number): number {
   return Math.min(text.length, at + 1);
 }
 
-/** Quotes mean something where a key or a value begins, and so do brackets where a value does. */
+/** Quotes mean something where a key or a value begins, or a star before it, and so do brackets where a value does. */
 function endOfTerm(text: string, from: number, isGrouped: boolean): number {
   const isOver = (at: number): boolean => isEnd(text, at) || (isGrouped && /[()]/.test(text[at] ?? ''));
   let at = from;
@@ -154,6 +154,7 @@ function endOfTerm(text: string, from: number, isGrouped: boolean): number {
     at++;
     const order = /^(?:[<>]=?)/.exec(text.slice(at, at + 2));
     if (order !== null) at += order[0].length;
+    else if (text.startsWith('*"', at)) at++;
     if (text[at] === '"') at = endOfQuoted(text, at);
     else if (text[at] === '[' && order === null) at = endOfList(text, at);
   }

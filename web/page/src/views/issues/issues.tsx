@@ -29,6 +29,8 @@ interface Issue {
   lastSeen: string;
   firstRelease: string | null;
   lastRelease: string | null;
+  resolvedInRelease: string | null;
+  resolvedAfterRelease: string | null;
 }
 
 interface Activity {
@@ -145,6 +147,16 @@ function One({ place }: { place: Place }): JSX.Element {
             </p>
             <div class="bar-row">
               <strong class={data.status === 'unresolved' ? 'error' : 'good'}>{data.status}</strong>
+              {data.resolvedInRelease !== null && (
+                <span>
+                  in <Text of={data.resolvedInRelease} />
+                </span>
+              )}
+              {data.resolvedAfterRelease !== null && (
+                <span title="A release that comes later and is later than this one reopens it.">
+                  in the release after <Text of={data.resolvedAfterRelease} />
+                </span>
+              )}
               <span>{data.count.toLocaleString('en')} occurrences</span>
               <span>
                 {shownTime(data.firstSeen, zone, 0)} to {shownTime(data.lastSeen, zone, 0)}

@@ -1,0 +1,88 @@
+"""What a filter tests of its subject: values as they are written become what columns hold."""
+
+from fractions import Fraction
+from math import ceil, floor
+
+from chassis.http.validation import Issues, must_be_one_of
+from query.fields import ColumnKind, Field, id_bytes, match_enum_name
+from query.request.numbers import numeric_spellings, parse_number, without_exponent
+from query.statements import CompareOp, IdIn, IntegerIn, IntegerRange, NumberComparison, Predicate, Subject, TextIn
+from query.timestamps import TimestampError, parse_timestamp
+
+
+def equality(subject: Subject, values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Predicate | None:
+    if isinstance(subject, Field):
+        if subject.names:
+            return _enum_equality(subject, values, path, issues)
+        if subject.kind is ColumnKind.ID:
+            ids = (id_bytes(subject, value) for value in values)
+            return IdIn(tuple(each for each in ids if each is not None))
+        if subject.kind is ColumnKind.TIMESTAMP:
+            return _timestamp_equality(values, now_ns, path, issues)
+        if subject.kind in (ColumnKind.DURATION, ColumnKind.INTEGER):
+            numbers = (_to_column_unit(subject, number) for number in map(parse_number, values) if number is not None)
+            return IntegerIn(tuple(int(each) for each in numbers if each.denominator == 1))
+        if subject.kind is not ColumnKind.BODY:
+            return TextIn(values)
+    spellings = (spelling for value in values for spelling in numeric_spellings(value))
+    return TextIn(values, tuple(dict.fromkeys(each for each in spellings if each not in values)))
+
+
+def _enum_equality(field: Field, values: tuple[str, ...], path: str, issues: Issues) -> Predicate | None:
+    """Equality with a field that has a fixed set of names. Any other value is an issue: it would never match, which is
+    hardly intended.
+    """
+    found = [name for name in (match_enum_name(field, value) for value in values) if name is not None]
+    if len(found) < len(values):
+        issues.add(f"{path}.value", must_be_one_of(field.names), "not_allowed")
+        return None
+    return TextIn(tuple(dict.fromkeys(found)))
+
+
+def _timestamp_equality(values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Predicate | None:
+    try:
+        return IntegerIn(tuple(parse_timestamp(without_exponent(value), now_ns) for value in values))
+    except TimestampError as error:
+        issues.add(f"{path}.value", str(error), "format")
+        return None
+
+
+def number_comparison(
+    subject: Subject, operator: CompareOp, value: str, now_ns: int, path: str, issues: Issues
+) -> Predicate | None:
+    if isinstance(subject, Field) and subject.kind is ColumnKind.TIMESTAMP:
+        try:
+            return _integer_range(operator, Fraction(parse_timestamp(without_exponent(value), now_ns)))
+        except TimestampError as error:
+            issues.add(f"{path}.value", str(error), "format")
+            return None
+    number = parse_number(value)
+    if number is None:
+        issues.add(f"{path}.value", "Must be a number.", "type")
+        return None
+    if isinstance(subject, Field) and subject.kind in (ColumnKind.DURATION, ColumnKind.INTEGER):
+        return _integer_range(operator, _to_column_unit(subject, number))
+    return NumberComparison(operator, number)
+
+
+def _integer_range(operator: CompareOp, bound: Fraction) -> IntegerRange:
+    """The integers that compare with `bound` by `operator`, as a half-open range."""
+    match operator:
+        case CompareOp.GT:
+            return IntegerRange(low=floor(bound) + 1)
+        case CompareOp.GTE:
+            return IntegerRange(low=ceil(bound))
+        case CompareOp.LT:
+            return IntegerRange(high=ceil(bound))
+        case CompareOp.LTE:
+            return IntegerRange(high=floor(bound) + 1)
+
+
+def _to_column_unit(field: Field, number: Fraction) -> Fraction:
+    """Convert to the column's unit: durations are written in milliseconds and stored in nanoseconds."""
+    return number * 10**6 if field.kind is ColumnKind.DURATION else number
+
+
+def normalize_text(subject: Subject, value: str) -> str:
+    """Ids are stored in lower case, and match in either case."""
+    return value.lower() if isinstance(subject, Field) and subject.kind is ColumnKind.ID else value
