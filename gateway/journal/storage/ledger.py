@@ -136,6 +136,7 @@ class Ledger:
             end + self._size // _COMPACTIONS,
         )
         self._pending.clear()
+        self.state.observe(self.state.next_sequence - 1)
         with contextlib.suppress(OSError):  # the next start ignores it, and removes it
             self._files.unlink(ledger_path(self._directory, older))
 

@@ -3,13 +3,13 @@
 import contextlib
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import structlog
 
 from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import SealRecord, SkipRecord
+from gateway.journal.format.ledger_records import SkipRecord
 from gateway.journal.format.ranges import RangeSet
 from gateway.journal.interface import Batch, DamagedRequests, Entry, Range
 from gateway.journal.metrics import JournalMetrics
@@ -24,6 +24,10 @@ from gateway.journal.storage.segments import Segment
 from proto.otlp.policy import Policy
 
 ANY_LANE: Final = FRESH | SLOW
+UNCERTAIN_END: Final = (
+    "the last bytes of the journal cannot be read: a request that was being written when the process stopped, or one "
+    "that was acknowledged within the second before; the journal cannot tell which"
+)
 
 
 class SegmentSet:
@@ -112,9 +116,16 @@ class SegmentSet:
         with self._recording_keep_flag(segment):
             self.record_damage(segment, found, segment.last)
 
-    def record_damage(self, segment: Segment, found: IndexResult, expected: int) -> None:
-        """Save, report and skip damage that indexing has found. Requests up to `expected` were on disk once; what is
-        missing behind them was being written when the process stopped.
+    def report_lost(self, reports: Iterable[DamagedRequests], requests: int) -> None:
+        """Report and count requests that are lost."""
+        self._unreported.extend(reports)
+        self._metrics.damaged_frames.inc(requests)
+        self._metrics.lost_requests.inc(requests)
+
+    def record_damage(self, segment: Segment, found: IndexResult, expected: int, *, is_end_known: bool = True) -> None:
+        """Save, report and skip damage that indexing has found. Requests up to `expected` were on disk once. Unless
+        `is_end_known`, what is missing behind them was being written when the process stopped, or was acknowledged
+        just before.
         """
         self._policies |= found.segment.policies
         segment.keep |= found.unreadable
@@ -122,23 +133,23 @@ class SegmentSet:
         last = found.segment.last
         for damage in found.damages:
             missing = damage.missing(expected)
-            self._record_missing(segment, damage, missing, synced)
+            if not is_end_known and (damage.last is None or missing[1] > max(synced, missing[0] - 1)):
+                self._log_uncertain_end(segment, damage, missing, synced)
+            else:
+                self._record_missing(segment, damage, missing, synced)
             last = max(last, missing[1])
         if last < expected:  # the file is shorter than recorded
             end = found.segment.length
             self._record_missing(segment, Damage(end, end, last + 1, expected), (last + 1, expected), synced)
 
-    def move_unreadable_segment(self, segment: Segment, expected: int, facts: SealRecord | None) -> None:
-        """Move a segment to `damaged/` of which nothing is readable, although it had requests up to `expected`. The
-        number of lost items is known if `facts` are, and none of its requests is stored. Raises OSError.
-        """
-        lost = list(self._ledger.state.finished.holes(segment.first, expected))
-        items = facts.items if facts is not None and lost == [(facts.first, facts.last)] else 0
-        self._unreported.extend(DamagedRequests(first, last, items) for first, last in lost)
-        requests = sum(last - first + 1 for first, last in lost)
-        self._metrics.damaged_frames.inc(requests)
-        self._log.error("a journal segment cannot be read", segment=str(segment.path), requests=requests)
-        self._corruption_store.move_segment(segment)
+    def _log_uncertain_end(self, segment: Segment, damage: Damage, missing: Range, synced: int) -> None:
+        """Report the part of the end of a journal that is known to be lost; of the rest nothing is known."""
+        if missing[0] <= synced:
+            self._record_missing(segment, damage, (missing[0], min(missing[1], synced)), synced)
+        if missing[1] > max(synced, missing[0] - 1):
+            self._ledger.append(SkipRecord(((max(missing[0], synced + 1), missing[1]),), "torn"))
+        self._metrics.uncertain_requests.inc()
+        self._log.warning(UNCERTAIN_END, segment=str(segment.path), at=damage.start)
 
     def _record_missing(self, segment: Segment, damage: Damage, missing: Range, synced: int) -> None:
         finished = self._ledger.state.finished
@@ -168,8 +179,7 @@ class SegmentSet:
         for at, report in enumerate(reports):
             if unreported_items and report.signal is None and not report.items:
                 reports[at], unreported_items = report._replace(items=unreported_items), 0
-        self._unreported.extend(reports)
-        self._metrics.damaged_frames.inc(requests)
+        self.report_lost(reports, requests)
         self._log.error(
             "requests in the journal cannot be read", segment=str(segment.path), at=damage.start, requests=requests
         )

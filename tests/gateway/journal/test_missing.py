@@ -1,0 +1,345 @@
+"""Segments that something else than the journal deleted, emptied, cut, copied or renamed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.journal import Batch, DamagedRequests
+from gateway.journal.format import frames as fmt
+from gateway.journal.storage.corruption_store import DamageNote
+from gateway.journal.storage.missing_segments import MISSING, MISSING_AT_THE_END, UNCERTAIN, UNREADABLE_END
+from gateway.journal.storage.segment_set import UNCERTAIN_END
+from gateway.journal.storage.segments import segment_name
+from gateway.journal.tools.inspection import list_damaged
+from tests.gateway.journal.disk import Disk, File
+from tests.gateway.journal.rig import FIRST, NO_LIMITS, ROOT, Rig
+
+SIZE = 12_000  # of a body: five fill a segment
+LIMITS = msgspec.structs.replace(NO_LIMITS, segment_bytes=80 * 1024)
+EVERYTHING = list(range(1, 16))
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture
+def rig(disk: Disk) -> Rig:
+    """Requests 1 to 15 in three segments, 1, 6 and 11, the last of them open. None is stored."""
+    rig = Rig(disk, limits=LIMITS)
+    rig.start()
+    for number in EVERYTHING:
+        write(rig, number)
+    assert segments(disk) == [1, 6, 11]
+    return rig
+
+
+def write(rig: Rig, number: int) -> None:
+    rig.journal.commit([rig.request(b"%d" % (number % 10) * SIZE)])
+
+
+def path(first: int) -> Path:
+    return FIRST / segment_name(first)
+
+
+def segments(disk: Disk) -> list[int]:
+    return [int(name.removesuffix(".segment")) for name in disk.list_directory(FIRST) if name.endswith(".segment")]
+
+
+def ledger(disk: Disk) -> Path:
+    (found,) = (FIRST / name for name in disk.list_directory(FIRST) if name.startswith("ledger-"))
+    return found
+
+
+def copy(disk: Disk, source: Path, target: Path) -> None:
+    file = disk.files[source]
+    disk.files[target] = File(dict(file.pages), file.size, dict(file.pages), file.size)
+
+
+def cut(disk: Disk, file: Path, length: int) -> None:
+    disk.truncate(disk.open(file, write=True), length)
+
+
+def kill(rig: Rig, *, in_order: bool = False, ticked: bool = True) -> None:
+    if in_order:
+        rig.journal.close()
+    elif ticked:
+        rig.journal.tick()
+    assert isinstance(rig.files, Disk)
+    rig.files.kill_process()
+
+
+def sequences(rig: Rig) -> list[int]:
+    found = rig.read()
+    assert [entry.request.body[:1] for entry in found] == [b"%d" % (entry.sequence % 10) for entry in found]
+    return [entry.sequence for entry in found]
+
+
+def counted(rig: Rig) -> tuple[float, float]:
+    """Lost requests, and those of which nothing is known."""
+    metrics = rig.metrics
+    return float(metrics.lost_requests._value.get()), float(metrics.uncertain_requests._value.get())
+
+
+def said(rig: Rig) -> list[tuple[str, dict[str, Any]]]:
+    return [(event, fields) for level, event, fields in rig.log.said if level == "error"]
+
+
+def without(first: int, last: int) -> list[int]:
+    return [number for number in EVERYTHING if not first <= number <= last]
+
+
+@pytest.mark.parametrize("in_order", [True, False], ids=["closed", "killed"])
+@pytest.mark.parametrize(("first", "last"), [(1, 5), (6, 10), (11, 15)], ids=["first", "middle", "last"])
+def test_a_deleted_segment_is_counted_said_and_noted_once(
+    rig: Rig, disk: Disk, first: int, last: int, in_order: bool
+) -> None:
+    kill(rig, in_order=in_order)
+    disk.unlink(path(first))
+    rig.start()
+    is_end = first == 11 and not in_order
+    event = MISSING_AT_THE_END if is_end else MISSING
+    assert said(rig) == [(event, {"segments": [str(path(first))], "requests": 5, "of_begun_batches": 0})]
+    assert counted(rig) == (5, int(is_end))
+    assert rig.damaged_frames == 5
+    assert rig.journal.segment_set.take_damaged() == [DamagedRequests(first, last, 0 if is_end else 5 * SIZE)]
+    note = DamageNote(
+        journal="0",
+        segment=segment_name(first),
+        start=0,
+        end=0,
+        sequences=((first, last),),
+        found="2023-11-14T22:13:20.000Z",
+    )
+    assert list_damaged(ROOT, disk) == [note]
+    assert sequences(rig) == without(first, last)
+    write(rig, 16)
+    kill(rig)
+    rig.start()
+    assert (said(rig), counted(rig)) == ([], (5, int(is_end)))
+    assert sequences(rig) == [*without(first, last), 16]
+
+
+def test_a_deleted_segment_that_is_put_back_is_read(rig: Rig, disk: Disk) -> None:
+    kill(rig)
+    file = disk.files[path(6)]
+    disk.unlink(path(6))
+    rig.start()
+    kill(rig)
+    disk.files[path(6)] = file
+    rig.start()
+    assert rig.log.said == [("warning", "missing segments of the journal were put back and are read", {"requests": 5})]
+    assert sequences(rig) == EVERYTHING
+    kill(rig)
+    disk.unlink(path(6))
+    rig.start()
+    assert counted(rig) == (10, 0)  # once for each time
+
+
+def test_a_deleted_segment_of_which_all_is_stored_is_no_loss(rig: Rig, disk: Disk) -> None:
+    rig.journal.begin(Batch(1, 2, ((6, 10),)))
+    rig.journal.finish(1, {})
+    kill(rig)
+    disk.unlink(path(6))
+    rig.start()
+    assert (rig.log.said, counted(rig), list_damaged(ROOT, disk)) == ([], (0, 0), [])
+
+
+def test_requests_of_begun_batches_are_told_apart_since_they_may_be_stored(rig: Rig, disk: Disk) -> None:
+    rig.journal.begin(Batch(1, 2, ((4, 7),)))
+    kill(rig)
+    disk.unlink(path(6))
+    rig.start()
+    ((_, fields),) = said(rig)
+    assert (fields["requests"], fields["of_begun_batches"]) == (5, 2)
+    assert rig.recovered.unfinished == [Batch(1, 2, ((4, 5),))]
+
+
+def test_all_segments_may_be_gone(rig: Rig, disk: Disk) -> None:
+    kill(rig)
+    for first in (1, 6, 11):
+        disk.unlink(path(first))
+    rig.start()
+    assert counted(rig) == (15, 1)
+    assert [note.sequences for note in list_damaged(ROOT, disk)] == [((1, 15),)]
+    write(rig, 16)
+    assert sequences(rig) == [16]
+
+
+@pytest.mark.parametrize("length", [0, 30, fmt.PAGE], ids=["nothing", "part-of-the-header", "header"])
+@pytest.mark.parametrize("in_order", [True, False], ids=["closed", "killed"])
+@pytest.mark.parametrize(("first", "last"), [(1, 5), (6, 10), (11, 15)], ids=["first", "middle", "last"])
+def test_of_an_emptied_segment_every_request_is_counted(
+    rig: Rig, disk: Disk, first: int, last: int, in_order: bool, length: int
+) -> None:
+    kill(rig, in_order=in_order)
+    cut(disk, path(first), length)
+    rig.start()
+    assert sequences(rig) == without(first, last)
+    assert counted(rig)[0] == 5
+    (lost,) = rig.journal.segment_set.take_damaged()
+    assert (lost.first, lost.last) == (first, last)
+    assert len(said(rig)) == 1 + (length < fmt.PAGE)  # and the header
+    kill(rig)
+    rig.start()
+    assert (sequences(rig), counted(rig)[0]) == (without(first, last), 5)
+
+
+def test_of_an_emptied_last_segment_the_last_second_is_not_known(rig: Rig, disk: Disk) -> None:
+    kill(rig, ticked=False)
+    cut(disk, path(11), 0)
+    rig.start()
+    assert said(rig)[-1] == (UNREADABLE_END, {"segment": str(path(11))})
+    assert counted(rig) == (0, 1)
+    assert rig.journal.commit([rig.request(b"new")]) == 11
+
+
+@pytest.mark.parametrize("in_order", [True, False], ids=["closed", "killed"])
+@pytest.mark.parametrize(("first", "lost"), [(6, [8, 9, 10]), (11, [13, 14, 15])], ids=["middle", "last"])
+def test_of_a_segment_that_is_cut_within_a_frame_the_rest_is_counted(
+    rig: Rig, disk: Disk, first: int, lost: list[int], in_order: bool
+) -> None:
+    kill(rig, in_order=in_order)
+    content = disk.files[path(first)].content()
+    cut(disk, path(first), content.index(b"%d" % (lost[0] % 10) * SIZE) + 5000)
+    rig.start()
+    assert sequences(rig) == without(lost[0], lost[-1])
+    assert counted(rig)[0] == 3
+
+
+@pytest.mark.parametrize("ticked", [True, False])
+def test_whether_the_last_frame_was_acknowledged_is_known_or_said_not_to_be(rig: Rig, disk: Disk, ticked: bool) -> None:
+    kill(rig, ticked=ticked)
+    disk.flip(path(11), disk.files[path(11)].content().rindex(b"5" * SIZE) * 8)
+    rig.start()
+    assert sequences(rig) == without(15, 15)
+    assert counted(rig) == (int(ticked), 1)
+    assert ("warning", UNCERTAIN_END) in [each[:2] for each in rig.log.said]
+    assert not any("no request is lost" in event for _, event, _ in rig.log.said)
+    assert [event for event, _ in said(rig)] == ["requests in the journal cannot be read"] * ticked
+    assert rig.journal.commit([rig.request(b"new")]) == 16 - (not ticked)
+
+
+COPIES = [(1, 3), (1, 6 + 2), (6, 13), (1, 16), (6, 16), (11, 16), (11, 99), (1, 99), (11, 2)]
+
+
+@pytest.mark.parametrize("in_order", [True, False], ids=["closed", "killed"])
+@pytest.mark.parametrize(("source", "name"), COPIES)
+def test_a_copy_is_no_loss_and_stored_once(rig: Rig, disk: Disk, source: int, name: int, in_order: bool) -> None:
+    kill(rig, in_order=in_order)
+    copy(disk, path(source), path(name))
+    rig.start()
+    assert sequences(rig) == EVERYTHING
+    assert (said(rig), counted(rig), rig.damaged_frames) == ([], (0, 0), 0)
+    assert segments(disk) == [1, 6, 11]
+    (note,) = list_damaged(ROOT, disk)
+    assert (note.segment, note.sequences, note.moved) == (segment_name(name), (), True)
+    write(rig, 16)
+    assert sequences(rig) == [*EVERYTHING, 16]
+
+
+def test_a_copy_takes_the_place_of_a_segment_that_is_damaged(rig: Rig, disk: Disk) -> None:
+    kill(rig)
+    copy(disk, path(6), path(99))
+    cut(disk, path(6), 0)
+    rig.start()
+    assert (sequences(rig), counted(rig)) == (EVERYTHING, (0, 0))
+
+
+@pytest.mark.parametrize("in_order", [True, False], ids=["closed", "killed"])
+@pytest.mark.parametrize("names", [(6, 1, 11), (6, 11, 1), (1, 6, 16), (3, 1, 6), (99, 6, 11)], ids=str)
+def test_renamed_segments_get_their_names_back(
+    rig: Rig, disk: Disk, names: tuple[int, int, int], in_order: bool
+) -> None:
+    kill(rig, in_order=in_order)
+    files = [disk.files.pop(path(first)) for first in (1, 6, 11)]
+    disk.files |= {path(name): file for name, file in zip(names, files, strict=True)}
+    rig.start()
+    assert (segments(disk), sequences(rig)) == ([1, 6, 11], EVERYTHING)
+    assert (said(rig), counted(rig)) == ([], (0, 0))
+    assert {event for _, event, _ in rig.log.said} == {"a journal segment gets its name back"}
+
+
+def test_a_segment_of_another_journal_is_set_aside(rig: Rig, disk: Disk) -> None:
+    kill(rig)
+    other = Rig(disk)
+    disk.make_directory(ROOT / "1")
+    disk.lock(FIRST / "lock")
+    other.start()
+    write(other, 1)
+    disk.kill_process()
+    copy(disk, ROOT / "1" / segment_name(1), path(16))
+    rig.start()
+    assert (sequences(rig), counted(rig)) == (EVERYTHING, (0, 0))
+    (moved,) = [file for file in disk.files if file.parent == ROOT / "damaged" and file.suffix == ".segment"]
+    assert disk.files[moved].content() == disk.files[ROOT / "1" / segment_name(1)].content()
+
+
+def finish_and_remove(rig: Rig, first: int, last: int) -> None:
+    rig.journal.begin(Batch(first, 2, ((first, last),)))
+    rig.journal.finish(first, {})
+    rig.journal.tick()
+    rig.now += 100
+    rig.journal.tick()
+
+
+def test_without_a_ledger_the_journal_does_not_know_whether_what_is_missing_is_stored(rig: Rig, disk: Disk) -> None:
+    finish_and_remove(rig, 6, 10)
+    kill(rig)
+    disk.unlink(ledger(disk))
+    rig.start()
+    assert segments(disk) == [1, 11]
+    assert [event for event, _ in said(rig)] == [
+        "a journal has no ledger; requests of its segments that are stored already are stored again",
+        UNCERTAIN,
+    ]
+    assert (counted(rig), rig.journal.segment_set.take_damaged()) == ((0, 5), [])
+    assert [(note.sequences, note.uncertain) for note in list_damaged(ROOT, disk)] == [(((6, 10),), True)]
+    assert sequences(rig) == without(6, 10)
+
+
+def test_with_an_old_ledger_it_does_not_know_either(disk: Disk) -> None:
+    rig = Rig(disk, limits=LIMITS)
+    rig.start()
+    for number in (1, 2):
+        write(rig, number)
+    rig.journal.tick()
+    old = disk.files[ledger(disk)].content()
+    for number in range(3, 16):
+        write(rig, number)
+    finish_and_remove(rig, 1, 10)
+    kill(rig)
+    assert segments(disk) == [11]
+    file = disk.files[ledger(disk)] = File(size=len(old))
+    file.pages = {at // fmt.PAGE: old[at : at + fmt.PAGE] for at in range(0, len(old), fmt.PAGE)}
+    rig.start()
+    assert [event for event, _ in said(rig)] == [UNCERTAIN]
+    assert counted(rig) == (0, 10)
+    assert sequences(rig) == [11, 12, 13, 14, 15]
+
+
+@pytest.mark.parametrize("damage", [Disk.kill_process, Disk.lose_power], ids=["kill", "power"])
+def test_a_crash_is_no_loss(rig: Rig, disk: Disk, damage: Callable[[Disk], None]) -> None:
+    damage(disk)
+    rig.start()
+    assert (rig.log.said, counted(rig), sequences(rig)) == ([], (0, 0), EVERYTHING)
+
+
+def test_the_ledger_is_written_once_a_second_at_most(rig: Rig, disk: Disk) -> None:
+    write(rig, 16)  # in a new segment
+    rig.journal.tick()
+    disk.operations.clear()
+    for number in (17, 18, 19):
+        write(rig, number)
+    assert syncs(disk) == 3
+    for _ in range(3):
+        rig.journal.tick()
+    assert syncs(disk) == 4
+
+
+def syncs(disk: Disk) -> int:
+    return sum(operation.startswith("sync") for operation in disk.operations)
