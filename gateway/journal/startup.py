@@ -10,7 +10,7 @@
 Every step is idempotent: a crash during any of them leaves the earlier state, and the next start gets the same result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -57,17 +57,26 @@ def open_journal(directory_lock: DirectoryLock, context: JournalContext) -> Open
         _remove_temporary_files(directory_lock, context)
         corruption_store = CorruptionStore(context.files, directory_lock.root / DAMAGED, context.clock)
         names = SegmentNames(directory_lock.directory, context, corruption_store, headers, _salts(headers))
-        return _open_journal(directory_lock, context, names.restore(), corruption_store)
+        restored = names.restore()
+        return _open_journal(directory_lock, context, restored, corruption_store, names.unreadable)
     except OSError as error:
         raise StartupError(f"The journal {directory_lock.directory} cannot be opened: {error}.") from error
 
 
 def _open_journal(
-    directory_lock: DirectoryLock, context: JournalContext, headers: Headers, corruption_store: CorruptionStore
+    directory_lock: DirectoryLock,
+    context: JournalContext,
+    headers: Headers,
+    corruption_store: CorruptionStore,
+    unreadable: Sequence[int],
 ) -> OpenResult:
     state, is_intact = _replay_ledger(directory_lock, context, headers)
     is_certain = is_intact and not _is_older(state, headers)
     is_end_known = bool(state.clean_at)
+    firsts = [*filter(None, map(parse_segment_name, headers)), *state.sealed]
+    unreadable_end = max(unreadable, default=0)
+    if is_end_known or max(firsts, default=0) >= unreadable_end:
+        unreadable_end = 0
     clean_at, checked, state.clean_at = state.clean_at, state.checked, 0
     salt = _salts(headers)[0] if any(headers.values()) else fmt.new_salt()
     newest = next(iter(ledger_numbers(headers)), 0)
@@ -83,12 +92,9 @@ def _open_journal(
         context.clock,
     )
     segment_set = SegmentSet(context.files, ledger, corruption_store, context.metrics, context.log)
-    loader = _SegmentLoader(
-        directory_lock, context, headers, segment_set, ledger, corruption_store, is_certain=is_certain
-    )
-    gone = loader.load_all()
+    gone = _SegmentLoader(directory_lock, context, headers, segment_set, ledger, is_certain=is_certain).load_all()
     missing = MissingSegments(directory_lock.directory, context, ledger, segment_set, corruption_store, gone)
-    missing.report(loader.unreadable_end, is_certain=is_certain, is_end_known=is_end_known)
+    missing.report(unreadable_end, is_certain=is_certain, is_end_known=is_end_known)
     clean = (clean_at == state.next_sequence and checked) or not headers
     _reconcile(context, segment_set, state)
     remove_begun(context.files, directory_lock.root / QUARANTINE, state.begun)
@@ -182,18 +188,15 @@ class _SegmentLoader:
         headers: Headers,
         segment_set: SegmentSet,
         ledger: Ledger,
-        corruption_store: CorruptionStore,
         *,
         is_certain: bool,
     ) -> None:
         self._directory = directory_lock.directory
-        self._files, self._metrics, self._log = context.files, context.metrics, context.log
+        self._files = context.files
         self._headers = headers
         self._segment_set = segment_set
         self._ledger = ledger
-        self._corruption_store = corruption_store
         self._is_certain = is_certain
-        self.unreadable_end: Path | None = None  # the last segment, if nothing of it can be read
 
     def load_all(self) -> Mapping[int, SealRecord]:
         """Load all segments, in order of their sequences; returns the records of sealed ones that are gone."""
@@ -210,8 +213,7 @@ class _SegmentLoader:
                 self._segment_set.add(Segment.from_record(path, fmt.checksum_seed(header.salt), facts))
             else:
                 self._load_unsealed(path, first, following, facts)
-            if header is not None:
-                state.observe(first - 1)
+            state.observe(first - 1)
         loaded = {segment.first for segment in self._segment_set.segments}
         state.sealed = {first: facts for first, facts in state.sealed.items() if first in loaded}
         return {first: facts for first, facts in sealed.items() if first not in loaded}
@@ -221,12 +223,8 @@ class _SegmentLoader:
         limit = fmt.MAX_SEQUENCE if following is None else following - 1
         found = self._index(path, first, limit, facts)
         segment = found.segment
-        is_end_known = facts is not None or following is not None
-        if self._headers[path.name] is None and not segment.requests:
-            self._corruption_store.set_aside(path)  # its requests are missing
-            self.unreadable_end = None if is_end_known else path
-            return
         expected = self._expected_last(found, following, facts)
+        is_end_known = facts is not None or following is not None
         self._segment_set.record_damage(segment, found, expected, is_end_known=is_end_known)
         segment.last = max(segment.last, expected)
         if segment.last < segment.first:  # nothing was written to it, and the next segment gets its name
@@ -240,9 +238,6 @@ class _SegmentLoader:
     def _index(self, path: Path, first: int, limit: int, facts: SealRecord | None) -> IndexResult:
         """Index a segment. If its salt is unreadable, use the salt in use that finds the most requests."""
         header = self._headers[path.name]
-        if header is None:
-            self._metrics.damaged_frames.inc()
-            self._log.error("the header of a journal segment is damaged", segment=str(path))
         salts = _salts(self._headers) if header is None else [header.salt]
         length = None if facts is None else facts.length
         segments = (Segment(path, first, fmt.checksum_seed(salt)) for salt in salts)

@@ -69,19 +69,21 @@ class MissingSegments:
         self._corruption_store = corruption_store
         self._gone = gone
 
-    def report(self, unreadable_end: Path | None, *, is_certain: bool, is_end_known: bool) -> None:
-        """Count, log, note and record what is missing, once. `unreadable_end`: the last segment, if nothing of it can
-        be read. `is_certain`: the ledger knows all that is finished. `is_end_known`: it knows all sequences.
+    def report(self, unreadable_end: int, *, is_certain: bool, is_end_known: bool) -> None:
+        """Count, log, note and record what is missing, once.
+
+        `unreadable_end`: the sequence in the name of the last segment, if nothing of it can be read, else 0.
+        `is_certain`: the ledger knows all that is finished. `is_end_known`: it knows all sequences.
         """
         state = self._ledger.state
         present = [(segment.first, segment.last) for segment in self._segment_set.segments]
         self._take_back(present)
         missing = missing_ranges(state, present)
         at_the_end = not is_end_known and bool(missing) and missing[-1][1] == state.next_sequence - 1
-        if at_the_end or unreadable_end is not None:
+        if at_the_end or unreadable_end:
             self._metrics.uncertain_requests.inc()
-        if unreadable_end is not None and not at_the_end:
-            self._log.error(UNREADABLE_END, segment=str(unreadable_end))
+        if unreadable_end and not at_the_end:
+            self._log.error(UNREADABLE_END, segment=str(self._directory / segment_name(unreadable_end)))
         if missing:
             self._report(missing, is_certain=is_certain, at_the_end=at_the_end)
 

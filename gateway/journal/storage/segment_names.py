@@ -17,6 +17,7 @@ from pathlib import Path
 from gateway.journal.format import frames as fmt
 from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.corruption_store import CorruptionStore
+from gateway.journal.storage.page_reader import build_reader
 from gateway.journal.storage.segment_index import index_segment, run_to_completion
 from gateway.journal.storage.segments import Segment, parse_segment_name, segment_name
 
@@ -39,6 +40,8 @@ class SegmentNames:
         self._corruption_store = corruption_store
         self._headers = headers
         self._salts = salts
+        self._metrics = context.metrics
+        self.unreadable: list[int] = []  # the sequences in the names of segments that `restore` found unreadable
 
     def restore(self) -> Headers:
         """Rename segments and move others to `damaged/` until every name agrees with its header; returns the headers
@@ -52,12 +55,34 @@ class SegmentNames:
             else:
                 claims.setdefault(self._first(name), []).append(name)
         names = {first: self._choose(first, copies) for first, copies in sorted(claims.items())}
+        for first, name in list(names.items()):
+            if self._headers[name] is None and not self._report_header(first, name):
+                del names[first]
         self._rename({name: segment_name(first) for first, name in names.items() if name != segment_name(first)})
         return ledgers | {segment_name(first): self._headers[name] for first, name in names.items()}
 
+    def _report_header(self, first: int, name: str) -> bool:
+        """Report a damaged header. Without any request the segment is moved away; returns whether it has some."""
+        self._metrics.damaged_frames.inc()
+        self._log.error("the header of a journal segment is damaged", segment=str(self._directory / name))
+        if self._count_requests(first, name):
+            return True
+        self._set_aside(name, "nothing of a journal segment can be read; it is moved to damaged/")
+        self.unreadable.append(first)
+        return False
+
     def _first(self, name: str) -> int:
+        """The sequence that the name should have: by the header, or the first frame, which begins a group with it."""
         header = self._headers[name]
-        return header.first if header is not None else parse_segment_name(name) or 0
+        if header is not None:
+            return header.first
+        fd = self._files.open(self._directory / name)
+        try:
+            page = build_reader(self._files, fd)(fmt.PAGE, fmt.PAGE)
+        finally:
+            self._files.close(fd)
+        frames = (fmt.read_frame_header(page, 0, fmt.checksum_seed(salt)) for salt in self._salts)
+        return next((head.group for head in frames if head is not None), parse_segment_name(name) or 0)
 
     def _is_foreign(self, name: str) -> bool:
         header = self._headers[name]
@@ -77,9 +102,10 @@ class SegmentNames:
 
     def _count_requests(self, first: int, name: str) -> int:
         header = self._headers[name]
-        salt = self._salts[0] if header is None else header.salt
-        segment = Segment(self._directory / name, first, fmt.checksum_seed(salt))
-        return run_to_completion(index_segment(self._files, segment, None, fmt.MAX_SEQUENCE)).segment.requests
+        salts = self._salts if header is None else [header.salt]
+        segments = (Segment(self._directory / name, first, fmt.checksum_seed(salt)) for salt in salts)
+        found = (run_to_completion(index_segment(self._files, each, None, fmt.MAX_SEQUENCE)) for each in segments)
+        return max(each.segment.requests for each in found)
 
     def _set_aside(self, name: str, event: str) -> None:
         self._log.warning(event, segment=str(self._directory / name), name=segment_name(self._first(name)))
