@@ -132,6 +132,7 @@ class JournalCore:
             self.ledger.append(record)
         if not self.ledger.is_flushed:
             self._flush()
+        self._abandon_deleted()
         if self._writer is not None and self._segment_age() >= max(self._context.limits.hold_s, MIN_SEAL_AGE_S):
             self._seal(self._writer)
         self.retention.tick(writing=self._writer is not None)
@@ -190,6 +191,16 @@ class JournalCore:
         self._record_sealed(writer.segment)
         if not self._flush() and not is_truncated:
             self._log.error("requests answered 503 may be stored after a crash", first=first, last=last)
+
+    def _abandon_deleted(self) -> None:
+        """Write to a new segment if something else has deleted the open one."""
+        try:
+            deleted = self.segment_set.find_deleted()
+        except OSError as error:
+            self._log.error("the journal's directory cannot be read", error=str(error))
+            return
+        if self._writer is not None and self._writer.segment in deleted:
+            self._seal(self._writer)
 
     def _flush(self) -> bool:
         """Flush the ledger; returns whether all records are on disk."""

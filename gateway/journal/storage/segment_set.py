@@ -13,8 +13,9 @@ from gateway.journal.format.ledger_records import SkipRecord
 from gateway.journal.format.ranges import RangeSet
 from gateway.journal.interface import Batch, DamagedRequests, Entry, Range
 from gateway.journal.metrics import JournalMetrics
-from gateway.journal.storage.block_index import FRESH, SLOW, SegmentBlock
+from gateway.journal.storage.block_index import FRESH, SLOW, BlockIndex, SegmentBlock
 from gateway.journal.storage.corruption_store import CorruptionStore
+from gateway.journal.storage.directory_lock import LOCK_FILE
 from gateway.journal.storage.files import Files
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.page_reader import build_reader
@@ -48,6 +49,7 @@ class SegmentSet:
         self._metrics = metrics
         self._log = log
         self._unreported: deque[DamagedRequests] = deque()
+        self._deleted: list[Segment] = []
         self._recorded = RangeSet()  # reported sequences: concurrent readers must not report them twice
         self._policies: dict[int, Policy] = {}  # of all segments, for a segment whose own declaration is damaged
 
@@ -108,13 +110,26 @@ class SegmentSet:
         """Index a segment that only the ledger described so far. Damage is confirmed by a second read from disk."""
         if segment.block_index is not None:
             return
-        found = yield from index_segment(self._files, segment, segment.length, self._max_sequence(segment))
+        found = yield from self._index(segment)
         if found.damages or found.unreadable or found.segment.last < segment.last:
             self._drop_page_cache(segment)
-            found = yield from index_segment(self._files, segment, segment.length, self._max_sequence(segment))
+            found = yield from self._index(segment)
         segment.block_index, segment.policies = found.segment.block_index, found.segment.policies
         with self._recording_keep_flag(segment):
             self.record_damage(segment, found, segment.last)
+
+    def find_deleted(self) -> list[Segment]:
+        """Segments that something else has deleted; each is logged once. What is in memory can still be stored; what
+        is read is reported as lost. Raises OSError.
+        """
+        deleted = self._without_file(self.segments)
+        for segment in (segment for segment in deleted if segment not in self._deleted):
+            self._log.error(
+                "a journal segment was deleted while it was in use; requests that are not in memory are lost",
+                segment=str(segment.path),
+            )
+        self._deleted = deleted
+        return deleted
 
     def report_lost(self, reports: Iterable[DamagedRequests], requests: int) -> None:
         """Report and count requests that are lost."""
@@ -212,12 +227,39 @@ class SegmentSet:
         """Make the next read of a segment come from the disk. Raises OSError if not even the first page is readable:
         then the disk is unavailable rather than the segment damaged, and a later read may succeed.
         """
-        fd = self._files.open(segment.path)
+        try:
+            fd = self._files.open(segment.path)
+        except FileNotFoundError:
+            if self._without_file([segment]):
+                return
+            raise
         try:
             self._files.drop_page_cache(fd)
             self._files.read(fd, fmt.PAGE, 0)
         finally:
             self._files.close(fd)
+
+    def _index(self, segment: Segment) -> CooperativeSteps[IndexResult]:
+        """The result of reading a segment of this journal; nothing if something else has deleted it."""
+        try:
+            return (yield from index_segment(self._files, segment, segment.length, self._max_sequence(segment)))
+        except FileNotFoundError:
+            if not self._without_file([segment]):
+                raise
+            empty = Segment(segment.path, segment.first, segment.seed)
+            empty.block_index = BlockIndex()
+            return IndexResult(empty, segment.first - 1, (), unreadable=False)
+
+    def _without_file(self, segments: Sequence[Segment]) -> list[Segment]:
+        """The segments that something else has deleted. If the lock is missing too, the whole directory is, and may
+        return, as when a disk is not mounted: then none. Raises OSError.
+        """
+        names = {
+            name
+            for directory in {segment.path.parent for segment in segments}
+            for name in self._files.list_directory(directory)
+        }
+        return [segment for segment in segments if segment.path.name not in names] if LOCK_FILE in names else []
 
     def _segments_between(self, first: int, last: int) -> Iterator[Segment]:
         """The segments that may have sequences from `first` to `last`, in order."""
@@ -264,7 +306,11 @@ class SegmentSet:
         items = 0
         try:
             fd = self._files.open(segment.path)
-        except FileNotFoundError:  # removed meanwhile, so all its requests are finished
+        except FileNotFoundError:
+            if segment in self.segments:  # else all its requests are finished, and it was removed meanwhile
+                if not self._without_file([segment]):
+                    raise
+                damages.append(Damage(block.start, block.start, block.first, block.last))
             return entries, damages, items
         end, last = block.start, block.first - 1
         try:

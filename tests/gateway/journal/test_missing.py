@@ -1,5 +1,6 @@
 """Segments that something else than the journal deleted, emptied, cut, copied or renamed."""
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from chassis.errors import StartupError
 from gateway.journal import Batch, DamagedRequests
 from gateway.journal.format import frames as fmt
 from gateway.journal.storage.corruption_store import DamageNote
@@ -322,6 +324,23 @@ def test_with_an_old_ledger_it_does_not_know_either(disk: Disk) -> None:
     assert sequences(rig) == [11, 12, 13, 14, 15]
 
 
+@pytest.mark.parametrize("at", [fmt.PAGE, fmt.PAGE + 70, "last"])
+def test_with_a_ledger_that_was_just_written_and_is_damaged_it_does_not_know_either(
+    rig: Rig, disk: Disk, at: int | str
+) -> None:
+    """All of its records are of one group, which was complete when the file got its name."""
+    finish_and_remove(rig, 6, 10)
+    kill(rig)
+    rig.start()
+    kill(rig)
+    offset = disk.files[ledger(disk)].content().rindex(b'{"first"') if isinstance(at, str) else at
+    disk.flip(ledger(disk), offset * 8)
+    rig.start()
+    assert said(rig)[0] == ("a journal ledger is damaged", {"ledger": str(ledger(disk))[:-1] + "3", "records": 1})
+    assert counted(rig) == (0, 0 if at == "last" else 5)
+    assert sequences(rig) == without(6, 10)
+
+
 @pytest.mark.parametrize("damage", [Disk.kill_process, Disk.lose_power], ids=["kill", "power"])
 def test_a_crash_is_no_loss(rig: Rig, disk: Disk, damage: Callable[[Disk], None]) -> None:
     damage(disk)
@@ -343,3 +362,58 @@ def test_the_ledger_is_written_once_a_second_at_most(rig: Rig, disk: Disk) -> No
 
 def syncs(disk: Disk) -> int:
     return sum(operation.startswith("sync") for operation in disk.operations)
+
+
+DELETED = "a journal segment was deleted while it was in use; requests that are not in memory are lost"
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["written-here", "of-another-process"])
+@pytest.mark.parametrize(("first", "last"), [(1, 5), (6, 10), (11, 15)])
+def test_a_segment_that_is_deleted_while_it_is_in_use_is_lost_and_the_others_are_read(
+    rig: Rig, disk: Disk, first: int, last: int, restarted: bool
+) -> None:
+    if restarted:
+        kill(rig)
+        rig.start()
+    disk.unlink(path(first))
+    for _ in range(2):
+        rig.journal.tick()
+    assert said(rig) == [(DELETED, {"segment": str(path(first))})]
+    write(rig, 16)
+    assert sequences(rig) == [*without(first, last), 16]
+    assert counted(rig) == (5, 0)
+    reports = rig.journal.segment_set.take_damaged()
+    assert [(report.first, report.last) for report in reports] == [(first, last)]
+    rig.journal.tick()
+    kill(rig)
+    rig.start()
+    assert (sequences(rig), counted(rig), said(rig)) == ([*without(first, last), 16], (5, 0), [])
+
+
+def test_a_directory_that_is_away_is_no_loss(rig: Rig, disk: Disk) -> None:
+    away = {file: disk.files.pop(file) for file in list(disk.files) if file.parent == FIRST}
+    with pytest.raises(FileNotFoundError):
+        rig.read()
+    rig.journal.tick()
+    assert (said(rig), counted(rig)) == ([], (0, 0))
+    disk.files |= away
+    assert sequences(rig) == EVERYTHING
+
+
+def test_a_segment_that_may_not_be_read_refuses_the_start_and_nothing_is_lost(
+    rig: Rig, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(file: Path, *, write: bool = False) -> int:
+        if file == path(6):
+            raise PermissionError(errno.EACCES, "Permission denied", str(file))
+        return opens(file, write=write)
+
+    kill(rig)
+    opens = disk.open
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "open", refused)
+        with pytest.raises(StartupError, match=rf"cannot be opened: .*Permission denied: '{path(6)}'"):
+            rig.start()
+    disk.kill_process()
+    rig.start()
+    assert (sequences(rig), counted(rig), said(rig)) == (EVERYTHING, (0, 0), [])
