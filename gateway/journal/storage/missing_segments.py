@@ -24,11 +24,10 @@ from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import segment_name
 
 MISSING: Final = (
-    "segments of the journal are missing, and with them requests that are not stored; put the files back and restart"
+    "segments of the journal are missing, and their requests are not stored: put the files back and restart"
 )
 MISSING_AT_THE_END: Final = (
-    "segments of the journal are missing, and with them at least so many requests that are not stored, and those of "
-    "the last second before the crash; put the files back and restart"
+    f"{MISSING}; requests that were acknowledged within the last second before the crash may be missing too"
 )
 UNCERTAIN: Final = (
     "segments of the journal are missing; its ledger is damaged, missing or older than other segments, so it cannot "
