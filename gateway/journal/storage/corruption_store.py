@@ -80,6 +80,8 @@ class CorruptionStore:
         self._files.make_directory(self._directory)
         name = self._name(segment, segment.name)
         self._files.rename(segment, self._directory / name)
+        for directory in (self._directory, segment.parent):  # before another file gets its name
+            self._files.sync_directory(directory)
         with contextlib.suppress(OSError):
             note = self._note(segment, Damage(0, 0, 0, 0), ())
             self._write(f"{name}.json", [msgspec.json.encode(msgspec.structs.replace(note, moved=True))])

@@ -113,17 +113,16 @@ class SegmentNames:
 
     def _rename(self, targets: dict[str, str]) -> None:
         """Rename files, by name. Where names are swapped, one file gets a free name meanwhile."""
-        if not targets:
-            return
         while targets:
             name = next((name for name, target in targets.items() if target not in targets), None)
             if name is None:
                 name = next(iter(targets))
-                parked = next(free for n in count(fmt.MAX_SEQUENCE, -1) if (free := segment_name(n)) not in targets)
-                targets[parked] = targets.pop(name)
-                self._files.rename(self._directory / name, self._directory / parked)
-                continue
-            target = targets.pop(name)
-            self._log.warning("a journal segment gets its name back", segment=str(self._directory / name), name=target)
+                target = next(free for n in count(fmt.MAX_SEQUENCE, -1) if (free := segment_name(n)) not in targets)
+                targets[target] = targets.pop(name)
+            else:
+                target = targets.pop(name)
+                self._log.warning(
+                    "a journal segment gets its name back", segment=str(self._directory / name), name=target
+                )
             self._files.rename(self._directory / name, self._directory / target)
-        self._files.sync_directory(self._directory)
+            self._files.sync_directory(self._directory)  # before the next file gets the old name

@@ -1,11 +1,9 @@
-"""Segments that something else than the journal deleted, emptied, cut, copied or renamed."""
+"""Segments that something else than the journal deleted, emptied or cut, and ledgers."""
 
 import errno
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 from chassis.errors import StartupError
@@ -17,11 +15,23 @@ from gateway.journal.storage.segment_set import UNCERTAIN_END
 from gateway.journal.storage.segments import segment_name
 from gateway.journal.tools.inspection import list_damaged
 from tests.gateway.journal.disk import Disk, File
-from tests.gateway.journal.rig import FIRST, NO_LIMITS, ROOT, Rig
-
-SIZE = 12_000  # of a body: five fill a segment
-LIMITS = msgspec.structs.replace(NO_LIMITS, segment_bytes=80 * 1024)
-EVERYTHING = list(range(1, 16))
+from tests.gateway.journal.rig import FIRST, ROOT, Rig
+from tests.gateway.journal.three_segments import (
+    EVERYTHING,
+    LIMITS,
+    SIZE,
+    counted,
+    cut,
+    kill,
+    ledger,
+    path,
+    said,
+    segments,
+    sequences,
+    three_segments,
+    without,
+    write,
+)
 
 
 @pytest.fixture
@@ -31,68 +41,7 @@ def disk() -> Disk:
 
 @pytest.fixture
 def rig(disk: Disk) -> Rig:
-    """Requests 1 to 15 in three segments, 1, 6 and 11, the last of them open. None is stored."""
-    rig = Rig(disk, limits=LIMITS)
-    rig.start()
-    for number in EVERYTHING:
-        write(rig, number)
-    assert segments(disk) == [1, 6, 11]
-    return rig
-
-
-def write(rig: Rig, number: int) -> None:
-    rig.journal.commit([rig.request(b"%d" % (number % 10) * SIZE)])
-
-
-def path(first: int) -> Path:
-    return FIRST / segment_name(first)
-
-
-def segments(disk: Disk) -> list[int]:
-    return [int(name.removesuffix(".segment")) for name in disk.list_directory(FIRST) if name.endswith(".segment")]
-
-
-def ledger(disk: Disk) -> Path:
-    (found,) = (FIRST / name for name in disk.list_directory(FIRST) if name.startswith("ledger-"))
-    return found
-
-
-def copy(disk: Disk, source: Path, target: Path) -> None:
-    file = disk.files[source]
-    disk.files[target] = File(dict(file.pages), file.size, dict(file.pages), file.size)
-
-
-def cut(disk: Disk, file: Path, length: int) -> None:
-    disk.truncate(disk.open(file, write=True), length)
-
-
-def kill(rig: Rig, *, in_order: bool = False, ticked: bool = True) -> None:
-    if in_order:
-        rig.journal.close()
-    elif ticked:
-        rig.journal.tick()
-    assert isinstance(rig.files, Disk)
-    rig.files.kill_process()
-
-
-def sequences(rig: Rig) -> list[int]:
-    found = rig.read()
-    assert [entry.request.body[:1] for entry in found] == [b"%d" % (entry.sequence % 10) for entry in found]
-    return [entry.sequence for entry in found]
-
-
-def counted(rig: Rig) -> tuple[float, float]:
-    """Lost requests, and those of which nothing is known."""
-    metrics = rig.metrics
-    return float(metrics.lost_requests._value.get()), float(metrics.uncertain_requests._value.get())
-
-
-def said(rig: Rig) -> list[tuple[str, dict[str, Any]]]:
-    return [(event, fields) for level, event, fields in rig.log.said if level == "error"]
-
-
-def without(first: int, last: int) -> list[int]:
-    return [number for number in EVERYTHING if not first <= number <= last]
+    return three_segments(disk)
 
 
 @pytest.mark.parametrize("in_order", [True, False], ids=["closed", "killed"])
@@ -224,61 +173,6 @@ def test_whether_the_last_frame_was_acknowledged_is_known_or_said_not_to_be(rig:
     assert not any("no request is lost" in event for _, event, _ in rig.log.said)
     assert [event for event, _ in said(rig)] == ["requests in the journal cannot be read"] * ticked
     assert rig.journal.commit([rig.request(b"new")]) == 16 - (not ticked)
-
-
-COPIES = [(1, 3), (1, 6 + 2), (6, 13), (1, 16), (6, 16), (11, 16), (11, 99), (1, 99), (11, 2)]
-
-
-@pytest.mark.parametrize("in_order", [True, False], ids=["closed", "killed"])
-@pytest.mark.parametrize(("source", "name"), COPIES)
-def test_a_copy_is_no_loss_and_stored_once(rig: Rig, disk: Disk, source: int, name: int, in_order: bool) -> None:
-    kill(rig, in_order=in_order)
-    copy(disk, path(source), path(name))
-    rig.start()
-    assert sequences(rig) == EVERYTHING
-    assert (said(rig), counted(rig), rig.damaged_frames) == ([], (0, 0), 0)
-    assert segments(disk) == [1, 6, 11]
-    (note,) = list_damaged(ROOT, disk)
-    assert (note.segment, note.sequences, note.moved) == (segment_name(name), (), True)
-    write(rig, 16)
-    assert sequences(rig) == [*EVERYTHING, 16]
-
-
-def test_a_copy_takes_the_place_of_a_segment_that_is_damaged(rig: Rig, disk: Disk) -> None:
-    kill(rig)
-    copy(disk, path(6), path(99))
-    cut(disk, path(6), 0)
-    rig.start()
-    assert (sequences(rig), counted(rig)) == (EVERYTHING, (0, 0))
-
-
-@pytest.mark.parametrize("in_order", [True, False], ids=["closed", "killed"])
-@pytest.mark.parametrize("names", [(6, 1, 11), (6, 11, 1), (1, 6, 16), (3, 1, 6), (99, 6, 11)], ids=str)
-def test_renamed_segments_get_their_names_back(
-    rig: Rig, disk: Disk, names: tuple[int, int, int], in_order: bool
-) -> None:
-    kill(rig, in_order=in_order)
-    files = [disk.files.pop(path(first)) for first in (1, 6, 11)]
-    disk.files |= {path(name): file for name, file in zip(names, files, strict=True)}
-    rig.start()
-    assert (segments(disk), sequences(rig)) == ([1, 6, 11], EVERYTHING)
-    assert (said(rig), counted(rig)) == ([], (0, 0))
-    assert {event for _, event, _ in rig.log.said} == {"a journal segment gets its name back"}
-
-
-def test_a_segment_of_another_journal_is_set_aside(rig: Rig, disk: Disk) -> None:
-    kill(rig)
-    other = Rig(disk)
-    disk.make_directory(ROOT / "1")
-    disk.lock(FIRST / "lock")
-    other.start()
-    write(other, 1)
-    disk.kill_process()
-    copy(disk, ROOT / "1" / segment_name(1), path(16))
-    rig.start()
-    assert (sequences(rig), counted(rig)) == (EVERYTHING, (0, 0))
-    (moved,) = [file for file in disk.files if file.parent == ROOT / "damaged" and file.suffix == ".segment"]
-    assert disk.files[moved].content() == disk.files[ROOT / "1" / segment_name(1)].content()
 
 
 def finish_and_remove(rig: Rig, first: int, last: int) -> None:

@@ -48,6 +48,9 @@ STEPS: Final = st.lists(
     max_size=12,
 )
 KINDS: Final = st.sampled_from(["delete", "empty", "cut", "flip", "copy", "swap", "rename"])
+HARMLESS_DAMAGES: Final = st.lists(
+    st.builds(Damage, st.sampled_from(sorted(HARMLESS)), st.integers(0, 9), st.integers(0, 2**17)), max_size=2
+)
 DAMAGES: Final = st.lists(st.builds(Damage, KINDS, st.integers(0, 9), st.integers(0, 2**17)), max_size=3)
 
 
@@ -129,7 +132,7 @@ def lost(rig: Rig) -> set[int]:
 
 @pytest.mark.sized
 @given(steps=STEPS, in_order=st.booleans(), damages=DAMAGES)
-@settings(max_examples=scaled(150, 3000), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=scaled(50, 1500), deadline=None, suppress_health_check=list(HealthCheck))
 def test_what_is_read_and_what_is_lost_is_what_was_acknowledged_and_not_stored(
     steps: list[Step], in_order: bool, damages: list[Damage]
 ) -> None:
@@ -150,6 +153,32 @@ def test_what_is_read_and_what_is_lost_is_what_was_acknowledged_and_not_stored(
         assert (stored, reported, rig.log.errors) == (due, set(), [])
         assert rig.metrics.uncertain_requests._value.get() == 0
     again(rig, disk, written, stored)
+
+
+@pytest.mark.sized
+@given(steps=STEPS, in_order=st.booleans(), damages=HARMLESS_DAMAGES, emptied=st.booleans())
+@settings(max_examples=scaled(25, 500), deadline=None, suppress_health_check=list(HealthCheck))
+def test_without_its_ledger_a_journal_reports_nothing_as_lost_that_may_be_stored(
+    steps: list[Step], in_order: bool, damages: list[Damage], emptied: bool
+) -> None:
+    rig = Rig(disk := Disk())
+    written = run(rig, steps, in_order=in_order)
+    disk.kill_process()
+    for damage in damages:
+        inflict(disk, damage)
+    (ledger,) = (path for path in disk.files if path.name.startswith("ledger-"))
+    if emptied:
+        disk.truncate(disk.open(ledger, write=True), 0)
+    else:
+        del disk.files[ledger]
+    disk.kill_process()
+    rig.start()
+    stored = read(rig, written)
+    assert written.bodies.keys() - written.finished <= stored
+    assert (lost(rig), rig.metrics.lost_requests._value.get()) == (set(), 0)
+    disk.kill_process()
+    rig.start()
+    assert (read(rig, written), lost(rig), rig.log.errors) == (stored, set(), [])
 
 
 def again(rig: Rig, disk: Disk, written: Written, stored: set[int]) -> None:
