@@ -335,7 +335,7 @@ def _journal(command: argparse.ArgumentParser) -> None:
         "inspect", help="show journals, quarantine and damage; fast, also while the gateway runs"
     )
     inspect.add_argument("--json", action="store_true", help="print as JSON")
-    verify = actions.add_parser("verify", help="read every frame; exit code 1 if any is damaged")
+    verify = actions.add_parser("verify", help="read every frame; exit code 1 if any is damaged or missing")
     requeue = actions.add_parser("requeue", help="requeue quarantined requests for insertion into ClickHouse")
     requeue.add_argument("names", metavar="NAME", nargs="*", help="a quarantined file, as `inspect` lists it")
     requeue.add_argument("--all", action="store_true", help="requeue everything in the quarantine")

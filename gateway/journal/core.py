@@ -75,7 +75,7 @@ class JournalCore:
             with self._metrics.sync_seconds.time():
                 writer.append(requests, first)
             self._metrics.group_requests.observe(len(requests))
-            self.ledger.state.observe(last)
+            self.ledger.state.assign(last)
             self.retention.record_growth(writer.segment.length - before.length)
         except Exception:
             writer.segment.restore(before)
@@ -125,9 +125,14 @@ class JournalCore:
         )
 
     def tick(self) -> None:
-        """Called about once a second: flushes the ledger, seals an old segment, removes what is due."""
+        """Called about once a second: records which sequences are used, flushes the ledger, seals an old segment,
+        removes what is due.
+        """
+        if (record := self.ledger.state.unrecorded_next()) is not None:
+            self.ledger.append(record)
         if not self.ledger.is_flushed:
             self._flush()
+        self._abandon_deleted()
         if self._writer is not None and self._segment_age() >= max(self._context.limits.hold_s, MIN_SEAL_AGE_S):
             self._seal(self._writer)
         self.retention.tick(writing=self._writer is not None)
@@ -146,6 +151,8 @@ class JournalCore:
             return self._writer
         if self._writer is not None:
             self._seal(self._writer)
+        if not self.ledger.is_flushed:  # the ledger knows all segments but the last: a start relies on it
+            self._flush()
         context, capacity = self._context, max(self.retention.segment_bytes, size + size // 8)
         if not self.retention.has_space(capacity):
             raise DiskFull(errno.ENOSPC, "the free disk space is below the configured minimum")
@@ -184,6 +191,16 @@ class JournalCore:
         self._record_sealed(writer.segment)
         if not self._flush() and not is_truncated:
             self._log.error("requests answered 503 may be stored after a crash", first=first, last=last)
+
+    def _abandon_deleted(self) -> None:
+        """Write to a new segment if something else has deleted the open one."""
+        try:
+            deleted = self.segment_set.find_deleted()
+        except OSError as error:
+            self._log.error("the journal's directory cannot be read", error=str(error))
+            return
+        if self._writer is not None and self._writer.segment in deleted:
+            self._seal(self._writer)
 
     def _flush(self) -> bool:
         """Flush the ledger; returns whether all records are on disk."""

@@ -63,7 +63,12 @@ class JournalMetrics:
         self.failures = counter("failures", "Failed disk operations, by kind.", "kind")
         for kind in FAILURE_KINDS:  # exported from the start, so that rate() sees the first increase
             self.failures.labels(kind)
-        self.damaged_frames = counter("damaged_frames", "Damaged requests and records on disk.")
+        self.damaged_frames = counter("damaged_frames", "Damaged or missing requests and records on disk.")
+        self.lost_requests = counter("lost_requests", "Acknowledged requests that are damaged or missing on disk.")
+        self.uncertain_requests = counter(
+            "uncertain_requests",
+            "Requests of which the journal cannot tell whether they are lost; the torn end of a journal counts as one.",
+        )
 
     def register(self, journal: MeasuredJournal) -> None:
         """Include a journal in the gauges."""

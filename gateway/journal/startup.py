@@ -1,14 +1,16 @@
 """Opens a journal: loads what an earlier process left, whatever state it is in (`open_journal`).
 
     1  `_read_headers`: the header of every file. A newer format is refused before anything is changed
-    2  `_replay_ledger`: the newest ledger with a readable record
-    3  `_SegmentLoader`: the segments. Sealed ones are described by the ledger; the others are read from end to end
-    4  `JournalCore.tick`: a new ledger with the current state
+    2  `SegmentNames.restore`: renamed and copied segments
+    3  `_replay_ledger`: the newest ledger with a readable record
+    4  `_SegmentLoader`: the segments. Sealed ones are described by the ledger; the others are read from end to end
+    5  `MissingSegments.report`: requests that no segment has
+    6  `JournalCore.tick`: a new ledger with the current state
 
 Every step is idempotent: a crash during any of them leaves the earlier state, and the next start gets the same result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,18 +28,18 @@ from gateway.journal.storage.corruption_store import CorruptionStore
 from gateway.journal.storage.directory_lock import DirectoryLock
 from gateway.journal.storage.files import TEMPORARY_SUFFIX
 from gateway.journal.storage.ledger import Ledger, ledger_numbers, ledger_path, read_ledger
+from gateway.journal.storage.missing_segments import MissingSegments
 from gateway.journal.storage.page_reader import load_file_header
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY as QUARANTINE
 from gateway.journal.storage.quarantine import remove_begun
 from gateway.journal.storage.segment_index import IndexResult, index_segment, run_to_completion
+from gateway.journal.storage.segment_names import Headers, SegmentNames
 from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment, parse_segment_name, segment_name, truncate
 from gateway.journal.tools.requeue import finish_requeue
 
 LEDGERS_PER_SEGMENT: Final = 16  # ledger size: the segment size divided by this
 MIN_LEDGER_BYTES: Final = 64 * 2**10
-
-Headers = Mapping[str, fmt.FileHeader | None]  # by file name; None: the header is damaged
 
 
 class OpenResult(NamedTuple):
@@ -53,13 +55,28 @@ def open_journal(directory_lock: DirectoryLock, context: JournalContext) -> Open
         headers = _read_headers(directory_lock, context)
         finish_requeue(context.files, directory_lock.root, directory_lock.directory)
         _remove_temporary_files(directory_lock, context)
-        return _open_journal(directory_lock, context, headers)
+        corruption_store = CorruptionStore(context.files, directory_lock.root / DAMAGED, context.clock)
+        names = SegmentNames(directory_lock.directory, context, corruption_store, headers, _salts(headers))
+        restored = names.restore()
+        return _open_journal(directory_lock, context, restored, corruption_store, names.unreadable)
     except OSError as error:
         raise StartupError(f"The journal {directory_lock.directory} cannot be opened: {error}.") from error
 
 
-def _open_journal(directory_lock: DirectoryLock, context: JournalContext, headers: Headers) -> OpenResult:
-    state = _replay_ledger(directory_lock, context, headers)
+def _open_journal(
+    directory_lock: DirectoryLock,
+    context: JournalContext,
+    headers: Headers,
+    corruption_store: CorruptionStore,
+    unreadable: Sequence[int],
+) -> OpenResult:
+    state, is_intact = _replay_ledger(directory_lock, context, headers)
+    is_certain = is_intact and not _is_older(state, headers)
+    is_end_known = bool(state.clean_at)
+    firsts = [*filter(None, map(parse_segment_name, headers)), *state.sealed]
+    unreadable_end = max(unreadable, default=0)
+    if is_end_known or max(firsts, default=0) >= unreadable_end:
+        unreadable_end = 0
     clean_at, checked, state.clean_at = state.clean_at, state.checked, 0
     salt = _salts(headers)[0] if any(headers.values()) else fmt.new_salt()
     newest = next(iter(ledger_numbers(headers)), 0)
@@ -74,9 +91,10 @@ def _open_journal(directory_lock: DirectoryLock, context: JournalContext, header
         context.log,
         context.clock,
     )
-    corruption_store = CorruptionStore(context.files, directory_lock.root / DAMAGED, context.clock)
     segment_set = SegmentSet(context.files, ledger, corruption_store, context.metrics, context.log)
-    _SegmentLoader(directory_lock, context, headers, segment_set, ledger).load_all()
+    gone = _SegmentLoader(directory_lock, context, headers, segment_set, ledger, is_certain=is_certain).load_all()
+    missing = MissingSegments(directory_lock.directory, context, ledger, segment_set, corruption_store, gone)
+    missing.report(unreadable_end, is_certain=is_certain, is_end_known=is_end_known)
     clean = (clean_at == state.next_sequence and checked) or not headers
     _reconcile(context, segment_set, state)
     remove_begun(context.files, directory_lock.root / QUARANTINE, state.begun)
@@ -126,13 +144,23 @@ def _salts(headers: Headers) -> list[bytes]:
     return list(dict.fromkeys(header.salt for header in headers.values() if header is not None)) or [bytes(8)]
 
 
-def _replay_ledger(directory_lock: DirectoryLock, context: JournalContext, headers: Headers) -> BatchState:
-    """The state that the newest ledger describes, or the next older one if it has no readable record."""
+def _replay_ledger(directory_lock: DirectoryLock, context: JournalContext, headers: Headers) -> tuple[BatchState, bool]:
+    """The state that the newest ledger describes, or the next older one if it has no readable record; and whether the
+    newest one is intact.
+    """
     state = BatchState()
+    is_intact = bool(ledger_numbers(headers))
+    if headers and not is_intact:
+        context.metrics.damaged_frames.inc()
+        context.log.error(
+            "a journal has no ledger; requests of its segments that are stored already are stored again",
+            journal=str(directory_lock.directory),
+        )
     for number in ledger_numbers(headers):
         path = ledger_path(directory_lock.directory, number)
         ledger = read_ledger(context.files, path, _salts(headers))
         if ledger.damaged_records:
+            is_intact = False
             context.metrics.damaged_frames.inc(ledger.damaged_records)
             context.log.error("a journal ledger is damaged", ledger=str(path), records=ledger.damaged_records)
         for record in ledger.records:
@@ -141,7 +169,13 @@ def _replay_ledger(directory_lock: DirectoryLock, context: JournalContext, heade
             state.clean_at = 0
         if ledger.records:
             break
-    return state
+    return state, is_intact
+
+
+def _is_older(state: BatchState, headers: Headers) -> bool:
+    """Whether a segment was begun after the ledger was last written: what is finished is recorded before."""
+    firsts = (header.first for header in headers.values() if header is not None and header.kind == fmt.SEGMENT)
+    return max(firsts, default=0) > state.next_sequence
 
 
 class _SegmentLoader:
@@ -154,37 +188,44 @@ class _SegmentLoader:
         headers: Headers,
         segment_set: SegmentSet,
         ledger: Ledger,
+        *,
+        is_certain: bool,
     ) -> None:
         self._directory = directory_lock.directory
-        self._files, self._metrics, self._log = context.files, context.metrics, context.log
+        self._files = context.files
         self._headers = headers
         self._segment_set = segment_set
         self._ledger = ledger
+        self._is_certain = is_certain
 
-    def load_all(self) -> None:
-        """Load all segments, in order of their sequences."""
+    def load_all(self) -> Mapping[int, SealRecord]:
+        """Load all segments, in order of their sequences; returns the records of sealed ones that are gone."""
         state = self._ledger.state
         firsts = [first for name in self._headers if (first := parse_segment_name(name)) is not None]
-        state.sealed = {first: facts for first, facts in state.sealed.items() if first in firsts}
-        for first, following in zip_longest(firsts, firsts[1:]):
+        sealed = state.sealed
+        known = sorted({*firsts, *sealed})
+        for first, following in zip_longest(known, known[1:]):
             path = self._directory / segment_name(first)
-            header, facts = self._headers[path.name], state.sealed.get(first)
+            if path.name not in self._headers:
+                continue
+            header, facts = self._headers[path.name], sealed.get(first)
             if header is not None and facts is not None:
                 self._segment_set.add(Segment.from_record(path, fmt.checksum_seed(header.salt), facts))
             else:
                 self._load_unsealed(path, first, following, facts)
             state.observe(first - 1)
+        loaded = {segment.first for segment in self._segment_set.segments}
+        state.sealed = {first: facts for first, facts in state.sealed.items() if first in loaded}
+        return {first: facts for first, facts in sealed.items() if first not in loaded}
 
     def _load_unsealed(self, path: Path, first: int, following: int | None, facts: SealRecord | None) -> None:
         """Load a segment that was not sealed, or whose header is damaged."""
         limit = fmt.MAX_SEQUENCE if following is None else following - 1
         found = self._index(path, first, limit, facts)
         segment = found.segment
-        expected = self._expected_last(limit, following, facts)
-        if self._headers[path.name] is None and not segment.requests and found.damages:
-            self._segment_set.move_unreadable_segment(segment, expected, facts)
-            return
-        self._segment_set.record_damage(segment, found, expected)
+        expected = self._expected_last(found, following, facts)
+        is_end_known = facts is not None or following is not None
+        self._segment_set.record_damage(segment, found, expected, is_end_known=is_end_known)
         segment.last = max(segment.last, expected)
         if segment.last < segment.first:  # nothing was written to it, and the next segment gets its name
             self._files.unlink(segment.path)
@@ -197,20 +238,21 @@ class _SegmentLoader:
     def _index(self, path: Path, first: int, limit: int, facts: SealRecord | None) -> IndexResult:
         """Index a segment. If its salt is unreadable, use the salt in use that finds the most requests."""
         header = self._headers[path.name]
-        if header is None:
-            self._metrics.damaged_frames.inc()
-            self._log.error("the header of a journal segment is damaged", segment=str(path))
         salts = _salts(self._headers) if header is None else [header.salt]
         length = None if facts is None else facts.length
         segments = (Segment(path, first, fmt.checksum_seed(salt)) for salt in salts)
         found = [run_to_completion(index_segment(self._files, segment, length, limit)) for segment in segments]
         return max(found, key=lambda indexed: indexed.segment.requests)
 
-    def _expected_last(self, limit: int, following: int | None, facts: SealRecord | None) -> int:
+    def _expected_last(self, found: IndexResult, following: int | None, facts: SealRecord | None) -> int:
         """The last sequence known to have been on disk, from the segment's record, the next segment or the ledger."""
         if facts is not None:
             return facts.last
-        return limit if following is not None else self._ledger.state.next_sequence - 1
+        if following is None:
+            return self._ledger.state.next_sequence - 1
+        has_damaged_end = any(damage.last is None for damage in found.damages)
+        # Segments in between may have been removed; only an intact ledger knows that there were none.
+        return following - 1 if self._is_certain or has_damaged_end else found.segment.last
 
 
 def _reconcile(context: JournalContext, segment_set: SegmentSet, state: BatchState) -> None:

@@ -8,7 +8,7 @@ import platform
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -217,11 +217,33 @@ def _journal(sources: SettingsSources, settings: ChassisSettings) -> str:
     used = sum(map(_allocated, directory.glob("[0-9]*/*")))
     waiting = sum(1 for _ in directory.glob("quarantine/*.json"))
     state = (
-        f"journals: {len(journals)} ({_mib(used)}), requests in quarantine: {waiting}"
+        f"journals: {len(journals)} ({_mib(used)}), requests in quarantine: {waiting}{_lost_requests(directory)}"
         if journals
         else "not created yet"
     )
     return f"{directory}: writable, {state}, free: {_mib(free)}"
+
+
+def _lost_requests(directory: Path) -> str:
+    """Requests that are damaged or missing, until their notes in `damaged` expire or are deleted; empty if none are.
+    Raises StartupError if a file cannot be read.
+    """
+    from gateway.journal.tools import inspection
+
+    try:
+        notes = inspection.list_damaged(directory)
+        missing = [part for facts in inspection.inspect(directory) for part in facts.missing]
+    except OSError as error:
+        raise StartupError(f"{directory}: the journal cannot be read: {error}.") from error
+    lost = _count([part for note in notes if not note.uncertain for part in note.sequences] + missing)
+    unknown = _count([part for note in notes if note.uncertain for part in note.sequences])
+    text = f", LOST requests: {lost}" if lost else ""
+    text += f", requests of which it is not known whether they are stored: {unknown}" if unknown else ""
+    return f"{text} (`sluice journal inspect`)" if text else ""
+
+
+def _count(parts: Iterable[tuple[int, int]]) -> int:
+    return sum(last - first + 1 for first, last in parts)
 
 
 def _backup(settings: ChassisSettings) -> str:

@@ -1,7 +1,7 @@
 """`sluice journal`: shows and verifies the journals of a gateway, and requeues quarantined requests.
 
     inspect    shows every journal, the quarantine and damaged bytes; fast, also while the gateway runs
-    verify     reads every frame of every segment; 1 if any is damaged
+    verify     reads every frame of every segment; 1 if any is damaged or missing
     requeue    requeues quarantined requests for insertion into ClickHouse
 
 The output contains counts, sizes, times, project ids and reasons, but no body and no key.
@@ -21,7 +21,7 @@ from chassis.errors import StartupError
 from chassis.runtime.telemetry import redact_text
 from gateway.journal.format import frames as fmt
 from gateway.journal.storage.corruption_store import DamageNote
-from gateway.journal.storage.segments import SEGMENT_SUFFIX
+from gateway.journal.storage.segments import SEGMENT_SUFFIX, segment_name
 from gateway.journal.tools import inspection
 from gateway.journal.tools.inspection import JournalFacts, QuarantinedRequest, SegmentFacts, SegmentReport
 from gateway.settings import GatewaySettings
@@ -71,7 +71,8 @@ def _inspect(directory: Path, arguments: argparse.Namespace) -> int:
     _table(_JOURNAL_COLUMNS, [_journal_row(facts) for facts in found.journals])
     _table(_BATCH_COLUMNS, [row for facts in found.journals for row in _batch_rows(facts)], "Unfinished batches")
     _table(_QUARANTINE_COLUMNS, [_quarantine_row(one) for one in found.quarantine], "Quarantine")
-    _table(_DAMAGE_COLUMNS, [_damage_row(note) for note in found.damaged], "Preserved damaged bytes")
+    _table(_MISSING_COLUMNS, [row for facts in found.journals for row in _missing_rows(facts)], "Missing requests")
+    _table(_DAMAGE_COLUMNS, [_damage_row(note) for note in found.damaged], "Damaged and lost")
     return 0
 
 
@@ -103,9 +104,13 @@ def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
             _print_result(
                 False, f"{Path(facts.directory).name}/ledger", f"{facts.damaged_records} records cannot be read"
             )
+        for first, last in facts.missing:
+            bad += 1
+            name = f"{Path(facts.directory).name}/{segment_name(first)}"
+            _print_result(False, name, f"is missing, requests {first} to {last}")
     if bad:
         files = f"{bad} files are" if bad > 1 else "1 file is"
-        raise StartupError(f"{files} damaged; their intact frames are stored anyway, see docs/operations.md.")
+        raise StartupError(f"{files} damaged or missing; intact frames are stored anyway, see docs/operations.md.")
     return 0
 
 
@@ -146,6 +151,7 @@ _JOURNAL_COLUMNS: Final = (
     "oldest",
 )
 _BATCH_COLUMNS: Final = ("journal", "batch", "created", "requests", "blocks stored")
+_MISSING_COLUMNS: Final = ("journal", "requests", "first segment")
 _QUARANTINE_COLUMNS: Final = ("quarantined", "project", "signal", "items", "size", "file", "reason")
 _DAMAGE_COLUMNS: Final = ("found", "journal", "segment", "bytes", "requests lost", "project")
 
@@ -190,6 +196,11 @@ def _batch_rows(facts: JournalFacts) -> Iterable[Sequence[object]]:
         yield Path(facts.directory).name, batch.batch, _time_ns(batch.made_ms * 10**6), batch.requests, batch.stored
 
 
+def _missing_rows(facts: JournalFacts) -> Iterable[Sequence[object]]:
+    for first, last in facts.missing:
+        yield Path(facts.directory).name, f"{first} to {last}", segment_name(first)
+
+
 def _quarantine_row(request: QuarantinedRequest) -> Sequence[object]:
     note = request.note
     if note is None:
@@ -201,6 +212,7 @@ def _quarantine_row(request: QuarantinedRequest) -> Sequence[object]:
 
 def _damage_row(note: DamageNote) -> Sequence[object]:
     lost = ", ".join(f"{first} to {last}" for first, last in note.sequences) or "none"
+    lost = f"{lost} (not known)" if note.uncertain else lost
     project = "-" if note.project_id is None else note.project_id
     return note.found, note.journal, note.segment, f"{note.start} to {note.end}", lost, project
 
@@ -212,6 +224,8 @@ def _faults(report: SegmentReport, facts: SegmentFacts | None) -> list[str]:
     if report.version is not None and report.version > fmt.VERSION:
         return [f"written by a newer release (format version {report.version}), not read"]
     faults = ["its header cannot be read"] if report.version is None else []
+    if report.first is not None and segment_name(report.first) != Path(report.path).name:
+        faults.append(f"is a copy of {segment_name(report.first)}, or that segment under another name")
     for lost in report.damaged:
         if lost.last is not None:
             owner = "" if lost.project_id is None else f" of project {lost.project_id}"

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from gateway.journal.format import frames as fmt
+from gateway.journal.tools.inspection import list_damaged
 from tests.e2e.product import call, eventually
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site, settled
@@ -169,6 +170,42 @@ def test_fault_08_bits_flip(make_gateway: MakeGateway, zygote: Zygote, proxy: Pr
     assert set(stored.values()) == {1}
     assert gateway.metric("sluice_gateway_journal_damaged_frames_total") == 4
     assert len(list(gateway.journal.glob("damaged/*.bytes"))) == 2
+
+
+def test_fault_08_segments_are_deleted_emptied_copied_and_swapped(
+    make_gateway: MakeGateway, zygote: Zygote, proxy: Proxy, site: Site, run: str
+) -> None:
+    """What is gone is counted, exactly, and noted; the rest is stored once, and a copy is no loss."""
+    gateway = make_gateway(zygote=zygote, clickhouse_port=proxy.port)
+    proxy.refuse()
+    gateway.begin()
+    gateway.wait_until_ready()
+    kept = keep(gateway, site, run, 100)
+    gateway.kill()
+    segments = sorted(gateway.journal.glob("*/*.segment"))
+    assert len(segments) >= 6
+    deleted, emptied, one, other = segments[1:5]
+    places = [place_of(gateway, body)[0] for body in kept.bodies]
+    gone = [export for export, path in zip(kept.exports, places, strict=True) if path in (deleted, emptied)]
+    shutil.copy(segments[0], one.with_name(f"{999:020d}.segment"))
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+    deleted.unlink()
+    emptied.write_bytes(b"")
+    proxy.pass_on()
+    gateway.start()
+    eventually(lambda: gateway.metric("sluice_gateway_journal_unfinished_bytes") == 0, "the rest is stored", 60)
+    gateway.wait_until_settled()
+    stored, wrong = site.stored(run)
+    lost = [(export.client, sequence) for export in gone for sequence in export.good]
+    assert (missing(kept.exports, stored), wrong) == (lost, 0)
+    assert set(stored.values()) == {1}
+    assert gateway.metric("sluice_gateway_journal_lost_requests_total") == len(gone)
+    assert gateway.metric("sluice_gateway_journal_uncertain_requests_total") == 0
+    assert "segments of the journal are missing" in gateway.log
+    (note,) = [note for note in list_damaged(gateway.journal) if note.sequences]
+    assert [last - first + 1 for first, last in note.sequences] == [len(gone)]
 
 
 def contents(directory: Path) -> Mapping[Path, bytes]:

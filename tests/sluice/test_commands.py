@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ from chassis.clickhouse.migrations import migrations
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.settings_loader import describe
 from control.settings import ControlSettings
+from gateway.journal.storage.corruption_store import CorruptionStore
+from gateway.journal.storage.files import RealFiles
+from gateway.journal.storage.segments import segment_name
 from gateway.settings import GatewaySettings
 from query.settings import QuerySettings
 from sluice.cli.config import settings_classes
@@ -238,6 +242,23 @@ def test_doctor_reports_whether_the_journal_exists_and_is_writable(
     )
     assert (found.ok, detail.format(data=tmp_path) in found.detail) == (ok, True), found
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("uncertain", "detail"),
+    [
+        (False, ", LOST requests: 6 (`sluice journal inspect`), free: "),
+        (True, ", requests of which it is not known whether they are stored: 6 (`sluice journal inspect`), free: "),
+    ],
+)
+def test_doctor_counts_the_requests_that_the_journal_has_lost(tmp_path: Path, uncertain: bool, detail: str) -> None:
+    journal = tmp_path / "journal"
+    (journal / "0").mkdir(parents=True)
+    damaged = CorruptionStore(RealFiles(), journal / "damaged", time.time_ns)
+    damaged.note_missing(journal / "0" / segment_name(3), ((3, 7), (9, 9)), is_uncertain=uncertain)
+    checks = run_checks(SettingsSources({"SLUICE_DATA": str(tmp_path)}, None, {}))
+    (found,) = (each for each in checks if each.name == "journal")
+    assert (found.ok, detail in found.detail) == (True, True), found
 
 
 def test_doctor_reports_invalid_settings_of_every_service(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """`sluice journal` over journals as a gateway leaves them, damaged ones too."""
 
 import json
+import shutil
 import struct
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import pytest
 import structlog
 from crc32c import crc32c
@@ -147,6 +149,45 @@ def test_verify_reports_missing_requests_that_the_ledger_records(command: Comman
     done = command("verify")
     assert done.code == 1
     assert "1 requests at its end are missing" in done.out
+
+
+async def fill(data: Path) -> list[Path]:
+    """Six requests more in journal 0; returns their three segments."""
+    limits = msgspec.structs.replace(LIMITS, segment_bytes=2**16)
+    metrics = JournalMetrics(CollectorRegistry())
+    again = Journal(data / "journal", limits, metrics, structlog.get_logger("test"))
+    again.open()
+    for _ in range(6):
+        await again.append(request(1)._replace(body=BODY * 20))
+    await again.close()
+    return sorted((data / "journal" / "0").glob("*.segment"))[1:]
+
+
+async def test_a_deleted_segment_is_missing_until_the_next_start_reports_it(
+    command: Command, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, middle, _ = await fill(data)
+    middle.unlink()
+    shutil.copy(first, first.with_name(f"{99:020d}.segment"))
+    assert [facts["missing"] for facts in inspected(command)["journals"]] == [[[9, 10]], []]
+    text = shown(command("inspect"))
+    assert ["0", "9", "to", "10", middle.name] in [line.split() for line in text.splitlines()]
+    done = command("verify")
+    assert done.code == 1
+    assert [line for line in done.out.splitlines() if line.startswith("BAD")] == [
+        f"BAD  0/{99:020d}.segment  is a copy of {first.name}, or that segment under another name",
+        f"BAD  0/{middle.name}  is missing, requests 9 to 10",
+    ]
+    assert done.err.startswith("sluice: 2 files are damaged or missing")
+    restarted = journal(data / "journal")
+    restarted.open()
+    await restarted.close()
+    assert "segments of the journal are missing" in capsys.readouterr().out
+    found = inspected(command)
+    assert [facts["missing"] for facts in found["journals"]] == [[], []]
+    assert [note["sequences"] for note in found["damaged"]] == [[], [[9, 10]]]
+    assert "Damaged and lost" in shown(command("inspect"))
+    shown(command("verify"))
 
 
 def test_verify_reports_a_newer_format_as_not_read(command: Command, data: Path) -> None:

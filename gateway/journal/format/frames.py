@@ -36,6 +36,7 @@ SKIP: Final = 19
 SEALED: Final = 20
 CLEAN: Final = 21
 STATE: Final = 22
+MISSING: Final = 23
 
 FLAG_SLOW: Final = 1
 FRAME_HEADER_BYTES: Final = 64

@@ -61,10 +61,18 @@ class SealRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StateRecord(msgspec.Struct, frozen=True):
-    """The initial state of a new ledger: what is finished, and the first sequence that was never used."""
+    """The initial state of a new ledger: what is finished, and the first sequence that was never used. Later records
+    have only the latter.
+    """
 
     finished: tuple[Range, ...]
     next: int
+
+
+class MissingRecord(msgspec.Struct, frozen=True):
+    """Sequences that are reported as missing, because no segment has them. They are read if their segment returns."""
+
+    ranges: tuple[Range, ...]
 
 
 class CleanShutdownRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -74,7 +82,16 @@ class CleanShutdownRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     checked: bool = False  # what is retained was known to be still stored
 
 
-Record = BeginRecord | FinishRecord | SplitRecord | SkipRecord | SealRecord | StateRecord | CleanShutdownRecord
+Record = (
+    BeginRecord
+    | FinishRecord
+    | SplitRecord
+    | SkipRecord
+    | SealRecord
+    | StateRecord
+    | CleanShutdownRecord
+    | MissingRecord
+)
 
 _KINDS: Final[Mapping[type[Record], int]] = {
     BeginRecord: fmt.BEGIN,
@@ -84,6 +101,7 @@ _KINDS: Final[Mapping[type[Record], int]] = {
     SealRecord: fmt.SEALED,
     StateRecord: fmt.STATE,
     CleanShutdownRecord: fmt.CLEAN,
+    MissingRecord: fmt.MISSING,
 }
 _TYPES: Final[Mapping[int, type[Record]]] = {kind: record for record, kind in _KINDS.items()}
 

@@ -11,7 +11,8 @@ An unreadable record is treated as if it had never existed. Consequences, by rec
                           it was refused
     SealRecord            the segment is read from end to end
     StateRecord           what was finished when the ledger was created, and whose segment still exists, is stored
-                          twice
+                          twice. Without a later one, fewer requests are known to have existed
+    MissingRecord         requests are reported as missing again
     CleanShutdownRecord   the end counts as a crash
 """
 
@@ -22,6 +23,7 @@ from gateway.journal.format.ledger_records import (
     BeginRecord,
     CleanShutdownRecord,
     FinishRecord,
+    MissingRecord,
     Record,
     SealRecord,
     SkipRecord,
@@ -54,7 +56,9 @@ class BatchState:
         self.begun: dict[int, Batch] = {}
         self.retained: dict[int, RetainedBatch] = {}
         self.sealed: dict[int, SealRecord] = {}  # by first sequence
+        self.missing = RangeSet()  # reported as missing: in no segment, and not finished
         self.next_sequence = 1  # higher than every sequence that occurred
+        self.recorded_next = 1  # `next_sequence` as far as the records say
         self.clean_at = 0  # `CleanShutdownRecord.next` while that is the last record; else 0
         self.checked = False  # `CleanShutdownRecord.checked`, likewise
 
@@ -67,9 +71,7 @@ class BatchState:
             case FinishRecord():
                 self._finish(record)
             case SplitRecord():
-                self._remove_begun(record.batch)
-                for part in record.parts:
-                    self._begin(part)
+                self._split(record)
             case SkipRecord():
                 self._mark_finished(record.ranges)
                 self._exclude(record.ranges)
@@ -82,6 +84,8 @@ class BatchState:
             case CleanShutdownRecord():
                 self.clean_at, self.checked = record.next, record.checked
                 self.observe(record.next - 1)
+            case MissingRecord():
+                self._mark_missing(record.ranges)
 
     def snapshot(self) -> Iterator[Record]:
         """Records that rebuild this state from an empty one."""
@@ -93,6 +97,9 @@ class BatchState:
         for batch in self.begun.values():
             yield begin_record(batch)
         yield from self.sealed.values()
+        missing = list(self.missing)
+        for at in range(0, len(missing), MAX_RANGES_PER_STATE):
+            yield MissingRecord(tuple(missing[at : at + MAX_RANGES_PER_STATE]))
         if self.clean_at:
             yield CleanShutdownRecord(self.clean_at, self.checked)
 
@@ -148,9 +155,18 @@ class BatchState:
                 kept.discard(first, last)
             self._begin(begin_record(batch._replace(ranges=tuple(kept))))
 
-    def observe(self, sequence: int) -> None:
-        """Raise `next_sequence` above a sequence that is used."""
+    def assign(self, sequence: int) -> None:
+        """Raise `next_sequence` above a sequence that is used, which no record mentions yet."""
         self.next_sequence = max(self.next_sequence, sequence + 1)
+
+    def observe(self, sequence: int) -> None:
+        """Raise `next_sequence` above a sequence that a record mentions."""
+        self.assign(sequence)
+        self.recorded_next = max(self.recorded_next, sequence + 1)
+
+    def unrecorded_next(self) -> StateRecord | None:
+        """A record of the sequences that were used since the last record; None if there are none."""
+        return StateRecord((), self.next_sequence) if self.recorded_next < self.next_sequence else None
 
     def finished_ms(self, first: int, last: int) -> int:
         """When the last retained batch with requests from `first` to `last` was finished; 0 if unknown."""
@@ -178,6 +194,11 @@ class BatchState:
                 batch_from_record(record)._replace(rows=rows), record.finished_ms
             )
 
+    def _split(self, record: SplitRecord) -> None:
+        self._remove_begun(record.batch)
+        for part in record.parts:
+            self._begin(part)
+
     def _remove_begun(self, batch_id: int) -> None:
         batch = self.begun.pop(batch_id, None)
         for first, last in () if batch is None else batch.ranges:
@@ -194,6 +215,11 @@ class BatchState:
                 self.retained[batch_id] = retained._replace(batch=retained.batch._replace(ranges=rest))
             else:
                 del self.retained[batch_id]
+
+    def _mark_missing(self, ranges: Iterable[Range]) -> None:
+        for first, last in ranges:
+            self.missing.add(first, last)
+            self.observe(last)
 
     def _mark_finished(self, ranges: Iterable[Range]) -> None:
         for first, last in ranges:

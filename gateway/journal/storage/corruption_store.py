@@ -28,6 +28,7 @@ class DamageNote(msgspec.Struct, frozen=True, kw_only=True):
     sequences: tuple[Range, ...]  # of lost requests
     project_id: int | None = None  # of the first lost request, if its header is readable
     found: str  # time of discovery, RFC 3339
+    uncertain: bool = False  # the requests may be stored: the ledger cannot tell
     moved: bool = False  # the entire segment was moved, because these bytes could not be copied
 
 
@@ -42,7 +43,7 @@ class CorruptionStore:
     def save_copy(self, segment: Segment, damage: Damage, sequences: tuple[Range, ...]) -> bool:
         """Copy damaged bytes; returns whether all of them were readable. Raises OSError if they cannot be written."""
         error_flag = ReadErrorFlag()
-        name = self._name(segment, f"{segment.first:020d}-{damage.start}")
+        name = self._name(segment.path, f"{segment.first:020d}-{damage.start}")
         self._files.make_directory(self._directory)
         fd = self._files.open(segment.path)
         try:
@@ -54,14 +55,14 @@ class CorruptionStore:
         finally:
             self._files.close(fd)
         self._write(f"{name}.bytes", pieces)
-        self._write(f"{name}.json", [msgspec.json.encode(self._note(segment, damage, sequences))])
+        self._write(f"{name}.json", [msgspec.json.encode(self._note(segment.path, damage, sequences))])
         return not error_flag.is_set
 
     def move_segment(self, segment: Segment) -> None:
         """Move an entire segment here instead of deleting it. Raises OSError."""
         self._files.make_directory(self._directory)
-        name = self._name(segment, segment.path.name)
-        note = self._note(segment, Damage(0, segment.length, segment.first, segment.last), ())
+        name = self._name(segment.path, segment.path.name)
+        note = self._note(segment.path, Damage(0, segment.length, segment.first, segment.last), ())
         self._write(f"{name}.json", [msgspec.json.encode(msgspec.structs.replace(note, moved=True))])
         try:
             self._files.rename(segment.path, self._directory / name)
@@ -72,17 +73,36 @@ class CorruptionStore:
         with contextlib.suppress(OSError):  # after a crash the segment is in one of the two directories
             self._files.sync_directory(self._directory)
 
-    def _name(self, segment: Segment, what: str) -> str:
-        return f"{self._clock() // 10**6:013d}-{segment.path.parent.name}-{what}"
+    def set_aside(self, segment: Path) -> None:
+        """Move a segment here that the journal must not read. Raises OSError. It is moved even if no note can be
+        written, because of a full disk: the journal must be able to start.
+        """
+        self._files.make_directory(self._directory)
+        name = self._name(segment, segment.name)
+        self._files.rename(segment, self._directory / name)
+        for directory in (self._directory, segment.parent):  # before another file gets its name
+            self._files.sync_directory(directory)
+        with contextlib.suppress(OSError):
+            note = self._note(segment, Damage(0, 0, 0, 0), ())
+            self._write(f"{name}.json", [msgspec.json.encode(msgspec.structs.replace(note, moved=True))])
+
+    def note_missing(self, segment: Path, sequences: tuple[Range, ...], *, is_uncertain: bool) -> None:
+        """Write a note of requests of which there are no bytes. `segment`: the first that had them. Raises OSError."""
+        self._files.make_directory(self._directory)
+        note = msgspec.structs.replace(self._note(segment, Damage(0, 0, 0, 0), sequences), uncertain=is_uncertain)
+        self._write(f"{self._name(segment, segment.name)}-missing.json", [msgspec.json.encode(note)])
+
+    def _name(self, segment: Path, what: str) -> str:
+        return f"{self._clock() // 10**6:013d}-{segment.parent.name}-{what}"
 
     def _write(self, name: str, pieces: list[bytes]) -> None:
         self._files.close(write_atomic(self._files, self._directory / name, pieces))
 
-    def _note(self, segment: Segment, damage: Damage, sequences: tuple[Range, ...]) -> DamageNote:
+    def _note(self, segment: Path, damage: Damage, sequences: tuple[Range, ...]) -> DamageNote:
         found = dt.datetime.fromtimestamp(self._clock() / 10**9, dt.UTC)
         return DamageNote(
-            journal=segment.path.parent.name,
-            segment=segment.path.name,
+            journal=segment.parent.name,
+            segment=segment.name,
             start=damage.start,
             end=damage.end,
             sequences=sequences,

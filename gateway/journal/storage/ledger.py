@@ -136,6 +136,7 @@ class Ledger:
             end + self._size // _COMPACTIONS,
         )
         self._pending.clear()
+        self.state.observe(self.state.next_sequence - 1)
         with contextlib.suppress(OSError):  # the next start ignores it, and removes it
             self._files.unlink(ledger_path(self._directory, older))
 
@@ -216,7 +217,20 @@ def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
 
 
 def _count_damaged(parts: Sequence[JournalFrame | Damage]) -> int:
-    """The number of missing records that were on disk once. Those after the beginning of the last group were not."""
-    synced = max((part.header.group - 1 for part in parts if isinstance(part, JournalFrame)), default=0)
+    """The number of missing records that were on disk once. Those after the beginning of the last group were not,
+    except for the first group, which the file is created with. Without any record, 1.
+    """
+    headers = [part.header for part in parts if isinstance(part, JournalFrame)]
+    if not headers:
+        return 1
+    created = max((header.sequence for header in headers if header.group == 1), default=0)
+    synced = max(created, max(header.group for header in headers) - 1)
     missing = (part.missing(0) for part in parts if isinstance(part, Damage))
-    return sum(max(min(last, synced) - first + 1, 0) for first, last in missing)
+    return sum(max(min(last, synced) - first + 1, 0) for first, last in missing) + _is_creation_cut(parts)
+
+
+def _is_creation_cut(parts: Sequence[JournalFrame | Damage]) -> bool:
+    """Whether the end of the first group is missing. A later group would begin on a page boundary."""
+    end = parts[-1]
+    has_others = any(isinstance(part, JournalFrame) and part.header.group > 1 for part in parts)
+    return isinstance(end, Damage) and end.last is None and not has_others and end.start % fmt.PAGE != 0

@@ -3,18 +3,19 @@
 import contextlib
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import structlog
 
 from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import SealRecord, SkipRecord
+from gateway.journal.format.ledger_records import SkipRecord
 from gateway.journal.format.ranges import RangeSet
 from gateway.journal.interface import Batch, DamagedRequests, Entry, Range
 from gateway.journal.metrics import JournalMetrics
-from gateway.journal.storage.block_index import FRESH, SLOW, SegmentBlock
+from gateway.journal.storage.block_index import FRESH, SLOW, BlockIndex, SegmentBlock
 from gateway.journal.storage.corruption_store import CorruptionStore
+from gateway.journal.storage.directory_lock import LOCK_FILE
 from gateway.journal.storage.files import Files
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.page_reader import build_reader
@@ -24,6 +25,10 @@ from gateway.journal.storage.segments import Segment
 from proto.otlp.policy import Policy
 
 ANY_LANE: Final = FRESH | SLOW
+UNCERTAIN_END: Final = (
+    "the last bytes of the journal cannot be read: a request that was being written when the process stopped, or one "
+    "that was acknowledged within the second before; the journal cannot tell which"
+)
 
 
 class SegmentSet:
@@ -44,6 +49,7 @@ class SegmentSet:
         self._metrics = metrics
         self._log = log
         self._unreported: deque[DamagedRequests] = deque()
+        self._deleted: list[Segment] = []
         self._recorded = RangeSet()  # reported sequences: concurrent readers must not report them twice
         self._policies: dict[int, Policy] = {}  # of all segments, for a segment whose own declaration is damaged
 
@@ -104,17 +110,37 @@ class SegmentSet:
         """Index a segment that only the ledger described so far. Damage is confirmed by a second read from disk."""
         if segment.block_index is not None:
             return
-        found = yield from index_segment(self._files, segment, segment.length, self._max_sequence(segment))
+        found = yield from self._index(segment)
         if found.damages or found.unreadable or found.segment.last < segment.last:
             self._drop_page_cache(segment)
-            found = yield from index_segment(self._files, segment, segment.length, self._max_sequence(segment))
+            found = yield from self._index(segment)
         segment.block_index, segment.policies = found.segment.block_index, found.segment.policies
         with self._recording_keep_flag(segment):
             self.record_damage(segment, found, segment.last)
 
-    def record_damage(self, segment: Segment, found: IndexResult, expected: int) -> None:
-        """Save, report and skip damage that indexing has found. Requests up to `expected` were on disk once; what is
-        missing behind them was being written when the process stopped.
+    def find_deleted(self) -> list[Segment]:
+        """Segments that something else has deleted; each is logged once. What is in memory can still be stored; what
+        is read is reported as lost. Raises OSError.
+        """
+        deleted = self._without_file(self.segments)
+        for segment in (segment for segment in deleted if segment not in self._deleted):
+            self._log.error(
+                "a journal segment was deleted while it was in use; requests that are not in memory are lost",
+                segment=str(segment.path),
+            )
+        self._deleted = deleted
+        return deleted
+
+    def report_lost(self, reports: Iterable[DamagedRequests], requests: int) -> None:
+        """Report and count requests that are lost."""
+        self._unreported.extend(reports)
+        self._metrics.damaged_frames.inc(requests)
+        self._metrics.lost_requests.inc(requests)
+
+    def record_damage(self, segment: Segment, found: IndexResult, expected: int, *, is_end_known: bool = True) -> None:
+        """Save, report and skip damage that indexing has found. Requests up to `expected` were on disk once. Unless
+        `is_end_known`, what is missing behind them was being written when the process stopped, or was acknowledged
+        just before.
         """
         self._policies |= found.segment.policies
         segment.keep |= found.unreadable
@@ -122,23 +148,23 @@ class SegmentSet:
         last = found.segment.last
         for damage in found.damages:
             missing = damage.missing(expected)
-            self._record_missing(segment, damage, missing, synced)
+            if not is_end_known and (damage.last is None or missing[1] > max(synced, missing[0] - 1)):
+                self._log_uncertain_end(segment, damage, missing, synced)
+            else:
+                self._record_missing(segment, damage, missing, synced)
             last = max(last, missing[1])
         if last < expected:  # the file is shorter than recorded
             end = found.segment.length
             self._record_missing(segment, Damage(end, end, last + 1, expected), (last + 1, expected), synced)
 
-    def move_unreadable_segment(self, segment: Segment, expected: int, facts: SealRecord | None) -> None:
-        """Move a segment to `damaged/` of which nothing is readable, although it had requests up to `expected`. The
-        number of lost items is known if `facts` are, and none of its requests is stored. Raises OSError.
-        """
-        lost = list(self._ledger.state.finished.holes(segment.first, expected))
-        items = facts.items if facts is not None and lost == [(facts.first, facts.last)] else 0
-        self._unreported.extend(DamagedRequests(first, last, items) for first, last in lost)
-        requests = sum(last - first + 1 for first, last in lost)
-        self._metrics.damaged_frames.inc(requests)
-        self._log.error("a journal segment cannot be read", segment=str(segment.path), requests=requests)
-        self._corruption_store.move_segment(segment)
+    def _log_uncertain_end(self, segment: Segment, damage: Damage, missing: Range, synced: int) -> None:
+        """Report the part of the end of a journal that is known to be lost; of the rest nothing is known."""
+        if missing[0] <= synced:
+            self._record_missing(segment, damage, (missing[0], min(missing[1], synced)), synced)
+        if missing[1] > max(synced, missing[0] - 1):
+            self._ledger.append(SkipRecord(((max(missing[0], synced + 1), missing[1]),), "torn"))
+        self._metrics.uncertain_requests.inc()
+        self._log.warning(UNCERTAIN_END, segment=str(segment.path), at=damage.start)
 
     def _record_missing(self, segment: Segment, damage: Damage, missing: Range, synced: int) -> None:
         finished = self._ledger.state.finished
@@ -168,8 +194,7 @@ class SegmentSet:
         for at, report in enumerate(reports):
             if unreported_items and report.signal is None and not report.items:
                 reports[at], unreported_items = report._replace(items=unreported_items), 0
-        self._unreported.extend(reports)
-        self._metrics.damaged_frames.inc(requests)
+        self.report_lost(reports, requests)
         self._log.error(
             "requests in the journal cannot be read", segment=str(segment.path), at=damage.start, requests=requests
         )
@@ -202,12 +227,39 @@ class SegmentSet:
         """Make the next read of a segment come from the disk. Raises OSError if not even the first page is readable:
         then the disk is unavailable rather than the segment damaged, and a later read may succeed.
         """
-        fd = self._files.open(segment.path)
+        try:
+            fd = self._files.open(segment.path)
+        except FileNotFoundError:
+            if self._without_file([segment]):
+                return
+            raise
         try:
             self._files.drop_page_cache(fd)
             self._files.read(fd, fmt.PAGE, 0)
         finally:
             self._files.close(fd)
+
+    def _index(self, segment: Segment) -> CooperativeSteps[IndexResult]:
+        """The result of reading a segment of this journal; nothing if something else has deleted it."""
+        try:
+            return (yield from index_segment(self._files, segment, segment.length, self._max_sequence(segment)))
+        except FileNotFoundError:
+            if not self._without_file([segment]):
+                raise
+            empty = Segment(segment.path, segment.first, segment.seed)
+            empty.block_index = BlockIndex()
+            return IndexResult(empty, segment.first - 1, (), unreadable=False)
+
+    def _without_file(self, segments: Sequence[Segment]) -> list[Segment]:
+        """The segments that something else has deleted. If the lock is missing too, the whole directory is, and may
+        return, as when a disk is not mounted: then none. Raises OSError.
+        """
+        names = {
+            name
+            for directory in {segment.path.parent for segment in segments}
+            for name in self._files.list_directory(directory)
+        }
+        return [segment for segment in segments if segment.path.name not in names] if LOCK_FILE in names else []
 
     def _segments_between(self, first: int, last: int) -> Iterator[Segment]:
         """The segments that may have sequences from `first` to `last`, in order."""
@@ -254,7 +306,11 @@ class SegmentSet:
         items = 0
         try:
             fd = self._files.open(segment.path)
-        except FileNotFoundError:  # removed meanwhile, so all its requests are finished
+        except FileNotFoundError:
+            if segment in self.segments:  # else all its requests are finished, and it was removed meanwhile
+                if not self._without_file([segment]):
+                    raise
+                damages.append(Damage(block.start, block.start, block.first, block.last))
             return entries, damages, items
         end, last = block.start, block.first - 1
         try:

@@ -21,6 +21,7 @@ from gateway.journal.storage.corruption_store import DamageNote
 from gateway.journal.storage.directory_lock import LOCK_FILE, list_journals
 from gateway.journal.storage.files import Files, RealFiles
 from gateway.journal.storage.ledger import ledger_numbers, ledger_path, read_ledger
+from gateway.journal.storage.missing_segments import missing_ranges
 from gateway.journal.storage.page_reader import build_reader, load_file_header
 from gateway.journal.storage.quarantine import NOTE_SUFFIX, QuarantineNote, read_quarantine_file
 from gateway.journal.storage.scanning import Damage
@@ -68,6 +69,7 @@ class JournalFacts(msgspec.Struct, frozen=True):
     batches: Sequence[BatchFacts]
     held: int  # number of retained batches: finished, with their requests still on disk
     segments: Sequence[SegmentFacts]
+    missing: Sequence[Range] = ()  # sequences that no segment has, which the next start reports as lost
 
 
 class CorruptRange(msgspec.Struct, frozen=True):
@@ -85,6 +87,7 @@ class SegmentReport(msgspec.Struct, frozen=True):
 
     path: str
     version: int | None
+    first: int | None  # the sequence that its name should have; None: the header is damaged
     requests: int
     items: int
     bytes: int
@@ -174,7 +177,17 @@ def _inspect_journal(files: Files, directory: Path) -> JournalFacts:
         ],
         len(state.retained),
         [facts for first in firsts if (facts := _inspect_segment(files, directory, first, state)) is not None],
+        () if is_locked else missing_ranges(state, _segment_ranges(firsts, state)),
     )
+
+
+def _segment_ranges(firsts: Sequence[int], state: BatchState) -> Iterator[Range]:
+    """The sequences that segments may have. One that is not sealed has all up to the next segment."""
+    ends = sorted({*firsts, *state.sealed, state.next_sequence})
+    for first in firsts:
+        following = next((end for end in ends if end > first), first)
+        facts = state.sealed.get(first)
+        yield first, following - 1 if facts is None else facts.last
 
 
 def _replay_ledger(files: Files, directory: Path, names: Sequence[str]) -> tuple[BatchState, int]:
@@ -218,18 +231,20 @@ def _verify_segment(files: Files, path: Path) -> SegmentReport:
     finally:
         files.close(fd)
     salt = bytes(8) if header is None else header.salt
-    segment = Segment(path, parse_segment_name(path.name) or 0, fmt.checksum_seed(salt))
+    first = parse_segment_name(path.name) or 0 if header is None else header.first
+    segment = Segment(path, first, fmt.checksum_seed(salt))
     if header is not None and header.version > fmt.VERSION:
-        return SegmentReport(str(path), header.version, 0, 0, 0, (), (), unreadable=False)
+        return SegmentReport(str(path), header.version, header.first, 0, 0, 0, (), (), unreadable=False)
     found = run_to_completion(index_segment(files, segment, None, fmt.MAX_SEQUENCE))
-    return _build_report(found, None if header is None else header.version)
+    return _build_report(found, header)
 
 
-def _build_report(found: IndexResult, version: int | None) -> SegmentReport:
+def _build_report(found: IndexResult, header: fmt.FileHeader | None) -> SegmentReport:
     segment = found.segment
     return SegmentReport(
         str(segment.path),
-        version,
+        None if header is None else header.version,
+        None if header is None else header.first,
         segment.requests,
         segment.items,
         segment.length,

@@ -126,6 +126,13 @@ class Disk(Files):
             file.lose_power(self.random)
         self._forget_process()
 
+    def settle(self) -> None:
+        """Everything that was written is on the disk, also what a test did to `files`."""
+        self._pending = []
+        self._durable_files = dict(self.files)
+        for file in self.files.values():
+            file.sync()
+
     def kill_process(self) -> None:
         """The next process finds everything as it was written."""
         self._forget_process()

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gateway.journal import Batch, Entry, JournaledRequest
 from gateway.journal.storage.block_index import FRESH, SLOW
+from gateway.journal.storage.missing_segments import MISSING, MISSING_AT_THE_END, UNCERTAIN
 from gateway.journal.storage.quarantine import read_quarantine_file
 from gateway.journal.storage.segment_index import run_to_completion
 from proto.otlp.policy import Policy
@@ -315,6 +316,9 @@ class Machine(RuleBasedStateMachine):
         for body in self.hit - seen.keys():  # what it is decoded with may be found again, in another segment
             self.crashed[body] |= {"offered", *self.ids}
         self.unsettled.clear()
+        if not self.damaged:
+            assert self.rig.metrics.lost_requests._value.get() == 0
+            assert {MISSING, MISSING_AT_THE_END, UNCERTAIN}.isdisjoint(self.rig.log.errors)
         kept = self.quarantined()
         assert kept >= self.set_aside_
         assert self.damaged or kept.isdisjoint(seen)  # without a record of that they are offered anew

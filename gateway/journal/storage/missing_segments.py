@@ -1,0 +1,144 @@
+"""Finds acknowledged requests that no segment has any more, when a journal is opened, and reports them.
+
+Sequences ascend one by one over all segments of a journal, and a segment is deleted only when the ledger says that all
+of its requests are finished. So a sequence below the next one that is neither finished nor in a segment was lost with a
+file that something else deleted or emptied. Two things limit this knowledge:
+
+    the end       the ledger learns once a second which sequences are used, and with every batch. What was acknowledged
+                  after that, before a crash, is known by its segment alone
+    the ledger    if it is damaged, missing or older than a segment, it may not know that requests were finished
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from gateway.journal.format.ledger_records import MissingRecord, SealRecord
+from gateway.journal.format.ranges import RangeSet
+from gateway.journal.interface import DamagedRequests, Range
+from gateway.journal.storage.batch_state import BatchState
+from gateway.journal.storage.context import JournalContext
+from gateway.journal.storage.corruption_store import CorruptionStore
+from gateway.journal.storage.ledger import Ledger
+from gateway.journal.storage.segment_set import SegmentSet
+from gateway.journal.storage.segments import segment_name
+
+MISSING: Final = (
+    "segments of the journal are missing, and their requests are not stored: put the files back and restart"
+)
+MISSING_AT_THE_END: Final = (
+    f"{MISSING}; requests that were acknowledged within the last second before the crash may be missing too"
+)
+UNCERTAIN: Final = (
+    "segments of the journal are missing; its ledger is damaged, missing or older than other segments, so it cannot "
+    "tell whether their requests are stored"
+)
+UNREADABLE_END: Final = (
+    "nothing of the last segment of the journal can be read; whether it had requests, acknowledged within the last "
+    "second before the crash, is not known"
+)
+_MAX_SEGMENTS_IN_LOG: Final = 8
+
+
+def missing_ranges(state: BatchState, segments: Iterable[Range]) -> list[Range]:
+    """Sequences that are neither finished, nor in `segments`, nor reported as missing before."""
+    known = RangeSet(segments)
+    for first, last in state.missing:
+        known.add(first, last)
+    holes = state.finished.holes(1, state.next_sequence - 1)
+    return [part for hole in holes for part in known.holes(*hole)]
+
+
+class MissingSegments:
+    """Reports what the segments of one journal do not have. `gone`: records of sealed segments without a file."""
+
+    def __init__(
+        self,
+        directory: Path,
+        context: JournalContext,
+        ledger: Ledger,
+        segment_set: SegmentSet,
+        corruption_store: CorruptionStore,
+        gone: Mapping[int, SealRecord],
+    ) -> None:
+        self._directory = directory
+        self._metrics, self._log = context.metrics, context.log
+        self._ledger = ledger
+        self._segment_set = segment_set
+        self._corruption_store = corruption_store
+        self._gone = gone
+
+    def report(self, unreadable_end: int, *, is_certain: bool, is_end_known: bool) -> None:
+        """Count, log, note and record what is missing, once.
+
+        `unreadable_end`: the sequence in the name of the last segment, if nothing of it can be read, else 0.
+        `is_certain`: the ledger knows all that is finished. `is_end_known`: it knows all sequences.
+        """
+        state = self._ledger.state
+        present = [(segment.first, segment.last) for segment in self._segment_set.segments]
+        self._take_back(present)
+        missing = missing_ranges(state, present)
+        at_the_end = not is_end_known and bool(missing) and missing[-1][1] == state.next_sequence - 1
+        if at_the_end or unreadable_end:
+            self._metrics.uncertain_requests.inc()
+        if unreadable_end and not at_the_end:
+            self._log.error(UNREADABLE_END, segment=str(self._directory / segment_name(unreadable_end)))
+        if missing:
+            self._report(missing, is_certain=is_certain, at_the_end=at_the_end)
+
+    def _report(self, missing: Sequence[Range], *, is_certain: bool, at_the_end: bool) -> None:
+        state = self._ledger.state
+        requests = sum(last - first + 1 for first, last in missing)
+        if is_certain:
+            self._segment_set.report_lost(self._reports(missing), requests)
+        else:
+            self._metrics.damaged_frames.inc()  # the ledger
+            self._metrics.uncertain_requests.inc(requests)
+        paths = [self._directory / segment_name(first) for first in self._firsts(missing)]
+        self._log.error(
+            UNCERTAIN if not is_certain else MISSING_AT_THE_END if at_the_end else MISSING,
+            segments=[str(path) for path in paths[:_MAX_SEGMENTS_IN_LOG]],
+            requests=requests,
+            of_begun_batches=_count_begun(state, missing),
+        )
+        try:
+            self._corruption_store.note_missing(paths[0], tuple(missing), is_uncertain=not is_certain)
+        except OSError as error:
+            self._log.error("missing journal segments cannot be noted in damaged/", error=str(error))
+        self._ledger.append(MissingRecord(tuple(missing)))
+
+    def _take_back(self, present: Sequence[Range]) -> None:
+        """Segments that were missing and have been put back are read as any others."""
+        missing = self._ledger.state.missing
+        returned = [part for first, last in present for part in missing.intersection(first, last)]
+        for first, last in returned:
+            missing.discard(first, last)
+        if returned:
+            requests = sum(last - first + 1 for first, last in returned)
+            self._log.warning("missing segments of the journal were put back and are read", requests=requests)
+
+    def _reports(self, missing: Sequence[Range]) -> Iterator[DamagedRequests]:
+        """One report per segment; the number of items is known if the ledger has its record and nothing was stored."""
+        rest = RangeSet(missing)
+        for facts in self._gone.values():
+            if facts.last >= facts.first and rest.covers(facts.first, facts.last):
+                rest.discard(facts.first, facts.last)
+                yield DamagedRequests(facts.first, facts.last, facts.items)
+        for first, last in rest:
+            yield DamagedRequests(first, last)
+
+    def _firsts(self, missing: Sequence[Range]) -> Sequence[int]:
+        """The sequences in the names of the missing segments. Without a record, a segment began where others end."""
+        lost, rest = RangeSet(missing), RangeSet(missing)
+        firsts = []
+        for facts in self._gone.values():
+            if lost.overlaps(facts.first, facts.last):
+                firsts.append(facts.first)
+                rest.discard(facts.first, facts.last)
+        return sorted([*firsts, *(first for first, _ in rest)])
+
+
+def _count_begun(state: BatchState, missing: Sequence[Range]) -> int:
+    """Requests of batches that were sent to ClickHouse, which may have stored them."""
+    parts = (part for first, last in missing for part in state.in_batches.intersection(first, last))
+    return sum(last - first + 1 for first, last in parts)
