@@ -13,8 +13,8 @@ A text has sections:
     Traceback (most recent call last):
     ...
 
-Each `==== same: NAME` or `==== different: NAME` begins a pair of two or more errors, each `---- TYPE | MESSAGE` an error
-with its stack trace below. Lines that start with `//` before the first pair are comments.
+Each `==== same: NAME` or `==== different: NAME` begins a pair of two or more errors, each `---- TYPE | MESSAGE` an
+error with its stack trace below. The lines before the first pair are a comment.
 """
 
 from collections.abc import Iterator
