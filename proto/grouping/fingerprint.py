@@ -6,66 +6,84 @@ versions and directories are removed first: they change with every build while t
 """
 
 import hashlib
-from typing import Final
+from typing import Final, NamedTuple
 
 from proto.grouping.messages import normalize_message
-from proto.stack_traces import Trace, read_trace
+from proto.stack_traces import trace
+from proto.stack_traces.memo import Memo
 from proto.stack_traces.recursion import fold, says_overflow
+from proto.stack_traces.trace import read_trace
 
 RULES_VERSION: Final = 2
 FINGERPRINT_BYTES: Final = 16
 FINGERPRINT_FRAMES: Final = 5  # the deeper ones change with the callers
 MAX_CAUSES: Final = 8  # whose messages count
 
+_MESSAGE_CHARS: Final = 2_048  # more than `normalize_message` reads
+_MESSAGES_BYTES: Final = 2 * 2**20
+_RULES_BYTES: Final = 16 * 2**20
+_RULE_BYTES: Final = 64 * 2**10
+
 # Types that only carry another exception from a thread, task or call to its caller: the cause's type says what failed.
-_CARRIERS: Final = frozenset(
-    [
-        "java.util.concurrent.ExecutionException",
-        "java.util.concurrent.CompletionException",
-        "java.lang.reflect.InvocationTargetException",
-        "java.lang.reflect.UndeclaredThrowableException",
-        "java.lang.ExceptionInInitializerError",
-        "scala.concurrent.ExecutionException",
-        "System.AggregateException",
-        "System.Reflection.TargetInvocationException",
-        "System.TypeInitializationException",
-        "ExceptionGroup",
-        "BaseExceptionGroup",
-        "exceptiongroup.ExceptionGroup",
-        "exceptiongroup.BaseExceptionGroup",
-        "AggregateError",
-        "*fmt.wrapError",
-        "*fmt.wrapErrors",
-        "*errors.withStack",
-        "*errors.withMessage",
-        "*errors.joinError",
-    ]
-)
+_CARRIER_NAMES = """
+java.util.concurrent.ExecutionException java.util.concurrent.CompletionException
+java.lang.reflect.InvocationTargetException java.lang.reflect.UndeclaredThrowableException
+java.lang.ExceptionInInitializerError
+System.AggregateException System.Reflection.TargetInvocationException System.TypeInitializationException
+ExceptionGroup BaseExceptionGroup exceptiongroup.ExceptionGroup exceptiongroup.BaseExceptionGroup AggregateError
+*fmt.wrapError *fmt.wrapErrors *errors.withStack *errors.withMessage *errors.joinError
+"""
+_CARRIERS: Final = frozenset(_CARRIER_NAMES.split())
+
+
+class _Rule(NamedTuple):
+    """What an exception's type and stack trace are for its fingerprint: `digest`, unless its message counts as well,
+    between `before` and `after`.
+    """
+
+    digest: bytes
+    before: str = ""
+    after: str = ""
 
 
 def fingerprint(kind: str, message: str, stacktrace: str) -> bytes:
-    """16 bytes that identify an error across releases. Takes a few microseconds for a trace whose lines were seen
+    """16 bytes that identify an error across releases. Takes some microseconds for a trace or lines that were seen
     before, at most some milliseconds for a hostile one.
     """
-    kind = kind.strip()
-    trace = read_trace(stacktrace)
-    parts = _of_frames(kind, message, trace) if trace.own else _of_messages(kind, message, stacktrace, trace)
-    return hashlib.blake2b("\n".join(parts).encode(errors="replace"), digest_size=FINGERPRINT_BYTES).digest()
-
-
-def _of_frames(kind: str, message: str, trace: Trace) -> list[str]:
-    overflow = says_overflow(kind, message)
-    frames = fold([frame.text for frame in trace.own], overflow=overflow)
-    types = [kind] if not trace.cause or trace.cause == kind else [kind, trace.cause]
-    if len(types) > 1 and kind in _CARRIERS:
-        types = [trace.cause]
-    parts = [*types, "", *frames[:FINGERPRINT_FRAMES]]
-    if any(frame.is_named for frame in trace.own):
-        return parts
-    return [*parts, "", normalize_message(message)]  # a minifier took the names away: the frames say hardly anything
-
-
-def _of_messages(kind: str, message: str, stacktrace: str, trace: Trace) -> list[str]:
-    if not kind and not message.strip():
+    digest, before, after = _RULES[kind, stacktrace]
+    if digest:
+        return digest
+    if not (message or kind or not stacktrace):
         message = stacktrace.strip()
-    return [kind, "", normalize_message(message), *map(normalize_message, trace.causes[:MAX_CAUSES])]
+    return _hash(f"{before}{_MESSAGES[message[:_MESSAGE_CHARS]]}{after}")
+
+
+def forget() -> None:
+    """Forgets what was seen, as in a new process."""
+    _RULES.forget()
+    _MESSAGES.forget()
+    trace.forget()
+
+
+def _read_rule(error: tuple[str, str]) -> _Rule:
+    kind, stacktrace = error[0].strip(), error[1]
+    found = read_trace(stacktrace)
+    if not found.own:
+        causes = "".join(f"\n{normalize_message(cause)}" for cause in found.causes[:MAX_CAUSES])
+        return _Rule(b"", f"{kind}\n\n", causes)
+    frames = fold([frame.text for frame in found.own], overflow=says_overflow(kind, stacktrace))
+    types = [kind] if not found.cause or found.cause == kind else [kind, found.cause]
+    if len(types) > 1 and kind in _CARRIERS:
+        types = [found.cause]
+    text = "\n".join([*types, "", *frames[:FINGERPRINT_FRAMES]])
+    if any(frame.is_named for frame in found.own):
+        return _Rule(_hash(text))
+    return _Rule(b"", f"{text}\n\n")  # a minifier took the names away: the frames say hardly anything
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=FINGERPRINT_BYTES).digest()
+
+
+_RULES: Final[Memo[tuple[str, str], _Rule]] = Memo(_read_rule, _RULES_BYTES, _RULE_BYTES)
+_MESSAGES: Final[Memo[str, str]] = Memo(normalize_message, _MESSAGES_BYTES, 4 * _MESSAGE_CHARS)

@@ -13,7 +13,7 @@ from proto.stack_traces.memo import Memo
 
 MAX_CHAIN: Final = 32  # exceptions; of more, the outermost do not count
 _JOINED_BYTES: Final = 4 * 2**20
-_JOINED_CHARS: Final = 512
+_JOINED_KEY_BYTES: Final = 2_048
 
 Join = Callable[[Sequence[Line]], Iterator[tuple[int, Line]]]
 
@@ -154,14 +154,14 @@ def _join_php(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
 
 
 def _memo(join: Callable[[str, str], Frame]) -> Memo[tuple[str, str], Frame]:
-    return Memo(lambda halves: join(*halves), _JOINED_BYTES, _JOINED_CHARS)
+    return Memo(lambda halves: join(*halves), _JOINED_BYTES, _JOINED_KEY_BYTES)
 
 
 _FRAMES: Final = {go.FAMILY: _memo(go.join), rust.FAMILY: _memo(rust.join), php.FAMILY: _memo(php.join)}
 _JOINS: Final[dict[str, Join]] = {go.FAMILY: _join_go, rust.FAMILY: _join_rust, php.FAMILY: _join_php}
 
 
-def forget_frames() -> None:
+def forget() -> None:
     """Forgets the frames of two lines that were seen."""
     for frames in _FRAMES.values():
         frames.forget()

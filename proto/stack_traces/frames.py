@@ -46,9 +46,11 @@ class Kind(IntEnum):
     END = 12  # what follows is of another thread, or of another exception of a group
 
 
-class Line(NamedTuple):
-    """A line: `family` is its runtime, empty for a line that several have. `text` is the type of an exception, or the
-    half of a frame; `number` the frame's number, or the count of frames; `indent` is in characters.
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Line:
+    """A line, never changed once it is made: `family` is its runtime, empty for a line that several have. `text` is the
+    type of an exception, or the half of a frame; `number` the frame's number, or the count of frames; `indent` is in
+    characters.
     """
 
     kind: Kind

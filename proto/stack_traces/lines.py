@@ -5,6 +5,7 @@ Cost is linear in the line, of which MAX_LINE_CHARS characters are read.
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from proto.stack_traces import dart, dotnet, elixir, go, javascript, jvm, native, php, python, ruby, rust
@@ -33,7 +34,7 @@ def read_line(line: str) -> Line:
     if body[0] == "|":
         inner = body[1:].removeprefix(" ")
         found = _read_body(inner.lstrip(), len(inner) - len(inner.lstrip()))
-        return found if found is OTHER else found._replace(number=indent // 2)
+        return found if found is OTHER else replace(found, number=indent // 2)
     if body[0] == "+":
         if body.startswith("+ Exception Group Traceback"):
             return Line(Kind.TRACEBACK, python.FAMILY, number=indent // 2)
@@ -45,7 +46,7 @@ def read_line(line: str) -> Line:
 def _read_body(body: str, indent: int) -> Line:
     if not body:
         return OTHER
-    for begin, read in _BEGINNINGS:
+    for begin, read in _BY_FIRST.get(body[0], ()):
         if body.startswith(begin) and (found := read(body, indent)) is not OTHER:
             return found
     if body[0].isdigit() and (found := _read_numbered(body, indent)) is not OTHER:
@@ -127,7 +128,7 @@ def _read_thread(body: str, _indent: int) -> Line:
 
 
 def _always(line: Line) -> "Reader":
-    return lambda _body, indent: line._replace(indent=indent)
+    return lambda _body, indent: replace(line, indent=indent)
 
 
 def _type_of(text: str) -> str:
@@ -186,6 +187,10 @@ _BEGINNINGS: Final[tuple[tuple[str, Reader], ...]] = (
     ("package:", dart.read_terse),
     ("dart:", dart.read_terse),
 )
+_BY_FIRST: Final = {
+    first: tuple((begin, read) for begin, read in _BEGINNINGS if begin[0] == first)
+    for first in {begin[0] for begin, _ in _BEGINNINGS}
+}
 _PARTS: Final[tuple[tuple[str, Reader], ...]] = (
     (":in ", ruby.read),
     (".go:", _read_go_file),

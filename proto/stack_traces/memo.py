@@ -1,4 +1,4 @@
-"""What is kept of lines that were read: the lines of stack traces repeat endlessly in a process.
+"""What is kept of texts that were read: the lines of stack traces, and whole traces, repeat endlessly in a process.
 
 Bounded in bytes. When the newer half is full, it becomes the older one, whose entries are forgotten unless they are
 needed before the newer half is full again. What is kept never changes a result, only its cost.
@@ -6,26 +6,26 @@ needed before the newer half is full again. What is kept never changes a result,
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 _ENTRY_BYTES: Final = 512  # of tuples and the dictionary; texts come on top
 _COPIES: Final = 3  # of the key's text, that a value has at most
 
-Key = TypeVar("Key", bound="str | tuple[str, str]")
+Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
 class Memo(dict[Key, Value], Generic[Key, Value]):
-    """A dictionary that computes what it lacks; for threads. `compute` is pure. Keys over `max_key_chars` characters
-    are computed each time.
+    """A dictionary that computes what it lacks; for threads. `compute` is pure. Keys are texts and tuples; those of more
+    than `max_key_bytes` are computed each time.
     """
 
-    def __init__(self, compute: Callable[[Key], Value], max_bytes: int, max_key_chars: int) -> None:
+    def __init__(self, compute: Callable[[Key], Value], max_bytes: int, max_key_bytes: int) -> None:
         super().__init__()
         self._compute = compute
         self._half_bytes = max_bytes // 2
-        self._max_key_chars = max_key_chars
+        self._max_key_bytes = max_key_bytes
         self._older: dict[Key, Value] = {}
         self._bytes = 0
         self._lock = threading.Lock()
@@ -33,10 +33,12 @@ class Memo(dict[Key, Value], Generic[Key, Value]):
     def __missing__(self, key: Key) -> Value:
         older = self._older
         value = older[key] if key in older else self._compute(key)
-        texts: tuple[str, ...] = (key,) if isinstance(key, str) else key
-        if sum(map(len, texts)) <= self._max_key_chars:
+        size = sys.getsizeof(key)
+        if isinstance(key, tuple):
+            size += sum(sys.getsizeof(part) for part in key)
+        if size <= self._max_key_bytes:
             with self._lock:
-                self._keep(key, value, _ENTRY_BYTES + _COPIES * sum(map(sys.getsizeof, texts)))
+                self._keep(key, value, _ENTRY_BYTES + _COPIES * size)
         return value
 
     def _keep(self, key: Key, value: Value, size: int) -> None:

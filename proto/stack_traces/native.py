@@ -17,7 +17,7 @@ _SYSTEM_FILES: Final = (
     "/usr/include/", "/usr/lib/", "/build/glibc", "../sysdeps/", "./nptl/", "./stdlib/", "/Applications/Xcode",
 )  # fmt: skip
 _FILE: Final = re.compile(
-    r" (?:at )?((?:/|[A-Za-z]:[/\\]|\.{1,2}/|\w)[^ ():]*\.(?:swift|cpp|cc|cxx|c|hpp|hh|h|hxx|mm|m|ipp|inl)):\d+(?::\d+)?$"
+    r" (?:at )?((?:/|[A-Za-z]:[/\\]|\.{1,2}/|\w)[^ ():]*\.(?:swift|cpp|cc|cxx|c|hpp|hh?|hxx|mm?|ipp|inl)):\d+(?::\d+)?$"
 )
 _WINDOWS: Final = re.compile(r"(\S.*\.\w{1,4})\(\d+\): ([\w.-]+)!(.+?)(?:\+0x[0-9A-Fa-f]+)?")
 _APPLE: Final = re.compile(r"(\S+) +0x[0-9a-f]+ (.+?)(?: \+ \d+)?(?: \((.+?\.\w+):\d+\))?")

@@ -5,17 +5,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-_OVERFLOW: Final = re.compile(
-    r"recursion|stack ?overflow|call stack|stack level too deep|stack exceeds|SystemStackError|too much recursion",
-    re.IGNORECASE,
-)
+_KIND: Final = re.compile(r"Recursion|StackOverflow|SystemStack|^(?:InternalError|RangeError)$")
+_TRACE: Final = re.compile(r"stack overflow|call stack|stack level too deep|goroutine stack exceeds", re.IGNORECASE)
+_TRACE_CHARS: Final = 300
 _MIN_TURNS: Final = 8  # a cycle that was run so often at the innermost frames has overflown
 _SELDOM: Final = 4  # what is this much rarer than the most frequent function is where the cycle ended
 
 
-def says_overflow(kind: str, message: str) -> bool:
-    """Whether the exception says that the stack is full."""
-    return bool(_OVERFLOW.search(kind) or _OVERFLOW.search(message[:200]))
+def says_overflow(kind: str, stacktrace: str) -> bool:
+    """Whether the exception may say that the stack is full, by its type or the first lines of its trace."""
+    return bool(_KIND.search(kind) or _TRACE.search(stacktrace[:_TRACE_CHARS]))
 
 
 def fold(frames: Sequence[str], *, overflow: bool) -> list[str]:
