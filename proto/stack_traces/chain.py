@@ -14,6 +14,7 @@ from proto.stack_traces.memo import Memo
 MAX_CHAIN: Final = 32  # exceptions; of more, the outermost do not count
 _JOINED_BYTES: Final = 4 * 2**20
 _JOINED_KEY_BYTES: Final = 2_048
+_MESSAGE: Final = 2  # the number of a cause that is a message without type
 
 Join = Callable[[Sequence[Line]], Iterator[tuple[int, Line]]]
 
@@ -82,7 +83,7 @@ class _Chain:
         return True
 
     def _begin_cause(self, index: int, line: Line) -> None:
-        self.raised.insert(0, Raised(line.text, index if line.text else -1))
+        self.raised.insert(0, Raised(line.text, index if line.text or line.number == _MESSAGE else -1))
         del self.raised[MAX_CHAIN:]
         self._at, self._number = 0, -1
         self._is_list = self._is_list or line.number == 1
@@ -119,18 +120,24 @@ def _join_go(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
 
 
 def _join_rust(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
-    """A function may have a file in the next line. The numbered lines after a bare `Caused by:` are messages."""
-    is_message = False
+    """A function may have a file in the next line. The line after a bare `Caused by:`, or the numbered ones, are messages
+    of causes.
+    """
+    messages: tuple[Kind, ...] = ()  # what the next line may be, to be a message
     for index, line in enumerate(lines):
-        is_message = (is_message and line.kind is Kind.FUNCTION) or (line.kind is Kind.CAUSE and not line.text)
-        if is_message:
-            continue
-        if line.kind is Kind.FUNCTION and line.family == rust.FAMILY:
+        if line.kind is Kind.CAUSE and not line.text:
+            messages = (Kind.FUNCTION, Kind.TYPE, Kind.OTHER)
+        elif line.kind in messages:
+            messages = (Kind.FUNCTION,) if line.kind is Kind.FUNCTION else ()
+            yield index, Line(Kind.CAUSE, number=_MESSAGE)
+        elif line.kind is Kind.FUNCTION and line.family == rust.FAMILY:
             following = lines[index + 1] if index + 1 < len(lines) else line
             file = following.text if following.kind is Kind.FILE else ""
             yield index, frame_line(rust.FAMILY, _FRAMES[rust.FAMILY][line.text, file], number=line.number)
         elif line.kind in (Kind.CAUSE, Kind.END):
             yield index, line
+        if line.kind is Kind.OTHER:
+            messages = ()
 
 
 def _join_php(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
@@ -145,10 +152,11 @@ def _join_php(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
             if function != "{main}" or place:
                 yield index, frame_line(php.FAMILY, _FRAMES[php.FAMILY][function, place])
         elif line.kind is Kind.FILE and line.family == php.FAMILY:
-            inner = line.text
+            inner, kind = php.split(line.text)
+            yield index, Line(Kind.TYPE, "", None, kind)
         elif line.kind is Kind.WRAPPER:
             yield index, line
-            inner = line.text or None
+            inner = php.split(line.text)[0] or None
         elif line.kind in (Kind.TYPE, Kind.CAUSE):
             yield index, line
 

@@ -43,6 +43,7 @@ def read_v8(body: str, indent: int) -> Line:
 def read_at_sign(body: str, indent: int) -> Line:
     """Reads `function@place`, as Firefox and Safari print it."""
     function, _, place = body.partition("@")
+    function = function.rpartition("*")[2]  # `promise callback*load`, `async*load`
     if " " in function and function not in ("global code", "module code", "eval code"):
         return OTHER
     if "://" not in place and place.count("@"):  # a scope of a package in the function's name

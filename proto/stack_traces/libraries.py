@@ -52,7 +52,7 @@ _NATIVE_IMAGES = """
 libc. libc- libc++ libstdc++ libpthread libgcc libm. libdl ld-linux ld-musl libsystem libswift libdispatch libobjc
 libdyld dyld libunwind libasan libclang_rt linux-vdso CoreFoundation Foundation UIKit AppKit SwiftUI GraphicsServices
 QuartzCore CFNetwork Combine CoreData AttributeGraph HIToolbox XCTest libXCTest WebKit JavaScriptCore ntdll kernel32
-KERNELBASE ucrtbase VCRUNTIME MSVCP msvcrt
+KERNELBASE KERNEL32 ucrtbase VCRUNTIME MSVCP msvcrt
 """
 _NATIVE_FUNCTIONS = """
 std:: __gnu_cxx:: __cxxabi __cxa_ abort __abort raise __GI_ gsignal __libc_ _start __assert __pthread pthread_kill

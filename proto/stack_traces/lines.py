@@ -110,7 +110,7 @@ def _read_next(body: str, _indent: int) -> Line:
     match = _NEXT.match(body)
     if not match:
         return OTHER
-    return Line(Kind.WRAPPER, php.FAMILY, None, php.read_header(body).text)
+    return Line(Kind.WRAPPER, php.FAMILY, None, php.read_header(body[5:]).text)
 
 
 def _read_elixir_type(body: str, indent: int) -> Line:
@@ -199,4 +199,5 @@ _PARTS: Final[tuple[tuple[str, Reader], ...]] = (
     ("@", _read_at_sign),
     ("[0x", native.read_symbol),
     (" in ", _read_php_header),
+    (".dart ", dart.read_terse),
 )

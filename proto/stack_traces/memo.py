@@ -17,8 +17,8 @@ Value = TypeVar("Value")
 
 
 class Memo(dict[Key, Value], Generic[Key, Value]):
-    """A dictionary that computes what it lacks; for threads. `compute` is pure. Keys are texts and tuples; those of more
-    than `max_key_bytes` are computed each time.
+    """A dictionary that computes what it lacks; for threads. `compute` is pure. Keys are texts and tuples. The value of
+    a key over `max_key_bytes` is computed each time.
     """
 
     def __init__(self, compute: Callable[[Key], Value], max_bytes: int, max_key_bytes: int) -> None:

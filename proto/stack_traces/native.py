@@ -46,6 +46,8 @@ def read(body: str, indent: int) -> Line:
     image = ""
     if (found := _IMAGE.search(text)) is not None:
         image, text = found[1] or found[2], text[: found.start()]
+    if not image and "!" in text:
+        image, _, text = text.partition("!")
     if not text and not image:
         return OTHER
     return _line(text or "??", image, file, indent, number)

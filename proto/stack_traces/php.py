@@ -10,7 +10,9 @@ _FRAME: Final = re.compile(
     r"#(\d{1,4}) (?:(\S.*?\.\w{3,6})\(\d+\)(?: : eval\(\)'d code(?:\(\d+\))?)?|\[internal function\]): ([^()]+)\(.*"
 )
 _MAIN: Final = re.compile(r"#(\d{1,4}) \{main\}")
-_HEADER: Final = re.compile(r".* in (\S.*\.(?:php|phtml|inc|module)):\d+")
+_HEADER: Final = re.compile(
+    r"(?:PHP )?(?:Fatal error: +Uncaught )?(?:([A-Za-z_][\w\\]*): )?.* in (\S.*\.(?:php|phtml|inc|module)):\d+"
+)
 _CLOSURE: Final = re.compile(r"\{closure[^}]*\}")
 _LIBRARY: Final = re.compile(r"[/\\]vendor[/\\]|^phar:|[/\\]wp-includes[/\\]|[/\\]wp-admin[/\\]includes[/\\]")
 _SEPARATOR: Final = "\n"
@@ -29,11 +31,11 @@ def read(body: str, indent: int) -> Line:
 def read_header(body: str) -> Line:
     """Reads `RuntimeException: no cart in /var/www/app/src/Cart.php:12`: where the exception was made."""
     match = _HEADER.fullmatch(body)
-    return Line(Kind.FILE, FAMILY, None, match[1]) if match else OTHER
+    return Line(Kind.FILE, FAMILY, None, f"{match[2]}{_SEPARATOR}{match[1] or ''}") if match else OTHER
 
 
 def split(text: str) -> tuple[str, str]:
-    """The file and the function of a line."""
+    """The file and the function of a frame, or the type of an exception."""
     file, _, function = text.partition(_SEPARATOR)
     return file, function
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from proto.stack_traces import chain, python, python_chain
+from proto.stack_traces import chain, python, python_chain, rust
 from proto.stack_traces.frames import Frame, Kind, Line, Raised
 from proto.stack_traces.lines import read_line
 from proto.stack_traces.memo import Memo
@@ -75,11 +75,11 @@ def _read_shape(lines: tuple[Line, ...]) -> _Shape:
 
 
 def _arrange(lines: Sequence[Line]) -> list[Raised]:
-    """The chain of causes; empty without frames. The runtime of most frames is that of the trace."""
+    """The chain of causes; empty without frames and causes. The runtime of most frames is that of the trace."""
     counts = Counter(line.family for line in lines if line.family and line.kind <= Kind.FILE)
-    if not counts:
+    if not counts and not any(line.kind is Kind.CAUSE for line in lines):
         return []
-    family = max(counts, key=counts.__getitem__)
+    family = max(counts, key=counts.__getitem__) if counts else rust.FAMILY
     if counts[python.FAMILY] and any(line.kind is Kind.TRACEBACK for line in lines):
         family = python.FAMILY  # what it quotes of other processes is in its messages
     return python_chain.arrange(lines) if family == python.FAMILY else chain.arrange(lines, family)
