@@ -120,9 +120,7 @@ def _join_go(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
 
 
 def _join_rust(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
-    """A function may have a file in the next line. The line after a bare `Caused by:`, or the numbered ones, are messages
-    of causes.
-    """
+    """A function may have a file in the next line. The lines after a bare `Caused by:` are messages."""
     messages: tuple[Kind, ...] = ()  # what the next line may be, to be a message
     for index, line in enumerate(lines):
         if line.kind is Kind.CAUSE and not line.text:

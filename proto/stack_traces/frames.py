@@ -75,31 +75,30 @@ class Raised:
     frames: list[Frame] = field(default_factory=list)
 
 
-_LOCATION_PARTS: Final = 2
-_SEPARATOR: Final = re.compile(r"[/\\]")
+_MIN_ID: Final = 16
 _ID: Final = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=(?:[^0-9]*[0-9]){3})[A-Za-z0-9_-]{16,}")
+_VARIES: Final = re.compile(r"\d\d\d|\d\.\d|0x|(?<![A-Za-z0-9])[0-9a-f]{6}")
 _BUILD: Final = (
-    (re.compile(r"(?<![A-Za-z0-9])[0-9a-f]{6,}(?![A-Za-z0-9])"), lambda match: _hash_or_word(match[0])),
+    (re.compile(r"(?<![A-Za-z0-9])(?=[0-9a-f]*\d)[0-9a-f]{6,}(?![A-Za-z0-9])"), "<hash>"),
     (re.compile(r"v?\d+(?:\.\d+)+(?:[-+.]?(?:rc|alpha|beta|dev|post|snapshot|SNAPSHOT)[\w.]*)?"), "<version>"),
     (re.compile(r"0x[0-9a-fA-F]+|\d{3,}"), "<n>"),
 )
-_DIGIT: Final = re.compile(r"\d")
-
-
-def _hash_or_word(text: str) -> str:
-    return "<hash>" if _DIGIT.search(text) else text
 
 
 def stable_text(location: str, function: str) -> str:
     """Keep the last two parts of the location, because the rest depends on where it was built or installed, and replace
     ids, hashes, versions and numbers.
     """
-    parts = _SEPARATOR.split(location)[-_LOCATION_PARTS:]
-    place = "/".join("<id>" if _ID.fullmatch(part) else part for part in parts)
-    text = f"{place}:{function}" if place else function
-    if _DIGIT.search(text):
-        for pattern, name in _BUILD:
-            text = pattern.sub(name, text)
+    directory, slash, name = location.replace("\\", "/").rpartition("/")
+    directory = directory.rpartition("/")[2]
+    if len(directory) >= _MIN_ID and _ID.fullmatch(directory):
+        directory = "<id>"
+    if len(name) >= _MIN_ID and _ID.fullmatch(name):
+        name = "<id>"
+    text = f"{directory}{slash}{name}:{function}" if location else function
+    if _VARIES.search(text):
+        for pattern, replacement in _BUILD:
+            text = pattern.sub(replacement, text)
     return text
 
 

@@ -37,7 +37,9 @@ def read(head: str, inside: str, indent: int) -> Line:
     package, _, name = qualified.rpartition(".")
     file = match[1] or f"{name.partition('$')[0]}.java"
     path = f"{package.replace('.', '/')}/{file}" if package else file
-    in_app = not (qualified.startswith(JVM) or _GENERATED.search(qualified) or "$jacoco" in function)
+    in_app = not (qualified.startswith(JVM) or "$jacoco" in function)
+    if in_app and ("$" in qualified or "_" in qualified):
+        in_app = not _GENERATED.search(qualified)
     if not in_app:
         return frame_line(FAMILY, make_frame(qualified, function, False, file=path), indent)
     return frame_line(FAMILY, make_frame(_stable(qualified), _stable(function), True, file=path), indent)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from proto.stack_traces import chain, python, python_chain, rust
-from proto.stack_traces.frames import Frame, Kind, Line, Raised
+from proto.stack_traces.frames import OTHER, Frame, Kind, Line, Raised
 from proto.stack_traces.lines import read_line
 from proto.stack_traces.memo import Memo
 
@@ -63,6 +63,8 @@ def _split(stacktrace: str) -> list[str]:
 def _read(text: str) -> Line:
     """One object for all lines that say the same, whatever their numbers: it is part of the key of a trace."""
     line = read_line(text)
+    if line is OTHER:
+        return line
     return _DISTINCT.setdefault((line.kind, line.family, line.frame, line.text, line.indent, line.number), line)
 
 
