@@ -71,12 +71,13 @@ def _read_rule(error: tuple[str, str]) -> _Rule:
     if not found.own:
         causes = "".join(f"\n{normalize_message(cause)}" for cause in found.causes[:MAX_CAUSES])
         return _Rule(b"", f"{kind}\n\n", causes)
-    frames = fold([frame.text for frame in found.own], overflow=says_overflow(kind, stacktrace))
+    place = found.own[: found.place]
+    frames = fold([frame.text for frame in place], overflow=says_overflow(kind, stacktrace))
     types = [kind] if not found.cause or found.cause == kind else [kind, found.cause]
     if len(types) > 1 and kind in _CARRIERS:
         types = [found.cause]
     text = "\n".join([*types, "", *frames[:FINGERPRINT_FRAMES]])
-    if any(frame.is_named for frame in found.own):
+    if any(frame.is_named for frame in place):
         return _Rule(_hash(text))
     return _Rule(b"", f"{text}\n\n")  # a minifier took the names away: the frames say hardly anything
 

@@ -32,4 +32,6 @@ def _line(file: str, function: str, indent: int, number: int) -> Line:
     library = library or "/.pub-cache/" in file
     function = _CLOSURE.sub(".<fn>", function).replace("new ", "", 1)
     location = path if scheme in ("package", "file") else file
-    return frame_line(FAMILY, make_frame(location, function, not library, file=location), indent, number)
+    return frame_line(
+        FAMILY, make_frame(location, function, not library, file=location, is_standard=scheme == "dart"), indent, number
+    )

@@ -11,7 +11,10 @@ _NAME: Final = re.compile(r"[\w.`+<>\[\]|,$@/=-]+")
 _ARGUMENTS: Final = re.compile(r"\[[^\[\]]*\]|`\d+")
 _CLOSURE: Final = re.compile(r"\.<>c(?:__DisplayClass[\d_]+)?(?=\.|$)")
 # <Post>d__5, <Map>b__1_0, <<Map>b__2>d, <Main>g__Local|0_1, <Main>$: classes and methods that the compiler names.
-_COMPILED: Final = re.compile(r"<{1,3}(\w*)>\$?>?(?:g__(\w+)\|[\d_]+|[bd](?:__[\d_]+)?)?(?:>d(?:__[\d_]+)?)?")
+_COMPILED: Final = re.compile(
+    r"<{1,3}(\w*)>\$?>?(?:g__(\w+)\|[\d_]+|[bd](?:__[\d_]+)?|c__[A-Za-z]+[0-9A-F]*)?(?:>d(?:__[\d_]+)?)?"
+)
+_MONO_LAMBDA: Final = re.compile(r"\.<>m__[0-9A-F]+$")
 _FSHARP: Final = re.compile(r"@\d+(?:-\d+)?(?:\.Invoke)?")
 _DYNAMIC: Final = re.compile(r"(?<=lambda_method)\d+")
 
@@ -28,7 +31,9 @@ def read(head: str, rest: str, indent: int) -> Line:
     file = rest[rest.rfind(")") :].partition(" in ")[2].rpartition(":")[0]
     if not file or file.startswith("<"):
         file = f"{location.replace('.', '/')}.cs"
-    return frame_line(FAMILY, make_frame(location, function, in_app, file=file), indent)
+    return frame_line(
+        FAMILY, make_frame(location, function, in_app, file=file, is_standard=head.startswith("System.")), indent
+    )
 
 
 def _stable(head: str) -> tuple[str, str]:
@@ -37,7 +42,7 @@ def _stable(head: str) -> tuple[str, str]:
         name = _ARGUMENTS.sub("", _ARGUMENTS.sub("", name))
     if "<" in name:
         is_machine = name.endswith(".MoveNext")
-        name = _CLOSURE.sub("", name)
+        name = _MONO_LAMBDA.sub("", _CLOSURE.sub("", name))
         name = _COMPILED.sub(lambda match: match[1] + (f"/{match[2]}" if match[2] else ""), name)
         if is_machine:  # an async method: its class is named after it
             name = name.removesuffix(".MoveNext")

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from proto.stack_traces.frames import OTHER, Line, frame_line, make_frame
-from proto.stack_traces.libraries import ELIXIR
+from proto.stack_traces.libraries import ELIXIR, ELIXIR_STANDARD
 
 FAMILY: Final = "elixir"
 _FRAME: Final = re.compile(
@@ -23,4 +23,6 @@ def read(body: str, indent: int) -> Line:
     if file.endswith(".erl") and match[1] and match[1] not in ELIXIR:
         in_app = True
     function = _ANONYMOUS.sub("", match[3])
-    return frame_line(FAMILY, make_frame(file or match[1] or "", function, in_app), indent)
+    return frame_line(
+        FAMILY, make_frame(file or match[1] or "", function, in_app, is_standard=match[1] in ELIXIR_STANDARD), indent
+    )

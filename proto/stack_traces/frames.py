@@ -15,8 +15,8 @@ MAX_LINE_CHARS: Final = 512
 class Frame(NamedTuple):
     """A stack frame: `location` is a file, class or package; `in_app` is false for code of a library. `file` is the
     path of the source file as far as the trace tells it; empty if `location` is that. `text` is stable across builds;
-    empty for library code. `is_panic`: this frame raises what the frames before it report. `is_named` is false if a
-    minifier has replaced the function's name.
+    empty for library code. `is_standard`: of the runtime's standard library. `is_panic`: this frame raises what the
+    frames before it report. `is_named` is false if a minifier has replaced the function's name.
     """
 
     location: str
@@ -24,6 +24,7 @@ class Frame(NamedTuple):
     in_app: bool
     file: str = ""
     text: str = ""
+    is_standard: bool = False
     is_panic: bool = False
     is_named: bool = True
 
@@ -61,7 +62,8 @@ class Line:
     number: int = -1
 
 
-OTHER: Final = Line(Kind.OTHER)
+OTHER: Final = Line(Kind.OTHER)  # no parser knows it
+PASSED_OVER: Final = Line(Kind.OTHER)  # a frame of code that is made while the program runs
 
 
 @dataclass(slots=True)
@@ -77,6 +79,11 @@ class Raised:
 
 _MIN_ID: Final = 16
 _ID: Final = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=(?:[^0-9]*[0-9]){3})[A-Za-z0-9_-]{16,}")
+# Where applications are installed: such a directory says nothing about a file that is directly in it.
+_ROOT: Final = re.compile(
+    r"(?:[A-Za-z]:)?/(?:app|src|srv|code|work|workspace|workdir|project|application|build|opt|root|usr/src|usr/src/app"
+    r"|var/task|var/www|var/www/html|home/[^/]+|home/[^/]+/app|opt/app)|.*/releases/[^/]+|.*/current"
+)
 _VARIES: Final = re.compile(r"\d\d\d|\d\.\d|0x|(?<![A-Za-z0-9])[0-9a-f]{6}")
 _BUILD: Final = (
     (re.compile(r"(?<![A-Za-z0-9])(?=[0-9a-f]*\d)[0-9a-f]{6,}(?![A-Za-z0-9])"), "<hash>"),
@@ -89,25 +96,39 @@ def stable_text(location: str, function: str) -> str:
     """Keep the last two parts of the location, because the rest depends on where it was built or installed, and replace
     ids, hashes, versions and numbers.
     """
-    directory, slash, name = location.replace("\\", "/").rpartition("/")
-    directory = directory.rpartition("/")[2]
+    path, _, name = location.replace("\\", "/").rpartition("/")
+    directory = "" if _ROOT.fullmatch(path) else path.rpartition("/")[2]
+    if _VARIES.search(directory) and _stable_numbers(directory) != directory:
+        directory = ""  # the root of a release
     if len(directory) >= _MIN_ID and _ID.fullmatch(directory):
         directory = "<id>"
     if len(name) >= _MIN_ID and _ID.fullmatch(name):
         name = "<id>"
-    text = f"{directory}{slash}{name}:{function}" if location else function
-    if _VARIES.search(text):
-        for pattern, replacement in _BUILD:
-            text = pattern.sub(replacement, text)
+    if directory:
+        name = f"{directory}/{name}"
+    text = f"{name}:{function}" if name else function
+    return _stable_numbers(text) if _VARIES.search(text) else text
+
+
+def _stable_numbers(text: str) -> str:
+    for pattern, replacement in _BUILD:
+        text = pattern.sub(replacement, text)
     return text
 
 
 def make_frame(
-    location: str, function: str, in_app: bool, *, file: str = "", is_panic: bool = False, is_named: bool = True
+    location: str,
+    function: str,
+    in_app: object,
+    *,
+    file: str = "",
+    is_standard: object = False,
+    is_panic: bool = False,
+    is_named: bool = True,
 ) -> Frame:
     """A frame with its stable text."""
     text = stable_text(location, function) if in_app else ""
-    return Frame(location, function, in_app, file, text, is_panic, is_named)
+    return Frame(location, function, bool(in_app), file, text, bool(is_standard), is_panic, is_named)
 
 
 def frame_line(family: str, frame: Frame, indent: int = 0, number: int = -1, text: str = "") -> Line:

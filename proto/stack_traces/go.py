@@ -46,8 +46,10 @@ def join(function: str, file: str) -> Frame:
     name = _CLOSURE.sub(".func", name)
     package, _, short = name.rpartition("/")[2].partition(".")
     path = file.replace("\\", "/")
-    library = _LIBRARY.search(path) or name in _PANICS or _is_standard(name, path)
-    return make_frame(package, short, not library, file=file, is_panic=name in _PANICS)
+    is_standard = name in _PANICS or _is_standard(name, path)
+    in_app = not (is_standard or _LIBRARY.search(path))
+    is_standard = is_standard and not name.startswith("net/http.")  # it calls the middlewares of an application
+    return make_frame(package, short, in_app, file=file, is_standard=is_standard, is_panic=name in _PANICS)
 
 
 def _is_standard(name: str, path: str) -> bool:

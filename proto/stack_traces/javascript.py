@@ -54,7 +54,7 @@ def read_at_sign(body: str, indent: int) -> Line:
 
 def _read(function: str, place: str, indent: int) -> Line:
     if place.startswith(_NATIVE):
-        return frame_line(FAMILY, make_frame("<native>", function, False), indent)
+        return frame_line(FAMILY, make_frame("<native>", function, False, is_standard=True), indent)
     match = _PLACE.search(place)
     if not match or (" " in place and "://" not in place and not place.startswith(("/", "\\")) and place[1:2] != ":"):
         return OTHER
@@ -67,7 +67,8 @@ def _read(function: str, place: str, indent: int) -> Line:
     in_app = not _LIBRARY.search(file)
     function = _stable_function(function)
     if not in_app:
-        return frame_line(FAMILY, make_frame(file, function, False), indent)
+        is_standard = "node_modules" not in file
+        return frame_line(FAMILY, make_frame(file, function, False, is_standard=is_standard), indent)
     location, is_hashed = _stable_location(file)
     if is_hashed or "://" in file or ".min." in file or file.endswith("bundle"):
         function = _named_parts(function)

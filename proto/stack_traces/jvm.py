@@ -3,8 +3,8 @@ r"""Frames of Java, Kotlin, Scala, Groovy and Clojure: `\tat com.shop.Cart.add(C
 import re
 from typing import Final
 
-from proto.stack_traces.frames import OTHER, Line, frame_line, make_frame
-from proto.stack_traces.libraries import JVM
+from proto.stack_traces.frames import OTHER, PASSED_OVER, Line, frame_line, make_frame
+from proto.stack_traces.libraries import JVM, JVM_STANDARD
 
 FAMILY: Final = "jvm"
 _SOURCE: Final = re.compile(
@@ -37,11 +37,11 @@ def read(head: str, inside: str, indent: int) -> Line:
     package, _, name = qualified.rpartition(".")
     file = match[1] or f"{name.partition('$')[0]}.java"
     path = f"{package.replace('.', '/')}/{file}" if package else file
-    in_app = not (qualified.startswith(JVM) or "$jacoco" in function)
-    if in_app and ("$" in qualified or "_" in qualified):
-        in_app = not _GENERATED.search(qualified)
-    if not in_app:
-        return frame_line(FAMILY, make_frame(qualified, function, False, file=path), indent)
+    if ("$" in head or "_" in head) and (_GENERATED.search(qualified) or "$jacoco" in function):
+        return PASSED_OVER
+    if qualified.startswith(JVM):
+        is_standard = qualified.startswith(JVM_STANDARD)
+        return frame_line(FAMILY, make_frame(qualified, function, False, file=path, is_standard=is_standard), indent)
     return frame_line(FAMILY, make_frame(_stable(qualified), _stable(function), True, file=path), indent)
 
 

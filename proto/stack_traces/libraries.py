@@ -19,6 +19,10 @@ org.aspectj javassist org.jooq org.ibatis org.mybatis com.netflix org.quartz org
 org.scalatest com.intellij org.codehaus com.amazonaws software.amazon com.azure com.microsoft com.github.benmanes
 com.alibaba.druid org.flywaydb liquibase org.jetbrains org.redisson org.elasticsearch com.hazelcast org.joda grails
 """
+_JVM_STANDARD = """
+java jdk sun com.sun kotlin kotlinx scala groovy clojure org.codehaus.groovy org.springframework.aop
+org.springframework.cglib org.springframework.transaction.interceptor org.springframework.retry.interceptor
+"""
 _DOTNET = """
 System Microsoft MS Npgsql Newtonsoft NUnit Xunit Dapper Polly Serilog MediatR AutoMapper FluentValidation MassTransit
 Grpc Google.Apis Google.Cloud Google.Protobuf Amazon Azure StackExchange MySql MySqlConnector Oracle Hangfire
@@ -60,11 +64,15 @@ start_thread clone boost:: __sanitizer __asan __interceptor Swift. swift_ _swift
 __kernel_ __clone fmt:: spdlog:: folly:: absl:: google:: grpc:: uv_
 """
 
+# Of the standard libraries, and what stands between a call and a method that is called through a proxy.
+JVM_STANDARD: Final = tuple(f"{name}." for name in _JVM_STANDARD.split())
 JVM: Final = tuple(f"{name}." for name in _JVM.split())
 DOTNET: Final = ("lambda_method", *(f"{name}." for name in _DOTNET.split()))
 RUST: Final = frozenset(_RUST.split())
+RUST_STANDARD: Final = frozenset(("std", "core", "alloc"))
 RUST_SYMBOLS: Final = ("rust_", "_rust", "__rust", "___rust", "__libc_", "_start", "clone", "start_thread", "__pthread")
 ELIXIR: Final = frozenset(_ELIXIR.split())
+ELIXIR_STANDARD: Final = frozenset(("elixir", "stdlib", "kernel", "erts"))
 DART: Final = frozenset(_DART.split())
 # Libraries and programs of a process as Swift and C++ name them, without directory.
 NATIVE_IMAGES: Final = tuple(_NATIVE_IMAGES.split())

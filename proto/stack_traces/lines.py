@@ -184,6 +184,7 @@ _BEGINNINGS: Final[tuple[tuple[str, Reader], ...]] = (
     ("goroutine ", _read_thread),
     ("Thread ", _read_thread),
     ("(", elixir.read),
+    ("@ ", native.read_glog),
     ("package:", dart.read_terse),
     ("dart:", dart.read_terse),
 )

@@ -23,6 +23,10 @@ _WINDOWS: Final = re.compile(r"(\S.*\.\w{1,4})\(\d+\): ([\w.-]+)!(.+?)(?:\+0x[0-
 _APPLE: Final = re.compile(r"(\S+) +0x[0-9a-f]+ (.+?)(?: \+ \d+)?(?: \((.+?\.\w+):\d+\))?")
 _SYMBOLS: Final = re.compile(r"([^\s()]+)\(([^()+]*)(?:\+0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]")
 _IMAGE: Final = re.compile(r" (?:from|in) ([^\s():]+)$| \(([^\s()]+?)(?:\+0x[0-9a-f]+)?\)(?: \(BuildId: \w+\))?$")
+_CLONE: Final = re.compile(  # by compilers
+    r"(?:\.(?:cold|part|constprop|isra|llvm|lto_priv)(?:\.\d+)?)+$| \[clone [^\]]*\]"
+)  # by compilers
+_GLOG: Final = re.compile(r"@ +0x[0-9a-f]+ +(?:\(unknown\)|(\S.*))")
 _OFFSET: Final = re.compile(r"\+0x[0-9a-f]+$| \+ \d+$")
 
 
@@ -53,6 +57,12 @@ def read(body: str, indent: int) -> Line:
     return _line(text or "??", image, file, indent, number)
 
 
+def read_glog(body: str, indent: int) -> Line:
+    """Reads `@     0x55d2f3a41  shop::Cart::price()`."""
+    match = _GLOG.fullmatch(body)
+    return _line(match[1] or "??", "", "", indent, -1) if match else OTHER
+
+
 def read_symbol(body: str, indent: int) -> Line:
     """Reads `./shop(_ZN4shop4Cart3addEi+0x1d) [0x55d0c8a0b1c9]`."""
     match = _SYMBOLS.fullmatch(body)
@@ -62,14 +72,12 @@ def read_symbol(body: str, indent: int) -> Line:
 def _line(function: str, image: str, file: str, indent: int, number: int) -> Line:
     function = _without_arguments(_OFFSET.sub("", function.strip()))
     name = image.rpartition("/")[2].rpartition("\\")[2]
+    function = _CLONE.sub("", function)
+    is_standard = function.startswith(NATIVE_FUNCTIONS) or function in ("??", "")
     in_app = not (
-        function.startswith(NATIVE_FUNCTIONS)
-        or function in ("??", "main.cold", "")
-        or name.startswith(NATIVE_IMAGES)
-        or file.startswith(_SYSTEM_FILES)
-        or "/swift/stdlib/" in file
+        is_standard or name.startswith(NATIVE_IMAGES) or file.startswith(_SYSTEM_FILES) or "/swift/stdlib/" in file
     )
-    return frame_line(FAMILY, make_frame("", function, in_app, file=file), indent, number)
+    return frame_line(FAMILY, make_frame("", function, in_app, file=file, is_standard=is_standard), indent, number)
 
 
 def _without_arguments(function: str) -> str:

@@ -14,6 +14,7 @@ _HEADER: Final = re.compile(
     r"(?:PHP )?(?:Fatal error: +Uncaught )?(?:([A-Za-z_][\w\\]*): )?.* in (\S.*\.(?:php|phtml|inc|module)):\d+"
 )
 _CLOSURE: Final = re.compile(r"\{closure[^}]*\}")
+_ANONYMOUS: Final = re.compile(r"@anonymous[^(]*?\$[0-9a-f]+")
 _LIBRARY: Final = re.compile(r"[/\\]vendor[/\\]|^phar:|[/\\]wp-includes[/\\]|[/\\]wp-admin[/\\]includes[/\\]")
 _SEPARATOR: Final = "\n"
 
@@ -22,7 +23,7 @@ def read(body: str, indent: int) -> Line:
     """Reads a numbered line. The file is where the function was called."""
     match = _FRAME.fullmatch(body)
     if match:
-        function = _CLOSURE.sub("{closure}", match[3].strip())
+        function = _ANONYMOUS.sub("@anonymous", _CLOSURE.sub("{closure}", match[3].strip()))
         return Line(Kind.FUNCTION, FAMILY, None, f"{match[2] or ''}{_SEPARATOR}{function}", indent, int(match[1]))
     match = _MAIN.fullmatch(body)
     return Line(Kind.FUNCTION, FAMILY, None, f"{_SEPARATOR}{{main}}", indent, int(match[1])) if match else OTHER
@@ -43,4 +44,4 @@ def split(text: str) -> tuple[str, str]:
 def join(function: str, file: str) -> Frame:
     """The frame of a function and of the file that it, or the call of it, is in."""
     in_app = bool(file) and not _LIBRARY.search(file)
-    return make_frame(file or "[internal function]", function, in_app)
+    return make_frame(file or "[internal function]", function, in_app, is_standard=not file)

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from proto.stack_traces.frames import OTHER, Line, frame_line, make_frame
+from proto.stack_traces.frames import OTHER, PASSED_OVER, Line, frame_line, make_frame
 
 FAMILY: Final = "python"
 _FRAME: Final = re.compile(r'File "([^"]+)", line \d+(?:, in (.+))?')
@@ -14,6 +14,7 @@ _LIBRARY: Final = re.compile(
     r"|[/\\]hostedtoolcache[/\\](?:windows[/\\])?python[/\\][\d.]+[/\\]x\d\d[/\\]lib[/\\]",
     re.IGNORECASE,
 )
+_PACKAGES: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]", re.IGNORECASE)
 _INTERACTIVE: Final = ("<stdin", "<ipython", "<console", "<input")
 # Their frames exist in some versions of Python alone; the function that has them is the next frame.
 _INLINED: Final = ("<listcomp>", "<dictcomp>", "<setcomp>")
@@ -25,8 +26,12 @@ def read(body: str, indent: int) -> Line:
     if not match:
         return OTHER
     file, function = match[1], match[2] or ""
-    generated = file.startswith("<") and not file.startswith(_INTERACTIVE)
-    if file.startswith("<ipython"):
-        file = "<ipython>"
-    in_app = not (generated or function in _INLINED or _LIBRARY.search(file))
-    return frame_line(FAMILY, make_frame(file, function, in_app), indent)
+    if file.startswith("<") and not file.startswith("<frozen "):
+        if not file.startswith(_INTERACTIVE):
+            return PASSED_OVER
+        file = file.partition("-")[0]
+    if function in _INLINED:
+        return PASSED_OVER
+    library = _LIBRARY.search(file)
+    is_standard = file.startswith("<frozen ") or (library and not _PACKAGES.search(file))
+    return frame_line(FAMILY, make_frame(file, function, not (library or is_standard), is_standard=is_standard), indent)

@@ -8,7 +8,6 @@ from typing import Final
 _KIND: Final = re.compile(r"Recursion|StackOverflow|SystemStack|^(?:InternalError|RangeError)$")
 _TRACE: Final = re.compile(r"stack overflow|call stack|stack level too deep|goroutine stack exceeds", re.IGNORECASE)
 _TRACE_CHARS: Final = 300
-_MIN_TURNS: Final = 8  # a cycle that was run so often at the innermost frames has overflown
 _SELDOM: Final = 4  # what is this much rarer than the most frequent function is where the cycle ended
 
 
@@ -18,11 +17,15 @@ def says_overflow(kind: str, stacktrace: str) -> bool:
 
 
 def fold(frames: Sequence[str], *, overflow: bool) -> list[str]:
-    """The distinct frames. If the stack was full, those of the cycle alone and in the order of the alphabet: it is full
-    at any function of the cycle.
+    """The distinct frames; those that recur are one, in the order of the alphabet, because the recursion may end at any
+    of them. If the stack was full, they alone count.
     """
     counts = Counter(frames)
     most = max(counts.values(), default=0)
-    if most > 1 and (overflow or (most >= _MIN_TURNS and counts[frames[0]] > most // 2)):
-        return sorted(frame for frame, count in counts.items() if count > most // _SELDOM)
-    return list(counts)
+    if most < 2:
+        return list(counts)
+    cycle = {frame for frame, count in counts.items() if count > max(1, most // _SELDOM)}
+    whole = " ".join(sorted(cycle))
+    if overflow:
+        return [whole]
+    return list(dict.fromkeys(whole if frame in cycle else frame for frame in counts))

@@ -13,6 +13,7 @@ _LIBRARY: Final = re.compile(
     r"[/\\]gems[/\\]|[/\\]lib[/\\]ruby[/\\]|^<internal:|[/\\]vendor[/\\]bundle[/\\]|^\(eval|^bin[/\\]|[/\\]bin[/\\]\w+$"
     r"|[/\\](?:ruby|truffleruby|jruby)-[\d.]+[/\\]lib[/\\]"
 )
+_GEMS: Final = re.compile(r"[/\\]gems[/\\]|[/\\]vendor[/\\]bundle[/\\]")
 _BLOCK: Final = re.compile(r"^(?:(?:block|rescue|ensure|else)(?: \(\d+ levels\))? in )+")
 _TEMPLATE: Final = re.compile(r"__+\d+_\d+$")
 _TYPE: Final = re.compile(r"\(([A-Z][\w:]*)\)$")
@@ -24,9 +25,10 @@ def read(body: str, indent: int) -> Line:
     if not match:
         return OTHER
     file = match[3]
-    in_app = match[1] is None and not _LIBRARY.search(file)
+    library = match[1] is not None or _LIBRARY.search(file)
+    is_standard = library and match[1] is None and not _GEMS.search(file)
     function = _TEMPLATE.sub("", _BLOCK.sub("", match[4]))
     function = re.split(r"[#.]", function)[-1] or function  # Ruby 3.4 names the class, too
     kind = _TYPE.search(match[5]) if match[5] else None
     text = "" if match[5] is None else kind[1] if kind else "?"
-    return frame_line(FAMILY, make_frame(file, function, in_app), indent, -1, text)
+    return frame_line(FAMILY, make_frame(file, function, not library, is_standard=is_standard), indent, -1, text)

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from proto.stack_traces.frames import OTHER, Frame, Kind, Line, make_frame
-from proto.stack_traces.libraries import RUST, RUST_SYMBOLS
+from proto.stack_traces.libraries import RUST, RUST_STANDARD, RUST_SYMBOLS
 
 FAMILY: Final = "rust"
 _FUNCTION: Final = re.compile(r"(\d{1,4}): +(?:0x[0-9a-f]+ - )?(\S.*)")
@@ -37,18 +37,18 @@ def join(function: str, file: str) -> Frame:
     """The frame of both lines; `file` may be empty."""
     name = _HASH.sub("", function)
     is_panic = bool(_PANIC.match(name))
-    library = is_panic or _is_library(name) or (file and _LIBRARY.search(file))
-    return make_frame("", _CLOSURE.sub("{closure}", name), not library, file=file, is_panic=is_panic)
+    crate = _crate(name)
+    library = is_panic or crate in RUST or _LIBRARY.search(file)
+    is_standard = is_panic or crate in RUST_STANDARD or file.startswith("/rustc/")
+    name = _CLOSURE.sub("{closure}", name)
+    return make_frame("", name, not library, file=file, is_standard=is_standard, is_panic=is_panic)
 
 
-def _is_library(name: str) -> bool:
-    """By the crate. Of `<T as tower::Service>::call` it is that of the trait, of `<shop::Cart as Drop>::drop` that of
-    the type.
+def _crate(name: str) -> str:
+    """The crate of `<T as tower::Service>::call` is the trait's, the crate of `<shop::Cart as Drop>::drop` the type's.
+    A function without crate is of the runtime, which is `std` here.
     """
-    if name.startswith(RUST_SYMBOLS):
-        return True
+    if name.startswith(RUST_SYMBOLS) or ("::" not in name and name != "main"):
+        return "std"
     own, _, trait = name.lstrip("<&*([").removeprefix("dyn ").removeprefix("mut ").partition(" as ")
-    crate, separator, _ = own.partition("::")
-    if not separator:
-        crate, separator, _ = trait.partition("::")
-    return crate in RUST if separator else "::" not in name and name != "main"
+    return (own if "::" in own else trait or own).partition("::")[0]

@@ -20,12 +20,14 @@ _TRACE_BYTES: Final = 32 * 2**10
 
 class Trace(NamedTuple):
     """What a stack trace says. `own`: the application's own frames of the innermost cause that has any, innermost
-    first. `frames`: the same, or all frames where none is the application's. `cause`: the type of the innermost cause,
+    first. `place`: how many of these are where it happened, which is before a framework called them. `frames`: the
+    same as `own`, or all frames where none is the application's. `cause`: the type of the innermost cause,
     empty without causes. `causes`: the lines with type and message of the causes, the innermost first.
     """
 
     own: Sequence[Frame]
     frames: Sequence[Frame]
+    place: int
     cause: str
     causes: Sequence[str]
 
@@ -35,6 +37,7 @@ class _Shape(NamedTuple):
 
     own: Sequence[Frame]
     frames: Sequence[Frame]
+    place: int
     cause: str
     causes: Sequence[int]
 
@@ -42,8 +45,8 @@ class _Shape(NamedTuple):
 def read_trace(stacktrace: str) -> Trace:
     """The application's own frames, and the causes, of a stack trace of any runtime."""
     texts = _split(stacktrace)
-    own, frames, cause, causes = _SHAPES[tuple(map(_LINES.__getitem__, texts))]
-    return Trace(own, frames, cause, [texts[number].strip(" |\t\r") for number in causes])
+    own, frames, place, cause, causes = _SHAPES[tuple(map(_LINES.__getitem__, texts))]
+    return Trace(own, frames, place, cause, [texts[number].strip(" |\t\r") for number in causes])
 
 
 def forget() -> None:
@@ -70,10 +73,24 @@ def _read(text: str) -> Line:
 
 def _read_shape(lines: tuple[Line, ...]) -> _Shape:
     raised = [Raised(one.type, one.line, _after_panic(one.frames)) for one in _arrange(lines)]
-    own = next((found for one in raised if (found := [frame for frame in one.frames if frame.in_app])), [])
+    all_frames = next((one.frames for one in raised if any(frame.in_app for frame in one.frames)), [])
+    own = [frame for frame in all_frames if frame.in_app]
     frames = own or next((one.frames for one in raised if one.frames), [])
     causes = [one.line for one in raised[:-1] if one.line >= 0]
-    return _Shape(own, frames, raised[0].type if len(raised) > 1 else "", causes)
+    return _Shape(own, frames, _count_place(all_frames), raised[0].type if len(raised) > 1 else "", causes)
+
+
+def _count_place(frames: Sequence[Frame]) -> int:
+    """The application's frames up to the first of a framework that called them: those outside of it are middlewares in
+    some order. The standard library calls back functions of the application that are still at the same place.
+    """
+    count = 0
+    for frame in frames:
+        if frame.in_app:
+            count += 1
+        elif count and not frame.is_standard:
+            break
+    return count
 
 
 def _arrange(lines: Sequence[Line]) -> list[Raised]:
