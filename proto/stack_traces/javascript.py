@@ -9,7 +9,6 @@ from typing import Final
 from proto.stack_traces.frames import OTHER, Line, frame_line, make_frame
 
 FAMILY: Final = "javascript"
-_PLACE: Final = re.compile(r":\d+(?::\d+)?$")
 _NATIVE: Final = ("<anonymous>", "native", "[native code]", "index ", "eval at ", "unknown location")
 _LIBRARY: Final = re.compile(
     r"[/\\]node_modules[/\\]|^(?:node|ext|deno|bun|native|internal|evalmachine\.<anonymous>):?|^internal[/\\]"
@@ -27,6 +26,9 @@ _WORDS: Final = re.compile(
 )
 _LONGEST_MINIFIED: Final = 2
 _VITE_HASH: Final = 8
+_SEPARATOR: Final = re.compile(r"[.~_-]")
+_HASH_CHARS: Final = 80  # at the end of a name, in which a hash is looked for
+_MAX_STARTS: Final = 8
 
 
 def read_v8(body: str, indent: int) -> Line:
@@ -55,13 +57,12 @@ def read_at_sign(body: str, indent: int) -> Line:
 def _read(function: str, place: str, indent: int) -> Line:
     if place.startswith(_NATIVE):
         return frame_line(FAMILY, make_frame("<native>", function, False, is_standard=True), indent)
-    match = _PLACE.search(place)
-    if not match or (" " in place and "://" not in place and not place.startswith(("/", "\\")) and place[1:2] != ":"):
+    start = len(place.rstrip("0123456789:"))
+    start = place.find(":", start)
+    is_path = " " not in place or "://" in place or place.startswith(("/", "\\")) or place[1:2] == ":"
+    if start < 0 or place.endswith(":") or not is_path:
         return OTHER
-    file = place[: match.start()]
-    while (match := _PLACE.search(file)) is not None:  # only hostile lines have a third number
-        file = file[: match.start()]
-    file = re.split(r"[?#]", file, maxsplit=1)[0]
+    file = re.split(r"[?#]", place[:start], maxsplit=1)[0]
     if " > " in file:  # Firefox: code of eval, in the file before
         return frame_line(FAMILY, make_frame(file, function, False), indent)
     in_app = not _LIBRARY.search(file)
@@ -107,9 +108,9 @@ def _stable_stem(stem: str, directory: str) -> str:
     """`index-DbQ2xY9p`, `main.3f2a1b9c`, `chunk-ABCD1234` without what differs in each build."""
     if stem.isdigit():
         return "<n>"
-    for start in range(len(stem)):
-        if start and stem[start - 1] not in ".-_~":
-            continue
+    starts = [match.end() for match in _SEPARATOR.finditer(stem[-_HASH_CHARS:])]
+    shift = max(0, len(stem) - _HASH_CHARS)
+    for start in (0, *(shift + end for end in starts[-_MAX_STARTS:])):
         if _is_hash(stem[start:], directory, is_whole=start == 0):
             prefix = stem[:start]
             return ("<n>" + prefix[-1:] if prefix[:-1].isdigit() else prefix) + "<hash>"
