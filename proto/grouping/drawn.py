@@ -25,11 +25,16 @@ def is_drawn(piece: str) -> bool:
         return False
     if _HASH.fullmatch(piece) or _ULID.fullmatch(piece):
         return True
-    rest = KNOWN_WORD_OR_DIGITS.sub(lambda match: "" if match[1] else match[0], piece)
-    runs = len(_RUN.findall(rest))
-    if len(rest) < MIN_DRAWN_CHARS:
-        return len(rest) >= MIN_SHORT_CHARS and len(rest) <= SHORT_RUN_CHARS * runs
-    return len(rest) < RUN_CHARS * runs
+    return _has_short_runs(piece) and _has_short_runs(
+        KNOWN_WORD_OR_DIGITS.sub(lambda match: "" if match[1] else match[0], piece)
+    )
+
+
+def _has_short_runs(text: str) -> bool:
+    size, runs = len(text), len(_RUN.findall(text))
+    if size < MIN_DRAWN_CHARS:
+        return MIN_SHORT_CHARS <= size <= SHORT_RUN_CHARS * runs
+    return size < RUN_CHARS * runs
 
 
 def is_nanoid(token: str) -> bool:

@@ -1,9 +1,9 @@
 """Messages of errors without what differs between occurrences: numbers, ids, times, addresses, paths, quoted input.
 
 A number, an id, a hash or an IP address of any spelling is `<n>`, so that a bug is one issue whatever it was called
-with. Words are never replaced, with or without digits (`utf8`, `sha256`, `order_items`, `E11000`), and codes that name
-a failure are words: the status in `status 404` and `HTTP 500`, SQLSTATEs, errnos, exit codes. There are few of them, and
-a 404 is another bug than a 500. `proto.grouping.drawn` tells ids from words.
+with. Words stay, with or without digits (`utf8`, `sha256`, `order_items`, `E11000`). Codes that name a failure are
+words: the status in `status 404` and `HTTP 500`, SQLSTATEs, errnos, exit codes. There are few of them, and a 404 is
+another bug than a 500. `proto.grouping.drawn` tells ids from words.
 
 The cost is linear in the length: possessive quantifiers, and no pattern starts within a word.
 """
@@ -16,9 +16,10 @@ from proto.grouping.known_words import KNOWN_WORD, KNOWN_WORD_OR_DIGITS
 
 MAX_MESSAGE_CHARS: Final = 1_024  # of the first line that are read
 MAX_NORMALIZED_CHARS: Final = 512  # less, because replacements shorten one message more than another
+MAX_PREFIX_CHARS: Final = 10
 
 _DIGIT: Final = re.compile(r"\d")
-_URL: Final = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{1,15}://[^\s\"'`<>)]*+")
+_URL: Final = re.compile(r"(?<![\w+.-])\w[\w+.-]*+://[^\s\"'`<>)]*+")
 _EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++")
 _OBJECT: Final = re.compile(r"(?<=\w)@[0-9a-f]{1,16}\b")  # of Java, such as Cart@1b6d3586
 _PATH: Final = re.compile(
@@ -46,19 +47,20 @@ _TIME: Final = re.compile(
     rf"\d{{4}}([-/.])\d{{1,2}}\1\d{{1,2}}(?:[T _]{_CLOCK})?"  # RFC 3339 and its relatives
     rf"|\d{{1,2}}([-/.])\d{{1,2}}\2\d{{4}}(?:,?[T ]{_CLOCK})?"
     rf"|(?:{_DAY})?\d{{1,2}}[ /-]{_MONTH}[ ,/-]{{1,2}}\d{{2,4}}(?:[ :,]{{1,2}}{_CLOCK})?"  # RFC 2822, access logs
-    rf"|(?:{_DAY})?{_MONTH} {{1,2}}\d{{1,2}}(?:,? \d{{4}})?(?:[ ,]{{1,2}}(?:at )?{_CLOCK})?(?: [A-Z]{{3,4}})?(?: \d{{4}})?"
+    rf"|(?:{_DAY})?{_MONTH} {{1,2}}\d{{1,2}}(?:,? \d{{4}})?(?:[ ,]{{1,2}}(?:at )?{_CLOCK})?"  # ctime, syslog
+    r"(?: [A-Z]{3,4})?(?: \d{4})?"
     r"|\d{8}T\d{4,6}(?:[.,]\d++)?Z?"
     r"|\d{1,2}:\d\d:\d\d(?:[.,]\d++)?(?: ?[AaPp][Mm]|Z)?|\d{1,2}:\d\d ?[AaPp][Mm]"
     r")(?!\w)"
 )
 _TIME_HINT: Final = re.compile(rf"\d[:/.T-]\d|{_MONTH}")
 _COLONS: Final = re.compile(  # IPv6 with its port, hardware addresses
-    r"(?<![\w:.])\[?[0-9A-Fa-f]{0,4}(?::{1,2}+[0-9A-Fa-f]{0,4}){2,9}(?:\.\d{1,3}){0,3}(?:%\w{1,16})?\]?(?::\d{1,5})?(?!\w)"
+    r"(?<![\w:.])\[?[0-9A-Fa-f]{0,4}(?::{1,2}+[0-9A-Fa-f]{0,4}){1,9}(?:\.\d{1,3}){0,3}(?:%\w{1,16})?\]?(?::\d{1,5})?(?!\w)"
 )
 
 # A word that has a digit, with what follows its hyphens; decimals, thousands and exponents; a sign.
 _TOKEN: Final = re.compile(
-    r"(?<![\w-])(?:[+\u2212](?=\d))?\.?(?=[\w-]*\d)[\w-]++(?:[.,'\u2019]\d[\w-]*+)*+(?:(?<=[eE])\+\d++)?"
+    r"(?<![\w-])(?:[+\u2212](?=\d))?\.?(?=[\w-]*\d)[\w-]++(?:[.,'\u2019]\d[\w-]*+)*+(?:(?<=[eE])\+\d[\w-]*+)?"
 )
 _UNIT: Final = (
     r"(?:ns|[u\u00b5\u03bc]s|ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?|months?|years?"
@@ -71,7 +73,7 @@ _NUMBER: Final = re.compile(
 _UUID: Final = re.compile(r"(?<![^\W_])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![^\W_])")
 _PIECE: Final = re.compile(r"([-_]?)([^\W_]++)")
 # What stands before a number that names a failure.
-_CODE_WORD: Final = re.compile(r"(?i)status|https?[ /:_-]|response|errno|error|sql|signal|hresult|exit")
+_CODE_WORDS: Final = ("status", "http", "error", "exit", "response", "errno", "sql", "signal", "hresult")
 _CODE_BEFORE: Final = re.compile(
     r"(?i)(?:\b(?P<status>(?:http|response|status)[ _-]?(?:status)?[ _-]?(?:code)?)|\b(?P<version>https?/)"
     r"|\b(?:errno|winerror|os error|sqlstate|sqlcode|signal|hresult|exit(?:ed with)?(?:[ _]code| status)"
@@ -87,7 +89,8 @@ _UNIT_AFTER: Final = re.compile(
 )
 _PLURAL: Final = re.compile(r"(<n> [A-Za-z-]{4,}+)(?<=[A-Za-rt-z]s)(?<!us)(?![\w-])")
 _SERIES: Final = re.compile(r"<n>(?:(?:, ?|; ?| |[-_:.])<n>)++")
-_PREFIXED: Final = re.compile(r"(?<![\w>-])([a-z]{2,8}_)([A-Za-z]{6,})(?![\w<-])")
+_PREFIXED: Final = re.compile(r"_(?=[a-z]*+[A-Z])([A-Za-z]{6,}+)(?![\w<-])")  # an id without a digit
+_PREFIX: Final = re.compile(r"(?<![\w>-])[a-z]{2,8}$")
 
 
 def normalize_message(text: str) -> str:
@@ -115,7 +118,9 @@ def _replace_numbers(line: str) -> str:
         line = _TIME.sub("<time>", line)
     if line.count(":") > 1:
         line = _COLONS.sub(_replace_colons, line)
-    line = _TOKEN.sub(_replace_token_or_code if _CODE_WORD.search(line) else _replace_token, line)
+    lowered = line.lower()
+    has_code = any(word in lowered for word in _CODE_WORDS)
+    line = _TOKEN.sub(_replace_token_or_code if has_code else _replace_token, line)
     if "<n>" in line:
         line = _SERIES.sub("<n>", _UNIT_AFTER.sub("<n>", line))
         line = _PLURAL.sub(lambda match: match[1][:-1], line)
@@ -123,7 +128,9 @@ def _replace_numbers(line: str) -> str:
 
 
 def _replace_prefixed(match: re.Match[str]) -> str:
-    return f"{match[1]}<n>" if is_prefixed_id(match[2]) else match[0]
+    start = match.start()
+    prefixed = _PREFIX.search(match.string, max(0, start - MAX_PREFIX_CHARS), start)
+    return "_<n>" if prefixed and is_prefixed_id(match[1]) else match[0]
 
 
 def _replace_colons(match: re.Match[str]) -> str:
