@@ -5,7 +5,8 @@ from collections import defaultdict
 import pytest
 
 from proto.grouping.fingerprint import fingerprint
-from tests.proto.grouping.stream import bugs, occurrences
+from tests.proto.grouping.stream import occurrences
+from tests.proto.grouping.stream.bugs import bugs
 
 
 def _fingerprints(count: int) -> dict[bytes, set[int]]:

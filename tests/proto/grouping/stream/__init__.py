@@ -1,8 +1,8 @@
 """A stream of errors as many services report them: 300 known bugs of twelve runtimes in 20 releases.
 
-`occurrences` draws them by a seed, so that a stream is the same each time. Each release has its own lines, bundle hashes
-and numbers of lambdas and proxies. Each occurrence has its own addresses, values in its message, depth of recursion and
-order of middlewares. `runtimes` prints the stack traces.
+`occurrences` draws them by a seed, so that a stream is the same each time. Each release has its own lines, bundle
+hashes and numbers of lambdas and proxies. Each occurrence has its own addresses, values in its message, depth of
+recursion and order of middlewares. `runtimes` prints the stack traces.
 """
 
 import random

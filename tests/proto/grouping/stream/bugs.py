@@ -15,7 +15,7 @@ _TEMPLATES: Final = (
     "index {n} is out of range",
     "cannot open {path}",
 )
-_BARE: Final = "{verb} of {noun} {id} in {runtime} failed after {duration} at {address}"
+_BARE: Final = "{verb} of {noun} {{id}} in {runtime} failed after {{duration}} at {{address}}"
 
 
 class Bug(NamedTuple):
@@ -40,8 +40,12 @@ def bugs() -> list[Bug]:
 
 
 def _bug(runtime: str, number: int, of_runtime: int) -> Bug:
-    noun, verb = _NOUNS[of_runtime % 5], _VERBS[of_runtime // 5]
+    noun_number = of_runtime % len(_NOUNS)
+    noun, verb = _NOUNS[noun_number], _VERBS[of_runtime // len(_NOUNS)]
     is_bare = of_runtime % 8 == 3
+    template = (
+        _BARE.format_map({"verb": verb, "noun": noun, "runtime": runtime}) if is_bare else _TEMPLATES[noun_number]
+    )
     frames = [(noun.lower(), verb + noun), ("handlers", f"show{noun}"), ("server", "handle")]
     if of_runtime % 6 == 1:  # below a function that others call, too
         frames.insert(0, ("database", "query"))
@@ -49,9 +53,7 @@ def _bug(runtime: str, number: int, of_runtime: int) -> Bug:
         number,
         runtime,
         ("Declined", "NotFound", "Conflict")[of_runtime % 3],
-        _BARE.replace("{noun}", noun).replace("{verb}", verb).replace("{runtime}", runtime)
-        if is_bare
-        else _TEMPLATES[of_runtime % 5],
+        bare if is_bare else _TEMPLATES[noun_number],
         () if is_bare else tuple(frames),
         is_wrapped=of_runtime % 4 == 2,
         is_recursive=of_runtime % 7 == 5 and not is_bare,

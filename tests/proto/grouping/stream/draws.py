@@ -14,7 +14,7 @@ class Build:
     """A release: its lines, and the hashes and numbers that its build drew."""
 
     def __init__(self, release: int) -> None:
-        chance = random.Random(release)  # noqa: S311 (a seeded generator)
+        chance = random.Random(release)
         self.version = f"1.{release}.0"
         self.shift = chance.randrange(400)
         self.hash = "".join(chance.choices("0123456789abcdef", k=8))

@@ -24,15 +24,15 @@ def _own(bug: Bug, draws: Draws) -> Frames:
 def _python(bug: Bug, message: str, build: Build, draws: Draws) -> Raised:
     def traceback(frames: Frames, last: str) -> str:
         lines = (
-            f'  File "/srv/shop-{build.version}/shop/{module}.py", line {build.line(function)}, in {function}\n    call()\n'
+            f'  File "{root}/{module}.py", line {build.line(function)}, in {function}\n    call()\n'
             for module, function in reversed(frames)
         )
         return f"Traceback (most recent call last):\n{served}{''.join(lines)}{library}{last}\n"
 
-    site = "/usr/local/lib/python3.12/site-packages"
+    root, site = f"/srv/shop-{build.version}/shop", "/usr/local/lib/python3.12/site-packages"
     served = "".join(
         f'  File "{site}/django/core/handlers/exception.py", line 55, in inner\n    response = get_response(request)\n'
-        f'  File "/srv/shop-{build.version}/shop/middleware.py", line {build.line(name)}, in __call__\n'
+        f'  File "{root}/middleware.py", line {build.line(name)}, in __call__\n'
         "    return self.get_response(request)\n"
         for name in draws.middlewares()
     )
@@ -60,7 +60,8 @@ def _jvm(bug: Bug, message: str, draws: Draws, frame: Callable[[str, str], str],
     if not bug.is_wrapped:
         return Raised(kind, message, trace + (served if bug.frames else "") + thread)
     outer = "java.util.concurrent.CompletionException"
-    head = f"{outer}: {kind}: {message}\n\tat java.base/java.util.concurrent.CompletableFuture.encodeThrowable(CompletableFuture.java:315)\n"
+    completable = "java.base/java.util.concurrent.CompletableFuture"
+    head = f"{outer}: {kind}: {message}\n\tat {completable}.encodeThrowable(CompletableFuture.java:315)\n"
     return Raised(outer, f"{kind}: {message}", f"{head}{thread}Caused by: {trace}\t... 3 more\n")
 
 
@@ -102,7 +103,7 @@ def _node(bug: Bug, message: str, build: Build, draws: Draws) -> Raised:
     head = f"{bug.kind}: {message}"
     library = "    at Query.run (/app/node_modules/pg/lib/query.js:83:19)\n"
     own = "".join(
-        f"    at {'async ' * (module == 'server')}{function} (/app/dist/{module}.js:{build.line(function)}:{build.lambdas})\n"
+        f"    at {'async ' * (module == 'server')}{function} (/app/dist/{module}.js:{build.line(function)}:7)\n"
         for module, function in _own(bug, draws)
     )
     served = "".join(
@@ -146,9 +147,11 @@ def _go(bug: Bug, message: str, build: Build, draws: Draws) -> Raised:
     source, root = ("", "shop.example/shop") if trimmed else ("/usr/local/go/src/", "/home/ci/shop")
     own = "".join(frame(module, function, f"{root}/{module}/{module}.go") for module, function in _own(bug, draws))
     trace = (
-        f"goroutine {draws.number(900) + 1} [running]:\nruntime/debug.Stack()\n\t{source}runtime/debug/stack.go:26 +0x5e\n"
+        f"goroutine {draws.number(900) + 1} [running]:\n"
+        f"runtime/debug.Stack()\n\t{source}runtime/debug/stack.go:26 +0x5e\n"
         f"panic({{0x{draws.address()[:6]}?, 0x{draws.address()[:6]}?}})\n\t{source}runtime/panic.go:860 +0x13a\n"
-        f"encoding/json.(*encodeState).marshal(0x{draws.address()}?)\n\t{source}encoding/json/encode.go:343 +0xb1\n{own}"
+        f"encoding/json.(*encodeState).marshal(0x{draws.address()}?)\n\t{source}encoding/json/encode.go:343 +0xb1\n"
+        f"{own}"
         f"net/http.(*conn).serve(0xc{draws.address()[:9]})\n\t{source}net/http/server.go:2102 +0x625\n"
     )
     return Raised(f"*shop.{bug.kind}", message, trace)
@@ -234,11 +237,8 @@ def _php(bug: Bug, message: str, build: Build, draws: Draws) -> Raised:
     calls.append(f"{root}/vendor/symfony/runtime/Runner.php(35): {called}()")
     lines = "".join(f"#{at} {call}\n" for at, call in enumerate(calls))
     kind = f"App\\{bug.kind}"
-    return Raised(
-        kind,
-        message,
-        f"{kind}: {message} in {root}/vendor/doctrine/dbal/src/Driver.php:31\nStack trace:\n{lines}#{len(calls)} {{main}}",
-    )
+    head = f"{kind}: {message} in {root}/vendor/doctrine/dbal/src/Driver.php:31\nStack trace:\n"
+    return Raised(kind, message, f"{head}{lines}#{len(calls)} {{main}}")
 
 
 RUNTIMES: Final[Mapping[str, Printer]] = {
