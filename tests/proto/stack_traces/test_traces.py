@@ -95,3 +95,10 @@ def test_hostile_lines_are_read_in_linear_time(start: str, part: str) -> None:
         line = start + part * (5 * count)
         assert read_line(line) is not None
         read_trace(f"{line}\n{line}!\n{line})")
+
+
+def test_lines_of_another_runtime_are_no_halves_of_a_frame() -> None:
+    go = "main.add()\n\t/app/cart.go:3\n" * 3
+    assert in_app_frames(f"{go}#1 /app/run.php(9): App\\run_job()\n\t/app/cart.go:4\n") == ["main:add"] * 3
+    rust = "   1: shop::add\n             at ./src/cart.rs:2:40\n" * 3
+    assert in_app_frames(f"{rust}   4: shop::run\n\t/app/cart.go:4\n") == ["shop::add"] * 3 + ["shop::run"]
