@@ -9,19 +9,19 @@ from chassis.issues.tables import MAX_CULPRIT_LENGTH, MAX_SEARCH_LENGTH, MAX_TIT
 from control.issues.occurrences import IssueKey
 from proto.identity import UNPRINTABLE
 from proto.stack_traces import in_app_frames
+from proto.stack_traces.trace import END_CHARS
 
 MAX_FINGERPRINTS: Final = 200  # of one statement: each has a stack trace
 
 _LIMITS: Final = QueryLimits(max_seconds=30, max_memory_bytes=512 * 2**20, max_result_rows=0, priority=3)
 _MESSAGE_CHARS: Final = 1_000
-_TRACE_CHARS: Final = 4_096  # of either end, as `proto.stack_traces` reads them
 _UNPRINTABLE: Final = re.compile(f"[{UNPRINTABLE}]+")
 _ERASED_TITLE: Final = "(erased)"
 # The first occurrence of each fingerprint, whichever of its copies is stored first.
 _SQL: Final = f"""
 SELECT project_id, fingerprint, type, substringUTF8(message, 1, {_MESSAGE_CHARS}),
-       if(length(stacktrace) <= {4 * _TRACE_CHARS}, stacktrace,
-          concat(substringUTF8(stacktrace, 1, {_TRACE_CHARS}), '\\n', substringUTF8(stacktrace, -{_TRACE_CHARS})))
+       if(length(stacktrace) <= {2 * END_CHARS}, stacktrace,
+          concat(substringUTF8(stacktrace, 1, {END_CHARS}), '\\n', substringUTF8(stacktrace, -{END_CHARS})))
 FROM error_occurrences
 WHERE project_id IN {{projects:Array(UInt64)}} AND hex(fingerprint) IN {{fingerprints:Array(String)}}
   AND stored_time >= fromUnixTimestamp64Micro({{since:Int64}}, 'UTC')
