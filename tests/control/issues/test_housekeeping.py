@@ -18,6 +18,7 @@ from control.issues.housekeeping import IssueHousekeeping
 from control.issues.lifecycle import Ignoring
 from control.issues.notifications import IssueUrls
 from control.issues.tables import ActivityKind, issue_activity, issue_projects
+from proto.grouping.fingerprint import RULES_VERSION
 from proto.otlp.native import write_block
 from proto.storage.tables import ERROR_OCCURRENCES
 from tests.control.issues.conftest import MINUTE, START, Ledger, fingerprint
@@ -38,7 +39,7 @@ async def store(
     """One stored occurrence."""
     at = int(START.timestamp()) * 10**9 + batch
     row = (project_id, at, fingerprint(number), "ValueError", message, stack, "span", b"t" * 16, b"s" * 8)
-    block = write_block(ERROR_OCCURRENCES, [(*row, "checkout", "production", "1.0.0", batch, 0)])
+    block = write_block(ERROR_OCCURRENCES, [(*row, "checkout", "production", "1.0.0", batch, 0, RULES_VERSION)])
     await clickhouse.insert(ERROR_OCCURRENCES.name, ERROR_OCCURRENCES.column_names, block, token=f"test:{batch}")
 
 
