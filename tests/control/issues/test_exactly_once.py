@@ -21,7 +21,7 @@ from control.followers import progress
 from control.followers.progress import LEASE
 from control.followers.tables import follower_blocks, follower_progress
 from control.issues import follower as follower_module
-from control.issues.follower import IssueFollower
+from control.issues.follower import NAME, IssueFollower
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.issues.tables import issue_activity, issue_projects
@@ -162,7 +162,7 @@ class IssueWorld(World):
     def _expected(self) -> dict[bytes, tuple[Any, ...]]:
         found: dict[bytes, list[tuple[datetime, str]]] = {}
         for item in self._written:
-            _, print_, time_ns, release = values_of(self._project_id, item)
+            _, print_, time_ns, release, _ = values_of(self._project_id, item)
             found.setdefault(print_, []).append((EPOCH + timedelta(milliseconds=time_ns // 10**6), release))
         return {
             print_: (len(moments), *((at, release or None) for at, release in (min(moments), max(moments))))
@@ -207,7 +207,7 @@ async def test_who_waits_for_a_lease_reads_nothing_without_the_blocks(database: 
     """The lease of the other one may end at any moment: what was loaded to look at it has no blocks."""
     held_until = datetime.fromtimestamp(1_000, UTC) + LEASE
     async with database.write() as connection:
-        await progress.create(connection, "issues", 0, "another", datetime.fromtimestamp(1_000, UTC))
+        await progress.create(connection, NAME, 0, "another", datetime.fromtimestamp(1_000, UTC))
     server = Server()
     server.stored[1, 20_000] = (server.now_us - 10 * US, server.true_s, range(1))
     times = iter([held_until - timedelta(milliseconds=1), *[held_until] * 9])
@@ -221,11 +221,11 @@ async def test_who_waits_for_a_lease_reads_nothing_without_the_blocks(database: 
     )
     await follower.poll()
     async with database.read() as connection:
-        found = await progress.find(connection, "issues")
+        found = await progress.find(connection, NAME)
     assert found is not None
     assert (found.lease_owner, found.rows) == ("another", 0)
     await follower.poll()  # the lease is over
     async with database.read() as connection:
-        found = await progress.find(connection, "issues")
+        found = await progress.find(connection, NAME)
     assert found is not None
     assert found.rows == 1

@@ -173,7 +173,7 @@ class Model:
 
     async def _stored(self, connection: AsyncConnection, number: int) -> IssueRecord:
         key = (self._ledger.project_id, fingerprint(number))
-        return (await repository.find_by_keys(connection, [key]))[key]
+        return (await repository.find_links(connection, [key]))[key].issue
 
     async def _check(self) -> None:
         now = self._ledger.now

@@ -1,0 +1,100 @@
+"""The fingerprints that lead to issues, as counting changes them, and what an upgrade of the rules of grouping makes of
+issues: merged ones, and split ones. Every function runs in the transaction that counts a page.
+"""
+
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.issues.tables import FINGERPRINT_BYTES, IssueStatus, issue_fingerprints, issues
+from control.issues import lifecycle
+from control.issues.lifecycle import OPEN_STATE
+from control.issues.model import IssueRecord
+from control.issues.occurrences import IssueKey, Seen
+from control.issues.regrouping import Plan
+from proto.grouping.fingerprint import RULES_VERSION
+
+
+async def regroup(
+    connection: AsyncConnection, plan: Plan, known: Mapping[str, IssueRecord], now: datetime
+) -> dict[str, IssueRecord]:
+    """Merge the issues that have become one, and give them their fingerprints by the current rules. Returns the issues
+    by id, as they are afterwards.
+    """
+    changed = dict(known)
+    for target_id, merged in plan.merges.items():
+        sources = [known[one] for one in merged]
+        data = {"rulesVersion": RULES_VERSION}
+        target = await lifecycle.merge(connection, known[target_id], sources, now=now, by=None, data=data)
+        assignees = [one.assignee_id for one in sources if one.assignee_id is not None]
+        if target.assignee_id is None and assignees:
+            target = await lifecycle.set_assignee(connection, target, assignees[0], now=now, by=None)
+        changed[target_id] = target
+    for issue_id, fingerprint in plan.renamed.items():
+        await _rename(connection, known[issue_id], fingerprint)
+    return changed
+
+
+async def store_links(connection: AsyncConnection, plan: Plan, found: Mapping[IssueKey, Seen]) -> None:
+    """Store which issue each new fingerprint leads to, and which fingerprints wait no longer."""
+    if plan.links:
+        rows = [
+            {
+                "project_id": key[0],
+                "fingerprint": key[1],
+                "issue_id": issue_id,
+                "rules_version": _decided_under(key, plan, found),
+            }
+            for key, issue_id in plan.links.items()
+        ]
+        await connection.execute(issue_fingerprints.insert(), rows)
+    if plan.settled:
+        columns = issue_fingerprints.c
+        settled = issue_fingerprints.update().where(
+            columns.project_id == sa.bindparam("of_project"), columns.fingerprint == sa.bindparam("of_fingerprint")
+        )
+        await connection.execute(
+            settled.values(rules_version=RULES_VERSION),
+            [{"of_project": project_id, "of_fingerprint": fingerprint} for project_id, fingerprint in plan.settled],
+        )
+
+
+def copied_state(source: IssueRecord) -> dict[str, Any]:
+    """The columns of the state of an issue, for one that is split from it. An issue that is ignored for a number of
+    occurrences is ignored for as many as are left.
+    """
+    copied = {name: getattr(source, name) for name in (*OPEN_STATE, "decided_status", "decided_at", "assignee_id")}
+    copied["status"] = IssueStatus(source.status).value
+    if source.ignored_until_count is not None:
+        copied["ignored_until_count"] = max(1, source.ignored_until_count - source.count)
+    return copied
+
+
+def _decided_under(key: IssueKey, plan: Plan, found: Mapping[IssueKey, Seen]) -> int:
+    """The version of the rules for a new fingerprint: one by earlier rules waits if nothing else is known of it."""
+    is_alone = key in plan.new and not plan.new[key]
+    return min(RULES_VERSION, found[key].rules_version) if is_alone else RULES_VERSION
+
+
+async def _rename(connection: AsyncConnection, issue: IssueRecord, fingerprint: bytes) -> None:
+    """Give an issue the fingerprint that its errors have now. A merged issue that had it takes the old one: the
+    warehouse finds the issue by either.
+    """
+    columns = issues.c
+    of_fingerprint = (columns.project_id == issue.project_id) & (columns.fingerprint == fingerprint)
+    holder = await connection.scalar(sa.select(columns.id).where(of_fingerprint))
+    if holder == issue.id:
+        return
+    if holder is not None:  # no two have one, not even between two statements
+        await _set_fingerprint(connection, holder, secrets.token_bytes(FINGERPRINT_BYTES))
+    await _set_fingerprint(connection, issue.id, fingerprint)
+    if holder is not None:
+        await _set_fingerprint(connection, holder, issue.fingerprint)
+
+
+async def _set_fingerprint(connection: AsyncConnection, issue_id: str, fingerprint: bytes) -> None:
+    await connection.execute(issues.update().where(issues.c.id == issue_id).values(fingerprint=fingerprint))
