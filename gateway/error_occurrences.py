@@ -16,15 +16,11 @@ def occurrence_blocks(decoded: Sequence[DecodedPayload], batch_id: int) -> list[
     within the batch.
     """
     days: dict[int, list[tuple[object, ...]]] = {}
-    known: dict[tuple[str, str, str], bytes] = {}  # a batch often has the same error many times
     number = 0
     for request in decoded:
         source = _SOURCES[request.signal]
         for raised in request.exceptions:
-            key = (raised.type, raised.message, raised.stacktrace)
-            digest = known.get(key)
-            if digest is None:
-                digest = known[key] = fingerprint(*key)
+            digest = fingerprint(raised.type, raised.message, raised.stacktrace)
             row = occurrence_row(request.project_id, raised, digest, source, batch_id, number)
             days.setdefault(raised.time_ns // NANOS_PER_DAY, []).append(row)
             number += 1

@@ -53,18 +53,14 @@ _events_decoder = msgspec.json.Decoder(list[StoredEvent])
 
 def occurrence_rows(table: str, rows: Iterable[ExceptionSource]) -> Iterator[tuple[object, ...]]:
     """Rows of `error_occurrences`. Each has the batch id of its item, and a number that is unique in the batch."""
-    known: dict[tuple[str, str, str], bytes] = {}
     for row in rows:
         for number, texts in enumerate(_exceptions_of(table, row)):
-            digest = known.get(texts)
-            if digest is None:
-                digest = known[texts] = fingerprint(*texts)
             raised = RaisedException(
                 row.time_ns, row.trace_id, row.span_id, *texts, row.service_name, row.environment, row.release
             )
             occurrence = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % FIRST_REBUILT_ROW
             occurrence += FIRST_REBUILT_ROW
-            yield occurrence_row(row.project_id, raised, digest, _SOURCES[table], row.batch_id, occurrence)
+            yield occurrence_row(row.project_id, raised, fingerprint(*texts), _SOURCES[table], row.batch_id, occurrence)
 
 
 def _exceptions_of(table: str, row: ExceptionSource) -> Iterator[tuple[str, str, str]]:

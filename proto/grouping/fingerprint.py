@@ -1,23 +1,90 @@
 """The fingerprint of an error: 16 bytes that stay the same across releases, builds and starts of a process.
 
-It is a hash of the exception's type and its top frames in the application's own code, or of its message where there is
-no stack trace. Line numbers, addresses, ids, hashes, versions and directories are removed first: they change with every
-build while the error stays the same.
+It is a hash of the exception's type, the type of its innermost cause and the top frames of that cause in the
+application's own code; of types and messages where no frame is the application's. Line numbers, addresses, ids, hashes,
+versions and directories are removed first: they change with every build while the error stays the same.
 """
 
 import hashlib
-from typing import Final
+from typing import Final, NamedTuple
 
 from proto.grouping.messages import normalize_message
-from proto.stack_traces import in_app_frames
+from proto.stack_traces import trace
+from proto.stack_traces.memo import Memo
+from proto.stack_traces.recursion import fold, says_overflow
+from proto.stack_traces.trace import read_trace
 
 RULES_VERSION: Final = 2
 FINGERPRINT_BYTES: Final = 16
 FINGERPRINT_FRAMES: Final = 5  # the deeper ones change with the callers
+MAX_CAUSES: Final = 8  # whose messages count
+
+_MESSAGE_CHARS: Final = 2_048  # more than `normalize_message` reads
+_MESSAGES_BYTES: Final = 2 * 2**20
+_RULES_BYTES: Final = 16 * 2**20
+_RULE_BYTES: Final = 64 * 2**10
+
+# Types that only carry another exception from a thread, task or call to its caller: the cause's type says what failed.
+_CARRIER_NAMES = """
+java.util.concurrent.ExecutionException java.util.concurrent.CompletionException
+java.lang.reflect.InvocationTargetException java.lang.reflect.UndeclaredThrowableException
+java.lang.ExceptionInInitializerError
+System.AggregateException System.Reflection.TargetInvocationException System.TypeInitializationException
+ExceptionGroup BaseExceptionGroup exceptiongroup.ExceptionGroup exceptiongroup.BaseExceptionGroup AggregateError
+*fmt.wrapError *fmt.wrapErrors *errors.withStack *errors.withMessage *errors.joinError
+"""
+_CARRIERS: Final = frozenset(_CARRIER_NAMES.split())
+
+
+class _Rule(NamedTuple):
+    """What an exception's type and stack trace are for its fingerprint: `digest`, unless its message counts as well,
+    between `before` and `after`.
+    """
+
+    digest: bytes
+    before: str = ""
+    after: str = ""
 
 
 def fingerprint(kind: str, message: str, stacktrace: str) -> bytes:
-    """16 bytes that identify an error across releases. Takes at most a few hundred microseconds."""
-    frames = in_app_frames(stacktrace)[:FINGERPRINT_FRAMES]
-    parts = [kind.strip(), *frames] if frames else [kind.strip(), "", normalize_message(message)]
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=FINGERPRINT_BYTES).digest()
+    """16 bytes that identify an error across releases. Takes some microseconds for a trace or lines that were seen
+    before, at most some milliseconds for a hostile one.
+    """
+    digest, before, after = _RULES[kind, stacktrace]
+    if digest:
+        return digest
+    if not (message or kind or not stacktrace):
+        message = stacktrace.strip()
+    return _hash(f"{before}{_MESSAGES[message[:_MESSAGE_CHARS]]}{after}")
+
+
+def forget() -> None:
+    """Forgets what was seen, as in a new process."""
+    _RULES.forget()
+    _MESSAGES.forget()
+    trace.forget()
+
+
+def _read_rule(error: tuple[str, str]) -> _Rule:
+    kind, stacktrace = error[0].strip(), error[1]
+    found = read_trace(stacktrace)
+    if not found.own:
+        causes = "".join(f"\n{normalize_message(cause)}" for cause in found.causes[:MAX_CAUSES])
+        return _Rule(b"", f"{kind}\n\n", causes)
+    place = found.own[: found.place]
+    frames = fold([frame.text for frame in place], overflow=says_overflow(kind, stacktrace))
+    types = [kind] if not found.cause or found.cause == kind else [kind, found.cause]
+    if len(types) > 1 and kind in _CARRIERS:
+        types = [found.cause]
+    text = "\n".join([*types, "", *frames[:FINGERPRINT_FRAMES]])
+    if any(frame.is_named for frame in place):
+        return _Rule(_hash(text))
+    return _Rule(b"", f"{text}\n\n")  # a minifier took the names away: the frames say hardly anything
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=FINGERPRINT_BYTES).digest()
+
+
+_RULES: Final[Memo[tuple[str, str], _Rule]] = Memo(_read_rule, _RULES_BYTES, _RULE_BYTES)
+_MESSAGES: Final[Memo[str, str]] = Memo(normalize_message, _MESSAGES_BYTES, 4 * _MESSAGE_CHARS)

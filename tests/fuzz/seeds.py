@@ -37,6 +37,7 @@ from tests.fuzz.targets import scm_events as scm_events_target
 from tests.fuzz.targets import tracker_events as tracker_events_target
 from tests.fuzz.targets.kernel import CHOICES
 from tests.gateway.grpc import frames
+from tests.proto.grouping.pairs import read_pairs, runtimes
 from tests.proto.otlp import generate, realistic
 from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.json_text import JsonWriter
@@ -242,26 +243,9 @@ def bodies() -> Iterator[bytes]:
 
 
 def fingerprint() -> Iterator[bytes]:
-    traces = (
-        'Traceback (most recent call last):\n  File "/srv/app/cart.py", line 3, in add\n    raise X\n',
-        (
-            "java.lang.X: no\n\tat com.shop.Cart.add(Cart.java:42)\n"
-            "\tat app//com.shop@1.2/a.B$$Lambda/0x00.run(Unknown Source)\nCaused by: y"
-        ),
-        "   at Shop.Cart.<Add>d__5.MoveNext() in /src/Cart.cs:line 42\n   at System.X.Y(Int32 id)",
-        (
-            "Error: no\n    at async Cart.add (/app/src/cart.js:10:5)\n    at /app/src/x.js:1:2\n"
-            "add@https://shop.example/app.js:10:5"
-        ),
-        "goroutine 1 [running]:\nshop/cart.(*Cart).Add.func1({0x1, 0x2})\n\t/srv/cart/cart.go:42 +0x1d",
-        "/srv/cart.rb:12:in `add'\n  from /gems/x.rb:3:in 'y'",
-        "#0 /srv/cart.php(12): Shop\\Cart->add()\n#1 {main}",
-    )
-    for trace in traces:
-        yield (
-            b"E\0order 4711 of bob@example.com at 2026-11-20T10:00:00Z in /srv/a/b.py 0xff deadbeef12 v1.2.3\0"
-            + trace.encode()
-        )
+    for runtime in runtimes():
+        for pair in read_pairs(runtime):
+            yield "\0".join(pair.errors[0]).encode()
 
 
 def heads() -> Iterator[bytes]:

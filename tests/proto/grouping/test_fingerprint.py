@@ -31,7 +31,7 @@ JAVA = """java.lang.IllegalStateException: no cart
 \tat app//com.shop.Main.main(Main.java:5)
 \tat org.springframework.web.Servlet.service(Servlet.java:5)
 Caused by: java.sql.SQLException: gone
-\tat com.other.Db.query(Db.java:1)
+\tat com.other.Db.addQuery(Db.java:1)
 """
 
 JAVASCRIPT = """TypeError: Cannot read properties of undefined (reading 'id')
@@ -78,7 +78,7 @@ PHP = "#0 /var/www/app/src/Cart.php(12): App\\Cart->add(1)\n#1 /var/www/app/vend
 
 TRACES = {
     "python": (PYTHON, ["shop/cart.py:add", "shop/views.py:view"]),
-    "java": (JAVA, ["com.shop.Cart:lambda$add", "com.shop.Main:main"]),
+    "java": (JAVA, ["com.other.Db:addQuery"]),
     "javascript": (JAVASCRIPT, ["dist/cart.<hash>.js:Cart.add", "src/http.js:handler"]),
     "firefox": (FIREFOX, ["static/app.<hash>.js:add", "static/main.js:"]),
     "go": (GO, ["main:(*Cart).Add", "http:Handler.func"]),

@@ -1,0 +1,173 @@
+"""Puts the lines of a stack trace together: the exceptions of a chain of causes, the innermost cause first.
+
+For the runtimes that print frames from the innermost outwards, all but Python. Java and Node print a cause after its
+wrapper, .NET prints it before the frames of its wrapper, PHP and Go before the wrapper.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from proto.stack_traces import go, php, rust
+from proto.stack_traces.frames import Frame, Kind, Line, Raised, frame_line
+from proto.stack_traces.memo import Memo
+
+MAX_CHAIN: Final = 32  # exceptions; of more, the outermost do not count
+_JOINED_BYTES: Final = 4 * 2**20
+_JOINED_KEY_BYTES: Final = 2_048
+_MESSAGE: Final = 2  # the number of a cause that is a message without type
+
+Join = Callable[[Sequence[Line]], Iterator[tuple[int, Line]]]
+
+
+def arrange(lines: Sequence[Line], family: str) -> list[Raised]:
+    """The chain of the exceptions that the trace tells of."""
+    join = _JOINS.get(family)
+    chain = _Chain()
+    for index, line in join(lines) if join else enumerate(lines):
+        if line.kind and (not line.family or line.family == family) and not chain.take(index, line):
+            break
+    return chain.raised
+
+
+class _Chain:
+    """The exceptions so far; `at` is the one whose frames come next."""
+
+    def __init__(self) -> None:
+        self.raised = [Raised()]
+        self._at = 0
+        self._suppressed = -1  # the indentation of a suppressed exception, whose lines are passed over
+        self._number = -1
+        self._is_list = False
+
+    def take(self, index: int, line: Line) -> bool:
+        """Whether the trace goes on after this line."""
+        if self._suppressed >= 0 and self._is_suppressed(line):
+            return True
+        current = self.raised[self._at]
+        match line.kind:
+            case Kind.FRAME:
+                return self._take_frame(index, line, current)
+            case Kind.CAUSE:
+                self._begin_cause(index, line)
+            case Kind.WRAPPER:
+                self._end_cause()
+            case Kind.SUPPRESSED:
+                self._suppressed = line.indent
+            case Kind.MORE:
+                wrapper = self.raised[self._at + 1].frames if self._at + 1 < len(self.raised) else []
+                current.frames += wrapper[len(wrapper) - line.number :] if line.number <= len(wrapper) else []
+            case Kind.TYPE:
+                return self._take_type(index, line, current)
+            case Kind.END:
+                return not any(raised.frames for raised in self.raised)
+        return True
+
+    def _take_frame(self, index: int, line: Line, current: Raised) -> bool:
+        if line.text and current.frames:  # Ruby: the frame in which the next exception was raised
+            self._begin_cause(index, line)
+            current = self.raised[self._at]
+        elif 0 <= line.number < self._number and current.frames:
+            return False  # the numbers begin again: another thread
+        self._number = line.number
+        if line.frame is not None:
+            current.frames.append(line.frame)
+        return True
+
+    def _take_type(self, index: int, line: Line, current: Raised) -> bool:
+        if self._is_list and current.frames:
+            return False  # the next exception of a list
+        if line.family and (current.line >= 0 or current.frames):
+            self._begin_cause(index, line)
+        elif current.line < 0 and not current.frames:
+            current.type, current.line = line.text, index
+        return True
+
+    def _begin_cause(self, index: int, line: Line) -> None:
+        self.raised.insert(0, Raised(line.text, index if line.text or line.number == _MESSAGE else -1))
+        del self.raised[MAX_CHAIN:]
+        self._at, self._number = 0, -1
+        self._is_list = self._is_list or line.number == 1
+
+    def _end_cause(self) -> None:
+        self._at += 1
+        self._number = -1
+        if self._at >= len(self.raised):
+            self.raised.append(Raised())
+            del self.raised[:-MAX_CHAIN]
+            self._at = len(self.raised) - 1
+
+    def _is_suppressed(self, line: Line) -> bool:
+        ends = line.kind is Kind.CAUSE and (line.indent < self._suppressed or not self._suppressed)
+        ends = ends or (line.kind is Kind.FRAME and 0 < line.indent <= self._suppressed)
+        if ends:
+            self._suppressed = -1
+        return not ends
+
+
+def _join_go(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
+    """Of Go: a function and a file that follow one another are a frame; what stands between frames begins a wrapper."""
+    function: Line | None = None
+    last = -1  # the line of the last frame
+    for index, line in enumerate(lines):
+        if line.kind is Kind.FILE and function is not None:
+            if 0 <= last < index - 2:
+                yield index, Line(Kind.WRAPPER)
+            yield index, frame_line(go.FAMILY, _FRAMES[go.FAMILY][function.text, line.text])
+            last = index
+        elif line.kind not in (Kind.OTHER, Kind.FILE, Kind.FUNCTION):
+            yield index, line
+        function = line if line.kind is Kind.FUNCTION else None
+
+
+def _join_rust(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
+    """A function may have a file in the next line. The lines after a bare `Caused by:` are messages."""
+    messages: tuple[Kind, ...] = ()  # what the next line may be, to be a message
+    for index, line in enumerate(lines):
+        if line.kind is Kind.CAUSE and not line.text:
+            messages = (Kind.FUNCTION, Kind.TYPE, Kind.OTHER)
+        elif line.kind in messages:
+            messages = (Kind.FUNCTION,) if line.kind is Kind.FUNCTION else ()
+            yield index, Line(Kind.CAUSE, number=_MESSAGE)
+        elif line.kind is Kind.FUNCTION and line.family == rust.FAMILY:
+            following = lines[index + 1] if index + 1 < len(lines) else line
+            file = following.text if following.kind is Kind.FILE else ""
+            yield index, frame_line(rust.FAMILY, _FRAMES[rust.FAMILY][line.text, file], number=line.number)
+        elif line.kind in (Kind.CAUSE, Kind.END):
+            yield index, line
+        if line.kind is Kind.OTHER:
+            messages = ()
+
+
+def _join_php(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
+    """A line names a function and where it was called. Where the place of the exception is known, each function is
+    joined with the place inside of it: the one that the line before names.
+    """
+    inner: str | None = None
+    for index, line in enumerate(lines):
+        if line.kind is Kind.FUNCTION and line.family == php.FAMILY:
+            file, function = php.split(line.text)
+            place, inner = (file, None) if inner is None else (inner, file)
+            if function != "{main}" or place:
+                yield index, frame_line(php.FAMILY, _FRAMES[php.FAMILY][function, place])
+        elif line.kind is Kind.FILE and line.family == php.FAMILY:
+            inner, kind = php.split(line.text)
+            yield index, Line(Kind.TYPE, "", None, kind)
+        elif line.kind is Kind.WRAPPER:
+            yield index, line
+            inner = php.split(line.text)[0] or None
+        elif line.kind in (Kind.TYPE, Kind.CAUSE):
+            yield index, line
+
+
+def _memo(join: Callable[[str, str], Frame]) -> Memo[tuple[str, str], Frame]:
+    return Memo(lambda halves: join(*halves), _JOINED_BYTES, _JOINED_KEY_BYTES)
+
+
+_FRAMES: Final = {go.FAMILY: _memo(go.join), rust.FAMILY: _memo(rust.join), php.FAMILY: _memo(php.join)}
+_JOINS: Final[dict[str, Join]] = {go.FAMILY: _join_go, rust.FAMILY: _join_rust, php.FAMILY: _join_php}
+
+
+def forget() -> None:
+    """Forgets the frames of two lines that were seen."""
+    for frames in _FRAMES.values():
+        frames.forget()

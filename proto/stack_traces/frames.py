@@ -1,0 +1,136 @@
+"""A line of a stack trace as its runtime's parser reads it, and the stable text of a frame.
+
+A parser is pure: it sees one line and nothing else, so what it returns may be kept for the next trace that has the
+line. `proto.stack_traces.chain` puts the lines together.
+"""
+
+import re
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+MAX_LINE_CHARS: Final = 512
+
+
+class Frame(NamedTuple):
+    """A stack frame: `location` is a file, class or package; `in_app` is false for code of a library. `file` is the
+    path of the source file as far as the trace tells it; empty if `location` is that. `text` is stable across builds;
+    empty for library code. `is_standard`: of the runtime's standard library. `is_panic`: this frame raises what the
+    frames before it report. `is_named` is false if a minifier has replaced the function's name.
+    """
+
+    location: str
+    function: str
+    in_app: bool
+    file: str = ""
+    text: str = ""
+    is_standard: bool = False
+    is_panic: bool = False
+    is_named: bool = True
+
+
+class Kind(IntEnum):
+    """What a line of a stack trace is."""
+
+    OTHER = 0  # part of a message, source code, or nothing
+    FRAME = 1
+    FUNCTION = 2  # the first of two lines of a frame
+    FILE = 3  # the second one
+    TYPE = 4  # type and message of an exception
+    CAUSE = 5  # the exceptions that follow are the cause of the one before
+    WRAPPER = 6  # what follows is the exception whose cause came before
+    CONTEXT = 7  # what follows was raised while the one before was handled
+    SUPPRESSED = 8
+    TRACEBACK = 9  # a traceback of Python begins
+    MEMBER = 10  # the next exception of a group
+    MORE = 11  # so many frames of the wrapper follow
+    END = 12  # what follows is of another thread, or of another exception of a group
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Line:
+    """A line, never changed once it is made: `family` is its runtime, empty for a line that several have. `text` is the
+    type of an exception, or the half of a frame; `number` the frame's number, or the count of frames; `indent` is in
+    characters.
+    """
+
+    kind: Kind
+    family: str = ""
+    frame: Frame | None = None
+    text: str = ""
+    indent: int = 0
+    number: int = -1
+
+
+OTHER: Final = Line(Kind.OTHER)  # no parser knows it
+PASSED_OVER: Final = Line(Kind.OTHER)  # a frame of code that is made while the program runs
+
+
+@dataclass(slots=True)
+class Raised:
+    """An exception of a trace: its type as far as the trace says it, the index of the line that does, and its frames,
+    the innermost first.
+    """
+
+    type: str = ""
+    line: int = -1
+    frames: list[Frame] = field(default_factory=list)
+
+
+_MIN_ID: Final = 16
+_ID: Final = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=(?:[^0-9]*[0-9]){3})[A-Za-z0-9_-]{16,}")
+# Where applications are installed: such a directory says nothing about a file that is directly in it.
+_ROOT: Final = re.compile(
+    r"(?:[A-Za-z]:)?/(?:app|src|srv|code|work|workspace|workdir|project|application|build|opt|root|usr/src|usr/src/app"
+    r"|var/task|var/www|var/www/html|home/[^/]+|home/[^/]+/app|opt/app)|.*/releases/[^/]+|.*/current"
+)
+_VARIES: Final = re.compile(r"\d\d\d|\d\.\d|0x|(?<![A-Za-z0-9])[0-9a-f]{6}")
+_BUILD: Final = (
+    (re.compile(r"(?<![A-Za-z0-9])(?=[0-9a-f]*\d)[0-9a-f]{6,}(?![A-Za-z0-9])"), "<hash>"),
+    (re.compile(r"v?\d+(?:\.\d+)+(?:[-+.]?(?:rc|alpha|beta|dev|post|snapshot|SNAPSHOT)[\w.]*)?"), "<version>"),
+    (re.compile(r"0x[0-9a-fA-F]+|\d{3,}"), "<n>"),
+)
+
+
+def stable_text(location: str, function: str) -> str:
+    """Keep the last two parts of the location, because the rest depends on where it was built or installed, and replace
+    ids, hashes, versions and numbers.
+    """
+    path, _, name = location.replace("\\", "/").rpartition("/")
+    directory = "" if _ROOT.fullmatch(path) else path.rpartition("/")[2]
+    if _VARIES.search(directory) and _stable_numbers(directory) != directory:
+        directory = ""  # the root of a release
+    if len(directory) >= _MIN_ID and _ID.fullmatch(directory):
+        directory = "<id>"
+    if len(name) >= _MIN_ID and _ID.fullmatch(name):
+        name = "<id>"
+    if directory:
+        name = f"{directory}/{name}"
+    text = f"{name}:{function}" if name else function
+    return _stable_numbers(text) if _VARIES.search(text) else text
+
+
+def _stable_numbers(text: str) -> str:
+    for pattern, replacement in _BUILD:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def make_frame(
+    location: str,
+    function: str,
+    in_app: object,
+    *,
+    file: str = "",
+    is_standard: object = False,
+    is_panic: bool = False,
+    is_named: bool = True,
+) -> Frame:
+    """A frame with its stable text."""
+    text = stable_text(location, function) if in_app else ""
+    return Frame(location, function, bool(in_app), file, text, bool(is_standard), is_panic, is_named)
+
+
+def frame_line(family: str, frame: Frame, indent: int = 0, number: int = -1, text: str = "") -> Line:
+    """The line of a whole frame; `text` is the type of the exception that the line says as well."""
+    return Line(Kind.FRAME, family, frame, text, indent, number)

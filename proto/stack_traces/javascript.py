@@ -1,0 +1,130 @@
+"""Frames of JavaScript: V8 (Node, Deno, Chrome), SpiderMonkey and JavaScriptCore (Firefox, Safari, Bun), Hermes.
+
+`at add (/app/src/cart.js:10:5)`, `at https://shop.example/app.js:10:5`, `add@https://shop.example/app.js:10:5`.
+"""
+
+import re
+from typing import Final
+
+from proto.stack_traces.frames import OTHER, Line, frame_line, make_frame
+
+FAMILY: Final = "javascript"
+_NATIVE: Final = ("<anonymous>", "native", "[native code]", "index ", "eval at ", "unknown location")
+_LIBRARY: Final = re.compile(
+    r"[/\\]node_modules[/\\]|^(?:node|ext|deno|bun|native|internal|evalmachine\.<anonymous>):?|^internal[/\\]"
+    r"|-extension:|[/\\]webpack[/\\](?:runtime|bootstrap)|/deno\.land/|/esm\.sh/|^<anonymous>|InternalBytecode\.js"
+    r"|\.yarn[/\\](?:cache|__virtual__)[/\\]|\(native\)"
+)
+_ORIGIN: Final = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^/]*/?")
+_ALIAS: Final = re.compile(r" \[as [^\]]*\]$")
+_NEXT_BUILD: Final = re.compile(r"(_next/static/)(?!chunks/|css/|media/)[^/]+(?=/)")
+_FILE: Final = re.compile(r"(.*?)((?:\.(?:chunk|bundle|min|module|prod|legacy))*\.(?:[mc]?[jt]sx?|bundle|jsbundle))$")
+_HEX: Final = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{6,64}")
+_HASH: Final = re.compile(r"[A-Za-z0-9_-]{8,10}|[A-Z0-9]{8}|[A-Za-z0-9_-]{16,64}")
+_WORDS: Final = re.compile(
+    r"[A-Z]?[a-z]{2,}(?:[A-Z][a-z]{2,})*\d?(?:[_-][A-Za-z][a-z]*\d?)*|[a-z]+(?:[_-][a-z]+)*\d{0,2}"
+)
+_LONGEST_MINIFIED: Final = 2
+_VITE_HASH: Final = 8
+_SEPARATOR: Final = re.compile(r"[.~_-]")
+_HASH_CHARS: Final = 80  # at the end of a name, in which a hash is looked for
+_MAX_STARTS: Final = 8
+
+
+def read_v8(body: str, indent: int) -> Line:
+    """Reads a line that begins with `at `."""
+    text = body[3:].removeprefix("async ").removeprefix("new ")
+    function, place = "", text
+    if text.endswith(")"):
+        function, _, place = text[:-1].partition(" (")
+        if not place:
+            function, place = "", text
+    return _read(function, place.removeprefix("address at "), indent)
+
+
+def read_at_sign(body: str, indent: int) -> Line:
+    """Reads `function@place`, as Firefox and Safari print it."""
+    function, _, place = body.partition("@")
+    function = function.rpartition("*")[2]  # `promise callback*load`, `async*load`
+    if " " in function and function not in ("global code", "module code", "eval code"):
+        return OTHER
+    if "://" not in place and place.count("@"):  # a scope of a package in the function's name
+        function, _, place = body.rpartition("@")
+    function = function.rstrip("/<").replace("/<", "")
+    return _read("" if function.endswith(" code") else function, place, indent)
+
+
+def _read(function: str, place: str, indent: int) -> Line:
+    if place.startswith(_NATIVE):
+        return frame_line(FAMILY, make_frame("<native>", function, False, is_standard=True), indent)
+    start = len(place.rstrip("0123456789:"))
+    start = place.find(":", start)
+    is_path = " " not in place or "://" in place or place.startswith(("/", "\\")) or place[1:2] == ":"
+    if start < 0 or place.endswith(":") or not is_path:
+        return OTHER
+    file = re.split(r"[?#]", place[:start], maxsplit=1)[0]
+    if " > " in file:  # Firefox: code of eval, in the file before
+        return frame_line(FAMILY, make_frame(file, function, False), indent)
+    in_app = not _LIBRARY.search(file)
+    function = _stable_function(function)
+    if not in_app:
+        is_standard = "node_modules" not in file
+        return frame_line(FAMILY, make_frame(file, function, False, is_standard=is_standard), indent)
+    location, is_hashed = _stable_location(file)
+    if is_hashed or "://" in file or ".min." in file or file.endswith("bundle"):
+        function = _named_parts(function)
+        return frame_line(FAMILY, make_frame(location, function, True, file=file, is_named=bool(function)), indent)
+    return frame_line(FAMILY, make_frame(location, function, True, file=file), indent)
+
+
+def _stable_function(function: str) -> str:
+    function = _ALIAS.sub("", function).removeprefix("async ").removeprefix("new ").removesuffix("/<")
+    if function in ("Object.<anonymous>", "<anonymous>", "anonymous", "eval", "?", "Module.<anonymous>"):
+        return "<anonymous>"
+    return function.replace("Object.", "", 1) if function.startswith("Object.") else function
+
+
+def _named_parts(function: str) -> str:
+    """The parts of a name that no minifier has made: `t.render` is `render`, `Q` is nothing."""
+    if function == "<anonymous>":
+        return ""
+    parts = re.split(r"[./$]", function)
+    return ".".join(part for part in parts if len(part) > _LONGEST_MINIFIED and not part.startswith("<"))
+
+
+def _stable_location(file: str) -> tuple[str, bool]:
+    """The path without host and without the hashes of bundlers, and whether it had one."""
+    path = _ORIGIN.sub("", file).removeprefix("./")
+    path, found = _NEXT_BUILD.subn(r"\1<build>", path)
+    directory, slash, name = path.rpartition("/")
+    match = _FILE.fullmatch(name)
+    if not match:
+        return path, bool(found)
+    stem = _stable_stem(match[1], directory.rpartition("/")[2])
+    return f"{directory}{slash}{stem}{match[2]}", bool(found) or stem != match[1]
+
+
+def _stable_stem(stem: str, directory: str) -> str:
+    """`index-DbQ2xY9p`, `main.3f2a1b9c`, `chunk-ABCD1234` without what differs in each build."""
+    if stem.isdigit():
+        return "<n>"
+    starts = [match.end() for match in _SEPARATOR.finditer(stem[-_HASH_CHARS:])]
+    shift = max(0, len(stem) - _HASH_CHARS)
+    for start in (0, *(shift + end for end in starts[-_MAX_STARTS:])):
+        if _is_hash(stem[start:], directory, is_whole=start == 0):
+            prefix = stem[:start]
+            return ("<n>" + prefix[-1:] if prefix[:-1].isdigit() else prefix) + "<hash>"
+    return stem
+
+
+def _is_hash(text: str, directory: str, *, is_whole: bool) -> bool:
+    if _HEX.fullmatch(text):
+        return True
+    if not _HASH.fullmatch(text) or _WORDS.fullmatch(text):
+        return False
+    if is_whole and directory not in ("assets", "chunks", "nodes", "_nuxt", "immutable", "entry"):
+        return False
+    has_digit = any(one.isdigit() for one in text)
+    if len(text) == _VITE_HASH:
+        return has_digit or text != text.lower()
+    return has_digit and text != text.lower()

@@ -1,0 +1,117 @@
+"""Reads a stack trace: the application's own frames of the innermost cause, and what the causes say."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
+
+from proto.stack_traces import chain, python, python_chain, rust
+from proto.stack_traces.frames import OTHER, Frame, Kind, Line, Raised
+from proto.stack_traces.lines import read_line
+from proto.stack_traces.memo import Memo
+
+END_CHARS: Final = 16_384
+MAX_LINES: Final = 400  # of either end
+_LINES_BYTES: Final = 8 * 2**20
+_LINE_BYTES: Final = 1_024
+_TRACES_BYTES: Final = 8 * 2**20
+_TRACE_BYTES: Final = 32 * 2**10
+
+
+class Trace(NamedTuple):
+    """What a stack trace says. `own`: the application's own frames of the innermost cause that has any, innermost
+    first. `place`: how many of these are where it happened, which is before a framework called them. `frames`: the
+    same as `own`, or all frames where none is the application's. `cause`: the type of the innermost cause,
+    empty without causes. `causes`: the lines with type and message of the causes, the innermost first.
+    """
+
+    own: Sequence[Frame]
+    frames: Sequence[Frame]
+    place: int
+    cause: str
+    causes: Sequence[str]
+
+
+class _Shape(NamedTuple):
+    """A trace without its texts: `causes` are numbers of lines."""
+
+    own: Sequence[Frame]
+    frames: Sequence[Frame]
+    place: int
+    cause: str
+    causes: Sequence[int]
+
+
+def read_trace(stacktrace: str) -> Trace:
+    """The application's own frames, and the causes, of a stack trace of any runtime."""
+    texts = _split(stacktrace)
+    own, frames, place, cause, causes = _SHAPES[tuple(map(_LINES.__getitem__, texts))]
+    return Trace(own, frames, place, cause, [texts[number].strip(" |\t\r") for number in causes])
+
+
+def forget() -> None:
+    """Forgets the lines and traces that were seen, as in a new process."""
+    _LINES.forget()
+    _SHAPES.forget()
+    chain.forget()
+
+
+def _split(stacktrace: str) -> list[str]:
+    if len(stacktrace) > 2 * END_CHARS:
+        stacktrace = f"{stacktrace[:END_CHARS]}\n\n{stacktrace[-END_CHARS:]}"
+    texts = stacktrace.split("\n")
+    return texts if len(texts) <= 2 * MAX_LINES else [*texts[:MAX_LINES], "", *texts[-MAX_LINES:]]
+
+
+def _read(text: str) -> Line:
+    """One object for all lines that say the same, whatever their numbers: it is part of the key of a trace."""
+    line = read_line(text)
+    if line is OTHER:
+        return line
+    return _DISTINCT.setdefault((line.kind, line.family, line.frame, line.text, line.indent, line.number), line)
+
+
+def _read_shape(lines: tuple[Line, ...]) -> _Shape:
+    raised = [Raised(one.type, one.line, _after_panic(one.frames)) for one in _arrange(lines)]
+    all_frames = next((one.frames for one in raised if any(frame.in_app for frame in one.frames)), [])
+    own = [frame for frame in all_frames if frame.in_app]
+    frames = own or next((one.frames for one in raised if one.frames), [])
+    causes = [one.line for one in raised[:-1] if one.line >= 0]
+    return _Shape(own, frames, _count_place(all_frames), raised[0].type if len(raised) > 1 else "", causes)
+
+
+def _count_place(frames: Sequence[Frame]) -> int:
+    """The application's frames up to the first of a framework that called them: those outside of it are middlewares in
+    some order. The standard library calls back functions of the application that are still at the same place.
+    """
+    count = 0
+    for frame in frames:
+        if frame.in_app:
+            count += 1
+        elif count and not frame.is_standard:
+            break
+    return count
+
+
+def _arrange(lines: Sequence[Line]) -> list[Raised]:
+    """The chain of causes; empty without frames and causes. The runtime of most frames is that of the trace."""
+    counts = Counter(line.family for line in lines if line.family and line.kind <= Kind.FILE)
+    if not counts and not any(line.kind is Kind.CAUSE for line in lines):
+        return []
+    family = max(counts, key=counts.__getitem__) if counts else rust.FAMILY
+    if counts[python.FAMILY] and any(line.kind is Kind.TRACEBACK for line in lines):
+        family = python.FAMILY  # what it quotes of other processes is in its messages
+    return python_chain.arrange(lines) if family == python.FAMILY else chain.arrange(lines, family)
+
+
+def _after_panic(frames: list[Frame]) -> list[Frame]:
+    """Without the frames that raise or report a panic, which are printed before those that caused it."""
+    for number in range(len(frames) - 1, -1, -1):
+        if frames[number].is_panic:
+            return frames[number + 1 :]
+    return frames
+
+
+_DISTINCT: Final[WeakValueDictionary[tuple[object, ...], Line]] = WeakValueDictionary()
+_LINES: Final[Memo[str, Line]] = Memo(_read, _LINES_BYTES, _LINE_BYTES)
+_SHAPES: Final[Memo[tuple[Line, ...], _Shape]] = Memo(_read_shape, _TRACES_BYTES, _TRACE_BYTES)
