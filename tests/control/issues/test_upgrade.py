@@ -3,7 +3,6 @@ and nothing counts twice. The database is filled as the release before did, migr
 occurrence of each error by the current rules.
 """
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,13 +20,12 @@ from chassis.issues.tables import issues
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import ChannelEvent
 from control.followers.tables import follower_blocks, follower_progress
-from control.issues import page_texts
 from control.issues.follower import NAME, IssueFollower
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.issues.tables import issue_activity
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import RULES_VERSION, fingerprint
 from proto.grouping.version_1 import fingerprint_version_1
 from tests.chassis.db.test_earlier_schemas import migrate_to
 from tests.databases import WAIT_S
@@ -45,15 +43,10 @@ Text = tuple[str, str, str]
 
 
 def text_of(number: int) -> Text:
-    """The texts of an error. Long traces have their end in the middle of what is stored."""
+    """The texts of an error, which either rules tell from all others."""
     frames = f'  File "/app/shop/cart_{number}.py", line 9, in add_{chr(97 + number % 26)}\n    int(sku)\n'
     chatter = "chatter\n" * 2_000 if number % 97 == 0 else ""
     return f"Error{number}", f"no such sku {number}", f"{chatter}Traceback (most recent call last):\n{frames}"
-
-
-def fingerprint_by_current_rules(kind: str, message: str, stacktrace: str) -> bytes:
-    """Rules that give another fingerprint than those before."""
-    return hashlib.blake2b(f"{kind}\n{message}\n{stacktrace}".encode(), digest_size=16).digest()
 
 
 class StoredErrors:
@@ -64,7 +57,7 @@ class StoredErrors:
         self.texts: dict[tuple[int, int], tuple[int, bytes, int, Text]] = {}
 
     def add(self, text: Text, at: datetime, release: str, *, version: int = RULES_VERSION) -> None:
-        made = fingerprint_by_current_rules if version == RULES_VERSION else fingerprint_version_1
+        made = fingerprint if version == RULES_VERSION else fingerprint_version_1
         position = Position(STORED_US + len(self.rows) // 100, 7, len(self.rows))
         print_ = made(*text)
         values = (PROJECT, print_, int(at.timestamp() * 1_000) * 1_000_000, release, version)
@@ -169,11 +162,8 @@ async def stored(database: Database, table: sa.Table, *without: str) -> list[dic
         return [dict(row) for row in rows.mappings()]
 
 
-async def test_issues_keep_their_state_and_nobody_is_told_of_an_upgrade(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_issues_keep_their_state_and_nobody_is_told_of_an_upgrade(database_url: str) -> None:
     count = scaled(330, 10_000)
-    monkeypatch.setattr(page_texts, "RULES", {2: fingerprint_by_current_rules, 1: fingerprint_version_1})
     engine = migration_engine(database_url)
     with engine.begin() as connection:
         migrate_to(connection, BEFORE)
@@ -218,4 +208,4 @@ def expected(after: Mapping[str, Any], before: Mapping[str, Mapping[str, Any]], 
         return row
     errors = 2 if is_merged(number + 1) and f"iss_{number + 1:026}" in before else 1
     row |= {"count": row["count"] + 2 * errors, "last_seen": NOW - timedelta(minutes=1), "updated_at": LATER}
-    return row | {"fingerprint": fingerprint_by_current_rules(*text_of(number)), "change_number": None}
+    return row | {"fingerprint": fingerprint(*text_of(number)), "change_number": None}
