@@ -3,9 +3,9 @@ issues: merged ones, and split ones. Every function runs in the transaction that
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -34,8 +34,7 @@ async def regroup(
         if target.assignee_id is None and assignees:
             target = await lifecycle.set_assignee(connection, target, assignees[0], now=now, by=None)
         changed[target_id] = target
-    for issue_id, fingerprint in plan.renamed.items():
-        await _rename(connection, known[issue_id], fingerprint)
+    await _rename(connection, {issue_id: (known[issue_id], new) for issue_id, new in plan.renamed.items()})
     return changed
 
 
@@ -80,21 +79,43 @@ def _decided_under(key: IssueKey, plan: Plan, found: Mapping[IssueKey, Seen]) ->
     return min(RULES_VERSION, found[key].rules_version) if is_alone else RULES_VERSION
 
 
-async def _rename(connection: AsyncConnection, issue: IssueRecord, fingerprint: bytes) -> None:
-    """Give an issue the fingerprint that its errors have now. A merged issue that had it takes the old one: the
+async def _rename(connection: AsyncConnection, renamed: Mapping[str, tuple[IssueRecord, bytes]]) -> None:
+    """Give issues the fingerprints that their errors have now. A merged issue that had one takes the old one: the
     warehouse finds the issue by either.
     """
+    holders = await _find_holders(connection, [(issue.project_id, new) for issue, new in renamed.values()])
+    freed: dict[str, bytes] = {}
+    for issue, new in renamed.values():
+        holder = holders.get((issue.project_id, new), issue.id)
+        if holder != issue.id:
+            freed[holder] = issue.fingerprint
+    # No two issues have one fingerprint, not even between two statements.
+    for values in (
+        {holder: secrets.token_bytes(FINGERPRINT_BYTES) for holder in freed},
+        {issue_id: new for issue_id, (_, new) in renamed.items()},
+        freed,
+    ):
+        if values:
+            rows = [{"of_id": issue_id, "new_fingerprint": fingerprint} for issue_id, fingerprint in values.items()]
+            await connection.execute(_SET_FINGERPRINT, rows)
+
+
+async def _find_holders(connection: AsyncConnection, keys: Sequence[IssueKey]) -> dict[IssueKey, str]:
+    """The issues whose row has a fingerprint."""
     columns = issues.c
-    of_fingerprint = (columns.project_id == issue.project_id) & (columns.fingerprint == fingerprint)
-    holder = await connection.scalar(sa.select(columns.id).where(of_fingerprint))
-    if holder == issue.id:
-        return
-    if holder is not None:  # no two have one, not even between two statements
-        await _set_fingerprint(connection, holder, secrets.token_bytes(FINGERPRINT_BYTES))
-    await _set_fingerprint(connection, issue.id, fingerprint)
-    if holder is not None:
-        await _set_fingerprint(connection, holder, issue.fingerprint)
+    found: dict[IssueKey, str] = {}
+    by_project: dict[int, list[bytes]] = {}
+    for project_id, fingerprint in keys:
+        by_project.setdefault(project_id, []).append(fingerprint)
+    for project_id, fingerprints in by_project.items():
+        where = (columns.project_id == project_id) & columns.fingerprint.in_(fingerprints)
+        for row in await connection.execute(sa.select(columns.id, columns.fingerprint).where(where)):
+            found[project_id, bytes(row.fingerprint)] = row.id
+    return found
 
 
-async def _set_fingerprint(connection: AsyncConnection, issue_id: str, fingerprint: bytes) -> None:
-    await connection.execute(issues.update().where(issues.c.id == issue_id).values(fingerprint=fingerprint))
+_SET_FINGERPRINT: Final = (
+    issues.update()
+    .where(issues.c.id == sa.bindparam("of_id"))
+    .values(fingerprint=sa.bindparam("new_fingerprint", type_=issues.c.fingerprint.type))
+)
