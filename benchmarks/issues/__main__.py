@@ -133,7 +133,7 @@ async def _fill(clickhouse: ClickHouse, project_id: int, rows: int, errors: int,
             error = min(int(chance.expovariate(8 / errors)), errors - 1)
             at = now - now % NANOS_PER_DAY + chance.randrange(max(1, now % NANOS_PER_DAY))
             values.append(
-                (project_id, at, error.to_bytes(16, "big"), f"Error{error}", f"message of {error}", stacktrace, "span",
+                (project_id, at, error.to_bytes(16, "big"), f"Error{error}", f"message {number} of {error}", stacktrace, "span",
                  chance.randbytes(16), chance.randbytes(8), "checkout", "production", f"1.0.{error % RELEASES}",
                  batch_id, number, RULES_VERSION)
             )  # fmt: skip

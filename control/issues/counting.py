@@ -13,20 +13,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.db.database import format_time
 from chassis.issues.tables import IssueStatus, issues
 from control.issues import fingerprints, project_state, regrouping, repository
-from control.issues.details import UNKNOWN, Details, search_text
+from control.issues.details import UNKNOWN, Details
 from control.issues.lifecycle import OPEN_STATE, activity_row
 from control.issues.model import IssueRecord
-from control.issues.occurrences import IssueKey, Moment, Seen, earlier, later
+from control.issues.occurrences import IssueKey, Seen
 from control.issues.project_state import ProjectState
 from control.issues.regrouping import Plan
 from control.issues.reopening import Order, Reopening, reopening
+from control.issues.rows import UPDATE, copied_state, new_row, reopening_data, update_values
 from control.issues.tables import ActivityKind, issue_activity
 from proto.grouping.fingerprint import RULES_VERSION
 
@@ -180,15 +178,15 @@ class _Counting:
         updates, activity, reopened = [], [], set()
         for issue, occurred in seen:
             total = issue.count + occurred.count
-            update = _update(issue, occurred, total, self.now)
+            update = update_values(issue, occurred, total, self.now)
             opened = self._reopening(issue, total, occurred)
             if opened is not None:
                 reopened.add(issue.id)
                 update |= {f"new_{name}": value for name, value in self._reopen(issue, opened).items()}
-                activity.append(activity_row(issue, opened.kind, self.now, None, _reopening_data(issue, opened)))
+                activity.append(activity_row(issue, opened.kind, self.now, None, reopening_data(issue, opened)))
             updates.append(update)
         if updates:
-            await self.connection.execute(_UPDATE, updates)
+            await self.connection.execute(UPDATE, updates)
         if activity:
             await self.connection.execute(issue_activity.insert(), activity)
         return reopened
@@ -237,7 +235,7 @@ class _Counting:
     def _new(self, key: IssueKey, seen: Seen) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The row of a new issue, and its activity."""
         details = self.page.details.get(key, UNKNOWN)
-        row = _new_row(self.states[key[0]], key[1], seen, details, self.now)
+        row = new_row(self.states[key[0]], key[1], seen, details, self.now)
         issue = IssueRecord.from_row(row)
         data = {} if issue.first_release is None else {"release": issue.first_release}
         self.counted.created += 1
@@ -251,15 +249,15 @@ class _Counting:
         Its own occurrences open it again as they would have opened that one. Nobody is told that it is new.
         """
         details = self.page.details.get(key, UNKNOWN)
-        row = _new_row(self.states[key[0]], key[1], seen, details, self.now)
-        row |= {"assignee_id": source.assignee_id} if is_open else fingerprints.copied_state(source)
+        row = new_row(self.states[key[0]], key[1], seen, details, self.now)
+        row |= {"assignee_id": source.assignee_id} if is_open else copied_state(source)
         issue = IssueRecord.from_row(row)
         data = {"from": source.id, "rulesVersion": RULES_VERSION}
         entries = [activity_row(issue, ActivityKind.SPLIT_FROM, self.now, None, data)]
         opened = self._reopening(issue, seen.count, seen)
         if opened is not None:
             row |= self._reopen(issue, opened)
-            entries.append(activity_row(issue, opened.kind, self.now, None, _reopening_data(issue, opened)))
+            entries.append(activity_row(issue, opened.kind, self.now, None, reopening_data(issue, opened)))
         self.counted.split += 1
         return row, entries
 
@@ -283,69 +281,3 @@ class _NoOrder:
 
 
 _NO_ORDER: Final = _NoOrder()
-_CHANGED: Final = ("count", "first_seen", "first_release", "last_seen", "last_release", "updated_at", "regressed_at")
-_DECIDED: Final = ("decided_status", "decided_at")
-_UPDATE: Final = (
-    issues.update()
-    .where(issues.c.id == sa.bindparam("of_id"))
-    .values({name: sa.bindparam(f"new_{name}") for name in (*_CHANGED, *OPEN_STATE)})
-    .values(
-        {
-            name: sa.func.coalesce(sa.bindparam(f"new_{name}", type_=issues.c[name].type), issues.c[name])
-            for name in _DECIDED
-        }
-    )
-)
-
-
-def _update(issue: IssueRecord, seen: Seen, total: int, now: datetime) -> dict[str, Any]:
-    first = earlier(Moment(issue.first_seen, issue.first_release), seen.first)
-    last = later(Moment(issue.last_seen, issue.last_release), seen.last)
-    return {
-        "of_id": issue.id,
-        "new_count": total,
-        "new_first_seen": first.at,
-        "new_first_release": first.release,
-        "new_last_seen": last.at,
-        "new_last_release": last.release,
-        "new_updated_at": now,
-        "new_regressed_at": issue.regressed_at,
-        **{f"new_{name}": getattr(issue, name) for name in OPEN_STATE},
-        **{f"new_{name}": None for name in _DECIDED},
-        "new_status": issue.status.value,
-    }
-
-
-def _reopening_data(issue: IssueRecord, opened: Reopening) -> dict[str, object]:
-    named = {
-        "release": opened.release,
-        "occurredAt": format_time(opened.at),
-        "resolvedInRelease": issue.resolved_in_release,
-        "resolvedAfterRelease": issue.resolved_after_release,
-    }
-    return {name: value for name, value in named.items() if value is not None}
-
-
-def _new_row(state: ProjectState, fingerprint: bytes, seen: Seen, details: Details, now: datetime) -> dict[str, Any]:
-    return {
-        **OPEN_STATE,
-        "decided_status": None,
-        "decided_at": None,
-        "id": new_id("iss"),
-        "org_id": state.org_id,
-        "project_id": state.project_id,
-        "number": state.next_number(),
-        "fingerprint": fingerprint,
-        **details._asdict(),
-        "search_text": search_text(details.title, details.culprit),
-        "assignee_id": None,
-        "regressed_at": None,
-        "count": seen.count,
-        "first_seen": seen.first.at,
-        "last_seen": seen.last.at,
-        "first_release": seen.first.release,
-        "last_release": seen.last.release,
-        "merged_into": None,
-        "created_at": now,
-        "updated_at": now,
-    }

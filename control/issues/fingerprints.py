@@ -5,14 +5,13 @@ issues: merged ones, and split ones. Every function runs in the transaction that
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.issues.tables import FINGERPRINT_BYTES, IssueStatus, issue_fingerprints, issues
+from chassis.issues.tables import FINGERPRINT_BYTES, issue_fingerprints, issues
 from control.issues import lifecycle
-from control.issues.lifecycle import OPEN_STATE
 from control.issues.model import IssueRecord
 from control.issues.occurrences import IssueKey, Seen
 from control.issues.regrouping import Plan
@@ -60,17 +59,6 @@ async def store_links(connection: AsyncConnection, plan: Plan, found: Mapping[Is
             settled.values(rules_version=RULES_VERSION),
             [{"of_project": project_id, "of_fingerprint": fingerprint} for project_id, fingerprint in plan.settled],
         )
-
-
-def copied_state(source: IssueRecord) -> dict[str, Any]:
-    """The columns of the state of an issue, for one that is split from it. An issue that is ignored for a number of
-    occurrences is ignored for as many as are left.
-    """
-    copied = {name: getattr(source, name) for name in (*OPEN_STATE, "decided_status", "decided_at", "assignee_id")}
-    copied["status"] = IssueStatus(source.status).value
-    if source.ignored_until_count is not None:
-        copied["ignored_until_count"] = max(1, source.ignored_until_count - source.count)
-    return copied
 
 
 def _decided_under(key: IssueKey, plan: Plan, found: Mapping[IssueKey, Seen]) -> int:
