@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from proto.grouping.messages import normalize_message
 from proto.stack_traces import trace
 from proto.stack_traces.memo import Memo
-from proto.stack_traces.recursion import fold, says_overflow
+from proto.stack_traces.recursion import fold
 from proto.stack_traces.trace import read_trace
 
 RULES_VERSION: Final = 2
@@ -72,7 +72,7 @@ def _read_rule(error: tuple[str, str]) -> _Rule:
         causes = "".join(f"\n{normalize_message(cause)}" for cause in found.causes[:MAX_CAUSES])
         return _Rule(b"", f"{kind}\n\n", causes)
     place = found.own[: found.place]
-    frames = fold([frame.text for frame in place], overflow=says_overflow(kind, stacktrace))
+    frames = fold([frame.text for frame in place], kind, stacktrace)
     types = [kind] if not found.cause or found.cause == kind else [kind, found.cause]
     if len(types) > 1 and kind in _CARRIERS:
         types = [found.cause]

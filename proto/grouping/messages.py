@@ -1,28 +1,180 @@
-"""Messages of errors without what differs between occurrences: ids, times, addresses, paths, hashes, numbers."""
+"""Messages of errors without what differs between occurrences: numbers, ids, times, addresses, paths, quoted input.
+
+A number, an id, a hash or an IP address of any spelling is `<n>`, so that a bug is one issue whatever it was called
+with. Words stay, with or without digits (`utf8`, `sha256`, `order_items`, `E11000`). Codes that name a failure are
+words: the status in `status 404` and `HTTP 500`, SQLSTATEs, errnos, exit codes. There are few of them, and a 404 is
+another bug than a 500. `proto.grouping.drawn` tells ids from words.
+
+The cost is linear in the length: possessive quantifiers, and no pattern starts within a word.
+"""
 
 import re
 from typing import Final
 
-MAX_MESSAGE_CHARS: Final = 1_024
+from proto.grouping.drawn import is_drawn, is_drawn_suffix, is_nanoid, is_prefixed_id
+from proto.grouping.known_words import KNOWN_WORD, KNOWN_WORD_OR_DIGITS
 
-# Parts of a message that differ between occurrences of one error, the more specific first.
-_VARIABLE: Final = (
-    (re.compile(r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"), "<id>"),
-    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"), "<time>"),
-    (re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{1,15}://[^\s\"'<>)]+"), "<url>"),
-    (re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+"), "<email>"),
-    (re.compile(r"\b0[xX][0-9a-fA-F]+\b"), "<n>"),
-    (re.compile(r"(?<![\w/\\])(?:[A-Za-z]:)?(?:[/\\][\w.@~+-]+){2,}[/\\]?"), "<path>"),
-    (re.compile(r"\b(?=[0-9a-fA-F]*[0-9])(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{8,}\b"), "<hash>"),
-    (re.compile(r"\bv?\d+(?:\.\d+)+(?:[-+][0-9A-Za-z.-]+)?"), "<version>"),
-    (re.compile(r"\d+"), "<n>"),
+MAX_MESSAGE_CHARS: Final = 1_024  # of the first line that are read
+MAX_NORMALIZED_CHARS: Final = 512  # less, because replacements shorten one message more than another
+MAX_PREFIX_CHARS: Final = 10
+
+_DIGIT: Final = re.compile(r"\d")
+_URL: Final = re.compile(r"(?<![\w+.-])\w[\w+.-]*+://[^\s\"'`<>)]*+")
+_EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++")
+_OBJECT: Final = re.compile(r"(?<=\w)@[0-9a-f]{1,16}\b")  # of Java, such as Cart@1b6d3586
+_PATH: Final = re.compile(
+    r"(?<=[\"'`])(?:[A-Za-z]:)?[/\\][^\"'`<>/\\]*+[/\\][^\"'`<>]*+(?=[\"'`])"  # quoted: may have spaces
+    r"|(?<![\w/\\>.~-])(?:[A-Za-z]:[/\\]++[\w.@~+%=$-]++|(?:~|\.{1,2})?[/\\]++[\w.@~+%=$-]++[/\\]++[\w.@~+%=$-]++)"
+    r"(?:[/\\]++[\w.@~+%=$-]++)*+[/\\]?"
 )
-_SPACES: Final = re.compile(r"\s+")
+# The phrases of libraries that quote what they were to parse; other quoted texts may be the names that tell bugs apart.
+_QUOTED_INPUT: Final = re.compile(
+    r"(?i)\b(duplicate entry|with base \d+:|to float:|input string:?|parsing|integer\(\):|float\(\):"
+    r"|input syntax for (?:type )?[\w ]{1,30}:|incorrect \w{1,20} value:|time data|isoformat string:"
+    r"|unparseable date:|invalid uuid(?: string)?:?|^text) ?"
+    r"(?:\"[^\"]*+\"?|'[^']*+'?|`[^`]*+`?)"
+)
+_INPUT_QUOTES: Final = (": '", ': "', "entry '", 'parsing "', "data '", "ext '", "string '", 'string "', "uuid '")
+
+_CLOCK: Final = (
+    r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d++)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?"
+    r"(?: ?(?:Z\b|UTC\b|GMT\b|[A-Z]{2,4}T\b))?(?: ?[+-]\d\d:?\d\d\b)?"
+)
+_DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*+,? "
+_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*+\.?"
+_TIME: Final = re.compile(
+    r"(?<![\w.])(?:"
+    rf"\d{{4}}([-/.])\d{{1,2}}\1\d{{1,2}}(?:[T _]{_CLOCK})?"  # RFC 3339 and its relatives
+    rf"|\d{{1,2}}([-/.])\d{{1,2}}\2\d{{4}}(?:,?[T ]{_CLOCK})?"
+    rf"|(?:{_DAY})?\d{{1,2}}[ /-]{_MONTH}[ ,/-]{{1,2}}\d{{2,4}}(?:[ :,]{{1,2}}{_CLOCK})?"  # RFC 2822, access logs
+    rf"|(?:{_DAY})?{_MONTH} {{1,2}}\d{{1,2}}(?:,? \d{{4}})?(?:[ ,]{{1,2}}(?:at )?{_CLOCK})?"  # ctime, syslog
+    r"(?: [A-Z]{3,4})?(?: \d{4})?"
+    r"|\d{8}T\d{4,6}(?:[.,]\d++)?Z?"
+    r"|\d{1,2}:\d\d:\d\d(?:[.,]\d++)?(?: ?[AaPp][Mm]|Z)?|\d{1,2}:\d\d ?[AaPp][Mm]"
+    r")(?!\w)"
+)
+_TIME_HINT: Final = re.compile(rf"\d[:/.T-]\d|{_MONTH}")
+_COLONS: Final = re.compile(  # IPv6 with its port, hardware addresses
+    r"(?<![\w:.])\[?[0-9A-Fa-f]{0,4}(?::{1,2}+[0-9A-Fa-f]{0,4}){1,9}(?:\.\d{1,3}){0,3}(?:%\w{1,16})?\]?(?::\d{1,5})?(?!\w)"
+)
+
+# A word that has a digit, with what follows its hyphens; decimals, thousands and exponents; a sign.
+_TOKEN: Final = re.compile(
+    r"(?<![\w-])(?:[+\u2212](?=\d))?\.?(?=[\w-]*\d)[\w-]++(?:[.,'\u2019]\d[\w-]*+)*+(?:(?<=[eE])\+\d[\w-]*+)?"
+)
+_UNIT: Final = (
+    r"(?:ns|[u\u00b5\u03bc]s|ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?|months?|years?"
+    r"|B|bytes?|[kKMGTP]i?[bB]|bits?|px|st|nd|rd|th)"
+)
+_NUMBER: Final = re.compile(
+    rf"[-+\u2212]*(?:0[xX][0-9a-fA-F_]++|0[bBoO][0-7_]++|[vV]?\.?\d[\d_]*+(?:[.,'\u2019]\d[\d_]*+)*+"
+    rf"(?:[eE][-+]?\d++|(?:{_UNIT}(?:\d++(?:\.\d++)?{_UNIT})*+)|[-+](?:\d|alpha|beta|rc|pre|dev|snapshot|SNAPSHOT)[\w.-]*+)?[lLfFnu]?)"
+)
+_UUID: Final = re.compile(r"(?<![^\W_])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![^\W_])")
+_PIECE: Final = re.compile(r"([-_]?)([^\W_]++)")
+# What stands before a number that names a failure.
+_CODE_WORDS: Final = ("status", "http", "error", "exit", "response", "errno", "sql", "signal", "hresult")
+_CODE_BEFORE: Final = re.compile(
+    r"(?i)(?:\b(?P<status>(?:http|response|status)[ _-]?(?:status)?[ _-]?(?:code)?)|\b(?P<version>https?/)"
+    r"|\b(?:errno|winerror|os error|sqlstate|sqlcode|signal|hresult|exit(?:ed with)?(?:[ _]code| status)"
+    r"|error code|react error))"
+    r"(?:/\d(?:\.\d)?)?[\s:=(\[\"'#]{0,3}$"
+)
+_CODE_CHARS: Final = 32  # before a number
+_STATUS: Final = re.compile(r"[1-5]\d\d")
+_CODE: Final = re.compile(r"-?\d{1,5}|[0-9A-Z]{5}|0x[0-9a-fA-F]{8}")
+_UNIT_AFTER: Final = re.compile(
+    r"<n> ?(?:%|(?:ns|[u\u00b5\u03bc]s|ms|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|days?|weeks?|months?|years?"
+    r"|B|bytes?|[kKMGTP]i?[bB]|bits?)\b)"
+)
+_PLURAL: Final = re.compile(r"(<n> [A-Za-z-]{4,}+)(?<=[A-Za-rt-z]s)(?<!us)(?![\w-])")
+_SERIES: Final = re.compile(r"<n>(?:(?:, ?|; ?| |[-_:.])<n>)++")
+_PREFIXED: Final = re.compile(r"_(?=[a-z]*+[A-Z])([A-Za-z]{6,}+)(?![\w<-])")  # an id without a digit
+_PREFIX: Final = re.compile(r"(?<![\w>-])[a-z]{2,8}$")
 
 
 def normalize_message(text: str) -> str:
-    """The first line of a message, with ids, times, addresses, paths, hashes, versions and numbers replaced."""
-    line = text.strip()[:MAX_MESSAGE_CHARS].split("\n", 1)[0]
-    for pattern, name in _VARIABLE:
-        line = pattern.sub(name, line)
-    return _SPACES.sub(" ", line).strip()
+    """The first line of a message, at most 512 characters, with what differs between occurrences replaced."""
+    line = text.lstrip()[:MAX_MESSAGE_CHARS].split("\n", 1)[0]
+    if "  " in line or not line.isprintable():  # tabs and the like are not
+        line = " ".join(line.split())
+    if "://" in line:
+        line = _URL.sub("<url>", line)
+    if "@" in line:
+        line = _OBJECT.sub("@<n>", _EMAIL.sub("<email>", line))
+    if "/" in line or "\\" in line:
+        line = _PATH.sub("<path>", line)
+    if any(quote in line for quote in _INPUT_QUOTES):
+        line = _QUOTED_INPUT.sub(r"\1 <value>", line)
+    if "_" in line:
+        line = _PREFIXED.sub(_replace_prefixed, line)
+    if _DIGIT.search(line):
+        line = _replace_numbers(line)
+    return line[:MAX_NORMALIZED_CHARS].strip()
+
+
+def _replace_numbers(line: str) -> str:
+    if _TIME_HINT.search(line):
+        line = _TIME.sub("<time>", line)
+    if line.count(":") > 1:
+        line = _COLONS.sub(_replace_colons, line)
+    lowered = line.lower()
+    has_code = any(word in lowered for word in _CODE_WORDS)
+    line = _TOKEN.sub(_replace_token_or_code if has_code else _replace_token, line)
+    if "<n>" in line:
+        line = _SERIES.sub("<n>", _UNIT_AFTER.sub("<n>", line))
+        line = _PLURAL.sub(lambda match: match[1][:-1], line)
+    return line
+
+
+def _replace_prefixed(match: re.Match[str]) -> str:
+    start = match.start()
+    prefixed = _PREFIX.search(match.string, max(0, start - MAX_PREFIX_CHARS), start)
+    return "_<n>" if prefixed and is_prefixed_id(match[1]) else match[0]
+
+
+def _replace_colons(match: re.Match[str]) -> str:
+    """An address has a digit, and `::` or six groups."""
+    text = match[0]
+    return "<n>" if ("::" in text or text.count(":") >= 5) and _DIGIT.search(text) else text
+
+
+def _replace_token_or_code(match: re.Match[str]) -> str:
+    return match[0] if _is_code(match) else _replace_token(match)
+
+
+def _replace_token(match: re.Match[str]) -> str:
+    token = match[0]
+    if token.isdigit():
+        return "<n>"
+    if KNOWN_WORD.fullmatch(token):
+        return token
+    if _NUMBER.fullmatch(token):
+        return "<n>"
+    if len(token) >= 36:
+        token = _UUID.sub("<n>", token)
+    if is_nanoid(token):
+        return "<n>"
+    return _replace_pieces(token)
+
+
+def _is_code(match: re.Match[str]) -> bool:
+    """Whether it is a number that names a failure, as the words before it say."""
+    start = match.start()
+    before = _CODE_BEFORE.search(match.string[max(0, start - _CODE_CHARS) : start])
+    if not before:
+        return False
+    return bool(before["version"] or (_STATUS if before["status"] else _CODE).fullmatch(match[0]))
+
+
+def _replace_pieces(token: str) -> str:
+    """The parts between hyphens and underscores: drawn ones and numbers are replaced, words keep what is around."""
+    parts, drawn = [], False
+    at = 0
+    for match in _PIECE.finditer(token):
+        joint, piece = match[1], match[2]
+        drawn = is_drawn(piece) or (joint == "-" and is_drawn_suffix(piece, drawn))
+        replaced = "<n>" if drawn else KNOWN_WORD_OR_DIGITS.sub(lambda part: part[1] or "<n>", piece)
+        parts += token[at : match.start()], joint, replaced
+        at = match.end()
+    return "".join(parts) + token[at:]

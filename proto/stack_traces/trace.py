@@ -1,12 +1,13 @@
 """Reads a stack trace: the application's own frames of the innermost cause, and what the causes say."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from proto.stack_traces import chain, python, python_chain, rust
-from proto.stack_traces.frames import OTHER, Frame, Kind, Line, Raised
+from proto.stack_traces.frames import Frame, Kind, Line, Raised
 from proto.stack_traces.lines import read_line
 from proto.stack_traces.memo import Memo
 
@@ -16,6 +17,7 @@ _LINES_BYTES: Final = 8 * 2**20
 _LINE_BYTES: Final = 1_024
 _TRACES_BYTES: Final = 8 * 2**20
 _TRACE_BYTES: Final = 32 * 2**10
+_GO_ARGUMENTS: Final = re.compile(r"\(\{{0,3}0x[^\n]*\)$", re.MULTILINE)
 
 
 class Trace(NamedTuple):
@@ -59,16 +61,18 @@ def forget() -> None:
 def _split(stacktrace: str) -> list[str]:
     if len(stacktrace) > 2 * END_CHARS:
         stacktrace = f"{stacktrace[:END_CHARS]}\n\n{stacktrace[-END_CHARS:]}"
+    if ".go:" in stacktrace:
+        stacktrace = _GO_ARGUMENTS.sub("()", stacktrace)  # so that they do not make every line another one
     texts = stacktrace.split("\n")
     return texts if len(texts) <= 2 * MAX_LINES else [*texts[:MAX_LINES], "", *texts[-MAX_LINES:]]
 
 
 def _read(text: str) -> Line:
-    """One object for all lines that say the same, whatever their numbers: it is part of the key of a trace."""
+    """One object for all texts that say the same apart from a message, because it is part of the key of a trace."""
     line = read_line(text)
-    if line is OTHER:
+    if line.kind in (Kind.OTHER, Kind.FRAME):
         return line
-    return _DISTINCT.setdefault((line.kind, line.family, line.frame, line.text, line.indent, line.number), line)
+    return _DISTINCT.setdefault((line.kind, line.family, line.text, line.indent, line.number), line)
 
 
 def _read_shape(lines: tuple[Line, ...]) -> _Shape:

@@ -1,0 +1,1 @@
+"""What grouping costs: the fingerprint of an exception, for each runtime."""

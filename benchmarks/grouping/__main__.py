@@ -1,0 +1,59 @@
+"""What the fingerprint of an exception costs: `python -m benchmarks.grouping`.
+
+Three kinds of exceptions for each runtime. Identical: the same text arrives again. Again: the same error, with another
+message and other addresses. Different: no line was ever seen. Beside each, what the rules of version 1 take, in turns.
+"""
+
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+from benchmarks.codec.__main__ import machine
+from benchmarks.grouping.traces import RUNTIMES, write
+from proto.grouping.fingerprint import fingerprint, forget
+from proto.grouping.version_1 import fingerprint_version_1
+
+ROUNDS: Final = 7
+EXCEPTIONS: Final = 400  # of a round
+ERRORS: Final = 20  # among them, each as often
+
+Fingerprint = Callable[[str, str, str], bytes]
+
+
+def main() -> None:
+    """Prints a table."""
+    print(machine())
+    print(f"\nus of CPU for an exception, the best of {ROUNDS} rounds of {EXCEPTIONS}; in brackets: version 1\n")
+    print(f"{'':16} {'characters':>10}  {'identical':>15} {'again':>15} {'different':>15}")
+    for runtime in RUNTIMES:
+        occurrence = count()
+        columns = [
+            _measure(lambda: [write(runtime, number % ERRORS, 0) for number in range(EXCEPTIONS)]),
+            _measure(lambda: [write(runtime, number % ERRORS, next(occurrence)) for number in range(EXCEPTIONS)]),
+            _measure(lambda: [write(runtime, ERRORS + next(occurrence), 0) for _ in range(EXCEPTIONS)]),
+        ]
+        cells = " ".join(f"{now:6.1f} ({before:5.1f})" + " " for now, before in columns)
+        print(f"{runtime.name:16} {len(write(runtime, 0, 0)):10}  {cells}")
+
+
+def _measure(write_traces: Callable[[], list[str]]) -> tuple[float, float]:
+    """Microseconds under the rules now and under those of version 1; each round has texts of its own."""
+    forget()
+    best = [float("inf")] * 2
+    for _ in range(ROUNDS):
+        traces = write_traces()
+        for number, rules in enumerate((fingerprint, fingerprint_version_1)):
+            best[number] = min(best[number], _time(rules, [f"{trace} "[:-1] for trace in traces]))
+    return best[0], best[1]
+
+
+def _time(rules: Fingerprint, traces: list[str]) -> float:
+    start = time.process_time()
+    for trace in traces:
+        rules("java.lang.IllegalStateException", "no price", trace)
+    return (time.process_time() - start) / len(traces) * 1e6
+
+
+if __name__ == "__main__":
+    main()
