@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from proto.grouping.fingerprint import fingerprint
+from proto.grouping.fingerprint import RULES_VERSION, fingerprint
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY, Block, DecodedPayload, RaisedException
 from proto.storage.tables import ERROR_OCCURRENCES
@@ -33,7 +33,9 @@ def occurrence_blocks(decoded: Sequence[DecodedPayload], batch_id: int) -> list[
 def occurrence_row(
     project_id: int, raised: RaisedException, digest: bytes, source: str, batch_id: int, number: int
 ) -> tuple[object, ...]:
-    """The row of `error_occurrences` for an exception; `number` identifies it within the batch."""
+    """The row of `error_occurrences` for an exception; `digest` is its fingerprint by the current rules, and `number`
+    identifies it within the batch.
+    """
     return (
         project_id,
         raised.time_ns,
@@ -49,4 +51,5 @@ def occurrence_row(
         raised.release,
         batch_id,
         number,
+        RULES_VERSION,
     )

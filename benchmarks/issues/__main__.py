@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -17,25 +18,31 @@ from chassis.clickhouse.storage_order import Checkpoint, OrderedTable, StorageOr
 from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.db.database import Database
 from chassis.db.migrations import migrate
+from chassis.issues.tables import issue_fingerprints, issues
 from control.issues import follower as follower_module
 from control.issues.follower import TABLE, IssueFollower
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.issues.occurrences import COLUMNS
+from proto.grouping.fingerprint import RULES_VERSION
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY
 from proto.storage.tables import ERROR_OCCURRENCES
-from tests.chassis.auth.tenants import new_tenant
+from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.postgresql import running
 
 BLOCK_ROWS: Final = 1_000  # two batches a second at 2 000 errors/s
 RELEASES: Final = 20
+_FRAMES: Final = "".join(
+    f'  File "/app/shop/module_{n}.py", line {n}, in call_{n}\n    return call_{n}(order)\n' for n in range(30)
+)
+STACK_TRACE: Final = f"Traceback (most recent call last):\n{_FRAMES}ValueError: no such sku"
 
 
 def main() -> None:
-    """Measure both, or the one that is named."""
+    """Measure all, or the one that is named. `upgrade`: counting while an old fingerprint of the project waits."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("measure", nargs="?", choices=["counting", "lag"])
+    parser.add_argument("measure", nargs="?", choices=["counting", "upgrade", "lag"])
     parser.add_argument("--rows", type=int, default=300_000, help="occurrences to count")
     parser.add_argument("--errors", type=int, default=500, help="distinct errors")
     parser.add_argument("--rate", type=int, default=2_000, help="errors a second, of the lag")
@@ -43,11 +50,14 @@ def main() -> None:
     arguments = parser.parse_args()
     print(machine())
     with tempfile.TemporaryDirectory() as directory:
-        if arguments.measure != "lag":
+        for measure in ("counting", "upgrade"):
+            if arguments.measure not in (None, measure):
+                continue
             for name in ("sqlite", "postgresql"):
-                with _database(name, Path(directory) / name) as url:
-                    asyncio.run(_count(Path(directory) / name, url, arguments.rows, arguments.errors))
-        if arguments.measure != "counting":
+                place = Path(directory) / f"{measure}-{name}"
+                with _database(name, place) as url:
+                    asyncio.run(_count(place, url, arguments.rows, arguments.errors, is_upgrade=measure == "upgrade"))
+        if arguments.measure in (None, "lag"):
             measure_lag(Path(directory), arguments.rate, arguments.seconds, arguments.errors)
 
 
@@ -61,14 +71,16 @@ def _database(name: str, directory: Path) -> Iterator[str]:
         yield server.new_database()
 
 
-async def _count(directory: Path, url: str, rows: int, errors: int) -> None:
+async def _count(directory: Path, url: str, rows: int, errors: int, *, is_upgrade: bool) -> None:
     migrate(url)
     database = Database(url)
     await database.start()
     tenant = await new_tenant(database, "acme")
     clickhouse = ClickHouse(f"chdb://{directory / 'chdb'}", stored_time_floor=StoredTimeFloor())
     await migrations.migrate(clickhouse, retention_days=0)
-    await _fill(clickhouse, tenant.project.id, rows, errors)
+    await _fill(clickhouse, tenant.project.id, rows, errors, stacktrace=STACK_TRACE if is_upgrade else "")
+    if is_upgrade:
+        await _wait_for_an_error(database, tenant)
     await asyncio.sleep(2)  # until everything is settled
     read_s = await _read(clickhouse, rows)
     metrics = IssueMetrics(None)
@@ -77,11 +89,24 @@ async def _count(directory: Path, url: str, rows: int, errors: int) -> None:
     await follower.poll()
     wall, cpu = time.monotonic() - wall, time.process_time() - cpu
     print(
-        f"{url.partition(':')[0]}: {rows} occurrences of {errors} errors counted, {rows / wall:.0f}/s,"
+        f"{url.partition(':')[0]}{', upgrade' * is_upgrade}: {rows} occurrences of {errors} errors counted,"
+        f" {rows / wall:.0f}/s,"
         f" {cpu / rows * 1e6:.1f} us of CPU each, {cpu / read_s:.2f} times that of reading them"
     )
     await clickhouse.close()
     await database.close()
+
+
+async def _wait_for_an_error(database: Database, tenant: Tenant) -> None:
+    """An issue by earlier rules, whose error does not occur again."""
+    at = datetime.now(UTC)
+    issue = {"id": "iss_1", "org_id": tenant.organization.id, "project_id": tenant.project.id, "number": 10**6, "count": 1}
+    issue |= {"fingerprint": bytes(16), "title": "Error", "search_text": "error", "status": "unresolved"}
+    issue |= dict.fromkeys(("first_seen", "last_seen", "created_at", "updated_at"), at)
+    async with database.write() as connection:
+        await connection.execute(issues.insert().values(issue))
+        link = {"project_id": tenant.project.id, "fingerprint": bytes(16), "issue_id": "iss_1", "rules_version": 1}
+        await connection.execute(issue_fingerprints.insert().values(link))
 
 
 async def _read(clickhouse: ClickHouse, rows: int) -> float:
@@ -98,7 +123,7 @@ async def _read(clickhouse: ClickHouse, rows: int) -> float:
     return time.process_time() - cpu
 
 
-async def _fill(clickhouse: ClickHouse, project_id: int, rows: int, errors: int) -> None:
+async def _fill(clickhouse: ClickHouse, project_id: int, rows: int, errors: int, *, stacktrace: str) -> None:
     """Blocks of one batch each, of today."""
     chance, now = random.Random(7), time.time_ns()
     for first in range(0, rows, BLOCK_ROWS):
@@ -108,9 +133,9 @@ async def _fill(clickhouse: ClickHouse, project_id: int, rows: int, errors: int)
             error = min(int(chance.expovariate(8 / errors)), errors - 1)
             at = now - now % NANOS_PER_DAY + chance.randrange(max(1, now % NANOS_PER_DAY))
             values.append(
-                (project_id, at, error.to_bytes(16, "big"), f"Error{error}", f"message of {error}", "", "span",
+                (project_id, at, error.to_bytes(16, "big"), f"Error{error}", f"message {number} of {error}", stacktrace, "span",
                  chance.randbytes(16), chance.randbytes(8), "checkout", "production", f"1.0.{error % RELEASES}",
-                 batch_id, number)
+                 batch_id, number, RULES_VERSION)
             )  # fmt: skip
         block = write_block(ERROR_OCCURRENCES, values)
         await clickhouse.insert(TABLE, ERROR_OCCURRENCES.column_names, block, token=f"benchmark:{first}")

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import projects
-from chassis.issues.tables import IssueStatus, issues
+from chassis.issues.tables import IssueStatus, issue_fingerprints, issues
 
 
 class IssueState(NamedTuple):
@@ -23,19 +23,20 @@ async def read_states(
     connection: AsyncConnection, project_id: int, fingerprints: Sequence[bytes], now: datetime
 ) -> dict[bytes, IssueState]:
     """The issues of those of the fingerprints that have one."""
-    target = issues.alias()
+    target, columns = issues.alias(), issue_fingerprints.c
     found = (
         sa.select(
-            issues.c.fingerprint,
+            columns.fingerprint,
             target.c.id,
             target.c.number,
             target.c.status,
             target.c.ignored_until,
             projects.c.slug,
         )
+        .join_from(issue_fingerprints, issues, issues.c.id == columns.issue_id)
         .join(target, target.c.id == sa.func.coalesce(issues.c.merged_into, issues.c.id))
-        .join(projects, projects.c.id == issues.c.project_id)
-        .where(issues.c.project_id == project_id, issues.c.fingerprint.in_(fingerprints))
+        .join(projects, projects.c.id == columns.project_id)
+        .where(columns.project_id == project_id, columns.fingerprint.in_(fingerprints))
     )
     return {bytes(row.fingerprint): _state(row, now) for row in await connection.execute(found)}
 

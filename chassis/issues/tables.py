@@ -1,7 +1,8 @@
-"""The table of issues: one row per project and fingerprint of errors.
+"""The tables of issues and of the fingerprints that lead to them.
 
 Times of occurrences are those of the senders. An issue that was merged keeps its row, which names the issue that counts
-its occurrences since.
+its occurrences since. An upgrade of the rules of grouping gives an error a new fingerprint: the old and the new one
+lead to one issue (docs/adr/041-upgrade-of-grouping.md).
 """
 
 from enum import StrEnum
@@ -42,6 +43,7 @@ issues: Final = sa.Table(
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
     sa.Column("number", sa.BigInteger, nullable=False),  # of the project, in order of creation
+    # One of those that lead to the issue: the first by the current rules, before there is one, that of its creation.
     sa.Column("fingerprint", sa.LargeBinary(FINGERPRINT_BYTES), nullable=False),
     sa.Column("type", text(MAX_TYPE_LENGTH)),
     sa.Column("title", text(MAX_TITLE_LENGTH), nullable=False),
@@ -90,4 +92,18 @@ issues: Final = sa.Table(
         sqlite_where=_AFTER_RELEASE,
         postgresql_where=_AFTER_RELEASE,
     ),
+)
+
+issue_fingerprints: Final = sa.Table(
+    "issue_fingerprints",
+    metadata,
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), primary_key=True, autoincrement=False),
+    sa.Column("fingerprint", sa.LargeBinary(FINGERPRINT_BYTES), primary_key=True),
+    # Not changed by a merge: the issue may have been merged into the one that counts.
+    sa.Column("issue_id", text(32), sa.ForeignKey("issues.id", ondelete="CASCADE"), nullable=False),
+    # Of the rules under which this was last decided. Below the current version: the error has not occurred since the
+    # upgrade, and its fingerprint by the current rules is not known.
+    sa.Column("rules_version", sa.SmallInteger, nullable=False),
+    sa.Index(None, "issue_id"),
+    sa.Index(None, "project_id", "rules_version"),
 )

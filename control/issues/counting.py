@@ -1,30 +1,32 @@
 """Counts what a page has of errors in their issues, in one transaction.
 
 load_state            the projects that are not deleted, and what they may still create and announce
-_count_known          count, first and last time; what was resolved or ignored is open again (`reopening`)
-_create               an issue for each new fingerprint, as far as permits and MAX_ISSUES go; the rest is untracked
+regrouping.plan       which issue each fingerprint leads to; after an upgrade of the rules also by its old fingerprint
+fingerprints.regroup  issues that have become one are merged, and nobody is notified
+count_known           count, first and last time; what was resolved or ignored is open again (`reopening`)
+create                an issue for each new fingerprint, as far as permits and MAX_ISSUES go; the rest is untracked
 notifications         for channels that ask for it, as far as permits go; the rest is reported in sum
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.db.database import format_time
 from chassis.issues.tables import IssueStatus, issues
-from control.issues import project_state, repository
-from control.issues.details import UNKNOWN, Details, search_text
+from control.issues import fingerprints, project_state, regrouping, repository
+from control.issues.details import UNKNOWN, Details
 from control.issues.lifecycle import OPEN_STATE, activity_row
 from control.issues.model import IssueRecord
-from control.issues.occurrences import IssueKey, Moment, Seen, earlier, later
+from control.issues.occurrences import IssueKey, Seen
 from control.issues.project_state import ProjectState
+from control.issues.regrouping import Plan
 from control.issues.reopening import Order, Reopening, reopening
+from control.issues.rows import UPDATE, copied_state, new_row, reopening_data, update_values
 from control.issues.tables import ActivityKind, issue_activity
+from proto.grouping.fingerprint import RULES_VERSION
 
 MAX_ISSUES: Final = 100_000  # of a project
 MAX_ANNOUNCED: Final = 40  # of a page, of all projects: other writers wait for its transaction
@@ -48,11 +50,13 @@ class KnownReleases(Protocol):
 @dataclass(slots=True)
 class Counted:
     """What became of a page. `announced`: issues to notify channels of, with ActivityKind CREATED or REGRESSED, and the
-    state of their project.
+    state of their project. `split` and `merged`: by an upgrade of the rules of grouping.
     """
 
     occurrences: int = 0
     created: int = 0
+    split: int = 0
+    merged: int = 0
     regressed: int = 0
     untracked: int = 0
     withheld: int = 0
@@ -61,12 +65,14 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class CountedPage:
-    """A page to count. `details`: of fingerprints without an issue; `stored_us`: the storage time of its last row;
-    `is_quiet`: nobody is notified, because it is history.
+    """A page to count. `details`: of fingerprints without an issue; `others`: fingerprints by other versions of the
+    rules, as far as they were read; `stored_us`: the storage time of its last row; `is_quiet`: nobody is notified,
+    because it is history.
     """
 
     found: Mapping[IssueKey, Seen]
     details: Mapping[IssueKey, Details]
+    others: Mapping[IssueKey, Sequence[IssueKey]]
     stored_us: int
     is_quiet: bool
 
@@ -76,12 +82,16 @@ async def count(connection: AsyncConnection, page: CountedPage, releases: KnownR
     states = await project_state.load(connection, {project_id for project_id, _ in page.found}, page.stored_us)
     found = {key: seen for key, seen in page.found.items() if key[0] in states}
     await _note_releases(connection, releases, found, states, now)  # before issues are read: it may change them
-    known = await repository.find_by_keys(connection, list(found))
-    targets = await repository.find_by_ids(connection, {one.merged_into for one in known.values() if one.merged_into})
-    counting = _Counting(connection, page, states, now, Counted(sum(seen.count for seen in found.values())))
-    orders = await _orders(connection, releases, found, (*known.values(), *targets.values()))
-    await counting.count_known(_by_target(found, known, targets), orders)
-    await counting.create([(key, seen) for key, seen in found.items() if key not in known])
+    keys = {*found, *(one for key in found for one in page.others.get(key, ()))}
+    links = await repository.find_links(connection, keys)
+    plan = regrouping.plan(in_order_of_creation(found.items()), page.others, links)
+    known = await fingerprints.regroup(connection, plan, {link.issue.id: link.issue for link in links.values()}, now)
+    merged = sum(map(len, plan.merges.values()))
+    counted = Counted(sum(seen.count for seen in found.values()), merged=merged)
+    counting = _Counting(connection, page, states, now, counted, await _orders(connection, releases, found, known))
+    counting.reserve_splits(plan)
+    reopened = await counting.count_known(_by_issue(found, plan, known))
+    await counting.create(plan, found, known, reopened)
     await project_state.store(connection, states.values())
     return counting.counted
 
@@ -106,11 +116,14 @@ async def _note_releases(
 
 
 async def _orders(
-    connection: AsyncConnection, releases: KnownReleases, found: Mapping[IssueKey, Seen], known: Sequence[IssueRecord]
+    connection: AsyncConnection,
+    releases: KnownReleases,
+    found: Mapping[IssueKey, Seen],
+    known: Mapping[str, IssueRecord],
 ) -> dict[int, Order]:
     """The order of releases, of the projects that have a resolved issue on the page."""
     versions: dict[int, set[str]] = {}
-    for issue in known:
+    for issue in known.values():
         if issue.status is IssueStatus.RESOLVED:
             named = {issue.resolved_in_release, issue.resolved_after_release}
             versions.setdefault(issue.project_id, set()).update(one for one in named if one is not None)
@@ -123,19 +136,18 @@ async def _orders(
     }
 
 
-def _by_target(
-    found: Mapping[IssueKey, Seen], known: Mapping[IssueKey, IssueRecord], targets: Mapping[str, IssueRecord]
+def _by_issue(
+    found: Mapping[IssueKey, Seen], plan: Plan, known: Mapping[str, IssueRecord]
 ) -> list[tuple[IssueRecord, Seen]]:
-    """What was seen by the issue that counts it: that of the fingerprint, or the one into which it was merged."""
-    counted: dict[str, tuple[IssueRecord, Seen]] = {}
-    for key, issue in known.items():
-        target = issue if issue.merged_into is None else targets.get(issue.merged_into, issue)
-        if target.id in counted:
-            counted[target.id][1].merge(found[key])
-        else:
-            seen = found[key]
-            counted[target.id] = (target, Seen(seen.count, seen.first, seen.last, dict(seen.latest)))
-    return list(counted.values())
+    """What was seen by the issue that exists and counts it."""
+    counted: dict[str, Seen] = {}
+    for key, seen in found.items():
+        issue_id = plan.known.get(key)
+        if issue_id in counted:
+            counted[issue_id].merge(seen)
+        elif issue_id is not None:
+            counted[issue_id] = seen.copy()
+    return [(known[issue_id], seen) for issue_id, seen in counted.items()]
 
 
 def in_order_of_creation(new: Iterable[tuple[IssueKey, Seen]]) -> list[tuple[IssueKey, Seen]]:
@@ -150,53 +162,104 @@ class _Counting:
     states: Mapping[int, ProjectState]
     now: datetime
     counted: Counted
+    orders: Mapping[int, Order]
 
-    async def count_known(self, seen: Sequence[tuple[IssueRecord, Seen]], orders: Mapping[int, Order]) -> None:
-        """Add to the issues that exist."""
-        updates, activity = [], []
+    def reserve_splits(self, plan: Plan) -> None:
+        """Take permits for the issues that an upgrade splits from others. Without one the error counts in the issue of
+        which it was a part, and is split from it when it occurs again.
+        """
+        for key, source_id in list(plan.split_from.items()):
+            if not self.states[key[0]].may_create(MAX_ISSUES):
+                plan.known |= dict.fromkeys((key, *plan.new.pop(key)), source_id)
+                del plan.split_from[key]
+
+    async def count_known(self, seen: Sequence[tuple[IssueRecord, Seen]]) -> Collection[str]:
+        """Add to the issues that exist. Returns the ids of those that are open again."""
+        updates, activity, reopened = [], [], set()
         for issue, occurred in seen:
             total = issue.count + occurred.count
-            update = _update(issue, occurred, total, self.now)
-            order = orders.get(issue.project_id, _NO_ORDER)
-            opened = reopening(issue, total, occurred.latest, order, self.now)
+            update = update_values(issue, occurred, total, self.now)
+            opened = self._reopening(issue, total, occurred)
             if opened is not None:
-                update |= self._reopen(issue, opened)
-                activity.append(activity_row(issue, opened.kind, self.now, None, _reopening_data(issue, opened)))
+                reopened.add(issue.id)
+                update |= {f"new_{name}": value for name, value in self._reopen(issue, opened).items()}
+                activity.append(activity_row(issue, opened.kind, self.now, None, reopening_data(issue, opened)))
             updates.append(update)
         if updates:
-            await self.connection.execute(_UPDATE, updates)
+            await self.connection.execute(UPDATE, updates)
         if activity:
             await self.connection.execute(issue_activity.insert(), activity)
+        return reopened
+
+    def _reopening(self, issue: IssueRecord, total: int, seen: Seen) -> Reopening | None:
+        order = self.orders.get(issue.project_id, _NO_ORDER)
+        return reopening(issue, total, seen.latest, order, self.now)
 
     def _reopen(self, issue: IssueRecord, opened: Reopening) -> dict[str, Any]:
+        """The columns of an issue that is open again."""
         is_regression = opened.kind is ActivityKind.REGRESSED
         if is_regression:
             self.counted.regressed += 1
             self._announce(issue, ActivityKind.REGRESSED)
         changed = {**OPEN_STATE, "regressed_at": self.now if is_regression else issue.regressed_at}
-        decided = {"decided_status": changed["status"], "decided_at": min(opened.at, self.now)}
-        return {f"new_{name}": value for name, value in {**changed, **decided}.items()}
+        return {**changed, "decided_status": changed["status"], "decided_at": min(opened.at, self.now)}
 
-    async def create(self, new: Sequence[tuple[IssueKey, Seen]]) -> None:
-        """Create the issues of new fingerprints, the earliest errors first."""
-        rows, activity = [], []
-        for (project_id, fingerprint), seen in in_order_of_creation(new):
-            state = self.states[project_id]
-            if not state.may_create(MAX_ISSUES):
-                state.leave_untracked(seen, self.now)
+    async def create(
+        self, plan: Plan, found: Mapping[IssueKey, Seen], known: Mapping[str, IssueRecord], reopened: Collection[str]
+    ) -> None:
+        """Create the issues of new fingerprints, the earliest errors first, and store what leads to them."""
+        rows: list[dict[str, Any]] = []
+        activity: list[dict[str, Any]] = []
+        for key, more in plan.new.items():
+            seen = found[key].copy()
+            for one in more:
+                if one in found:
+                    seen.merge(found[one])
+            if key in plan.split_from:
+                source = known[plan.split_from[key]]
+                row, entries = self._split(key, seen, source, is_open=source.id in reopened)
+            elif self.states[key[0]].may_create(MAX_ISSUES):
+                row, entries = self._new(key, seen)
+            else:
+                self.states[key[0]].leave_untracked(seen, self.now)
                 self.counted.untracked += seen.count
                 continue
-            details = self.page.details.get((project_id, fingerprint), UNKNOWN)
-            row = _new_row(state, fingerprint, seen, details, self.now)
-            issue = IssueRecord.from_row(row)
             rows.append(row)
-            data = {} if issue.first_release is None else {"release": issue.first_release}
-            activity.append(activity_row(issue, ActivityKind.CREATED, self.now, None, data))
-            self.counted.created += 1
-            self._announce(issue, ActivityKind.CREATED)
+            activity += entries
+            plan.links |= dict.fromkeys((key, *more), row["id"])
         if rows:
             await self.connection.execute(issues.insert(), rows)
             await self.connection.execute(issue_activity.insert(), activity)
+        await fingerprints.store_links(self.connection, plan, found)
+
+    def _new(self, key: IssueKey, seen: Seen) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The row of a new issue, and its activity."""
+        details = self.page.details.get(key, UNKNOWN)
+        row = new_row(self.states[key[0]], key[1], seen, details, self.now)
+        issue = IssueRecord.from_row(row)
+        data = {} if issue.first_release is None else {"release": issue.first_release}
+        self.counted.created += 1
+        self._announce(issue, ActivityKind.CREATED)
+        return row, [activity_row(issue, ActivityKind.CREATED, self.now, None, data)]
+
+    def _split(
+        self, key: IssueKey, seen: Seen, source: IssueRecord, *, is_open: bool
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The row of an issue that an upgrade has split from another one, with the state of that one, and its activity.
+        Its own occurrences open it again as they would have opened that one. Nobody is told that it is new.
+        """
+        details = self.page.details.get(key, UNKNOWN)
+        row = new_row(self.states[key[0]], key[1], seen, details, self.now)
+        row |= {"assignee_id": source.assignee_id} if is_open else copied_state(source)
+        issue = IssueRecord.from_row(row)
+        data = {"from": source.id, "rulesVersion": RULES_VERSION}
+        entries = [activity_row(issue, ActivityKind.SPLIT_FROM, self.now, None, data)]
+        opened = self._reopening(issue, seen.count, seen)
+        if opened is not None:
+            row |= self._reopen(issue, opened)
+            entries.append(activity_row(issue, opened.kind, self.now, None, reopening_data(issue, opened)))
+        self.counted.split += 1
+        return row, entries
 
     def _announce(self, issue: IssueRecord, kind: ActivityKind) -> None:
         if self.page.is_quiet:
@@ -218,67 +281,3 @@ class _NoOrder:
 
 
 _NO_ORDER: Final = _NoOrder()
-_CHANGED: Final = ("count", "first_seen", "first_release", "last_seen", "last_release", "updated_at", "regressed_at")
-_DECIDED: Final = ("decided_status", "decided_at")
-_UPDATE: Final = (
-    issues.update()
-    .where(issues.c.id == sa.bindparam("of_id"))
-    .values({name: sa.bindparam(f"new_{name}") for name in (*_CHANGED, *OPEN_STATE)})
-    .values(
-        {
-            name: sa.func.coalesce(sa.bindparam(f"new_{name}", type_=issues.c[name].type), issues.c[name])
-            for name in _DECIDED
-        }
-    )
-)
-
-
-def _update(issue: IssueRecord, seen: Seen, total: int, now: datetime) -> dict[str, Any]:
-    first = earlier(Moment(issue.first_seen, issue.first_release), seen.first)
-    last = later(Moment(issue.last_seen, issue.last_release), seen.last)
-    return {
-        "of_id": issue.id,
-        "new_count": total,
-        "new_first_seen": first.at,
-        "new_first_release": first.release,
-        "new_last_seen": last.at,
-        "new_last_release": last.release,
-        "new_updated_at": now,
-        "new_regressed_at": issue.regressed_at,
-        **{f"new_{name}": getattr(issue, name) for name in OPEN_STATE},
-        **{f"new_{name}": None for name in _DECIDED},
-        "new_status": issue.status.value,
-    }
-
-
-def _reopening_data(issue: IssueRecord, opened: Reopening) -> dict[str, object]:
-    named = {
-        "release": opened.release,
-        "occurredAt": format_time(opened.at),
-        "resolvedInRelease": issue.resolved_in_release,
-        "resolvedAfterRelease": issue.resolved_after_release,
-    }
-    return {name: value for name, value in named.items() if value is not None}
-
-
-def _new_row(state: ProjectState, fingerprint: bytes, seen: Seen, details: Details, now: datetime) -> dict[str, Any]:
-    return {
-        **OPEN_STATE,
-        "id": new_id("iss"),
-        "org_id": state.org_id,
-        "project_id": state.project_id,
-        "number": state.next_number(),
-        "fingerprint": fingerprint,
-        **details._asdict(),
-        "search_text": search_text(details.title, details.culprit),
-        "assignee_id": None,
-        "regressed_at": None,
-        "count": seen.count,
-        "first_seen": seen.first.at,
-        "last_seen": seen.last.at,
-        "first_release": seen.first.release,
-        "last_release": seen.last.release,
-        "merged_into": None,
-        "created_at": now,
-        "updated_at": now,
-    }

@@ -1,36 +1,20 @@
-"""What an issue shows of its error, read from its occurrences in ClickHouse: type, title and culprit."""
+"""What an issue shows of its error, from the texts of its first occurrence: type, title and culprit."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.issues.tables import MAX_CULPRIT_LENGTH, MAX_SEARCH_LENGTH, MAX_TITLE_LENGTH, MAX_TYPE_LENGTH
-from control.issues.occurrences import IssueKey
 from proto.identity import UNPRINTABLE
 from proto.stack_traces import in_app_frames
-from proto.stack_traces.trace import END_CHARS
 
-MAX_FINGERPRINTS: Final = 200  # of one statement: each has a stack trace
+MAX_FINGERPRINTS: Final = 1_000  # of one statement
 
 _LIMITS: Final = QueryLimits(max_seconds=30, max_memory_bytes=512 * 2**20, max_result_rows=0, priority=3)
 _MESSAGE_CHARS: Final = 1_000
 _UNPRINTABLE: Final = re.compile(f"[{UNPRINTABLE}]+")
 _ERASED_TITLE: Final = "(erased)"
-# The first occurrence of each fingerprint, whichever of its copies is stored first.
-_SQL: Final = f"""
-SELECT project_id, fingerprint, type, substringUTF8(message, 1, {_MESSAGE_CHARS}),
-       if(length(stacktrace) <= {2 * END_CHARS}, stacktrace,
-          concat(substringUTF8(stacktrace, 1, {END_CHARS}), '\\n', substringUTF8(stacktrace, -{END_CHARS})))
-FROM error_occurrences
-WHERE project_id IN {{projects:Array(UInt64)}} AND hex(fingerprint) IN {{fingerprints:Array(String)}}
-  AND stored_time >= fromUnixTimestamp64Micro({{since:Int64}}, 'UTC')
-  AND stored_time <= fromUnixTimestamp64Micro({{until:Int64}}, 'UTC')
-ORDER BY project_id, fingerprint, time, batch_id, row
-LIMIT 1 BY project_id, fingerprint
-"""
-
-
 # The first that is left of each fingerprint of a project.
 _CURRENT_SQL: Final = f"""
 SELECT fingerprint, argMin(type, (time, batch_id, row)),
@@ -52,32 +36,18 @@ class Details(NamedTuple):
 UNKNOWN: Final = Details(None, "(unknown error)", None)
 
 
-async def read_details(
-    clickhouse: ClickHouse, keys: Sequence[IssueKey], since_us: int, until_us: int
-) -> dict[IssueKey, Details]:
-    """The details of errors, from the first of their occurrences that were stored in a time (microseconds since 1970,
-    inclusive). What has no occurrence is left out. Raises StoreError.
-    """
-    found: dict[IssueKey, Details] = {}
-    for start in range(0, len(keys), MAX_FINGERPRINTS):
-        wanted = keys[start : start + MAX_FINGERPRINTS]
-        parameters: Mapping[str, object] = {
-            "projects": sorted({project_id for project_id, _ in wanted}),
-            "fingerprints": sorted({fingerprint.hex().upper() for _, fingerprint in wanted}),
-            "since": since_us,
-            "until": until_us,
-        }
-        rows: Sequence[Any] = await clickhouse.query(_SQL, parameters, limits=_LIMITS)
-        for project_id, fingerprint, type_, message, stacktrace in rows:
-            found[project_id, bytes(fingerprint)] = details(type_, message, stacktrace)
-    return {key: found[key] for key in keys if key in found}
-
-
-async def read_current(clickhouse: ClickHouse, project_id: int, fingerprints: Sequence[bytes]) -> dict[bytes, Details]:
+async def read_current(
+    clickhouse: ClickHouse, project_id: int, fingerprints: Collection[bytes]
+) -> dict[bytes, Details]:
     """The details of errors as far as their occurrences are stored, without culprits. Raises StoreError."""
-    parameters = {"project": project_id, "fingerprints": [one.hex().upper() for one in fingerprints]}
-    rows: Sequence[Any] = await clickhouse.query(_CURRENT_SQL, parameters, limits=_LIMITS)
-    return {bytes(fingerprint): details(type_, message, "") for fingerprint, type_, message in rows}
+    wanted = sorted(fingerprints)
+    found: dict[bytes, Details] = {}
+    for start in range(0, len(wanted), MAX_FINGERPRINTS):
+        some = [one.hex().upper() for one in wanted[start : start + MAX_FINGERPRINTS]]
+        parameters = {"project": project_id, "fingerprints": some}
+        rows: Sequence[Any] = await clickhouse.query(_CURRENT_SQL, parameters, limits=_LIMITS)
+        found |= {bytes(fingerprint): details(type_, message, "") for fingerprint, type_, message in rows}
+    return found
 
 
 def details(type_: str, message: str, stacktrace: str) -> Details:

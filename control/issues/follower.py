@@ -1,7 +1,8 @@
 """Follows error occurrences in storage order and counts each once in its issue.
 
     poll                reads pages until everything that is settled is counted, then waits
-    _read               a page behind the checkpoint; the details of fingerprints that have no issue yet
+    _read_page          a page behind the checkpoint
+    _read_texts         the texts of errors that have no issue yet, or may have become one with others by an upgrade
     _count              one transaction: counts the page, enqueues notifications, and moves the checkpoint
 
 What is counted and the checkpoint change together, so a crash between two statements repeats the page and counts it
@@ -24,6 +25,7 @@ from aiohttp import web
 from chassis.clickhouse import ClickHouse
 from chassis.clickhouse.storage_order import (
     DISTANCE_US,
+    Checkpoint,
     OrderedRows,
     OrderedTable,
     Page,
@@ -36,16 +38,19 @@ from control.followers import progress as stored_progress
 from control.followers.progress import Progress, ProgressChanged
 from control.issues import counting, notifications, project_state, repository
 from control.issues.counting import Counted, CountedPage
-from control.issues.details import Details, read_details
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.issues.occurrences import COLUMNS, IssueKey, Seen, by_issue
+from control.issues.page_texts import NO_TEXTS, PageTexts, choose_rows, read_page_texts
 from control.issues.seen_releases import SeenReleases
+from proto.grouping.fingerprint import RULES_VERSION
 
-NAME: Final = "issues"
+NAME: Final = "issues.2"  # the one of releases that know one fingerprint of an issue: see migration 0021
 TABLE: Final = "error_occurrences"
 POLL_S: Final = 0.25
 PAGE_ROWS: Final = 5_000
+# Of a page with errors of a project of which fingerprints wait since an upgrade: the texts of all its rows are read.
+REGROUPED_ROWS: Final = 500
 IDLE_POLL_S: Final = 0.9  # after a poll that found nothing
 SETTLED_S: Final = 1.5  # after the end of an insert into the embedded engine everything of it is settled
 MAX_UNASKED_S: Final = 10.0  # an engine whose clock went back settles later
@@ -99,7 +104,7 @@ class IssueFollower:
             if progress is None:
                 self._metrics.left_to_another()
                 return
-            page = await self._reader.read(progress.checkpoint, limit=PAGE_ROWS)
+            page = await self._read_page(progress.checkpoint)
             if page.checkpoint is not progress.checkpoint:
                 self._found_nothing = False
                 try:
@@ -144,14 +149,23 @@ class IssueFollower:
             raise LookupError(NAME)
         return self._progress
 
+    async def _read_page(self, checkpoint: Checkpoint) -> Page[StoredRowList]:
+        """The next page, a small one after an upgrade of the rules."""
+        page = await self._reader.read(checkpoint, limit=PAGE_ROWS)
+        if len(page.rows) <= REGROUPED_ROWS:
+            return page
+        async with self._database.read() as connection:
+            waiting = await repository.find_waiting(connection, {row.values[0] for row in page.rows})
+        return await self._reader.read(checkpoint, limit=REGROUPED_ROWS) if waiting else page
+
     async def _count(self, progress: Progress, page: Page[StoredRowList]) -> Progress:
         """Count a page. Raises ProgressChanged, and then nothing is counted."""
         found = by_issue(page.rows)
-        details = await self._read_details(found, page) if found else {}
+        texts = await self._read_texts(found, page) if found else NO_TEXTS
         stored_us = page.checkpoint.position.stored_us
         is_quiet = bool(page.rows) and page.rows[0].position.stored_us <= progress.quiet_until_us
         self._releases.rolled_back()  # what an earlier attempt has noted
-        counted_page = CountedPage(found, details, stored_us, is_quiet)
+        counted_page = CountedPage(found, texts.details, texts.others, stored_us, is_quiet)
         async with self._database.write() as connection:
             now = self._now()
             counted = await counting.count(connection, counted_page, self._releases, now) if found else Counted()
@@ -163,17 +177,27 @@ class IssueFollower:
         self._metrics.record(counted)
         return changed
 
-    async def _read_details(self, found: Mapping[IssueKey, Seen], page: Page[StoredRowList]) -> dict[IssueKey, Details]:
-        """The details of errors that get an issue: the earliest ones, as far as their projects have room."""
-        since, until = page.rows[0].position.stored_us, page.rows[-1].position.stored_us
+    async def _read_texts(self, found: Mapping[IssueKey, Seen], page: Page[StoredRowList]) -> PageTexts:
+        """The texts of the first occurrences of errors that get an issue: the earliest errors, as far as their projects
+        have room. In projects of which fingerprints wait: of all occurrences with new or current fingerprints.
+        """
         async with self._database.read() as connection:
-            known = await repository.find_by_keys(connection, list(found))
+            known = await repository.find_links(connection, found)
+            waiting = await repository.find_waiting(connection, {project_id for project_id, _ in found})
             new = counting.in_order_of_creation((key, seen) for key, seen in found.items() if key not in known)
-            states = await project_state.load(connection, {project_id for (project_id, _), _ in new}, until)
+            states = await project_state.load(
+                connection, {project_id for (project_id, _), _ in new}, page.rows[-1].position.stored_us
+            )
         room = {project_id: state.room for project_id, state in states.items()}
-        wanted = []
+        every = {
+            key
+            for key, seen in found.items()
+            if key[0] in waiting and (key not in known or seen.rules_version == RULES_VERSION)
+        }
+        first = set()
         for key, _ in new:
-            if room.get(key[0], 0):
+            if key not in every and room.get(key[0], 0):
                 room[key[0]] -= 1
-                wanted.append(key)
-        return await read_details(self._clickhouse, wanted, since, until) if wanted else {}
+                first.add(key)
+        rows = choose_rows(page.rows, every, first)
+        return await read_page_texts(self._clickhouse, rows) if rows else NO_TEXTS

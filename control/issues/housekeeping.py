@@ -21,7 +21,7 @@ from chassis.db.database import Database
 from chassis.erasures.tables import ErasureKind, ErasureState, erasures
 from chassis.issues.tables import IssueStatus, issues
 from chassis.runtime.periodic import PeriodicTask
-from control.issues import lifecycle, notifications, project_state
+from control.issues import lifecycle, notifications, project_state, repository
 from control.issues.details import erased, read_current, search_text
 from control.issues.model import IssueRecord
 from control.issues.notifications import IssueUrls
@@ -154,12 +154,14 @@ class IssueHousekeeping:
         )
         async with self._database.read() as connection:
             rows = (await connection.execute(batch)).all()
-        if not rows:
-            return None
-        current = await read_current(clickhouse, project_id, [bytes(row.fingerprint) for row in rows])
+            if not rows:
+                return None
+            linked = await repository.find_fingerprints(connection, [row.id for row in rows])
+        of_issue = {row.id: (bytes(row.fingerprint), *linked.get(row.id, ())) for row in rows}
+        current = await read_current(clickhouse, project_id, {one for some in of_issue.values() for one in some})
         values = []
         for row in rows:
-            details = current.get(bytes(row.fingerprint))
+            details = next((current[one] for one in of_issue[row.id] if one in current), None)
             title = erased(row.type) if details is None else details.title
             found_text = search_text(title, row.culprit)
             values.append({"of_id": row.id, "new_title": title, "new_search_text": found_text})

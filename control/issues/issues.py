@@ -112,16 +112,19 @@ class IssueHandlers:
             found = await repository.list_issues(
                 connection, plan.project_id, plan.filter_for(slug), plan.sort, plan.after, plan.limit + 1, now
             )
+            fingerprints = await repository.find_fingerprints(connection, [issue.id for issue in found])
             untracked = await repository.find_untracked(connection, plan.project_id)
-        body = listing.page_body(found, plan, lambda issue: issue_body(issue, slug, now), self.context.cursors)
+        body = listing.page_body(
+            found, plan, lambda issue: issue_body(issue, slug, now, fingerprints), self.context.cursors
+        )
         return json_response(body | {"untracked": untracked_body(untracked)})
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show an issue."""
         async with self.context.database.read() as connection:
             issue = await self._load(connection, request)
-            slug = await repository.find_project_slug(connection, issue.project_id)
-        return json_response(issue_body(issue, slug, self.now()))
+            body = await self._body(connection, issue)
+        return json_response(body)
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Resolve, reopen, ignore or assign an issue.
@@ -143,8 +146,8 @@ class IssueHandlers:
                 await record(
                     connection, caller, "issue.change", changed.id, _audit_data(before, changed), request_id(request)
                 )
-            slug = await repository.find_project_slug(connection, changed.project_id)
-        return json_response(issue_body(changed, slug, now))
+            answer = await self._body(connection, changed)
+        return json_response(answer)
 
     async def merge(self, request: web.Request) -> web.StreamResponse:
         """Merge issues into this one, which counts their occurrences from now on.
@@ -161,8 +164,8 @@ class IssueHandlers:
             merged = await lifecycle.merge(connection, target, sources, now=now, by=caller.principal_id)
             data = {"issueIds": [source.id for source in sources]}
             await record(connection, caller, "issue.merge", merged.id, data, request_id(request))
-            slug = await repository.find_project_slug(connection, merged.project_id)
-        return json_response(issue_body(merged, slug, now))
+            answer = await self._body(connection, merged)
+        return json_response(answer)
 
     async def activity(self, request: web.Request) -> web.StreamResponse:
         """List what happened to an issue, newest first: it is only ever added to."""
@@ -173,6 +176,11 @@ class IssueHandlers:
             issue = await self._load(connection, request)
             found = await repository.list_activity(connection, issue.id, page.after, page.limit + 1)
         return json_response(page_body(found, page, activity_body, lambda one: one.id, self.context.cursors, binding))
+
+    async def _body(self, connection: AsyncConnection, issue: IssueRecord) -> TrackedIssue:
+        slug = await repository.find_project_slug(connection, issue.project_id)
+        fingerprints = await repository.find_fingerprints(connection, [issue.id])
+        return issue_body(issue, slug, self.now(), fingerprints)
 
     async def _load(self, connection: AsyncConnection, request: web.Request) -> IssueRecord:
         """The issue in the path. Raises NotFound."""

@@ -203,7 +203,13 @@ async def unassign_everything(connection: AsyncConnection, org_id: str, principa
 
 
 async def merge(
-    connection: AsyncConnection, target: IssueRecord, sources: Sequence[IssueRecord], *, now: datetime, by: str | None
+    connection: AsyncConnection,
+    target: IssueRecord,
+    sources: Sequence[IssueRecord],
+    *,
+    now: datetime,
+    by: str | None,
+    data: Mapping[str, object] = _NO_DATA,
 ) -> IssueRecord:
     """The target with the occurrences of the sources, which count for it from now on. It is open if one of them was."""
     if not sources:
@@ -232,9 +238,9 @@ async def merge(
     )
     await connection.execute(
         issue_activity.insert(),
-        [activity_row(source, ActivityKind.MERGED, now, by, {"into": target.id}) for source in sources],
+        [activity_row(source, ActivityKind.MERGED, now, by, {"into": target.id, **data}) for source in sources],
     )
-    return await _change(connection, target, values, ActivityKind.MERGED, now, by, {"from": ids})
+    return await _change(connection, target, values, ActivityKind.MERGED, now, by, {"from": ids, **data})
 
 
 def activity_row(

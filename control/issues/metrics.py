@@ -19,7 +19,10 @@ class IssueMetrics:
             registry=registry,
         )
         self._transitions: Final = Counter(
-            "sluice_issue_transitions", "Issues that were created, or regressed.", ("kind",), registry=registry
+            "sluice_issue_transitions",
+            "Issues that were created, or regressed; that an upgrade of the rules of grouping has split or merged.",
+            ("kind",),
+            registry=registry,
         )
         self._withheld: Final = Counter(
             "sluice_issue_notifications_withheld",
@@ -28,7 +31,7 @@ class IssueMetrics:
         )
         for result in ("counted", "untracked"):
             self._occurrences.labels(result)
-        for kind in ("created", "regressed"):
+        for kind in ("created", "regressed", "split", "merged"):
             self._transitions.labels(kind)
         lag: Final = Gauge(
             "sluice_issues_lag_seconds",
@@ -44,6 +47,8 @@ class IssueMetrics:
         self._occurrences.labels("untracked").inc(counted.untracked)
         self._transitions.labels("created").inc(counted.created)
         self._transitions.labels("regressed").inc(counted.regressed)
+        self._transitions.labels("split").inc(counted.split)
+        self._transitions.labels("merged").inc(counted.merged)
         self._withheld.inc(counted.withheld)
 
     def caught_up(self, at: float) -> None:

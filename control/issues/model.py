@@ -26,6 +26,8 @@ class IssueRecord:
     title: str
     culprit: str | None
     status: IssueStatus
+    decided_status: str | None
+    decided_at: datetime | None
     resolved_at: datetime | None
     resolved_in_release: str | None
     resolved_after_release: str | None

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 from chassis.clickhouse.storage_order import StoredRow
 from chassis.issues.tables import MAX_VERSION_LENGTH
 from control.releases.repository import is_version
+from proto.grouping.fingerprint import RULES_VERSION
 
-COLUMNS: Final = ("project_id", "fingerprint", "toUnixTimestamp64Nano(time)", "release")
+COLUMNS: Final = ("project_id", "fingerprint", "toUnixTimestamp64Nano(time)", "release", "fingerprint_version")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NS_PER_MS: Final = 1_000_000
@@ -28,20 +29,26 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """What a page has of one issue. `latest`: by release."""
+    """What a page has of one issue. `latest`: by release; `rules_version`: the highest of the fingerprint's rules."""
 
     count: int
     first: Moment
     last: Moment
     latest: dict[str | None, datetime] = field(default_factory=dict)
+    rules_version: int = RULES_VERSION
 
-    def add(self, moment: Moment) -> None:
+    def copy(self) -> "Seen":
+        """Another one, to merge more into."""
+        return Seen(self.count, self.first, self.last, dict(self.latest), self.rules_version)
+
+    def add(self, moment: Moment, rules_version: int) -> None:
         """Count one more occurrence. Of two at the same time the release that is greater as text counts as later, so
         that the order in which they were stored does not matter.
         """
         self.count += 1
         self.first = min(self.first, moment, key=_order)
         self.last = max(self.last, moment, key=_order)
+        self.rules_version = max(self.rules_version, rules_version)
         latest = self.latest.get(moment.release)
         self.latest[moment.release] = moment.at if latest is None else max(latest, moment.at)
 
@@ -69,13 +76,13 @@ def by_issue(rows: Iterable[StoredRow]) -> dict[IssueKey, Seen]:
     """The rows of a page, with COLUMNS, by project and fingerprint."""
     found: dict[IssueKey, Seen] = {}
     for row in rows:
-        project_id, fingerprint, time_ns, release = row.values
+        project_id, fingerprint, time_ns, release, version = row.values
         moment = Moment(_EPOCH + timedelta(milliseconds=time_ns // _NS_PER_MS), _version(release))
         seen = found.get((project_id, fingerprint))
         if seen is None:
-            found[project_id, fingerprint] = Seen(1, moment, moment, {moment.release: moment.at})
+            found[project_id, fingerprint] = Seen(1, moment, moment, {moment.release: moment.at}, version)
         else:
-            seen.add(moment)
+            seen.add(moment, version)
     return found
 
 

@@ -1,7 +1,7 @@
 """Issues in the database. Every function runs in the caller's transaction."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -11,12 +11,15 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import memberships, principals, projects
-from chassis.issues.tables import IssueStatus, issues
+from chassis.issues.tables import IssueStatus, issue_fingerprints, issues
 from control.issues.model import IssueRecord
 from control.issues.occurrences import IssueKey
+from control.issues.regrouping import Link
 from control.issues.tables import issue_activity, issue_projects
+from proto.grouping.fingerprint import RULES_VERSION
 
 MAX_KEYS: Final = 500  # of one statement
+MAX_FINGERPRINTS: Final = 50  # of one issue
 _PRINCIPAL_ID: Final = re.compile("prn_[0-9a-z]{26}")
 
 
@@ -76,17 +79,55 @@ async def find_anywhere(connection: AsyncConnection, issue_id: str) -> IssueReco
     return await _one(connection, issues.c.id == issue_id)
 
 
-async def find_by_keys(connection: AsyncConnection, keys: Sequence[IssueKey]) -> dict[IssueKey, IssueRecord]:
-    """The issues of fingerprints, by project and fingerprint."""
+async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> dict[IssueKey, Link]:
+    """The issues that count the occurrences of fingerprints, by project and fingerprint."""
     by_project: dict[int, list[bytes]] = {}
     for project_id, fingerprint in keys:
         by_project.setdefault(project_id, []).append(fingerprint)
-    found: dict[IssueKey, IssueRecord] = {}
+    found: dict[IssueKey, Link] = {}
+    own, columns = issues.alias(), issue_fingerprints.c
+    select = (
+        sa.select(columns.fingerprint.label("of_fingerprint"), columns.rules_version, *issues.c)
+        .join_from(issue_fingerprints, own, own.c.id == columns.issue_id)
+        .join(issues, issues.c.id == sa.func.coalesce(own.c.merged_into, own.c.id))
+    )
     for project_id, fingerprints in by_project.items():  # SQLite finds pairs of columns by reading the whole table
         for start in range(0, len(fingerprints), MAX_KEYS):
-            in_chunk = issues.c.fingerprint.in_(fingerprints[start : start + MAX_KEYS])
-            page = sa.select(issues).where(issues.c.project_id == project_id, in_chunk)
-            found |= {(issue.project_id, issue.fingerprint): issue for issue in await _all(connection, page)}
+            in_chunk = columns.fingerprint.in_(fingerprints[start : start + MAX_KEYS])
+            rows = await connection.execute(select.where(columns.project_id == project_id, in_chunk))
+            for row in rows.mappings():
+                link = Link(IssueRecord.from_row(row), row["rules_version"])
+                found[project_id, bytes(row["of_fingerprint"])] = link
+    return found
+
+
+async def find_waiting(connection: AsyncConnection, project_ids: Collection[int]) -> set[int]:
+    """Those of the projects that have a fingerprint by earlier rules of which nothing shows what it has become."""
+    columns = issue_fingerprints.c
+    of_project = (columns.project_id == projects.c.id) & (columns.rules_version < RULES_VERSION)
+    found = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), sa.exists().where(of_project))
+    return set((await connection.execute(found)).scalars())
+
+
+async def find_fingerprints(connection: AsyncConnection, issue_ids: Sequence[str]) -> dict[str, list[bytes]]:
+    """The fingerprints that lead to each issue, at most MAX_FINGERPRINTS, also those of issues merged into it. Those by
+    the current rules come first.
+    """
+    columns = issue_fingerprints.c
+    target = sa.func.coalesce(issues.c.merged_into, issues.c.id).label("target")
+    order = columns.rules_version.desc(), columns.fingerprint
+    found: dict[str, list[bytes]] = {}
+    for start in range(0, len(issue_ids), MAX_KEYS):
+        some = issue_ids[start : start + MAX_KEYS]
+        ranked = (
+            sa.select(target, columns.fingerprint, sa.func.row_number().over(partition_by=target, order_by=order))
+            .join_from(issue_fingerprints, issues, issues.c.id == columns.issue_id)
+            .where(issues.c.id.in_(some) | issues.c.merged_into.in_(some))
+            .subquery()
+        )
+        rows = sa.select(ranked.c.target, ranked.c.fingerprint, ranked.c[2].label("place")).order_by(ranked.c[2])
+        for issue_id, fingerprint, _ in await connection.execute(rows.where(ranked.c[2] <= MAX_FINGERPRINTS)):
+            found.setdefault(issue_id, []).append(bytes(fingerprint))
     return found
 
 

@@ -1,5 +1,6 @@
 """Request and response bodies of issues."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
@@ -35,6 +36,9 @@ Version = Annotated[
 ]
 
 
+Fingerprint = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+
+
 class TrackedIssue(msgspec.Struct, frozen=True, rename="camel"):
     """An error group with its state and history. Counts and times are of all occurrences that were stored since it
     exists, however old they are.
@@ -43,7 +47,14 @@ class TrackedIssue(msgspec.Struct, frozen=True, rename="camel"):
     id: IssueId
     short_id: Annotated[str, Meta(description="Names the issue in commit messages.", examples=["CHECKOUT-12"])]
     project_id: Annotated[str, Meta(pattern="^[0-9]+$")]
-    fingerprint: Annotated[str, Meta(pattern="^[0-9a-f]{32}$", description="That of explore's errors.")]
+    fingerprint: Annotated[Fingerprint, Meta(description="Names the error in explore.")]
+    fingerprints: Annotated[
+        list[Fingerprint],
+        Meta(
+            description="All that lead to the issue, at most 50: an upgrade of the rules of grouping, or a merge, adds "
+            "others. Explore lists occurrences by fingerprint."
+        ),
+    ]
     title: str
     type: Annotated[str | None, Meta(description="`exception.type`.")]
     culprit: Annotated[str | None, Meta(description="Innermost frame of the application's own code.")]
@@ -129,8 +140,10 @@ class IssueActivityPage(msgspec.Struct, rename="camel"):
     has_more: bool
 
 
-def issue_body(issue: IssueRecord, project_slug: str, now: datetime) -> TrackedIssue:
-    """The API representation."""
+def issue_body(
+    issue: IssueRecord, project_slug: str, now: datetime, fingerprints: Mapping[str, Sequence[bytes]]
+) -> TrackedIssue:
+    """The API representation. `fingerprints`: those that lead to issues, by id."""
     status = issue.status_at(now)
     is_ignored = status is IssueStatus.IGNORED
     return TrackedIssue(
@@ -138,6 +151,7 @@ def issue_body(issue: IssueRecord, project_slug: str, now: datetime) -> TrackedI
         short_id=short_id(project_slug, issue.number),
         project_id=str(issue.project_id),
         fingerprint=issue.fingerprint.hex(),
+        fingerprints=[one.hex() for one in dict.fromkeys((issue.fingerprint, *fingerprints.get(issue.id, ())))],
         title=issue.title,
         type=issue.type,
         culprit=issue.culprit,

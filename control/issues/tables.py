@@ -27,6 +27,7 @@ class ActivityKind(StrEnum):
     ASSIGNED = "assigned"
     UNASSIGNED = "unassigned"
     MERGED = "merged"
+    SPLIT_FROM = "split_from"
     COMMIT = "commit"
     PROPOSAL = "proposal"
     LINK_ADDED = "link_added"

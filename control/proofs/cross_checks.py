@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from control.approvals.model import Status
 from control.approvals.tables import approval_requests
 from control.issues.references import ShortId
-from control.proofs.issue_lookup import FoundIssue, parse_fingerprint
+from control.proofs.issue_lookup import FoundIssue
 from control.proofs.model import Link, LinkKind
 from control.proofs.submitted import SubmittedBundle, SubmittedSubject
 from proto.proofs.semantics import Finding, Severity
@@ -42,8 +42,7 @@ def check_issue(subject: SubmittedSubject, issue: FoundIssue | None, project_slu
     found, short_id = [], str(ShortId(project_slug, issue.number))
     if subject.issue_short_id.upper() != short_id:
         found.append(_warning("subject.issueShortId", f"Is not that of the issue, {short_id}.", "contradiction"))
-    fingerprint = parse_fingerprint(subject.fingerprint)
-    if fingerprint not in (None, issue.fingerprint):
+    if not issue.has_fingerprint:
         found.append(_warning("subject.fingerprint", "Is not that of the issue.", "contradiction"))
     return found
 

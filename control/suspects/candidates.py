@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.issues.tables import issues
+from control.issues import repository
 from control.releases.order import load_order
 from control.releases.tables import commits, release_commits, release_projects, releases
 from control.scm.commit_repository import StoredCommit, stored_commit
@@ -26,7 +26,7 @@ class SuspectedIssue:
     """An issue whose cause is looked for."""
 
     project_id: int
-    fingerprint: bytes
+    fingerprints: tuple[bytes, ...]
     first_seen: datetime
     last_seen: datetime
     first_release: str | None
@@ -45,10 +45,12 @@ class Candidates(NamedTuple):
 
 async def find_issue(connection: AsyncConnection, project_id: int, issue_id: str) -> SuspectedIssue | None:
     """The issue of the project with this id."""
-    columns = [issues.c[name] for name in SuspectedIssue.__dataclass_fields__]
-    found = sa.select(*columns).where(issues.c.project_id == project_id, issues.c.id == issue_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else SuspectedIssue(**row)
+    issue = await repository.find(connection, project_id, issue_id)
+    if issue is None:
+        return None
+    fingerprints = (await repository.find_fingerprints(connection, [issue.id])).get(issue.id, [])
+    all_fingerprints = tuple(dict.fromkeys((issue.fingerprint, *fingerprints)))
+    return SuspectedIssue(project_id, all_fingerprints, issue.first_seen, issue.last_seen, issue.first_release)
 
 
 async def find_candidates(connection: AsyncConnection, org_id: str, issue: SuspectedIssue) -> Candidates:

@@ -11,7 +11,7 @@ NEAR: Final = timedelta(hours=1)  # around the times of the issue, which are exa
 
 _SELECT: Final = (
     "SELECT stacktrace FROM error_occurrences WHERE project_id = {project:UInt64}"
-    " AND fingerprint = unhex({fingerprint:String}) AND stacktrace != ''"
+    " AND hex(fingerprint) IN {fingerprints:Array(String)} AND stacktrace != ''"
     " AND time >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND time < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
 )
 _FIRST: Final = f"{_SELECT} ORDER BY time, batch_id, row LIMIT 1"
@@ -19,12 +19,14 @@ _LAST: Final = f"{_SELECT} ORDER BY time DESC, batch_id DESC, row DESC LIMIT 1"
 
 
 async def read_stack_trace(clickhouse: ClickHouse, issue: SuspectedIssue) -> str | None:
-    """That of the first occurrence, else of the latest; None if neither is stored with one. Raises StoreError."""
+    """That of the first occurrence with any of the issue's fingerprints, else of the latest; None if neither is stored
+    with one. Raises StoreError.
+    """
     begin, end = issue.first_seen, issue.last_seen + timedelta(milliseconds=1)
     for statement, since, until in ((_FIRST, begin, begin + NEAR), (_LAST, end - NEAR, end)):
         parameters = {
             "project": issue.project_id,
-            "fingerprint": issue.fingerprint.hex(),
+            "fingerprints": [one.hex().upper() for one in issue.fingerprints],
             "from": round(since.timestamp() * 1_000),
             "to": round(until.timestamp() * 1_000),
         }

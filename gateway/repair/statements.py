@@ -59,8 +59,12 @@ _TEXT_BYTES: Final = {
 }
 _ROW_BYTES: Final = 300  # memory of a row in Python, without its texts
 
-# What an error occurrence is; its row number and time of storing are only its place.
-_OCCURRENCE: Final = ", ".join(name for name in ERROR_OCCURRENCES.column_names if name != "row")
+# What an error occurrence is. Its row number and time of storing are only its place, and its fingerprint follows from its
+# texts and the version of the rules: an occurrence that differs only in its fingerprint is neither missing nor surplus.
+_FINGERPRINT: Final = "fingerprint, fingerprint_version"
+_OCCURRENCE: Final = ", ".join(
+    name for name in ERROR_OCCURRENCES.column_names if name not in ("row", *_FINGERPRINT.split(", "))
+)
 
 EVERY_ROW: Final = "1"
 ROW_WEIGHT: Final = "1"  # the weight of a row when chunks are sized by rows
@@ -179,10 +183,12 @@ def missing_occurrences(rebuilt: str) -> str:
         " arraySort(groupArrayIf(row, NOT is_live))),"
         " 1, greatest(toInt64(countIf(NOT is_live)) - toInt64(countIf(is_live)), 0))"
     )
+    by_current_rules = "anyIf(fingerprint, NOT is_live) AS made, anyIf(fingerprint_version, NOT is_live) AS version"
     return (
-        f"INSERT INTO {ERROR_OCCURRENCES.name} ({_OCCURRENCE}, row) SELECT {_OCCURRENCE}, missing"
-        f" FROM (SELECT {_OCCURRENCE}, {numbers} AS numbers FROM ({_live_and(rebuilt)}) GROUP BY {_OCCURRENCE})"
-        " ARRAY JOIN numbers AS missing"
+        f"INSERT INTO {ERROR_OCCURRENCES.name} ({_OCCURRENCE}, {_FINGERPRINT}, row)"
+        f" SELECT {_OCCURRENCE}, made, version, missing"
+        f" FROM (SELECT {_OCCURRENCE}, {by_current_rules}, {numbers} AS numbers FROM ({_live_and(rebuilt)})"
+        f" GROUP BY {_OCCURRENCE}) ARRAY JOIN numbers AS missing"
     )
 
 
@@ -193,10 +199,16 @@ def surplus_occurrences(rebuilt: str) -> str:
 
 
 def kept_occurrences(rebuilt: str, into: str) -> str:
-    """Inserts a day's live rows without their surplus into the table `into`; each keeps its place in storage order."""
-    places = "arraySlice(arraySort(groupArrayIf((stored_time, row), is_live)), 1, toInt64(countIf(NOT is_live)))"
+    """Inserts a day's live rows without their surplus into the table `into`; each keeps its fingerprint, and its place in
+    storage order.
+    """
+    places = (
+        f"arraySlice(arraySort(groupArrayIf((stored_time, row, {_FINGERPRINT}), is_live)),"
+        " 1, toInt64(countIf(NOT is_live)))"
+    )
     return (
-        f"INSERT INTO {into} ({_OCCURRENCE}, stored_time, row) SELECT {_OCCURRENCE}, place.1, place.2"
+        f"INSERT INTO {into} ({_OCCURRENCE}, stored_time, row, {_FINGERPRINT})"
+        f" SELECT {_OCCURRENCE}, place.1, place.2, place.3, place.4"
         f" FROM (SELECT {_OCCURRENCE}, {places} AS places FROM ({_live_and(rebuilt)}) GROUP BY {_OCCURRENCE})"
         " ARRAY JOIN places AS place"
     )
@@ -204,7 +216,7 @@ def kept_occurrences(rebuilt: str, into: str) -> str:
 
 def _live_and(rebuilt: str) -> str:
     """A day's rows of the live table and all rows of the table `rebuilt`."""
-    columns = f"{_OCCURRENCE}, row, stored_time"
+    columns = f"{_OCCURRENCE}, {_FINGERPRINT}, row, stored_time"
     return (
         f"SELECT {columns}, true AS is_live FROM {ERROR_OCCURRENCES.name}"
         f" WHERE {_DAY_COLUMNS[ERROR_OCCURRENCES.name]} = {{day:Date}}"

@@ -164,6 +164,7 @@ ERROR_OCCURRENCES: Final = Table(
         Column("release", LOW_CARDINALITY),
         Column("batch_id", U64),
         Column("row", U32),
+        Column("fingerprint_version", U8),
     ),
 )
 

@@ -214,6 +214,7 @@ async def test_tables_of_the_release_before_stop_building_statistics(empty: Clic
         "0003_storage_order.sql",
         "0004_outcomes_in_storage_order.sql",
         "0005_truncations.sql",
+        "0006_fingerprint_versions.sql",
     ]
     await migrations.check(empty)
     assert await tables_without_statistics(empty) == sorted([*(table.name for table in TABLES), "sluice_schema"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -16,17 +17,20 @@ from control.issues.counting import Counted, CountedPage
 from control.issues.details import Details
 from control.issues.model import IssueRecord
 from control.issues.notifications import IssueUrls
-from control.issues.occurrences import by_issue
+from control.issues.occurrences import IssueKey, by_issue
 from control.issues.seen_releases import SeenReleases
+from proto.grouping.fingerprint import RULES_VERSION
 from tests.chassis.auth.tenants import Tenant, new_tenant
 
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def occurrence(project_id: int, fingerprint: bytes, at: datetime, release: str = "") -> tuple[Any, ...]:
+def occurrence(
+    project_id: int, fingerprint: bytes, at: datetime, release: str = "", rules_version: int = RULES_VERSION
+) -> tuple[Any, ...]:
     """The columns of one occurrence that the follower reads."""
-    return project_id, fingerprint, int(at.timestamp() * 1_000) * 1_000_000, release
+    return project_id, fingerprint, int(at.timestamp() * 1_000) * 1_000_000, release, rules_version
 
 
 def fingerprint(number: int) -> bytes:
@@ -72,14 +76,19 @@ class Ledger:
         return await self.count([row] * times, details=details, quiet=quiet)
 
     async def count(
-        self, values: Sequence[tuple[Any, ...]], *, details: Details | None = None, quiet: bool = False
+        self,
+        values: Sequence[tuple[Any, ...]],
+        *,
+        details: Details | None = None,
+        others: Mapping[IssueKey, Sequence[IssueKey]] = MappingProxyType({}),
+        quiet: bool = False,
     ) -> Counted:
         """Count a page with these rows."""
         self._stored_us += 1_000
         rows = [StoredRow(Position(self._stored_us, 1, at), 20_000, one) for at, one in enumerate(values)]
         found = by_issue(rows)
         known = {} if details is None else dict.fromkeys(found, details)
-        page = CountedPage(found, known, self._stored_us, quiet)
+        page = CountedPage(found, known, others, self._stored_us, quiet)
         async with self.database.write() as connection:
             counted = await counting.count(connection, page, SeenReleases(), self.now)
             await notifications.announce(connection, counted.announced, IssueUrls("https://api.example"))

@@ -14,7 +14,7 @@ from tests.control.issues.conftest import Ledger, fingerprint, occurrence
 
 ISSUES = "/orgs/acme/projects/web/issues"
 KEYS = {
-    "id", "shortId", "projectId", "fingerprint", "title", "type", "culprit", "status", "resolvedAt",
+    "id", "shortId", "projectId", "fingerprint", "fingerprints", "title", "type", "culprit", "status", "resolvedAt",
     "resolvedInRelease", "resolvedAfterRelease", "ignoredUntil", "ignoredUntilCount", "assigneePrincipalId",
     "regressedAt", "count", "firstSeen", "lastSeen", "firstRelease", "lastRelease", "mergedInto", "createdAt",
     "updatedAt",
@@ -67,6 +67,7 @@ async def test_an_issue_is_shown_whole(control: Control, errors: Ledger) -> None
         "shortId": "WEB-1",
         "projectId": str(errors.project_id),
         "fingerprint": "0" * 31 + "1",
+        "fingerprints": ["0" * 31 + "1"],
         "title": "ValueError: no such sku",
         "type": "ValueError",
         "culprit": "shop/cart.py:add",

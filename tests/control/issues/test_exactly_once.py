@@ -4,7 +4,8 @@ that are killed between any two statements, and two of them at once. What is cou
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -13,19 +14,21 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.clickhouse import ClickHouse
-from chassis.clickhouse.storage_order import Position, StoredRowList
+from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.clickhouse.storage_order import START, Position, StoredRowList
 from chassis.db.database import Database
 from chassis.issues.tables import issues
 from control.followers import progress
 from control.followers.progress import LEASE
 from control.followers.tables import follower_blocks, follower_progress
 from control.issues import follower as follower_module
-from control.issues.follower import IssueFollower
+from control.issues import page_texts
+from control.issues.follower import NAME, IssueFollower
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.issues.tables import issue_activity, issue_projects
 from control.releases.tables import release_projects, releases
+from proto.grouping.fingerprint import RULES_VERSION
 from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.chassis.clickhouse.storage_world import US, Item, Server, World
 from tests.control.issues.conftest import NoClickHouse, fingerprint, occurrence
@@ -73,12 +76,99 @@ def values_of(project_id: int, item: Item) -> tuple[Any, ...]:
     return occurrence(project_id, fingerprint(chance.randrange(ERRORS)), at, chance.choice(("", "1.0.0", "1.1.0")))
 
 
+class Grouping:
+    """Which fingerprint an item has: the number of its error."""
+
+    def values(self, project_id: int, item: Item) -> tuple[Any, ...]:
+        return values_of(project_id, item)
+
+    def texts(self, _project_id: int, _items: Sequence[Item]) -> Sequence[tuple[Any, ...]]:
+        """What ClickHouse answers about the texts of these items: no details of errors."""
+        return []
+
+    def written(self, items: AbstractSet[Item]) -> None:
+        """These items were written."""
+
+    def group(self, number: int) -> int:
+        """The smallest error that may have come to one issue with this one."""
+        return number
+
+    def most_issues(self, _group: int, _items: AbstractSet[Item]) -> int:
+        """How many issues the errors of a group have at most."""
+        return 1
+
+
+class UpgradedGrouping(Grouping):
+    """Five kinds of errors, which gateways of two releases group after some time. 0 and 1 have become one error; 2 has
+    become two, which differ in their text; 3 has another fingerprint, and 4 is as before.
+    """
+
+    def __init__(self) -> None:
+        self._before: AbstractSet[Item] = set()
+        self._is_upgraded = False
+
+    def values(self, project_id: int, item: Item) -> tuple[Any, ...]:
+        project_id, _, time_ns, release, _ = values_of(project_id, item)
+        version, *text = self._draw(item)
+        return project_id, RULES[version](*text), time_ns, release, version
+
+    def texts(self, project_id: int, items: Sequence[Item]) -> Sequence[tuple[Any, ...]]:
+        if not self._is_upgraded:  # the follower does not know that there will be other rules
+            return []
+        drawn = [self._draw(item) for item in items]
+        return [(project_id, RULES[version](*text), version, *text) for version, *text in drawn]
+
+    def written(self, items: AbstractSet[Item]) -> None:
+        if not self._is_upgraded and len(items) > 60:
+            self._before, self._is_upgraded = set(items), True
+
+    def group(self, number: int) -> int:
+        return {1: 0, 10: 0, 20: 2, 21: 2, 30: 3}.get(number, number)
+
+    def most_issues(self, group: int, items: AbstractSet[Item]) -> int:
+        both = {kind for version, kind, _, _ in map(self._draw, items) if version == RULES_VERSION} >= {"0", "1"}
+        return {0: 1 if both else 2, 2: 2}.get(group, 1)
+
+    def _draw(self, item: Item) -> tuple[int, str, str, str]:
+        chance = random.Random(f"upgrade {item!r}")
+        version, kind, text = chance.choice((1, RULES_VERSION)), chance.randrange(ERRORS), chance.randrange(2)
+        is_before = item in self._before or not self._is_upgraded
+        return 1 if is_before else version, str(kind), str(text), ""
+
+
+def current_rules(kind: str, message: str, _stacktrace: str) -> bytes:
+    return fingerprint({"0": 10, "1": 10, "2": 20 + int(message), "3": 30}.get(kind, int(kind)))
+
+
+def earlier_rules(kind: str, _message: str, _stacktrace: str) -> bytes:
+    return fingerprint(int(kind))
+
+
+RULES: Mapping[int, Callable[[str, str, str], bytes]] = {RULES_VERSION: current_rules, 1: earlier_rules}
+
+
+class Texts(NoClickHouse):
+    """The texts of items."""
+
+    def __init__(self, server: Server, grouping: Grouping) -> None:
+        self._server = server
+        self._grouping = grouping
+
+    async def query(self, sql: str, parameters: Mapping[str, Any], *, limits: QueryLimits) -> Sequence[Any]:
+        places = set(zip(parameters["batches"], parameters["rows"], strict=True))
+        rows = await self._server.read(START, parameters["until"], 10**9)
+        items = [(row.position.batch_id, row.day, row.position.row) for row in rows]
+        found = [item for item in items if (item[0], item[2]) in places]
+        return [*self._grouping.texts(parameters["projects"][0], found), *await super().query(sql, {}, limits=limits)]
+
+
 class ErrorRows:
     """The table of the model, as the follower of issues reads it."""
 
-    def __init__(self, server: Server, project_id: int) -> None:
+    def __init__(self, server: Server, project_id: int, grouping: Grouping) -> None:
         self._server = server
         self._project_id = project_id
+        self._grouping = grouping
 
     async def settled_time(self) -> int:
         return await self._server.settled_time()
@@ -88,7 +178,9 @@ class ErrorRows:
 
     async def read(self, after: Position, until_us: int, limit: int) -> StoredRowList:
         return StoredRowList(
-            row._replace(values=values_of(self._project_id, (row.position.batch_id, row.day, row.position.row)))
+            row._replace(
+                values=self._grouping.values(self._project_id, (row.position.batch_id, row.day, row.position.row))
+            )
             for row in await self._server.read(after, until_us, limit)
         )
 
@@ -99,16 +191,17 @@ class ErrorRows:
 class Process:
     """A follower that begins anew when it was killed."""
 
-    def __init__(self, server: Server, database: KilledNowAndThen, project_id: int) -> None:
+    def __init__(self, server: Server, database: KilledNowAndThen, project_id: int, grouping: Grouping) -> None:
         self._server = server
         self._database = database
-        self._rows = ErrorRows(server, project_id)
+        self._rows = ErrorRows(server, project_id, grouping)
+        self._texts = Texts(server, grouping)
         self.restart()
 
     def restart(self) -> None:
         self._follower = IssueFollower(
             cast("Database", self._database),
-            cast("ClickHouse", NoClickHouse()),
+            cast("ClickHouse", self._texts),
             IssueUrls(),
             IssueMetrics(None),
             rows=cast("Any", self._rows),
@@ -141,14 +234,19 @@ class Both:
 class IssueWorld(World):
     """A schedule with two processes that count issues."""
 
-    def __init__(self, seed: int, database: Database, tenant: Tenant) -> None:
+    def __init__(self, seed: int, database: Database, tenant: Tenant, grouping: Grouping) -> None:
         super().__init__(seed)
+        self._grouping = grouping
         self._store = database
         self._project_id = tenant.project.id
         self.database = KilledNowAndThen(database, random.Random(f"kills {seed}"))
-        processes = [Process(self._server, self.database, self._project_id) for _ in range(2)]
+        processes = [Process(self._server, self.database, self._project_id, grouping) for _ in range(2)]
         self._processes = processes
         self._followers = [*processes, Both(processes)]  # type: ignore[list-item]  # they are polled and restarted
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._grouping.written(self._written)
 
     async def _end(self) -> None:
         self._followers = []
@@ -159,29 +257,46 @@ class IssueWorld(World):
             assert await process.poll()
         assert await self._counted() == self._expected()
 
-    def _expected(self) -> dict[bytes, tuple[Any, ...]]:
-        found: dict[bytes, list[tuple[datetime, str]]] = {}
+    def _expected(self) -> dict[int, tuple[Any, ...]]:
+        found: dict[int, list[tuple[datetime, str]]] = {}
         for item in self._written:
-            _, print_, time_ns, release = values_of(self._project_id, item)
-            found.setdefault(print_, []).append((EPOCH + timedelta(milliseconds=time_ns // 10**6), release))
+            _, print_, time_ns, release, _ = self._grouping.values(self._project_id, item)
+            group = self._grouping.group(int.from_bytes(print_))
+            found.setdefault(group, []).append((EPOCH + timedelta(milliseconds=time_ns // 10**6), release))
         return {
-            print_: (len(moments), *((at, release or None) for at, release in (min(moments), max(moments))))
-            for print_, moments in found.items()
+            group: (len(moments), *((at, release or None) for at, release in (min(moments), max(moments))))
+            for group, moments in found.items()
         }
 
-    async def _counted(self) -> dict[bytes, tuple[Any, ...]]:
+    async def _counted(self) -> dict[int, tuple[Any, ...]]:
+        """The counts of issues, together of those whose errors may have been one issue before or after an upgrade."""
         async with self._store.read() as connection:
-            rows = (await connection.execute(sa.select(issues))).all()
+            rows = (await connection.execute(sa.select(issues).where(issues.c.merged_into.is_(None)))).all()
+        found: dict[int, list[Any]] = {}
+        for row in rows:
+            found.setdefault(self._grouping.group(int.from_bytes(row.fingerprint)), []).append(row)
+        for group, of_group in found.items():
+            assert len(of_group) <= self._grouping.most_issues(group, self._written), group
         return {
-            bytes(row.fingerprint): (row.count, (row.first_seen, row.first_release), (row.last_seen, row.last_release))
-            for row in rows
+            group: (
+                sum(row.count for row in of_group),
+                min(((row.first_seen, row.first_release) for row in of_group), key=_order),
+                max(((row.last_seen, row.last_release) for row in of_group), key=_order),
+            )
+            for group, of_group in found.items()
         }
+
+
+def _order(moment: tuple[datetime, str | None]) -> tuple[datetime, str]:
+    return moment[0], moment[1] or ""
 
 
 @pytest.mark.sized
+@pytest.mark.parametrize("grouping", [Grouping, UpgradedGrouping], ids=["current rules", "two releases"])
 async def test_each_occurrence_counts_once_whatever_happens(
-    database: Database, migrated_url: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, migrated_url: str, monkeypatch: pytest.MonkeyPatch, grouping: type[Grouping]
 ) -> None:
+    monkeypatch.setattr(page_texts, "RULES", RULES)
     monkeypatch.setattr(follower_module, "PAGE_ROWS", 7)
     monkeypatch.setattr(follower_module, "PAUSE_S", 0.0)
     monkeypatch.setattr(follower_module, "IDLE_POLL_S", -1.0)  # the time of the model is not that of the process
@@ -189,7 +304,7 @@ async def test_each_occurrence_counts_once_whatever_happens(
     kills = 0
     seeds = scaled(6 if migrated_url.startswith("sqlite") else 2, 200)
     for seed in range(seeds):
-        world = IssueWorld(seed, database, tenant)
+        world = IssueWorld(seed, database, tenant, grouping())
         try:
             await world.run(150)
         except AssertionError as error:
@@ -207,7 +322,7 @@ async def test_who_waits_for_a_lease_reads_nothing_without_the_blocks(database: 
     """The lease of the other one may end at any moment: what was loaded to look at it has no blocks."""
     held_until = datetime.fromtimestamp(1_000, UTC) + LEASE
     async with database.write() as connection:
-        await progress.create(connection, "issues", 0, "another", datetime.fromtimestamp(1_000, UTC))
+        await progress.create(connection, NAME, 0, "another", datetime.fromtimestamp(1_000, UTC))
     server = Server()
     server.stored[1, 20_000] = (server.now_us - 10 * US, server.true_s, range(1))
     times = iter([held_until - timedelta(milliseconds=1), *[held_until] * 9])
@@ -216,16 +331,16 @@ async def test_who_waits_for_a_lease_reads_nothing_without_the_blocks(database: 
         cast("ClickHouse", NoClickHouse()),
         IssueUrls(),
         IssueMetrics(None),
-        rows=cast("Any", ErrorRows(server, 1)),
+        rows=cast("Any", ErrorRows(server, 1, Grouping())),
         now=lambda: next(times),
     )
     await follower.poll()
     async with database.read() as connection:
-        found = await progress.find(connection, "issues")
+        found = await progress.find(connection, NAME)
     assert found is not None
     assert (found.lease_owner, found.rows) == ("another", 0)
     await follower.poll()  # the lease is over
     async with database.read() as connection:
-        found = await progress.find(connection, "issues")
+        found = await progress.find(connection, NAME)
     assert found is not None
     assert found.rows == 1

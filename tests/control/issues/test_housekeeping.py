@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.clickhouse import ClickHouse
+from chassis.clickhouse.storage_order import OrderedTable, Position
 from chassis.db.database import Database
 from chassis.erasures import repository as erasures
 from chassis.erasures.repository import NewErasure
@@ -13,11 +14,14 @@ from chassis.erasures.tables import ErasureKind, ErasureState
 from chassis.erasures.tables import erasures as erasure_rows
 from chassis.issues.tables import IssueStatus
 from control.issues import lifecycle
-from control.issues.details import Details, read_details
+from control.issues.details import Details
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.lifecycle import Ignoring
 from control.issues.notifications import IssueUrls
+from control.issues.occurrences import COLUMNS
+from control.issues.page_texts import choose_rows, read_page_texts
 from control.issues.tables import ActivityKind, issue_activity, issue_projects
+from proto.grouping.fingerprint import RULES_VERSION
 from proto.otlp.native import write_block
 from proto.storage.tables import ERROR_OCCURRENCES
 from tests.control.issues.conftest import MINUTE, START, Ledger, fingerprint
@@ -38,7 +42,7 @@ async def store(
     """One stored occurrence."""
     at = int(START.timestamp()) * 10**9 + batch
     row = (project_id, at, fingerprint(number), "ValueError", message, stack, "span", b"t" * 16, b"s" * 8)
-    block = write_block(ERROR_OCCURRENCES, [(*row, "checkout", "production", "1.0.0", batch, 0)])
+    block = write_block(ERROR_OCCURRENCES, [(*row, "checkout", "production", "1.0.0", batch, 0, RULES_VERSION)])
     await clickhouse.insert(ERROR_OCCURRENCES.name, ERROR_OCCURRENCES.column_names, block, token=f"test:{batch}")
 
 
@@ -88,17 +92,18 @@ async def test_details_are_those_of_the_first_occurrence(ledger: Ledger, clickho
     await store(clickhouse, project, 1, "second", 2)
     await store(clickhouse, project, 1, "first\nand more", 1, TRACE)
     await store(clickhouse, project, 2, "another", 3)
-    await store(clickhouse, project + 1, 1, "of another project", 0)
-    everything = (0, 2**62)
+    await store(clickhouse, project + 1, 1, "of another project", 5)
+    await store(clickhouse, project, 3, "", 4, "chatter\n" * 5_000 + TRACE)
+    table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
+    rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
     keys = [(project, fingerprint(number)) for number in (1, 2, 3)]
-    assert await read_details(clickhouse, keys, *everything) == {
+    found = await read_page_texts(clickhouse, choose_rows(rows, (), keys))
+    assert {**found.details, keys[2]: found.details[keys[2]].culprit} == {
         keys[0]: Details("ValueError", "ValueError: first", "shop/cart.py:add"),
         keys[1]: Details("ValueError", "ValueError: another", None),
+        keys[2]: "shop/cart.py:add",
     }
-    assert await read_details(clickhouse, keys, 2**61, 2**62) == {}
-    await store(clickhouse, project, 3, "", 4, "chatter\n" * 5_000 + TRACE)
-    found = await read_details(clickhouse, keys[2:], *everything)
-    assert found[keys[2]].culprit == "shop/cart.py:add"
+    assert [len(choose_rows(rows, every, keys)) for every in ((), keys[:1])] == [3, 4]
 
 
 async def test_titles_of_erased_occurrences_are_cleared(

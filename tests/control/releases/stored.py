@@ -7,9 +7,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from chassis.auth.id_generation import new_id
-from chassis.issues.tables import issues
+from chassis.issues.tables import issue_fingerprints, issues
 from control.identity import organization_repository
 from control.issues.tables import issue_activity
+from proto.grouping.fingerprint import RULES_VERSION
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control
 
@@ -36,6 +37,10 @@ async def new_issue(control: Control, number: int, tenant: Tenant | None = None,
     row.setdefault("fingerprint", hashlib.md5(f"{row['project_id']} {number}".encode()).digest())  # noqa: S324
     async with control.checks.database.write() as connection:
         await connection.execute(issues.insert().values(row))
+        link = {"issue_id": row["id"], "rules_version": RULES_VERSION}
+        await connection.execute(
+            issue_fingerprints.insert().values({name: row[name] for name in ("project_id", "fingerprint")} | link)
+        )
     return str(row["id"])
 
 

@@ -18,6 +18,7 @@ from tests.control.releases.stored import commit, new_issue, new_project, report
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 FINGERPRINT = bytes(range(16))
+OLD = b"o" * 16
 TRACE = """Traceback (most recent call last):
   File "/app/shop/api.py", line 9, in quote
     return cart.total()
@@ -164,7 +165,7 @@ async def test_what_was_left_out_is_said(
 async def test_the_stack_trace_is_that_of_the_first_occurrence(clickhouse: ClickHouse) -> None:
     """Else that of the latest: the first may be erased, or older than the retention."""
     first = NOW - timedelta(hours=5)
-    issue = SuspectedIssue(7, FINGERPRINT, first, NOW, None)
+    issue = SuspectedIssue(7, (FINGERPRINT, OLD), first, NOW, None)
     assert await read_stack_trace(clickhouse, issue) is None
     await store(
         clickhouse, (NOW, "latest"), (NOW - timedelta(minutes=1), "before"), (NOW + timedelta(seconds=1), "after")
@@ -176,6 +177,8 @@ async def test_the_stack_trace_is_that_of_the_first_occurrence(clickhouse: Click
     await store(clickhouse, (first, "foreign"), project=8)
     await store(clickhouse, (first, "other"), fingerprint=bytes(16))
     assert await read_stack_trace(clickhouse, issue) == "first"
+    await store(clickhouse, (first, "by the rules before an upgrade"), fingerprint=OLD)
+    assert await read_stack_trace(clickhouse, issue) == "by the rules before an upgrade"
 
 
 async def store(

@@ -8,13 +8,15 @@ from typing import Any, Final
 import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits, migrations
+from gateway import error_occurrences
 from gateway.error_occurrences import occurrence_blocks
 from gateway.repair import days
 from gateway.repair.days import DayStillWritten, Repair
+from proto.grouping.fingerprint import RULES_VERSION, fingerprint
 from proto.otlp.codec import NamedKeySet, build_blocks, decode, new_named_keys
 from proto.otlp.policy import DecodedPayload, DecodeError, Policy
 from proto.otlp.protobuf_writer import bytes_field, varint_field
-from proto.storage.tables import TABLES
+from proto.storage.tables import FIRST_REBUILT_ROW, TABLES
 from tests.proto.otlp.generate import NOW_NS, case
 from tests.proto.otlp.sent import (
     array,
@@ -185,6 +187,33 @@ async def test_a_repair_touches_its_day_alone_and_a_dry_one_nothing(store: Click
     left = [row for table in await contents(store) for row in table if row[0] == 7]
     assert len(left) == len(days.DERIVED_TABLES)  # those of the other day
     assert (await repair(store).repair_day(OTHER_DAY))[2].total_after == len(VALUES)
+
+
+async def test_occurrences_that_differ_only_in_their_fingerprint_stay_as_they_are(
+    store: ClickHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of an earlier release have fingerprints by its rules, and followers would count them again."""
+    places = "SELECT stored_time, batch_id, row, fingerprint, fingerprint_version FROM error_occurrences ORDER BY ALL"
+    with monkeypatch.context() as earlier:
+        earlier.setattr(error_occurrences, "fingerprint", lambda *texts: fingerprint(*texts)[::-1])
+        earlier.setattr(error_occurrences, "RULES_VERSION", 1)
+        await insert(store, raising(), 1)
+    await insert(store, raising(), 2)
+    before = await read(store, places)
+    assert {(row[1], row[4]) for row in before} == {(1, 1), (2, RULES_VERSION)}
+    (_, _, errors) = await repair(store).repair_day(DAY)
+    assert (errors.total_before, errors.total_after) == (len(before), len(before))
+    assert await read(store, places) == before
+    await add_wrong_rows(store, DAY)
+    await store.command("ALTER TABLE error_occurrences DELETE WHERE row IN (1, 3)", settings={"mutations_sync": 2})
+    await repair(store).repair_day(DAY)
+    after = await read(store, places)
+    made = set(after) - set(before)
+    assert set(before) - set(after) == {row for row in before if row[2] in (1, 3)}
+    assert sorted((row[1], row[4], row[2] >= FIRST_REBUILT_ROW) for row in made) == [
+        *[(1, RULES_VERSION, True)] * 2,
+        *[(2, RULES_VERSION, True)] * 2,
+    ]
 
 
 async def test_a_day_without_items_is_left_alone(store: ClickHouse) -> None:

@@ -57,15 +57,16 @@ async def test_errors(store: ClickHouse) -> None:
         "1",
         9,
         0,
+        2,
     )
     await insert(store, "error_occurrences", write_block(ERROR_OCCURRENCES, [row]), "a")
     found = await store.query(
         "SELECT toUnixTimestamp64Nano(time), hex(fingerprint), type, message, stacktrace, source, hex(span_id),"
-        " service_name, environment, release FROM error_occurrences",
+        " service_name, environment, release, fingerprint_version FROM error_occurrences",
         {},
         limits=QueryLimits(),
     )
-    expected = (NOW_NS, "66" * 16, "ValueError", "größe", "at x\nat y", "span", "73" * 8, "shop", "prod", "1")
+    expected = (NOW_NS, "66" * 16, "ValueError", "größe", "at x\nat y", "span", "73" * 8, "shop", "prod", "1", 2)
     assert [tuple(one) for one in found] == [expected]
 
 

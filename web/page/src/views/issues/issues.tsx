@@ -20,6 +20,7 @@ interface Issue {
   id: string;
   shortId: string;
   fingerprint: string;
+  fingerprints: string[];
   title: string;
   culprit: string | null;
   status: string;
@@ -32,6 +33,9 @@ interface Issue {
   resolvedInRelease: string | null;
   resolvedAfterRelease: string | null;
 }
+
+// Fingerprints shown beside the current one: of merged issues, and from before an upgrade of the rules of grouping.
+const OTHERS = 5;
 
 interface Activity {
   id: string;
@@ -179,6 +183,11 @@ function One({ place }: { place: Place }): JSX.Element {
                 </button>
               )}
               <Link to={projectPath(place, 'errors', data.fingerprint) + kept(here)}>Occurrences</Link>
+              {data.fingerprints.slice(1, OTHERS + 1).map((other) => (
+                <Link key={other} to={projectPath(place, 'errors', other) + kept(here)}>
+                  Occurrences as {other.slice(0, 8)}
+                </Link>
+              ))}
             </div>
             {error !== null && <Failure error={error} />}
           </>

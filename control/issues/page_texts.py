@@ -1,0 +1,101 @@
+"""The texts of occurrences of a page, from ClickHouse: what a new issue shows, and the fingerprints that they have by
+other versions of the rules.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.clickhouse.storage_order import Position, StoredRow
+from control.issues.details import Details, details
+from control.issues.occurrences import IssueKey
+from proto.grouping.fingerprint import RULES_VERSION, fingerprint
+from proto.grouping.version_1 import fingerprint_version_1
+
+MAX_ROWS: Final = 200  # of one statement: each has a message and a stack trace, of up to 64 KiB each
+
+# The current rules first.
+RULES: Final[Mapping[int, Callable[[str, str, str], bytes]]] = {RULES_VERSION: fingerprint, 1: fingerprint_version_1}
+
+_LIMITS: Final = QueryLimits(max_seconds=30, max_memory_bytes=512 * 2**20, max_result_rows=0, priority=3)
+_SQL: Final = """
+SELECT project_id, fingerprint, fingerprint_version, type, message, stacktrace
+FROM error_occurrences
+WHERE project_id IN {projects:Array(UInt64)}
+  AND stored_time >= fromUnixTimestamp64Micro({since:Int64}, 'UTC')
+  AND stored_time <= fromUnixTimestamp64Micro({until:Int64}, 'UTC')
+  AND (batch_id, row) IN (SELECT arrayJoin(arrayZip({batches:Array(UInt64)}, {rows:Array(UInt32)})))
+ORDER BY project_id, fingerprint, time, batch_id, row
+"""
+
+
+class PageTexts(NamedTuple):
+    """By fingerprint: what an issue shows of its first occurrence that was read; the fingerprints that the occurrences
+    have by other versions of the rules, those of later rules first.
+    """
+
+    details: dict[IssueKey, Details]
+    others: dict[IssueKey, tuple[IssueKey, ...]]
+
+
+NO_TEXTS: Final = PageTexts({}, {})
+
+
+def choose_rows(rows: Sequence[StoredRow], every: Collection[IssueKey], first: Collection[IssueKey]) -> list[StoredRow]:
+    """The rows of a page that have fingerprints in `every`, and of those in `first` the row that occurred first."""
+    chosen: list[StoredRow] = []
+    earliest: dict[IssueKey, StoredRow] = {}
+    for row in rows:
+        key = row.values[0], row.values[1]
+        if key in every:
+            chosen.append(row)
+        elif key in first and (key not in earliest or _moment(row) < _moment(earliest[key])):
+            earliest[key] = row
+    return chosen + list(earliest.values())
+
+
+async def read_page_texts(clickhouse: ClickHouse, rows: Sequence[StoredRow]) -> PageTexts:
+    """What the texts of these rows say. A row that is not there any more is left out. Raises StoreError."""
+    found = PageTexts({}, {})
+    for start in range(0, len(rows), MAX_ROWS):
+        some = rows[start : start + MAX_ROWS]
+        texts = await clickhouse.query(_SQL, _parameters(some), limits=_LIMITS)
+        await asyncio.to_thread(_read, texts, found)
+    return found
+
+
+def other_fingerprints(version: int, texts: Iterable[tuple[str, str, str]]) -> list[bytes]:
+    """The fingerprints of texts (type, message, stack trace) by the other versions of the rules than this one, each
+    once, those of later rules first.
+    """
+    known = dict.fromkeys(texts)
+    return list({rules(*one): None for number, rules in RULES.items() if number != version for one in known})
+
+
+def _parameters(rows: Sequence[StoredRow]) -> dict[str, object]:
+    positions = [row.position for row in rows]
+    return {
+        "projects": sorted({row.values[0] for row in rows}),
+        "since": min(position.stored_us for position in positions),
+        "until": max(position.stored_us for position in positions),
+        "batches": [position.batch_id for position in positions],
+        "rows": [position.row for position in positions],
+    }
+
+
+def _read(rows: Sequence[Any], found: PageTexts) -> None:
+    texts: dict[tuple[IssueKey, int], list[tuple[str, str, str]]] = {}
+    for project_id, fingerprint_, version, *text in rows:
+        key = project_id, bytes(fingerprint_)
+        texts.setdefault((key, version), []).append((text[0], text[1], text[2]))
+    for (key, version), of_key in texts.items():
+        if key not in found.details:
+            found.details[key] = details(*of_key[0])
+        known = found.others.get(key, ())
+        added = ((key[0], one) for one in other_fingerprints(version, of_key) if one != key[1])
+        found.others[key] = tuple(dict.fromkeys((*known, *added)))
+
+
+def _moment(row: StoredRow) -> tuple[int, Position]:
+    return row.values[2], row.position._replace(stored_us=0)

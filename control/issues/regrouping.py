@@ -1,0 +1,149 @@
+"""Which issue each fingerprint of a page leads to, also after an upgrade of the rules that make fingerprints. Pure.
+
+An upgrade gives an error a new fingerprint. The one that it had before is computed from the texts of an occurrence
+(`page_texts`), and so the new one leads to the issue of the old one:
+
+    plan             places the fingerprints of a page, the earliest errors first
+      place_current  by the current rules: known, the issue of an old one, split from such an issue, or new
+      place_earlier  by earlier rules, of a gateway that is not upgraded: known, the issue of its current one, or new
+      _settle        several old ones that have become one: their issues are merged, the oldest stays
+
+An old fingerprint is waiting until an occurrence shows what it has become. It is decided once: fingerprints that it
+becomes later are those of issues split from its issue.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from control.issues.model import IssueRecord
+from control.issues.occurrences import IssueKey, Seen
+from proto.grouping.fingerprint import RULES_VERSION
+
+
+class Link(NamedTuple):
+    """The issue to which a fingerprint leads, and the version of the rules under which that was last decided."""
+
+    issue: IssueRecord
+    rules_version: int
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing shows yet what the fingerprint has become by the current rules."""
+        return self.rules_version < RULES_VERSION
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes of the fingerprints of a page.
+
+    `known`: fingerprints that an issue counts, with its id. `new`: fingerprints that get an issue each, and others that
+    lead to the same. `split_from`: those of them that were one with others before, with the id of the issue that keeps
+    the others. `merges`: issues by the id of the one into which they are merged. `renamed`: issues with their first
+    fingerprint by the current rules. `links`: fingerprints to store, with the id of the issue. `settled`: fingerprints
+    that wait no longer.
+    """
+
+    known: dict[IssueKey, str] = field(default_factory=dict)
+    new: dict[IssueKey, list[IssueKey]] = field(default_factory=dict)
+    split_from: dict[IssueKey, str] = field(default_factory=dict)
+    merges: dict[str, list[str]] = field(default_factory=dict)
+    renamed: dict[str, bytes] = field(default_factory=dict)
+    links: dict[IssueKey, str] = field(default_factory=dict)
+    settled: set[IssueKey] = field(default_factory=set)
+
+
+def plan(
+    found: Iterable[tuple[IssueKey, Seen]],
+    others: Mapping[IssueKey, Sequence[IssueKey]],
+    links: Mapping[IssueKey, Link],
+) -> Plan:
+    """Place the fingerprints of a page, in this order. `others`: those that their occurrences have by other versions of
+    the rules, as far as they were read; `links`: of all of these that are known.
+    """
+    planner = _Planner(others, links)
+    for key, seen in found:
+        if seen.rules_version < RULES_VERSION:
+            planner.place_earlier(key)
+        else:
+            planner.place_current(key)
+    return planner.finish()
+
+
+class _Planner:
+    def __init__(self, others: Mapping[IssueKey, Sequence[IssueKey]], links: Mapping[IssueKey, Link]) -> None:
+        self._others = others
+        self._plan = Plan()
+        self._issues = {link.issue.id: link.issue for link in links.values()}
+        self._issue_of = {key: link.issue.id for key, link in links.items()}
+        self._waiting = {key for key, link in links.items() if link.is_waiting}
+        self._created: dict[IssueKey, IssueKey] = {}  # the fingerprint for which the issue is created
+        self._into: dict[str, str] = {}
+
+    def place_current(self, key: IssueKey) -> None:
+        """Place a fingerprint by the current rules."""
+        if key in self._created:
+            return
+        others = self._others.get(key, ())
+        waiting = [one for one in (key, *others) if one in self._waiting]
+        older = [one for one in others if one in self._issue_of]
+        if key in self._issue_of or waiting:
+            self._settle(key, waiting)
+        else:
+            self._create(key)
+            if older:
+                self._plan.split_from[key] = self._issue_of[older[0]]
+
+    def place_earlier(self, key: IssueKey) -> None:
+        """Place a fingerprint by earlier rules; with a new one, what it is by the current rules."""
+        if key in self._created or key in self._issue_of:
+            return
+        others = self._others.get(key, ())
+        known = next((one for one in others if one in self._issue_of or one in self._created), None)
+        if known is None:
+            self._create(key, *others[:1])
+        elif known in self._created:
+            self._join(key, self._created[known])
+        else:
+            self._lead(key, self._issue_of[known])
+
+    def finish(self) -> Plan:
+        """The plan, with the ids of the issues that are left."""
+        plan = self._plan
+        plan.known = {key: self._left(issue_id) for key, issue_id in self._issue_of.items()}
+        plan.links = {key: self._left(issue_id) for key, issue_id in plan.links.items()}
+        plan.split_from = {key: self._left(issue_id) for key, issue_id in plan.split_from.items()}
+        return plan
+
+    def _create(self, key: IssueKey, *more: IssueKey) -> None:
+        self._plan.new[key] = []
+        self._created[key] = key
+        for one in more:
+            self._join(one, key)
+
+    def _join(self, key: IssueKey, created: IssueKey) -> None:
+        self._plan.new[created].append(key)
+        self._created[key] = created
+
+    def _lead(self, key: IssueKey, issue_id: str) -> None:
+        self._plan.links[key] = self._issue_of[key] = issue_id
+
+    def _settle(self, key: IssueKey, waiting: Sequence[IssueKey]) -> None:
+        """The oldest of the issues takes the fingerprint; the others are merged into it."""
+        ids = {self._left(self._issue_of[one]) for one in (key, *waiting) if one in self._issue_of}
+        target, *merged = sorted(ids, key=lambda one: self._issues[one].number)
+        if merged:
+            before = [one for each in merged for one in self._plan.merges.pop(each, [])]
+            self._plan.merges.setdefault(target, []).extend((*before, *merged))
+            self._into |= dict.fromkeys(merged, target)
+        if key not in self._issue_of:
+            self._lead(key, target)
+        if self._issues[target].fingerprint in {fingerprint for _, fingerprint in waiting}:
+            self._plan.renamed.setdefault(target, key[1])
+        self._waiting.difference_update(waiting)
+        self._plan.settled.update(waiting)
+
+    def _left(self, issue_id: str) -> str:
+        while issue_id in self._into:
+            issue_id = self._into[issue_id]
+        return issue_id
