@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from chassis.source_maps.resolver import SourceMaps
 from proto.grouping.fingerprint import fingerprint
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY, Block, DecodedPayload, RaisedException
@@ -11,17 +12,24 @@ from proto.storage.tables import ERROR_OCCURRENCES
 _SOURCES: Final = {"traces": "span", "logs": "log"}
 
 
-def occurrence_blocks(decoded: Sequence[DecodedPayload], batch_id: int) -> list[Block]:
+def occurrence_blocks(
+    decoded: Sequence[DecodedPayload], batch_id: int, source_maps: SourceMaps | None = None
+) -> list[Block]:
     """The exceptions of a batch as blocks of `error_occurrences`, one per day of the exceptions' time, rows numbered
-    within the batch.
+    within the batch. Fingerprints are those of the stack traces as `source_maps` resolve them.
     """
+    deadline = 0.0 if source_maps is None else source_maps.deadline()
     days: dict[int, list[tuple[object, ...]]] = {}
     known: dict[tuple[str, str, str], bytes] = {}  # a batch often has the same error many times
     number = 0
     for request in decoded:
         source = _SOURCES[request.signal]
+        maps = None
+        if source_maps is not None and request.exceptions:
+            maps = source_maps.of_project(request.project_id, deadline)
         for raised in request.exceptions:
-            key = (raised.type, raised.message, raised.stacktrace)
+            trace = raised.stacktrace if maps is None else maps.resolve(raised.release, raised.stacktrace)
+            key = (raised.type, raised.message, trace)
             digest = known.get(key)
             if digest is None:
                 digest = known[key] = fingerprint(*key)

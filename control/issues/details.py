@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.issues.tables import MAX_CULPRIT_LENGTH, MAX_SEARCH_LENGTH, MAX_TITLE_LENGTH, MAX_TYPE_LENGTH
+from chassis.source_maps.resolver import SourceMaps
 from control.issues.occurrences import IssueKey
 from proto.identity import UNPRINTABLE
 from proto.stack_traces import in_app_frames
@@ -21,7 +22,8 @@ _ERASED_TITLE: Final = "(erased)"
 _SQL: Final = f"""
 SELECT project_id, fingerprint, type, substringUTF8(message, 1, {_MESSAGE_CHARS}),
        if(length(stacktrace) <= {4 * _TRACE_CHARS}, stacktrace,
-          concat(substringUTF8(stacktrace, 1, {_TRACE_CHARS}), '\\n', substringUTF8(stacktrace, -{_TRACE_CHARS})))
+          concat(substringUTF8(stacktrace, 1, {_TRACE_CHARS}), '\\n', substringUTF8(stacktrace, -{_TRACE_CHARS}))),
+       release
 FROM error_occurrences
 WHERE project_id IN {{projects:Array(UInt64)}} AND hex(fingerprint) IN {{fingerprints:Array(String)}}
   AND stored_time >= fromUnixTimestamp64Micro({{since:Int64}}, 'UTC')
@@ -53,10 +55,15 @@ UNKNOWN: Final = Details(None, "(unknown error)", None)
 
 
 async def read_details(
-    clickhouse: ClickHouse, keys: Sequence[IssueKey], since_us: int, until_us: int
+    clickhouse: ClickHouse,
+    keys: Sequence[IssueKey],
+    since_us: int,
+    until_us: int,
+    source_maps: SourceMaps | None = None,
 ) -> dict[IssueKey, Details]:
     """The details of errors, from the first of their occurrences that were stored in a time (microseconds since 1970,
-    inclusive). What has no occurrence is left out. Raises StoreError.
+    inclusive). What has no occurrence is left out. Culprits are those of the sources as far as there are source maps.
+    Raises StoreError.
     """
     found: dict[IssueKey, Details] = {}
     for start in range(0, len(keys), MAX_FINGERPRINTS):
@@ -68,8 +75,9 @@ async def read_details(
             "until": until_us,
         }
         rows: Sequence[Any] = await clickhouse.query(_SQL, parameters, limits=_LIMITS)
-        for project_id, fingerprint, type_, message, stacktrace in rows:
-            found[project_id, bytes(fingerprint)] = details(type_, message, stacktrace)
+        for project_id, fingerprint, type_, message, sent, release in rows:
+            resolved = None if source_maps is None else await source_maps.resolve(project_id, release, sent)
+            found[project_id, bytes(fingerprint)] = details(type_, message, resolved or sent)
     return {key: found[key] for key in keys if key in found}
 
 

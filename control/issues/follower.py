@@ -32,6 +32,7 @@ from chassis.clickhouse.storage_order import (
 )
 from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
+from chassis.source_maps.resolver import SourceMaps
 from control.followers import progress as stored_progress
 from control.followers.progress import Progress, ProgressChanged
 from control.issues import counting, notifications, project_state, repository
@@ -65,12 +66,14 @@ class IssueFollower:
         metrics: IssueMetrics,
         *,
         rows: OrderedRows[StoredRowList] | None = None,
+        source_maps: SourceMaps | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._database = database
         self._clickhouse = clickhouse
         self._links = links
         self._metrics = metrics
+        self._source_maps = source_maps
         self._now = now
         self._rows = rows or OrderedTable(clickhouse, TABLE, COLUMNS)
         self._reader = StorageOrderReader(self._rows)
@@ -176,4 +179,6 @@ class IssueFollower:
             if room.get(key[0], 0):
                 room[key[0]] -= 1
                 wanted.append(key)
-        return await read_details(self._clickhouse, wanted, since, until) if wanted else {}
+        if not wanted:
+            return {}
+        return await read_details(self._clickhouse, wanted, since, until, self._source_maps)
