@@ -76,10 +76,12 @@ class SourceMaps:
         registry: CollectorRegistry | None = None,
         *,
         max_bytes: int = MAX_BYTES,
+        timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
         self._max_bytes = max_bytes
+        self._timeout_s = timeout_s
         self._clock = clock
         self._revisions: dict[int, int] = {}
         self._indexes: OrderedDict[tuple[int, int], _Index] = OrderedDict()
@@ -114,7 +116,7 @@ class SourceMaps:
 
     def deadline(self) -> float:
         """The time by which a caller that begins now is done."""
-        return self._clock() + TIMEOUT_S
+        return self._clock() + self._timeout_s
 
     def of_project(self, project_id: int, deadline: float) -> ProjectResolver | None:
         """The maps of a project; None if it has none."""

@@ -189,7 +189,6 @@ def _parts(mappings: str) -> Iterator[str]:
 
 
 _BUNDLER: Final = re.compile(r"^(?:webpack|webpack-internal|turbopack|rollup|vite|ng|app)://[^/]*/")
-_RELATIVE: Final = re.compile(r"^(?:\.{1,2}/)+")
 _VARIANT: Final = re.compile(r"\?[0-9a-zA-Z]{0,32}$")  # webpack numbers sources of one name
 _UNSAFE: Final = re.compile(
     r"[\x00-\x20\x7f-\xa0\u061c\u1680\u2000-\u200f\u2028-\u202f\u205f\u2066-\u2069\u3000\ufeff]"
@@ -206,9 +205,20 @@ def source_path(source: str | None, root: str | None) -> str:
     text = source[: 4 * MAX_TEXT]
     if root and not re.match(r"[A-Za-z][\w+.-]*:|/", text):
         text = f"{root[:MAX_TEXT].rstrip('/')}/{text}"
-    text = _RELATIVE.sub("", _BUNDLER.sub("", _VARIANT.sub("", text)))
-    text = _UNSAFE.sub("_", text)[-MAX_TEXT:]
+    text = _BUNDLER.sub("", _VARIANT.sub("", text))
+    text = _UNSAFE.sub("_", text if "://" in text else _without_dots(text))[-MAX_TEXT:]
     return text if _BALANCED.fullmatch(text) else text.replace("(", "_").replace(")", "_")
+
+
+def _without_dots(path: str) -> str:
+    """Without `.` and `..`; what leads out of the folder of the build is dropped."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part != "..":
+            parts += [part] if part != "." else []
+        elif parts and parts[-1]:
+            parts.pop()
+    return "/".join(parts)
 
 
 def _clean(name: str) -> str:
