@@ -4,12 +4,13 @@ import json
 import re
 import shlex
 import subprocess
+import time
 from pathlib import Path
 
 from tests.programs import program
 from tests.source_maps import ESBUILD
 
-from .conftest import ROOT, Start, clean_environment, command
+from .conftest import DEADLINE_S, ROOT, Start, clean_environment, command
 
 
 def lines() -> str:
@@ -45,4 +46,9 @@ npx() {{ shift; {node} {shlex.quote(str(ESBUILD))} "$@"; }}
         "    at addLine (src/cart.ts:2:24)",
         "    at src/cart.ts:5:3",
     )
+    token, deadline = up.credentials()["accessToken"], time.monotonic() + DEADLINE_S
+    while not (issues := up.get("/orgs/default/projects/default/issues", token)[1]["data"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert [(one["title"], one["culprit"]) for one in issues] == [(first, "src/cart.ts:addLine")]
     assert "https://shop.example/assets/cart-" in event["attributes"]["exception.stacktrace"]
