@@ -10,6 +10,7 @@ from chassis.http.web import CleanupContext, Service
 from chassis.runtime.health import OptionalDependency
 from chassis.runtime.memory_trim import trim_task
 from chassis.runtime.settings import ChassisSettings
+from chassis.source_maps.resolver import SourceMaps
 from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
@@ -47,6 +48,7 @@ from control.scm.releases import Releases
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
+from control.source_maps.source_maps import SourceMapHandlers
 from control.sso.dns import DnsResolver, TxtResolver
 from control.sso.routes import build_sso_routes
 from control.suspects.suspects import Suspects
@@ -66,11 +68,12 @@ def service(
     provider_egress: Egress | None = None,
     resolver: TxtResolver | None = None,
     clickhouse: ClickHouse | None = None,
+    source_maps: SourceMaps | None = None,
 ) -> Service:
     """The service's routes, background tasks and readiness checks. The caller starts and closes `guards`.
     `check_filters` is that of explore, if it is installed. `provider_egress` and `resolver` replace those of the
     settings. `clickhouse` is used by control only, and started and closed by the caller; without it, errors get no
-    issues.
+    issues. `source_maps`, which the caller runs, resolve the stack traces of issues.
 
     Raises StartupError when the cursor key, the signing key or the key ring in the data directory cannot be used.
     """
@@ -113,9 +116,10 @@ def service(
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*ApprovalViews(context).routes(), *approvals.routes(), *policies.routes()]
     routes += [*IssueHandlers(context).routes(), *Subscriptions(context, channels).routes()]
-    routes += [*Suspects(context, clickhouse).routes(), *SavedViews(context).routes()]
+    routes += [*Suspects(context, clickhouse, source_maps).routes(), *SavedViews(context).routes()]
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
+    routes += SourceMapHandlers(context, settings.source_map_max_bytes, chassis.body_min_rate).routes()
     routes += build_proof_routes(context, settings.proof_max_bytes, chassis.body_min_rate)
     routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
@@ -131,7 +135,7 @@ def service(
         Purger(guards.database).running,
         *webhook_contexts,
         *warehouse_contexts,
-        *_issue_contexts(settings, guards, clickhouse, IssueUrls(chassis.base_url, pages), metrics),
+        *_issue_contexts(settings, guards, clickhouse, IssueUrls(chassis.base_url, pages), metrics, source_maps),
         ErasureHousekeeping(guards.database, metrics, filter_days=settings.erasure_filter_days).running,
     ]
     return Service(
@@ -148,10 +152,11 @@ def _issue_contexts(
     clickhouse: ClickHouse | None,
     links: IssueUrls,
     metrics: CollectorRegistry | None,
+    source_maps: SourceMaps | None,
 ) -> list[CleanupContext]:
     """The background tasks of issues."""
     housekeeping = IssueHousekeeping(guards.database, clickhouse, links, retention_days=settings.issue_retention_days)
     if clickhouse is None:
         return [housekeeping.running]
-    follower = IssueFollower(guards.database, clickhouse, links, IssueMetrics(metrics))
+    follower = IssueFollower(guards.database, clickhouse, links, IssueMetrics(metrics), source_maps=source_maps)
     return [follower.running, housekeeping.running]

@@ -23,6 +23,7 @@ from chassis.errors import NotFound
 from chassis.http.access import BearerAuth
 from chassis.http.web import Route
 from chassis.issues.tables import issues
+from chassis.source_maps.tables import source_maps
 from control.approvals.tables import approval_requests
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
@@ -98,6 +99,9 @@ _RESOURCES: Final[Mapping[str, _Resource]] = MappingProxyType(
         "erasureId": _Resource("ers", Scope.AUDIT_READ, erasures.c.id, erasures.c.org_id == _ORG_ID),
         "integrationId": _Resource("int", Scope.INTEGRATIONS_READ, integrations.c.id, integrations.c.org_id == _ORG_ID),
         "sinkId": _Resource("snk", Scope.SINKS_READ, warehouse_sinks.c.id, warehouse_sinks.c.org_id == _ORG_ID),
+        "sourceMapId": _Resource(
+            "smp", Scope.RELEASES_READ, source_maps.c.id, source_maps.c.project_id.in_(_PROJECT_ID)
+        ),
         "issuerKeyId": _Resource(
             "pik", Scope.PROOFS_READ, proof_issuer_keys.c.id, proof_issuer_keys.c.org_id == _ORG_ID
         ),

@@ -150,6 +150,17 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
             "Size of all proof bundles of an organization; above it 409.", unit="bytes", zero="no limit", ge=0, le=2**50
         ),
     ] = 10 * 2**30
+    source_map_max_bytes: Annotated[
+        int,
+        setting(
+            "Size of all source maps of a project, compressed as they are stored; beyond it the oldest releases lose "
+            "theirs.",
+            unit="bytes",
+            zero="no limit",
+            ge=0,
+            le=2**50,
+        ),
+    ] = 2**30
     warehouse_interval_s: Annotated[
         float,
         setting(

@@ -22,6 +22,7 @@ from chassis.runtime.memory_limit import available_bytes
 from chassis.runtime.memory_trim import trim_task
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
+from chassis.source_maps.resolver import SourceMaps
 from gateway.admission.concurrency import ConcurrencyLimiter, target_latency_s
 from gateway.admission.large_resources import LargeResourceBudget
 from gateway.admission.memory_budget import MemoryBudget
@@ -69,11 +70,13 @@ def service(
     redis: Redis | None = None,
     erasure_clickhouse: ClickHouse | None = None,
     compile_filters: CompileFilters | None = None,
+    source_maps: SourceMaps | None = None,
     clock: Callable[[], int] = time.time_ns,
 ) -> GatewayService:
     """Build the gateway over a started `clickhouse` whose tables are migrated, a relational `database`, and optionally
     a `redis`; the caller starts and closes them. Erasures are executed over `erasure_clickhouse`, if given; without
-    `compile_filters` those by filter fail. `clock` gives nanoseconds since 1970.
+    `compile_filters` those by filter fail. `source_maps`, which the caller runs, resolve stack traces for
+    fingerprints. `clock` gives nanoseconds since 1970.
 
     Its routes need the project-key guard. So does OTLP/gRPC, which is served if `project_keys` is given and the
     settings have a port for it.
@@ -86,7 +89,7 @@ def service(
     pipeline = StoragePipeline(settings, clickhouse, metrics, outcomes, log, threads, clock)
     journals = settings.journal_directory(chassis.data_dir)
     deleted_projects = DeletedProjects(journals)
-    ingest, snapshots = build_ingest(pipeline, chassis, telemetry, deleted_projects)
+    ingest, snapshots = build_ingest(pipeline, chassis, telemetry, deleted_projects, source_maps)
     cors = _cors(settings)
     concurrency_limiter = _concurrency_limiter(chassis, settings, metrics, outcomes, vary=cors.varies_by_origin)
     refusal_cache = RefusalCache(

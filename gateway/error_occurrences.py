@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from chassis.source_maps.resolver import SourceMaps
 from proto.grouping.fingerprint import RULES_VERSION, fingerprint
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY, Block, DecodedPayload, RaisedException
@@ -11,16 +12,23 @@ from proto.storage.tables import ERROR_OCCURRENCES
 _SOURCES: Final = {"traces": "span", "logs": "log"}
 
 
-def occurrence_blocks(decoded: Sequence[DecodedPayload], batch_id: int) -> list[Block]:
+def occurrence_blocks(
+    decoded: Sequence[DecodedPayload], batch_id: int, source_maps: SourceMaps | None = None
+) -> list[Block]:
     """The exceptions of a batch as blocks of `error_occurrences`, one per day of the exceptions' time, rows numbered
-    within the batch.
+    within the batch. Fingerprints are those of the stack traces as `source_maps` resolve them.
     """
+    deadline = 0.0 if source_maps is None else source_maps.deadline()
     days: dict[int, list[tuple[object, ...]]] = {}
     number = 0
     for request in decoded:
         source = _SOURCES[request.signal]
+        maps = None
+        if source_maps is not None and request.exceptions:
+            maps = source_maps.of_project(request.project_id, deadline)
         for raised in request.exceptions:
-            digest = fingerprint(raised.type, raised.message, raised.stacktrace)
+            trace = raised.stacktrace if maps is None else maps.resolve(raised.release, raised.stacktrace)
+            digest = fingerprint(raised.type, raised.message, trace)
             row = occurrence_row(request.project_id, raised, digest, source, batch_id, number)
             days.setdefault(raised.time_ns // NANOS_PER_DAY, []).append(row)
             number += 1

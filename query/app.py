@@ -16,6 +16,7 @@ from chassis.http.route import Route, cross_origin
 from chassis.http.web import Service
 from chassis.limits.limiter import LimitClass
 from chassis.runtime.memory_limit import available_bytes
+from chassis.source_maps.resolver import SourceMaps
 from query import openapi
 from query.changes.handlers import ChangeHandlers
 from query.error_groups.handlers import ErrorHandlers
@@ -44,12 +45,13 @@ def service(
     clock: Callable[[], int] = time.time_ns,
     registry: CollectorRegistry | None = None,
     send_min_rate: int = 0,
+    source_maps: SourceMaps | None = None,
 ) -> Service:
     """Build the service over `clickhouse`, which it starts and closes. `clock` returns nanoseconds since 1970,
     `registry` receives its metrics, `send_min_rate` is the chassis's minimum send rate in bytes per second.
 
     `database` is the relational one, which the caller starts and closes; explore reads change events and the states of
-    issues from it.
+    issues from it. `source_maps`, which the caller runs, resolve stack traces for display.
 
     `clickhouse` is used by explore only and has `settings.effective_handles` handles, so that ingest never waits for a
     read.
@@ -63,8 +65,8 @@ def service(
         """`now` of a request: equal requests within one second are equal, and nothing up to now is left out."""
         return ceil_to_second(clock())
 
-    explore = ExploreHandlers(stores, scheduler, signer, settings, now)
-    errors = ErrorHandlers(stores, scheduler, signer, IssueStates(database, clock), now)
+    explore = ExploreHandlers(stores, scheduler, signer, settings, now, source_maps)
+    errors = ErrorHandlers(stores, scheduler, signer, IssueStates(database, clock), now, source_maps)
     logs = LogHandlers(stores, scheduler, settings, now)
     live = LiveHandlers(stores, scheduler, now)
     changes = ChangeHandlers(database, signer, now)

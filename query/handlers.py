@@ -12,6 +12,7 @@ from chassis.errors import NotFound
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, single_value
+from chassis.source_maps.resolver import SourceMaps
 from query.analysis import aggregate, attribute_values, attributes, compare, figures, heatmap, service_map
 from query.fields import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
 from query.path_params import get_project_id, parse_path_id
@@ -43,12 +44,14 @@ class ExploreHandlers:
         signer: CursorSigner,
         settings: QuerySettings,
         clock: Callable[[], int],
+        source_maps: SourceMaps | None = None,
     ) -> None:
         self._stores = stores
         self._scheduler = scheduler
         self._signer = signer
         self._settings = settings
         self._clock = clock
+        self._source_maps = source_maps
 
     async def attributes(self, request: web.Request) -> web.StreamResponse:
         """List the keys of spans.
@@ -252,7 +255,7 @@ class ExploreHandlers:
 
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
-                body = await read_span(store, project_id, trace_id, span_id)
+                body = await read_span(store, project_id, trace_id, span_id, self._source_maps)
             if body is None:
                 raise NotFound
             return JsonResult(body)

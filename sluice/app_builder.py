@@ -32,6 +32,7 @@ from chassis.redis import Redis, open_redis
 from chassis.runtime.health import Dependency, OptionalDependency
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
+from chassis.source_maps.resolver import SourceMaps
 from sluice import __version__, interface
 from sluice.settings_sources import SettingsSources
 
@@ -63,6 +64,7 @@ class _AppBuilder:
     guards: AuthGuards
     redis: Redis | None
     after_open: AfterOpen
+    source_maps: SourceMaps
     gateway: "_Gateway | None" = None
     routes: list[Route] = field(default_factory=list)
     resources: list[CleanupContext] = field(default_factory=list)
@@ -113,9 +115,10 @@ def compose_app(
     telemetry.set_build_info(__version__, _decoder(names))
     redis = redis_from_settings(chassis, telemetry.registry)
     guards = AuthGuards.create(Database.from_settings(chassis), telemetry.registry, redis)
-    builder = _AppBuilder(sources, chassis, telemetry, guards, redis, after_open)
+    source_maps = SourceMaps(guards.database, telemetry.registry)
+    builder = _AppBuilder(sources, chassis, telemetry, guards, redis, after_open, source_maps)
     if tuple(names) != (PAGE,):
-        builder.resources.append(guards.running)
+        builder.resources += [guards.running, source_maps.running]
         # A gateway alone continues with the keys that it has cached.
         builder.readiness.append(OptionalDependency(guards.database) if names == ("gateway",) else guards.database)
     if redis is not None:
@@ -201,6 +204,7 @@ def _add_gateway(builder: _AppBuilder) -> None:
         redis=builder.redis,
         erasure_clickhouse=clickhouse,
         compile_filters=_filter_compiler(),
+        source_maps=builder.source_maps,
     )
     builder.add(gateway)
     builder.gateway = _Gateway(clickhouse, gateway.snapshots)
@@ -221,6 +225,7 @@ def _add_query(builder: _AppBuilder) -> None:
             signer=signer,
             registry=builder.telemetry.registry,
             send_min_rate=builder.chassis.send_min_rate,
+            source_maps=builder.source_maps,
         )
     )
     builder.resources.append(_run_after_open(clickhouse, _run_once(builder)))
@@ -240,6 +245,7 @@ def _add_control(builder: _AppBuilder) -> None:
             builder.telemetry.registry,
             filter_check(),
             clickhouse=clickhouse,
+            source_maps=builder.source_maps,
         )
     )
 

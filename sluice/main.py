@@ -45,6 +45,7 @@ _COMMANDS: Final = (
     ("restore", "sluice.cli.restore", "restores a backup into an empty data directory, or verifies one"),
     ("repair", "sluice.cli.repair", "rebuilds trace index, attribute keys and errors of some days from spans and logs"),
     ("release", "sluice.cli.release", "reports a release with its commits, from a git checkout (docs/releases.md)"),
+    ("sourcemaps", "sluice.cli.source_maps", "uploads the source maps of a build (docs/source-maps.md)"),
     ("proof", "sluice.cli.proof", "validates, shows, signs or verifies proof bundles, offline (docs/proofs.md)"),
     ("send", "sluice.cli.send", "exports a small trace and a log record through the OpenTelemetry SDK"),
 )
@@ -404,6 +405,30 @@ def _release(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dry-run", action="store_true", help="print what would be reported, and send nothing")
 
 
+def _source_maps(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    upload = actions.add_parser("upload", help="upload the source maps of the scripts beneath a directory")
+    upload.add_argument(
+        "directory", metavar="DIR", help="folder of the build; its paths are those of the scripts' URLs"
+    )
+    upload.add_argument("--release", metavar="R", required=True, help="the release: `service.version` of its telemetry")
+    upload.add_argument("--org", metavar="SLUG", default="default", help="slug of the organization; default: `default`")
+    upload.add_argument("--project", metavar="SLUG", required=True, help="slug of the project")
+    upload.add_argument(
+        "--url-prefix",
+        metavar="URL",
+        default="/",
+        help="where the folder is served, such as /static or https://cdn.example/shop, or where a server runs it, such "
+        "as /app/dist; default: /",
+    )
+    upload.add_argument("--server", metavar="URL", help="base URL of the API; default: http://127.0.0.1:4318")
+    upload.add_argument(
+        "--token-file", metavar="FILE", help="file with the access token, or one that `init` has written"
+    )
+    upload.add_argument("--dry-run", action="store_true", help="only print what would be uploaded")
+    _add_common_options(upload, default=argparse.SUPPRESS)
+
+
 def _proof(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     key = actions.add_parser("key", help="create an Ed25519 key: the public key to standard output")
@@ -519,6 +544,7 @@ _OPTIONS: Final = {
     "restore": _restore,
     "repair": _repair,
     "release": _release,
+    "sourcemaps": _source_maps,
     "proof": _proof,
     "send": _send,
 }

@@ -100,7 +100,13 @@ async def _count(directory: Path, url: str, rows: int, errors: int, *, is_upgrad
 async def _wait_for_an_error(database: Database, tenant: Tenant) -> None:
     """An issue by earlier rules, whose error does not occur again."""
     at = datetime.now(UTC)
-    issue = {"id": "iss_1", "org_id": tenant.organization.id, "project_id": tenant.project.id, "number": 10**6, "count": 1}
+    issue = {
+        "id": "iss_1",
+        "org_id": tenant.organization.id,
+        "project_id": tenant.project.id,
+        "number": 10**6,
+        "count": 1,
+    }
     issue |= {"fingerprint": bytes(16), "title": "Error", "search_text": "error", "status": "unresolved"}
     issue |= dict.fromkeys(("first_seen", "last_seen", "created_at", "updated_at"), at)
     async with database.write() as connection:

@@ -83,6 +83,7 @@ projects: Final = sa.Table(
     # Whether a merged fix resolves issues in the next release or at once (`control.scm`).
     sa.Column("resolve_on_merge", text(16), server_default="next_release", nullable=False),
     sa.Column("exempt_keys", _Json, server_default="[]", nullable=False),
+    sa.Column("source_maps_revision", sa.BigInteger, server_default="0", nullable=False),  # changes of them
     sa.UniqueConstraint("org_id", "slug"),
 )
 

@@ -34,6 +34,7 @@ from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
 from chassis.issues.tables import issues
 from chassis.runtime.periodic import FailureLog, PeriodicTask
+from chassis.source_maps.tables import source_maps
 from control.approvals.tables import approval_requests, approval_votes
 from control.audit import erasing
 from control.audit.tables import audit_events
@@ -109,11 +110,13 @@ class _TableStep:
     batch: int = BATCH
 
 
-_LARGE_BATCH: Final = 16  # rows of up to 4 MiB
+_LARGE_BATCH: Final = 16  # rows of megabytes
+_SOURCE_MAPS: Final = _TableStep(source_maps, ("created_by",), _LARGE_BATCH)
 _PROOF_BUNDLES: Final = _TableStep(proof_bundles, ("submitted_by",), _LARGE_BATCH)
 
 # In the order of foreign keys: what refers to others first. Deliveries precede them, the audit log follows.
 _ORGANIZATION_STEPS: Final = (
+    _SOURCE_MAPS,
     _TableStep(proof_links),
     _PROOF_BUNDLES,
     _TableStep(proof_usage),
@@ -172,6 +175,7 @@ _ORGANIZATION_STEPS: Final = (
     _TableStep(memberships, ("principal_id",)),
 )
 _PROJECT_STEPS: Final = (
+    _TableStep(source_maps, batch=_LARGE_BATCH),
     _TableStep(proof_links),
     _TableStep(proof_bundles, batch=_LARGE_BATCH),
     *(

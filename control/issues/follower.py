@@ -34,6 +34,7 @@ from chassis.clickhouse.storage_order import (
 )
 from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
+from chassis.source_maps.resolver import SourceMaps
 from control.followers import progress as stored_progress
 from control.followers.progress import Progress, ProgressChanged
 from control.issues import counting, notifications, project_state, repository
@@ -70,12 +71,14 @@ class IssueFollower:
         metrics: IssueMetrics,
         *,
         rows: OrderedRows[StoredRowList] | None = None,
+        source_maps: SourceMaps | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._database = database
         self._clickhouse = clickhouse
         self._links = links
         self._metrics = metrics
+        self._source_maps = source_maps
         self._now = now
         self._rows = rows or OrderedTable(clickhouse, TABLE, COLUMNS)
         self._reader = StorageOrderReader(self._rows)
@@ -200,4 +203,4 @@ class IssueFollower:
                 room[key[0]] -= 1
                 first.add(key)
         rows = choose_rows(page.rows, every, first)
-        return await read_page_texts(self._clickhouse, rows) if rows else NO_TEXTS
+        return await read_page_texts(self._clickhouse, rows, self._source_maps) if rows else NO_TEXTS

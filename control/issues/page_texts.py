@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.clickhouse.storage_order import Position, StoredRow
+from chassis.source_maps.resolver import SourceMaps
 from control.issues.details import Details, details
 from control.issues.occurrences import IssueKey
 from proto.grouping.fingerprint import RULES_VERSION, fingerprint
@@ -20,7 +21,7 @@ RULES: Final[Mapping[int, Callable[[str, str, str], bytes]]] = {RULES_VERSION: f
 
 _LIMITS: Final = QueryLimits(max_seconds=30, max_memory_bytes=512 * 2**20, max_result_rows=0, priority=3)
 _SQL: Final = """
-SELECT project_id, fingerprint, fingerprint_version, type, message, stacktrace
+SELECT project_id, fingerprint, fingerprint_version, release, type, message, stacktrace
 FROM error_occurrences
 WHERE project_id IN {projects:Array(UInt64)}
   AND stored_time >= fromUnixTimestamp64Micro({since:Int64}, 'UTC')
@@ -28,6 +29,15 @@ WHERE project_id IN {projects:Array(UInt64)}
   AND (batch_id, row) IN (SELECT arrayJoin(arrayZip({batches:Array(UInt64)}, {rows:Array(UInt32)})))
 ORDER BY project_id, fingerprint, time, batch_id, row
 """
+
+
+class ErrorTexts(NamedTuple):
+    """The texts of an occurrence: `sent` is its stack trace, and `resolved` the same with the frames of the sources."""
+
+    type: str
+    message: str
+    sent: str
+    resolved: str
 
 
 class PageTexts(NamedTuple):
@@ -55,22 +65,40 @@ def choose_rows(rows: Sequence[StoredRow], every: Collection[IssueKey], first: C
     return chosen + list(earliest.values())
 
 
-async def read_page_texts(clickhouse: ClickHouse, rows: Sequence[StoredRow]) -> PageTexts:
-    """What the texts of these rows say. A row that is not there any more is left out. Raises StoreError."""
+async def read_page_texts(
+    clickhouse: ClickHouse, rows: Sequence[StoredRow], source_maps: SourceMaps | None = None
+) -> PageTexts:
+    """What the texts of these rows say, with the frames of the sources as far as there are source maps. A row that is
+    not there any more is left out. Raises StoreError.
+    """
     found = PageTexts({}, {})
     for start in range(0, len(rows), MAX_ROWS):
         some = rows[start : start + MAX_ROWS]
-        texts = await clickhouse.query(_SQL, _parameters(some), limits=_LIMITS)
+        stored = await clickhouse.query(_SQL, _parameters(some), limits=_LIMITS)
+        texts = [(row, await _error_texts(row, source_maps)) for row in stored]
         await asyncio.to_thread(_read, texts, found)
     return found
 
 
-def other_fingerprints(version: int, texts: Iterable[tuple[str, str, str]]) -> list[bytes]:
-    """The fingerprints of texts (type, message, stack trace) by the other versions of the rules than this one, each
-    once, those of later rules first.
+def other_fingerprints(version: int, texts: Iterable[ErrorTexts]) -> list[bytes]:
+    """The fingerprints of texts by the other versions of the rules than this one, each once, those of later rules
+    first. Only the current version knows source maps.
     """
     known = dict.fromkeys(texts)
-    return list({rules(*one): None for number, rules in RULES.items() if number != version for one in known})
+    return list(
+        {
+            rules(one.type, one.message, one.resolved if number == RULES_VERSION else one.sent): None
+            for number, rules in RULES.items()
+            if number != version
+            for one in known
+        }
+    )
+
+
+async def _error_texts(row: Sequence[Any], source_maps: SourceMaps | None) -> ErrorTexts:
+    project_id, _, _, release, type_, message, sent = row
+    resolved = None if source_maps is None else await source_maps.resolve(project_id, release, sent)
+    return ErrorTexts(type_, message, sent, resolved or sent)
 
 
 def _parameters(rows: Sequence[StoredRow]) -> dict[str, object]:
@@ -84,14 +112,13 @@ def _parameters(rows: Sequence[StoredRow]) -> dict[str, object]:
     }
 
 
-def _read(rows: Sequence[Any], found: PageTexts) -> None:
-    texts: dict[tuple[IssueKey, int], list[tuple[str, str, str]]] = {}
-    for project_id, fingerprint_, version, *text in rows:
-        key = project_id, bytes(fingerprint_)
-        texts.setdefault((key, version), []).append((text[0], text[1], text[2]))
+def _read(rows: Iterable[tuple[Sequence[Any], ErrorTexts]], found: PageTexts) -> None:
+    texts: dict[tuple[IssueKey, int], list[ErrorTexts]] = {}
+    for (project_id, fingerprint_, version, *_), text in rows:
+        texts.setdefault(((project_id, bytes(fingerprint_)), version), []).append(text)
     for (key, version), of_key in texts.items():
         if key not in found.details:
-            found.details[key] = details(*of_key[0])
+            found.details[key] = details(of_key[0].type, of_key[0].message, of_key[0].resolved)
         known = found.others.get(key, ())
         added = ((key[0], one) for one in other_fingerprints(version, of_key) if one != key[1])
         found.others[key] = tuple(dict.fromkeys((*known, *added)))

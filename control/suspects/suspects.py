@@ -12,6 +12,7 @@ from chassis.errors import NotFound, ServiceUnavailable
 from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.web import Route, json_response
+from chassis.source_maps.resolver import SourceMaps
 from control.http.context import HandlerContext
 from control.http.path_ids import path_id
 from control.scm.commit_repository import StoredCommit
@@ -42,6 +43,7 @@ class Suspects:
 
     context: HandlerContext
     clickhouse: ClickHouse | None = None
+    source_maps: SourceMaps | None = None
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -72,10 +74,15 @@ class Suspects:
         if self.clickhouse is None:
             return [], NO_STORE
         try:
-            text = await read_stack_trace(self.clickhouse, issue)
+            found = await read_stack_trace(self.clickhouse, issue)
         except StoreError as error:
             raise ServiceUnavailable("Stack traces are temporarily unavailable; retry later.") from error
-        frames = [] if text is None else source_frames(text)
+        if found is None:
+            return [], NO_STACK_TRACE
+        resolved = None
+        if self.source_maps is not None:
+            resolved = await self.source_maps.resolve(issue.project_id, found.release, found.text)
+        frames = source_frames(resolved or found.text)
         return frames, None if frames else NO_STACK_TRACE
 
 

@@ -295,7 +295,13 @@ class BatchWriter:
         context = self._context
         threads = context.block_executor if is_light(requests) else context.threads
         blocks = await loop.run_in_executor(
-            threads, build_insert_blocks, requests, batch.batch_id, accepted_ms, context.named_keys
+            threads,
+            build_insert_blocks,
+            requests,
+            batch.batch_id,
+            accepted_ms,
+            context.named_keys,
+            context.source_maps,
         )
         return [
             insert_block

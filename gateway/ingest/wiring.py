@@ -11,6 +11,7 @@ import structlog
 
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
+from chassis.source_maps.resolver import SourceMaps
 from gateway.ingest.interface import Ingest
 from gateway.ingest.journal_health import JournalHealth
 from gateway.ingest.journaled import JournaledIngest
@@ -107,7 +108,11 @@ class IngestParts(NamedTuple):
 
 
 def build_ingest(
-    pipeline: StoragePipeline, chassis: ChassisSettings, telemetry: Telemetry, deleted_projects: Container[int]
+    pipeline: StoragePipeline,
+    chassis: ChassisSettings,
+    telemetry: Telemetry,
+    deleted_projects: Container[int],
+    source_maps: SourceMaps | None = None,
 ) -> IngestParts:
     """The ingest of the configured durability mode."""
     context = InsertContext(
@@ -124,6 +129,7 @@ def build_ingest(
         pipeline.named_keys,
         pipeline.block_executor,
         deleted_projects,
+        source_maps,
     )
     metrics = JournalMetrics(telemetry.registry)
     directory = pipeline.settings.journal_directory(chassis.data_dir)

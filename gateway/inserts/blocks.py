@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Protocol, TypeVar
 
+from chassis.source_maps.resolver import SourceMaps
 from gateway.error_occurrences import occurrence_blocks
 from gateway.inserts.insert_block import InsertBlock
 from gateway.outcomes import OutcomeSums, outcome_block
@@ -30,11 +31,16 @@ R = TypeVar("R", bound=DecodedRequest)
 
 
 def build_insert_blocks(
-    requests: Sequence[DecodedRequest], batch_id: int, accepted_ms: int, named_keys: NamedKeySet | None = None
+    requests: Sequence[DecodedRequest],
+    batch_id: int,
+    accepted_ms: int,
+    named_keys: NamedKeySet | None = None,
+    source_maps: SourceMaps | None = None,
 ) -> list[InsertBlock]:
     """All blocks of a batch: spans and logs first, then the derived rows. The same requests in the same order give the
-    same blocks, except that `named_keys` decides which attribute keys have rows of their own. `accepted_ms` is the time
-    of the outcomes. Takes milliseconds, so call it in a thread.
+    same blocks, except that `named_keys` decides which attribute keys have rows of their own, and `source_maps` which
+    fingerprints errors of JavaScript have. `accepted_ms` is the time of the outcomes. Takes milliseconds, or a second
+    where source maps must be read, so call it in a thread.
     """
     decoded = [request.decoded for request in requests]
     sums = OutcomeSums()
@@ -42,7 +48,7 @@ def build_insert_blocks(
         sums.add_answered(request.decoded, request.wire_bytes)
     blocks = [
         *build_blocks(decoded, batch_id, named_keys),
-        *occurrence_blocks(decoded, batch_id),
+        *occurrence_blocks(decoded, batch_id, source_maps),
         outcome_block(sums.rows(), batch_id, accepted_ms),
     ]
     insert_blocks = [InsertBlock(batch_id, block) for block in blocks]

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.errors import StartupError
+from chassis.source_maps.resolver import SourceMaps
 from gateway.repair import statements
 from gateway.repair.chunks import Chunk, ChunkSizing, split_day
 from gateway.repair.exception_source import ExceptionSource, occurrence_rows
@@ -73,7 +74,7 @@ class _TemporaryTables(NamedTuple):
 
 class Repair:
     """Rebuilds the derived rows of a day; without `replace` only reports the changes. Per project and day it lists the
-    `keys_per_day` attribute keys of most spans (0: all).
+    `keys_per_day` attribute keys of most spans (0: all). `source_maps` resolve stack traces for fingerprints.
     """
 
     def __init__(
@@ -83,12 +84,14 @@ class Repair:
         replace: bool,
         quiet_s: float,
         keys_per_day: int = 0,
+        source_maps: SourceMaps | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._clickhouse = clickhouse
         self._replace = replace
         self._quiet_s = quiet_s
         self._keys_per_day = keys_per_day
+        self._source_maps = source_maps
         self._sleep = sleep
 
     async def check_engines(self) -> None:
@@ -188,7 +191,8 @@ class Repair:
         condition, weight = statements.EXCEPTION_CONDITIONS[source.table], statements.row_bytes(source)
         async for chunk in split_day(self._clickhouse, day, ChunkSizing(source, condition, weight, CHUNK_BYTES)):
             rows = await self._clickhouse.query(sql, chunk.parameters, limits=_LIMITS)
-            found = list(occurrence_rows(source.table, map(ExceptionSource._make, rows)))
+            read = map(ExceptionSource._make, rows)
+            found = await asyncio.to_thread(list, occurrence_rows(source.table, read, self._source_maps))
             if found:
                 block = write_block(ERROR_OCCURRENCES, found)
                 await self._clickhouse.insert(into, ERROR_OCCURRENCES.column_names, block, token=secrets.token_hex(16))

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from chassis.source_maps.resolver import ProjectResolver, SourceMaps
 from gateway.error_occurrences import occurrence_row
 from proto.grouping.fingerprint import fingerprint
 from proto.otlp.policy import RaisedException
@@ -51,16 +52,28 @@ class ExceptionSource(NamedTuple):
 _events_decoder = msgspec.json.Decoder(list[StoredEvent])
 
 
-def occurrence_rows(table: str, rows: Iterable[ExceptionSource]) -> Iterator[tuple[object, ...]]:
-    """Rows of `error_occurrences`. Each has the batch id of its item, and a number that is unique in the batch."""
+def occurrence_rows(
+    table: str, rows: Iterable[ExceptionSource], source_maps: SourceMaps | None = None
+) -> Iterator[tuple[object, ...]]:
+    """Rows of `error_occurrences`. Each has the batch id of its item, and a number that is unique in the batch.
+    Fingerprints are those of the stack traces as `source_maps` resolve them, so with them call it in a thread.
+    """
+    deadline = 0.0 if source_maps is None else source_maps.deadline()
+    maps: dict[int, ProjectResolver | None] = {}
     for row in rows:
+        if source_maps is not None and row.project_id not in maps:
+            maps[row.project_id] = source_maps.of_project(row.project_id, deadline)
+        resolver = maps.get(row.project_id)
         for number, texts in enumerate(_exceptions_of(table, row)):
+            kind, message, sent = texts
+            trace = sent if resolver is None else resolver.resolve(row.release, sent)
+            digest = fingerprint(kind, message, trace)
             raised = RaisedException(
                 row.time_ns, row.trace_id, row.span_id, *texts, row.service_name, row.environment, row.release
             )
             occurrence = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % FIRST_REBUILT_ROW
             occurrence += FIRST_REBUILT_ROW
-            yield occurrence_row(row.project_id, raised, fingerprint(*texts), _SOURCES[table], row.batch_id, occurrence)
+            yield occurrence_row(row.project_id, raised, digest, _SOURCES[table], row.batch_id, occurrence)
 
 
 def _exceptions_of(table: str, row: ExceptionSource) -> Iterator[tuple[str, str, str]]:

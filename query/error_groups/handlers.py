@@ -11,6 +11,7 @@ from aiohttp import web
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
+from chassis.source_maps.resolver import SourceMaps
 from query.error_groups import history, listing
 from query.error_groups.ids import parse_occurrence_id
 from query.error_groups.issue_states import IssueStates, error_issue
@@ -36,12 +37,14 @@ class ErrorHandlers:
         signer: CursorSigner,
         issues: IssueStates,
         clock: Callable[[], int],
+        source_maps: SourceMaps | None = None,
     ) -> None:
         self._stores = stores
         self._issues = issues
         self._scheduler = scheduler
         self._signer = signer
         self._clock = clock
+        self._source_maps = source_maps
 
     async def groups(self, request: web.Request) -> web.StreamResponse:
         """List errors: occurrences grouped by fingerprint.
@@ -116,7 +119,10 @@ class ErrorHandlers:
                 rows = await read_occurrence(store, project_id, fingerprint, key, log_limit)
             if rows is None:
                 raise NotFound
-            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(rows))))
+            resolved = None
+            if self._source_maps is not None:
+                resolved = await self._source_maps.resolve(project_id, rows.occurrence.release, rows.stacktrace)
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(rows, resolved))))
 
         query_key = QueryKey.of("occurrence", project_id, fingerprint, key, log_limit)
         return await self._scheduler.respond(request, query_key, make)

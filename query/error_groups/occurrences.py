@@ -65,11 +65,12 @@ def occurrence_page(page: RowPage, fingerprint: bytes) -> schemas.OccurrencePage
     return schemas.OccurrencePage(data, page.next_cursor, page.next_cursor is not None)
 
 
-def occurrence_record(found: OccurrenceRows) -> schemas.OccurrenceRecord:
+def occurrence_record(found: OccurrenceRows, resolved_stacktrace: str | None) -> schemas.OccurrenceRecord:
     """The full occurrence as a response."""
     return schemas.OccurrenceRecord(
         **_fields(found.occurrence, found.fingerprint),
         stacktrace=found.stacktrace or None,
+        resolved_stacktrace=resolved_stacktrace,
         raised_at=format_timestamp(found.raised_ns),
         span=None if found.span is None else span(found.span),
         logs=None if found.surrounding_logs is None else log_context(found.surrounding_logs),

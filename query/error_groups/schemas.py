@@ -211,6 +211,13 @@ class OccurrenceRecord(Occurrence, rename="camel"):
     """The full record of an error occurrence."""
 
     stacktrace: Annotated[str | None, msgspec.Meta(description="`exception.stacktrace`, as received.")]
+    resolved_stacktrace: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="The same with the frames of the sources, by the source maps of the release; null if no frame "
+            "has a source map."
+        ),
+    ]
     raised_at: Annotated[Timestamp, msgspec.Meta(description="Time of the span event; for a log record, `time`.")]
     span: Annotated[Span | None, msgspec.Meta(description="Its span; null if it has none or the span is not stored.")]
     logs: Annotated[LogContext | None, msgspec.Meta(description="Null if it has neither a trace nor a service.")]

@@ -78,6 +78,13 @@ class SpanEvent(msgspec.Struct, rename="camel"):
     name: str
     attributes: RawAttributes
     dropped_attributes_count: _Dropped
+    resolved_stacktrace: Annotated[
+        str | msgspec.UnsetType,
+        msgspec.Meta(
+            description="`exception.stacktrace` with the frames of the sources, by the source maps of the release. "
+            "Absent if no frame has a source map."
+        ),
+    ] = msgspec.UNSET
 
 
 class Link(msgspec.Struct, rename="camel"):

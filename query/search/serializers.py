@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from chassis.source_maps.resolver import ProjectResolver
 from query.attribute_json import decode_attribute_list, json_value, merged_attributes
 from query.fields import SPAN_KINDS, STATUS_CODES
 from query.rows import AttributeColumns, LogColumns, ResourceScopeColumns, SpanColumns, SpanRecordColumns
@@ -22,6 +23,7 @@ from query.search.schemas import (
 )
 from query.timestamps import format_millis, format_timestamp
 
+EXCEPTION_EVENT: Final = "exception"
 _SPAN_END: Final = len(SpanColumns._fields)
 _ATTRIBUTES_END: Final = _SPAN_END + len(AttributeColumns._fields)
 _RESOURCE_SCOPE_END: Final = _ATTRIBUTES_END + len(ResourceScopeColumns._fields)
@@ -36,6 +38,12 @@ class StoredEvent(msgspec.Struct, rename="camel"):
     name: str
     attributes: msgspec.Raw
     dropped_attributes_count: int
+
+
+class _ExceptionAttributes(msgspec.Struct):
+    """What is read of the attributes of an exception."""
+
+    stacktrace: Any = msgspec.field(name="exception.stacktrace", default=None)
 
 
 class _StoredLink(msgspec.Struct, rename="camel"):
@@ -58,8 +66,8 @@ def span(row: Sequence[Any]) -> Span:
     )
 
 
-def span_record(row: Sequence[Any]) -> SpanRecord:
-    """Serialize a row of SPAN_RECORD_SELECT."""
+def span_record(row: Sequence[Any], source_maps: ProjectResolver | None = None) -> SpanRecord:
+    """Serialize a row of SPAN_RECORD_SELECT; `source_maps` are those of its project. Call it in a thread."""
     attributes, resource_scope = (
         AttributeColumns._make(row[_SPAN_END:_ATTRIBUTES_END]),
         ResourceScopeColumns._make(row[_ATTRIBUTES_END:_RESOURCE_SCOPE_END]),
@@ -70,7 +78,7 @@ def span_record(row: Sequence[Any]) -> SpanRecord:
         trace_state=extra.trace_state or None,
         flags=extra.flags,
         dropped_attributes_count=resource_scope.dropped_attributes_count,
-        events=[_event(each) for each in span_events(row)],
+        events=[_event(each, attributes.release, source_maps) for each in span_events(row)],
         dropped_events_count=extra.dropped_events_count,
         links=[_link(each) for each in _LINKS_DECODER.decode(extra.links)] if extra.links else [],
         dropped_links_count=extra.dropped_links_count,
@@ -172,12 +180,18 @@ def _scope(attributes: AttributeColumns, resource_scope: ResourceScopeColumns) -
     )
 
 
-def _event(stored: StoredEvent) -> SpanEvent:
+def _event(stored: StoredEvent, release: str, source_maps: ProjectResolver | None) -> SpanEvent:
+    resolved: str | msgspec.UnsetType = msgspec.UNSET
+    if source_maps is not None and stored.name == EXCEPTION_EVENT:
+        sent = msgspec.json.decode(stored.attributes, type=_ExceptionAttributes).stacktrace
+        if isinstance(sent, str) and (text := source_maps.resolve(release, sent)) != sent:
+            resolved = text
     return SpanEvent(
         time=format_timestamp(stored.time_unix_nano),
         name=stored.name,
         attributes=stored.attributes,
         dropped_attributes_count=stored.dropped_attributes_count,
+        resolved_stacktrace=resolved,
     )
 
 

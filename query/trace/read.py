@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 
 from chassis.clickhouse import QueryTooLarge
+from chassis.source_maps.resolver import ProjectResolver, SourceMaps
 from query.attribute_json import merged_attributes
 from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
 from query.json_types import (
@@ -108,7 +109,9 @@ async def read_waterfall(store: ReadStore, settings: QuerySettings, project_id: 
     return await asyncio.to_thread(_encode_waterfall, trace_id, trace)
 
 
-async def read_span(store: ReadStore, project_id: int, trace_id: bytes, span_id: bytes) -> bytes | None:
+async def read_span(
+    store: ReadStore, project_id: int, trace_id: bytes, span_id: bytes, source_maps: SourceMaps | None = None
+) -> bytes | None:
     """The full record of a span as JSON; None if the trace has no such span. Encoded in a thread, like a waterfall."""
     window = (await trace_windows(store, project_id, trace_id)).get(SPANS.trace_index_code)
     if window is None:
@@ -121,7 +124,10 @@ async def read_span(store: ReadStore, project_id: int, trace_id: bytes, span_id:
     except QueryTooLarge:  # only the earliest
         rows = await store.rows(replace(statement, limit=1))
     rows = within_bytes(rows, store.max_page_bytes, page_started=False)
-    return await asyncio.to_thread(_encode_span, rows) if rows else None
+    if not rows:
+        return None
+    resolver = None if source_maps is None else source_maps.of_project(project_id, source_maps.deadline())
+    return await asyncio.to_thread(_encode_span, rows, resolver)
 
 
 def waterfall(
@@ -171,8 +177,8 @@ def _encode_waterfall(trace_id: bytes, trace: _Trace) -> bytes:
     return msgspec.json.encode(waterfall(trace_id, trace.spans, trace.attributes, trace.span_count))
 
 
-def _encode_span(rows: Sequence[Sequence[Any]]) -> bytes:
-    first, *others = (span_record(row) for row in rows)
+def _encode_span(rows: Sequence[Sequence[Any]], source_maps: ProjectResolver | None) -> bytes:
+    first, *others = (span_record(row, source_maps) for row in rows)
     return msgspec.json.encode(SpanDetail(**msgspec.structs.asdict(first), alternates=others))
 
 

@@ -8,26 +8,19 @@ after a failure. The token is read from a file or from the environment.
 import argparse
 import io
 import json
-import os
 import re
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
-from http import HTTPStatus
-from http.client import HTTPException, HTTPMessage
 from pathlib import Path
-from typing import IO, Annotated, Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from chassis.errors import StartupError
-from sluice import bootstrap_file
+from sluice.control_client import ControlClient, read_token
 from sluice.git_history import GitCommit, previous_tag, read_commits, repository_name
 
-TOKEN_VARIABLE: Final = "RELEASE_TOKEN"  # noqa: S105  # a name; none with SLUICE_, which are settings
-DEFAULT_SERVER: Final = "http://127.0.0.1:4318"
 MAX_COMMITS: Final = 5_000
 PAGE_COMMITS: Final = 500
 PAGE_BYTES: Final = 200_000  # the service takes 256 KiB by default
@@ -37,8 +30,6 @@ MAX_PATH: Final = 1_024
 MAX_MESSAGE: Final = 20_000
 MAX_NAME: Final = 200
 MAX_EMAIL: Final = 254
-_RESPONSE_TIMEOUT_S: Final = 60.0
-_MAX_RESPONSE_BYTES: Final = 2**20
 # What names and paths must not contain: control characters, line breaks, and what turns the direction of text.
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -51,22 +42,6 @@ class _Answer(msgspec.Struct, rename="camel"):
     commits_upserted: Annotated[int, msgspec.Meta(ge=0)]
     issues_resolved: list[str]
     issues_reopened: list[str]
-
-
-class _Fault(msgspec.Struct):
-    path: str
-    message: str
-
-
-class _Error(msgspec.Struct):
-    message: str
-    details: list[_Fault] = []
-
-
-class _Refusal(msgspec.Struct):
-    """What is read of an answer that is no success."""
-
-    error: _Error
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -105,9 +80,9 @@ def _report(arguments: argparse.Namespace) -> int:
         return 0
     if len(found) > MAX_COMMITS:
         print(f"More than {MAX_COMMITS} commits; the newest are reported. --since narrows them.")
-    token = _token(arguments)
-    url = f"{_server(arguments)}/orgs/{quote(arguments.org, safe='')}/releases"
-    answers = [_post(url, token, report | {"commits": page}) for page in pages]
+    client = ControlClient(arguments.server, read_token(arguments.token_file))
+    path = f"/orgs/{quote(arguments.org, safe='')}/releases"
+    answers = [client.post(path, _encode(report | {"commits": page}), _Answer) for page in pages]
     _show(arguments.version, since, len(kept), answers)
     return 0
 
@@ -170,66 +145,8 @@ def _pages(commits: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     yield page
 
 
-def _token(arguments: argparse.Namespace) -> str:
-    """From the file, else from the environment. Raises StartupError."""
-    if arguments.token_file:
-        try:
-            text = Path(arguments.token_file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise StartupError(f"{arguments.token_file} cannot be read: {error}.") from error
-        token = bootstrap_file.read(Path(arguments.token_file)).access_token if text.startswith("{") else text
-    else:
-        token = os.environ.get(TOKEN_VARIABLE, "").strip()
-    if not token:
-        raise StartupError(f"No access token: set {TOKEN_VARIABLE}, or name a file in --token-file.", exit_code=2)
-    if re.fullmatch(r"[\x21-\x7e]+", token) is None:
-        raise StartupError("The access token contains characters that no token has.", exit_code=2)
-    return token
-
-
-def _server(arguments: argparse.Namespace) -> str:
-    server: str = (arguments.server or DEFAULT_SERVER).rstrip("/")
-    if re.fullmatch(r"https?://[\x21-\x7e]+", server) is None or re.search("[@?#]", server):
-        raise StartupError(f"{server} is not an http(s) URL without credentials.", exit_code=2)
-    return server
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows nothing: another host must not get the token."""
-
-    def redirect_request(
-        self, _request: urllib.request.Request, _fp: IO[bytes], _code: int, _msg: str, _headers: HTTPMessage, _url: str
-    ) -> None:
-        return None
-
-
-def _post(url: str, token: str, body: dict[str, Any]) -> _Answer:
-    """The answer to a report. Raises StartupError."""
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    data = json.dumps(body, ensure_ascii=False).encode()
-    request = urllib.request.Request(url, data, headers, method="POST")  # noqa: S310 - http(s) is checked above
-    try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=_RESPONSE_TIMEOUT_S) as response:
-            return msgspec.json.decode(response.read(_MAX_RESPONSE_BYTES), type=_Answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise StartupError(_refusal(url, error)) from error
-    except (OSError, HTTPException) as error:
-        raise StartupError(f"No response from {url} ({getattr(error, 'reason', error)}).") from error
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise StartupError(f"The server's answer is not one of Sluice: is {url} the control API?") from error
-
-
-def _refusal(url: str, error: urllib.error.HTTPError) -> str:
-    """One sentence about a response that is not a success."""
-    if error.code == HTTPStatus.UNAUTHORIZED:
-        return f"{url} returned 401: the access token is not valid, or has expired."
-    try:
-        found = msgspec.json.decode(error.read(_MAX_RESPONSE_BYTES), type=_Refusal).error
-        reason = " ".join([found.message, *(f"{one.path}: {one.message}" for one in found.details[:3])])[:500]
-    except (msgspec.MsgspecError, ValueError, RecursionError, OSError, HTTPException):
-        reason = f"{str(error.reason)[:100]}. The server's answer is not one of Sluice."
-    return f"{url} returned {error.code}: {reason}"
+def _encode(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode()
 
 
 def _show(version: str, since: str | None, commits: int, answers: Sequence[_Answer]) -> None:

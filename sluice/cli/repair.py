@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from chassis.clickhouse import migrations
+from chassis.db.database import Database
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
+from chassis.source_maps.resolver import SourceMaps
 from gateway.journal.tools import inspection
 from gateway.repair.days import QUIET_S, DayStillWritten, Repair, TableChange
 from gateway.settings import GatewaySettings
@@ -23,6 +25,7 @@ from sluice.cli import journal as sluice_journal
 from sluice.settings_sources import SettingsSources
 
 _ANSWER_S: Final = 3_600.0  # for one chunk of a day
+_MAPS_S: Final = 600.0  # for resolving the stack traces of one chunk
 _LINE: Final = "{:<10}  {:<17}  {:>12}  {:>12}  {:>14}  {:>14}"
 
 
@@ -54,15 +57,22 @@ def _reject_unfinished_batches(directory: Path) -> None:
 
 async def _repair(settings: ChassisSettings, days: list[date], keys_per_day: int, *, replace: bool) -> int:
     clickhouse = open_clickhouse(settings, timeout_s=_ANSWER_S)
+    database = Database.from_settings(settings)
     await clickhouse.start()
+    await database.start()
     try:
         await migrations.check(clickhouse)
         quiet_s = 0 if settings.uses_embedded_clickhouse else QUIET_S
-        repair = Repair(clickhouse, replace=replace, quiet_s=quiet_s, keys_per_day=keys_per_day)
+        source_maps = SourceMaps(database, timeout_s=_MAPS_S)
+        repair = Repair(
+            clickhouse, replace=replace, quiet_s=quiet_s, keys_per_day=keys_per_day, source_maps=source_maps
+        )
         await repair.check_engines()
+        await source_maps.refresh()
         await repair.drop_leftovers()
         return await _repair_days(repair, days, replace=replace)
     finally:
+        await database.close()
         await clickhouse.close()
 
 

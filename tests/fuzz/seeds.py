@@ -245,6 +245,25 @@ def bodies() -> Iterator[bytes]:
     yield b"\1" + b"[" * 1000
 
 
+def source_maps() -> Iterator[bytes]:
+    trace = (
+        b"Error: no\n    at async new t.add [as x] (https://shop.example/a.js?v=1:1:21)\n    at /a.js:2:2\n"
+        b"setup/t/<@https://shop.example/a.js:1:60"
+    )
+    plain: dict[str, object] = {
+        "version": 3,
+        "debugId": "85314830-023f-4cf1-a267-535f4e37bb17",
+        "sourceRoot": "src/",
+        "sources": ["../cart.ts", None, "webpack://shop/./a (b).vue?1a2b"],
+        "names": ["addLine", "fillCart"],
+        "mappings": "AAAA,SAASA,UAUT,uBAAqBC,E;;;gBCDF;AAAA",
+        "x_minified_functions": {"t": [0, 9, 0, 42]},
+    }
+    sections = [{"offset": {"line": line, "column": 7}, "map": plain} for line in (0, 9)]
+    for document in (plain, {"version": 3, "sections": sections}):
+        yield json.dumps(document).encode() + b"\0" + trace
+
+
 def fingerprint() -> Iterator[bytes]:
     for runtime in runtimes():
         for pair in read_pairs(runtime):
@@ -401,6 +420,7 @@ SEEDS: Final = (
     id_token,
     bodies,
     fingerprint,
+    source_maps,
     heads,
     return_path,
     grpc_frames,

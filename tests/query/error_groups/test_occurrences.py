@@ -87,6 +87,7 @@ async def test_an_occurrence_comes_with_its_span_and_the_log_records_of_its_trac
     assert found == {
         **stored.shown,
         "stacktrace": "File a.py\n  b()",
+        "resolvedStacktrace": None,
         "raisedAt": format_timestamp(AT),
         "span": shown,
         "logs": {
@@ -124,7 +125,8 @@ async def test_without_trace_and_service_there_is_no_context(
     await loader.logs(record(at=AT))
     (stored,) = await occurrences.store(Raised(1, AT))
     found = (await explore.get(f"{LIST}/{stored.id}")).json
-    assert found == {**stored.shown, "stacktrace": None, "raisedAt": format_timestamp(AT), "span": None, "logs": None}
+    bare = {"stacktrace": None, "resolvedStacktrace": None, "span": None, "logs": None}
+    assert found == {**stored.shown, **bare, "raisedAt": format_timestamp(AT)}
 
 
 async def test_what_is_not_there_is_not_found(loader: Loader, occurrences: Occurrences, explore: Explore) -> None:

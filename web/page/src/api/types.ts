@@ -155,7 +155,7 @@ export interface SpanRecord {
   statusCode: string;
   statusMessage: string | null;
   attributes: Record<string, Json>;
-  events: { time: string; name: string; attributes: Record<string, Json> }[];
+  events: { time: string; name: string; attributes: Record<string, Json>; resolvedStacktrace?: string }[];
   links: { traceId: string; spanId: string; attributes: Record<string, Json> }[];
   /** Only in the record of one span. */
   truncations?: Truncation[];
@@ -228,6 +228,7 @@ export interface Occurrence {
   environment: string;
   release: string | null;
   stacktrace?: string | null;
+  resolvedStacktrace?: string | null;
   logs?: { of: string; before: { data: LogRecord[] }; after: { data: LogRecord[] } } | null;
 }
 

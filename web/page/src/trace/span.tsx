@@ -11,6 +11,7 @@ import { count, duration } from '../ui/format';
 import { Link } from '../ui/link';
 import { useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
+import { StackTrace } from '../ui/stack_trace';
 import { Loaded } from '../ui/states';
 import { LongText, Text } from '../ui/text';
 import { attribute, equals } from '../filters/language';
@@ -145,6 +146,12 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
                 <summary>
                   {shownTime(event.time, zone, 6)} <Text of={event.name} />
                 </summary>
+                {event.resolvedStacktrace && (
+                  <StackTrace
+                    sent={printed(event.attributes['exception.stacktrace'] ?? '')}
+                    resolved={event.resolvedStacktrace}
+                  />
+                )}
                 <Pairs of={Object.entries(event.attributes)} />
               </details>
             ))}

@@ -12,6 +12,7 @@ import { count } from '../../ui/format';
 import { Link } from '../../ui/link';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
+import { StackTrace } from '../../ui/stack_trace';
 import { Empty, Loaded, More } from '../../ui/states';
 import { LongText, Text } from '../../ui/text';
 import { isNew } from './is_new';
@@ -193,9 +194,7 @@ function OneOccurrence({ place, path, zone }: { place: Place; path: string; zone
             )}
           </p>
           {data.stacktrace ? (
-            <pre tabIndex={0} aria-label="Stack trace">
-              <Text of={data.stacktrace} />
-            </pre>
+            <StackTrace sent={data.stacktrace} resolved={data.resolvedStacktrace} />
           ) : (
             <p class="quiet">No stack trace was sent.</p>
           )}

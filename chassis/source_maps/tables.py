@@ -1,0 +1,34 @@
+"""The table of source maps. `projects.source_maps_revision` counts the changes to a project's maps; 0: it never had
+one.
+"""
+
+from typing import Final
+
+import sqlalchemy as sa
+
+from chassis.auth.tables import metadata
+from chassis.db.database import UtcTime, text
+from chassis.issues.tables import MAX_VERSION_LENGTH
+
+MAX_PATH_LENGTH: Final = 1_024  # ASCII, as in a URL: with the release it must fit into an index
+DEBUG_ID_LENGTH: Final = 36
+
+source_maps: Final = sa.Table(
+    "source_maps",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
+    sa.Column("release", text(MAX_VERSION_LENGTH), nullable=False),
+    sa.Column("path", text(MAX_PATH_LENGTH), nullable=False),  # of the minified file's URL
+    sa.Column("debug_id", text(DEBUG_ID_LENGTH)),
+    sa.Column("digest", sa.LargeBinary(32), nullable=False),  # SHA-256 of the map as uploaded
+    sa.Column("size", sa.BigInteger, nullable=False),  # of `content`
+    sa.Column("created_by", text(32), sa.ForeignKey("principals.id")),
+    sa.Column("created_at", UtcTime, nullable=False),
+    # A StoredMap, compressed with zlib; last, so that lists need not read it.
+    sa.Column("content", sa.LargeBinary, nullable=False),
+    sa.UniqueConstraint("project_id", "release", "path"),
+    sa.Index(None, "org_id"),
+    sa.Index(None, "project_id", "id"),
+)

@@ -1,0 +1,225 @@
+"""Reads a source map (ECMA-426) that somebody has uploaded, which may be made to cost as much as possible.
+
+Linear in the size of the map. JSON lists of millions of short texts take twenty times their size, so a map is read
+where memory has a limit (`control.source_maps.reader`).
+"""
+
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+
+from proto.source_maps.compact_map import COLUMNS, StoredMap, place
+from proto.source_maps.vlq import MAX_VALUE, InvalidSourceMap, Segment, decode_segments
+
+MAX_SOURCES: Final = 100_000
+MAX_NAMES: Final = 1_000_000
+MAX_SECTIONS: Final = 20_000
+MAX_FUNCTIONS: Final = 200_000
+MAX_MAPPINGS_BYTES: Final = 32 * 2**20
+MAX_TEXT: Final = 300  # characters of a path or a name
+PLACE_CHARS: Final = 1_024  # of mappings between two places to begin at
+# A member of our own in the map, as ECMA-426 allows: by minified name of a function, lines and columns of declarations.
+FUNCTIONS_MEMBER: Final = "x_minified_functions"
+VERSION: Final = 3
+
+_Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_VALUE)]
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_LAST_DELIMITER: Final = re.compile(r"[,;](?=[^,;]*\Z)")
+
+
+class _Offset(msgspec.Struct):
+    line: _Number
+    column: _Number
+
+
+class _Map(msgspec.Struct):
+    """A map, or one of a section. Unknown members are skipped, among them `sourcesContent`, which is never stored."""
+
+    version: int
+    mappings: str = ""
+    sources: list[str | None] = []
+    names: list[str] = []
+    source_root: str | None = msgspec.field(name="sourceRoot", default=None)
+
+
+class _Section(msgspec.Struct):
+    offset: _Offset
+    map: _Map
+
+
+class _IndexMap(msgspec.Struct):
+    """A map that may have sections."""
+
+    version: int
+    mappings: str | None = None
+    sources: list[str | None] = []
+    names: list[str] = []
+    source_root: str | None = msgspec.field(name="sourceRoot", default=None)
+    sections: list[_Section] | None = None
+    debug_id: str = msgspec.field(name="debugId", default="")
+    old_debug_id: str = msgspec.field(name="debug_id", default="")
+    functions: dict[str, list[_Number]] = msgspec.field(name=FUNCTIONS_MEMBER, default_factory=dict)
+
+
+class ReadMap(NamedTuple):
+    """A map as it is stored, and the debug id that it has in common with its minified file: a UUID, if it has one."""
+
+    stored: StoredMap
+    debug_id: str | None
+
+
+def read_source_map(raw: bytes) -> ReadMap:
+    """Read a map. Raises InvalidSourceMap."""
+    try:
+        found = msgspec.json.decode(raw, type=_IndexMap)
+    except msgspec.ValidationError as error:
+        raise InvalidSourceMap(f"{str(error)[:300]}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidSourceMap("It is not valid JSON.") from error
+    if found.version != VERSION or any(one.map.version != VERSION for one in found.sections or ()):
+        raise InvalidSourceMap("It is not of version 3.")
+    builder = _Builder(_declared(found.functions))
+    if found.sections is not None:
+        if len(found.sections) > MAX_SECTIONS:
+            raise InvalidSourceMap(f"It has more than {MAX_SECTIONS} sections.")
+        for section in found.sections:
+            builder.add(section.map, section.offset.line << 32 | section.offset.column)
+    elif found.mappings is None:
+        raise InvalidSourceMap("It has neither mappings nor sections.")
+    else:
+        builder.add(_Map(VERSION, found.mappings, found.sources, found.names, found.source_root), 0)
+    return ReadMap(builder.build(), parse_debug_id(found.debug_id or found.old_debug_id))
+
+
+def parse_debug_id(text: str) -> str | None:
+    """A UUID in lower case; None for other texts."""
+    return text.lower() if _UUID.fullmatch(text) else None
+
+
+def _declared(functions: dict[str, list[int]]) -> dict[int, str]:
+    """Minified names by the position of their declarations. Raises InvalidSourceMap."""
+    declared: dict[int, str] = {}
+    for name, numbers in functions.items():
+        if len(numbers) % 2 or not 0 < len(name) <= MAX_TEXT:
+            raise InvalidSourceMap(f"{FUNCTIONS_MEMBER} must have lines and columns by name.")
+        declared.update({line << 32 | column: name for line, column in zip(*[iter(numbers)] * 2, strict=True)})
+    if len(declared) > MAX_FUNCTIONS:
+        raise InvalidSourceMap(f"{FUNCTIONS_MEMBER} has more than {MAX_FUNCTIONS} positions.")
+    return declared
+
+
+class _Builder:
+    """Appends maps, one behind the other."""
+
+    def __init__(self, declared: dict[int, str]) -> None:
+        self._declared = declared
+        self._sources: list[str] = []
+        self._names: list[str] = []
+        self._mappings: list[str] = []
+        self._length = 0
+        self._places = array("q")
+        self._functions: dict[str, tuple[list[int], list[int]]] = {}
+        self._last_key = 0
+
+    def add(self, found: _Map, key: int) -> None:
+        """Append a map that begins at a position. Raises InvalidSourceMap."""
+        if key < self._last_key:
+            raise InvalidSourceMap("Its sections are not in the order of their offsets.")
+        if not found.mappings.isascii():
+            raise InvalidSourceMap("Its mappings are not base64 VLQ.")
+        before: Segment = (key, False, False, len(self._sources), 0, 0, len(self._names))
+        first_source, first_name = len(self._sources), len(self._names)
+        self._sources += [source_path(one, found.source_root) for one in found.sources]
+        self._names += [_clean(one) for one in found.names]
+        bounds = range(first_source, len(self._sources)), range(first_name, len(self._names))
+        if len(self._sources) > MAX_SOURCES or len(self._names) > MAX_NAMES:
+            raise InvalidSourceMap(f"It has more than {MAX_SOURCES} sources or {MAX_NAMES} names.")
+        for text in _parts(found.mappings):
+            self._places.extend(place(self._length, before))
+            segments = decode_segments(text, before)
+            self._check(segments, *bounds)
+            self._mappings.append(text)
+            self._length += len(text)
+            before = segments[-1] if segments else before
+        if self._length > MAX_MAPPINGS_BYTES:
+            raise InvalidSourceMap(f"Its mappings have more than {MAX_MAPPINGS_BYTES} bytes.")
+        self._last_key = before[0]
+
+    def _check(self, segments: Sequence[Segment], sources: range, names: range) -> None:
+        for key, has_source, has_name, source, line, column, name in segments:
+            if has_source and not (source in sources and 0 <= line <= MAX_VALUE and 0 <= column <= MAX_VALUE):
+                raise InvalidSourceMap("Its mappings name a source or a position that there is not.")
+            if has_name:
+                if name not in names:
+                    raise InvalidSourceMap("Its mappings name a name that there is not.")
+                if key in self._declared:
+                    self._declare(self._declared[key], key, name)
+        if segments and segments[-1][0] >= (MAX_VALUE << 32):
+            raise InvalidSourceMap(f"Its mappings have more than {MAX_VALUE} lines.")
+
+    def _declare(self, minified: str, key: int, name: int) -> None:
+        keys, names = self._functions.setdefault(minified, ([], []))
+        if not keys or keys[-1] < key:
+            keys.append(key)
+            names.append(name)
+
+    def build(self) -> StoredMap:
+        """The result. Raises InvalidSourceMap for a map without mappings."""
+        if not len(self._places) // COLUMNS:
+            raise InvalidSourceMap("It has no mappings.")
+        mappings = "".join(self._mappings).encode("ascii")
+        return StoredMap(self._sources, self._names, mappings, self._places.tobytes(), self._functions)
+
+
+def _parts(mappings: str) -> Iterator[str]:
+    """`mappings` in parts of about PLACE_CHARS, each cut after a comma or a semicolon."""
+    begin = 0
+    while begin < len(mappings):
+        end = begin + PLACE_CHARS
+        if end < len(mappings):
+            found = _LAST_DELIMITER.search(mappings, begin, end)
+            if found is None:  # no segment is so long
+                raise InvalidSourceMap("Its mappings are not base64 VLQ.")
+            end = found.end()
+        yield mappings[begin:end]
+        begin = end
+
+
+_BUNDLER: Final = re.compile(r"^(?:webpack|webpack-internal|turbopack|rollup|vite|ng|app)://[^/]*/")
+_VARIANT: Final = re.compile(r"\?[0-9a-zA-Z]{0,32}$")  # webpack numbers sources of one name
+_UNSAFE: Final = re.compile(
+    r"[\x00-\x20\x7f-\xa0\u061c\u1680\u2000-\u200f\u2028-\u202f\u205f\u2066-\u2069\u3000\ufeff]"
+)
+_BALANCED: Final = re.compile(r"(?:[^()]|\([^()]*\))*")
+
+
+def source_path(source: str | None, root: str | None) -> str:
+    """A source as frames show it: its path, without what bundlers put before it and without white space. Empty if the
+    map does not tell it.
+    """
+    if not source:
+        return ""
+    text = source[: 4 * MAX_TEXT]
+    if root and not re.match(r"[A-Za-z][\w+.-]*:|/", text):
+        text = f"{root[:MAX_TEXT].rstrip('/')}/{text}"
+    text = _BUNDLER.sub("", _VARIANT.sub("", text))
+    text = _UNSAFE.sub("_", text if "://" in text else _without_dots(text))[-MAX_TEXT:]
+    return text if _BALANCED.fullmatch(text) else text.replace("(", "_").replace(")", "_")
+
+
+def _without_dots(path: str) -> str:
+    """Without `.` and `..`; what leads out of the folder of the build is dropped."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part != "..":
+            parts += [part] if part != "." else []
+        elif parts and parts[-1]:
+            parts.pop()
+    return "/".join(parts)
+
+
+def _clean(name: str) -> str:
+    return _UNSAFE.sub("_", name[:MAX_TEXT])

@@ -1,0 +1,130 @@
+"""Stack traces are resolved with the maps of their project and release, whatever the database does."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from chassis.db.database import Database
+from chassis.source_maps.resolver import REFRESH_S, RETRY_S, SourceMaps
+from chassis.source_maps.tables import source_maps
+from tests.control.conftest import Control
+from tests.control.source_maps.uploaded import MAPS, MINIFIED, RELEASE, SHOWN, document, upload
+
+
+class Maps:
+    """Maps over the database of the service, with a clock that stands; `registry` has the counts of failures."""
+
+    def __init__(self, database: Database, **options: Any) -> None:
+        self.seconds = 1_000.0
+        self.registry = CollectorRegistry()
+        self.maps = SourceMaps(database, self.registry, clock=lambda: self.seconds, **options)
+
+    def failures(self) -> dict[str, float]:
+        (metric,) = self.registry.collect()
+        return {one.labels["reason"]: one.value for one in metric.samples if one.name.endswith("_total")}
+
+
+@pytest.fixture
+async def maps(control: Control) -> Maps:
+    assert (await upload(control, document()))[0] == 201
+    maps = Maps(control.checks.database)
+    await maps.maps.refresh()
+    return maps
+
+
+async def test_frames_are_those_of_the_release(control: Control, maps: Maps) -> None:
+    project = control.acme.project.id
+    assert await maps.maps.resolve(project, RELEASE, MINIFIED) == SHOWN
+    for release in ("web@1.4.1", ""):
+        assert await maps.maps.resolve(project, release, MINIFIED) is None
+    assert await maps.maps.resolve(project, RELEASE, MINIFIED.replace("a.js", "b.js")) is None
+    assert await maps.maps.resolve(control.globex.project.id, RELEASE, MINIFIED) is None
+    assert maps.failures() == {}
+
+
+async def test_a_change_counts_after_the_next_refresh(control: Control, maps: Maps) -> None:
+    project = control.acme.project.id
+    assert await maps.maps.resolve(project, RELEASE, MINIFIED) == SHOWN
+    assert (await upload(control, document("../src/new.ts")))[0] == 201
+    assert await maps.maps.resolve(project, RELEASE, MINIFIED) == SHOWN
+    await maps.maps.refresh()
+    assert await maps.maps.resolve(project, RELEASE, MINIFIED) == SHOWN.replace("cart", "new")
+    (listed,) = (await control.call("GET", MAPS))[1]["data"]
+    assert (await control.call("DELETE", f"{MAPS}/{listed['id']}"))[0] == 204
+    await maps.maps.refresh()
+    assert await maps.maps.resolve(project, RELEASE, MINIFIED) is None
+    assert (await control.call("DELETE", "/orgs/acme/projects/web"))[0] == 202
+    await maps.maps.refresh()
+    assert maps.maps.of_project(project, 0.0) is None
+
+
+async def test_what_is_loaded_needs_no_database(control: Control, maps: Maps) -> None:
+    """And the rest stays as it is, without asking the database for each frame."""
+    project = control.acme.project.id
+    assert (await upload(control, document(), url="/b.js"))[0] == 201
+    await maps.maps.refresh()
+    assert await maps.maps.resolve(project, RELEASE, MINIFIED) == SHOWN
+    await control.checks.database.close()
+    both = f"{MINIFIED}\n    at t (https://shop.example/b.js:1:21)\n    at t (https://shop.example/b.js:1:22)"
+    expected = both.replace(MINIFIED, SHOWN)
+    assert await maps.maps.resolve(project, RELEASE, both) == expected
+    assert maps.failures() == {"store": 2}
+    await control.checks.database.start()
+    assert await maps.maps.resolve(project, RELEASE, both) == expected
+    assert maps.failures() == {"store": 4}, "it is not asked again at once"
+    maps.seconds += RETRY_S
+    resolved = await maps.maps.resolve(project, RELEASE, both)
+    assert resolved == SHOWN + "\n    at addLine (src/cart.ts:11:1)" * 2
+
+
+async def test_a_damaged_map_resolves_nothing(control: Control, maps: Maps) -> None:
+    async with control.checks.database.write() as connection:
+        await connection.execute(source_maps.update().values(content=b"no map"))
+    for _ in range(2):
+        assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) is None
+    assert maps.failures() == {"damaged": 1}
+
+
+async def test_maps_in_memory_are_bounded(control: Control) -> None:
+    for name in "abc":
+        assert (await upload(control, document(), url=f"/{name}.js"))[0] == 201
+    maps = Maps(control.checks.database, max_bytes=1)
+    await maps.maps.refresh()
+    asked: list[str] = []
+    read = maps.maps._read_content
+
+    async def counted(source_map_id: str) -> bytes | None:
+        asked.append(source_map_id)
+        return await read(source_map_id)
+
+    maps.maps._read_content = counted  # type: ignore[method-assign]
+    trace = "\n".join(f"    at t (https://shop.example/{name}.js:1:21)" for name in "aabbcca")
+    resolved = await maps.maps.resolve(control.acme.project.id, RELEASE, trace)
+    assert resolved == "\n".join(["    at addLine (src/cart.ts:11:1)"] * 7)
+    assert [asked.index(one) for one in asked] == [0, 1, 2, 0]
+
+
+async def test_a_caller_has_a_deadline(control: Control, maps: Maps) -> None:
+    project = maps.maps.of_project(control.acme.project.id, maps.seconds)
+    assert project is not None
+    assert await asyncio.to_thread(project.resolve, RELEASE, MINIFIED) == MINIFIED
+    assert maps.failures() == {"store": 2}
+    assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) == SHOWN
+    assert await asyncio.to_thread(project.resolve, RELEASE, f"{MINIFIED}\n") == f"{MINIFIED}\n"
+    assert maps.failures() == {"store": 2, "timeout": 2}
+
+
+async def test_the_revisions_are_refreshed_while_it_runs(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chassis.runtime.periodic.FIRST_RUN_DELAY_S", 0.0)
+    assert REFRESH_S <= 5
+    assert (await upload(control, document()))[0] == 201
+    maps = Maps(control.checks.database)
+    running = maps.maps.running()
+    await anext(running)
+    async with asyncio.timeout(10):
+        while await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) is None:
+            await asyncio.sleep(0.01)
+    with pytest.raises(StopAsyncIteration):
+        await anext(running)

@@ -1,0 +1,229 @@
+"""Source maps are uploaded once per release and path, make room for newer ones, and end with their project."""
+
+import zlib
+from io import BytesIO
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from chassis.auth.tables import projects
+from chassis.source_maps.tables import source_maps
+from control.settings import ControlSettings
+from control.source_maps import reader, repository
+from proto.identity import Role, Scope
+from tests.chassis.auth.tenants import new_member_token
+from tests.control.conftest import Control
+from tests.control.erasures.conftest import purge
+from tests.control.source_maps.uploaded import MAPS, RELEASE, digest_of, document, upload
+from tests.programs import program
+
+MAX_BYTES = 300  # room for some of the tests' maps
+DEBUG_ID = "85314830-023f-4cf1-a267-535f4e37bb17"
+
+
+@pytest.fixture
+def control_settings() -> ControlSettings:
+    return ControlSettings(source_map_max_bytes=MAX_BYTES)
+
+
+async def listed(control: Control, **query: str) -> Any:
+    status, page, _ = await control.call("GET", MAPS, params=query)
+    assert (status, page["nextCursor"], page["hasMore"]) == (200, None, False)
+    return page["data"]
+
+
+async def audit(control: Control) -> list[tuple[str, str, Any]]:
+    _, page, _ = await control.call("GET", "/orgs/acme/audit", params={"action": "source_map.", "limit": "100"})
+    return [(one["action"], one["objectId"], one["data"]) for one in reversed(page["data"])]
+
+
+async def stored(control: Control) -> list[tuple[str, bytes]]:
+    async with control.checks.database.read() as connection:
+        rows = await connection.execute(sa.select(source_maps.c.path, source_maps.c.content).order_by(source_maps.c.id))
+        return [(row.path, row.content) for row in rows]
+
+
+async def revision(control: Control) -> int:
+    async with control.checks.database.read() as connection:
+        found = sa.select(projects.c.source_maps_revision).where(projects.c.id == control.acme.project.id)
+        return int(await connection.scalar(found) or 0)
+
+
+@pytest.mark.both_stores
+async def test_a_map_is_stored_once_and_replaced(control: Control) -> None:
+    sent = document(debugId=DEBUG_ID.upper())
+    status, first = await upload(control, sent, url="~/assets/a.js?v=1")
+    assert (status, first) == (
+        201,
+        {
+            "id": first["id"],
+            "release": RELEASE,
+            "path": "/assets/a.js",
+            "debugId": DEBUG_ID,
+            "digest": digest_of(sent),
+            "bytes": first["bytes"],
+            "createdBy": control.acme.owner_id,
+            "createdAt": first["createdAt"],
+            "removedReleases": [],
+        },
+    )
+    assert await upload(control, sent, url="/assets/a.js") == (200, first)
+    assert await revision(control) == 1
+    status, second = await upload(control, document("../src/other.ts"), url="/assets/a.js")
+    assert (status, second["debugId"], second["id"] > first["id"]) == (201, None, True)
+    assert await revision(control) == 2
+    del second["removedReleases"]
+    assert await listed(control) == await listed(control, release=RELEASE) == [second]
+    assert await listed(control, release="web@1.4.1") == []
+    about = {"projectSlug": "web", "release": RELEASE, "path": "/assets/a.js"}
+    assert await audit(control) == [
+        ("source_map.upload", one["id"], about | {"digest": one["digest"]}) for one in (first, second)
+    ]
+    assert (await control.call("DELETE", f"{MAPS}/{second['id']}"))[0] == 204
+    assert (await control.call("DELETE", f"{MAPS}/{second['id']}"))[0] == 404
+    assert (await listed(control), await revision(control)) == ([], 3)
+    assert (await audit(control))[-1] == ("source_map.delete", second["id"], about | {"digest": second["digest"]})
+
+
+async def test_the_text_of_the_sources_is_not_stored(control: Control) -> None:
+    assert (await upload(control, document()))[0] == 201
+    ((path, content),) = await stored(control)
+    raw = zlib.decompress(content)
+    assert (path, b"4711" in raw, b"cart.ts" in raw) == ("/a.js", False, True)
+
+
+async def test_who_may_upload_list_and_delete(control: Control) -> None:
+    database = control.checks.database
+    _, reading = await new_member_token(database, control.acme, Role.MEMBER, frozenset({Scope.RELEASES_READ}))
+    _, writing = await new_member_token(database, control.acme, Role.MEMBER, frozenset({Scope.RELEASES_WRITE}))
+    assert (await upload(control, document(), reading))[0] == 403
+    status, made = await upload(control, document(), writing)
+    assert status == 201
+    assert (await control.call("GET", MAPS, token=writing))[0] == 403
+    status, page, _ = await control.call("GET", MAPS, token=reading)
+    assert (status, len(page["data"])) == (200, 1)
+    assert (await control.call("DELETE", f"{MAPS}/{made['id']}", token=reading))[0] == 403
+    other = control.globex.token.secret
+    assert (await control.call("DELETE", f"{MAPS}/{made['id']}", token=other))[0] == 404
+    theirs = MAPS.replace("acme", "globex")
+    assert (await control.call("DELETE", f"{theirs}/{made['id']}", token=other))[0] == 404
+    assert (await control.call("DELETE", f"{MAPS}/{made['id']}", token=writing))[0] == 204
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "message"),
+    [
+        ({"release": ""}, "query.release", "Must have at least 1 character."),
+        ({"release": "x" * 201}, "query.release", "Must have at most 200 characters."),
+        ({"release": "a\nb"}, "query.release", "Must consist of printable characters."),
+        ({"url": ""}, "query.url", "Must have at least 1 character."),
+        ({"url": "https://shop.example"}, "query.url", "Must be the URL or the path of a file, in visible ASCII."),
+        ({"url": "/é.js"}, "query.url", "Must be the URL or the path of a file, in visible ASCII."),
+        ({"url": "/" + "x" * 1_024}, "query.url", "Must have at most 1024 characters."),
+    ],
+)
+async def test_what_a_map_is_of_is_checked(control: Control, query: dict[str, str], path: str, message: str) -> None:
+    status, body = await upload(control, document(), **query)
+    assert (status, [(one["path"], one["message"]) for one in body["error"]["details"]]) == (400, [(path, message)])
+
+
+async def test_both_parameters_are_required(control: Control) -> None:
+    status, body, _ = await control.call("POST", MAPS, document())
+    found = [(one["path"], one["code"]) for one in body["error"]["details"]]
+    assert (status, found) == (400, [("query.release", "missing"), ("query.url", "missing")])
+
+
+async def test_a_map_that_is_none_is_refused_with_its_fault(control: Control) -> None:
+    status, body = await upload(control, document(mappings="CAAA,DAAA"))
+    assert (status, body["error"]["message"], body["error"]["details"]) == (
+        400,
+        "The source map is not valid.",
+        [{"path": "body", "message": "Its segments are not in the order of their columns.", "code": "invalid"}],
+    )
+    status, body, _ = await control.call("POST", MAPS, document(), headers={"Content-Type": "text/plain"})
+    assert status == 400, "the parameters come first"
+    status, body, _ = await control.call(
+        "POST", MAPS, document(), headers={"Content-Type": "text/plain"}, params={"release": "1", "url": "/a.js"}
+    )
+    assert status == 415
+
+
+async def test_a_map_with_too_many_names_is_refused(control: Control) -> None:
+    sent = msgspec.json.encode(document(names=[f"{number:x}" for number in range(1_000_001)]))
+    headers = {"Authorization": f"Bearer {control.acme.token.secret}", "Content-Type": "application/json"}
+    query = {"release": RELEASE, "url": "/a.js"}
+    async with control.client.post(MAPS, data=BytesIO(sent), headers=headers, params=query) as answer:
+        details = (await answer.json())["error"]["details"]
+        assert (answer.status, details[0]["message"]) == (400, "It has more than 100000 sources or 1000000 names.")
+
+
+async def test_a_process_that_ends_early_refuses_its_map_alone(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("control.source_maps.reader.sys.executable", program("false"))
+        status, body = await upload(control, document())
+        message = f"It takes more than {reader.MAX_MEMORY_BYTES // 2**20} MiB or {reader.MAX_CPU_S} s to read."
+        assert (status, body["error"]["details"][0]["message"]) == (400, message)
+        patched.setattr("control.source_maps.reader.sys.executable", "/no/such/program")
+        status, body = await upload(control, document())
+        assert (status, body["error"]["message"]) == (503, "The source map cannot be read now; retry later.")
+    assert (await upload(control, document()))[0] == 201
+
+
+async def test_the_oldest_releases_make_room(control: Control) -> None:
+    sent = {version: document(f"../src/{version}.ts") for version in ("1", "2", "3", "4", "5", "6")}
+    removed: list[str] = []
+    for version, one in sent.items():
+        status, body = await upload(control, one, release=version)
+        assert status == 201
+        removed += body["removedReleases"]
+    left = await listed(control)
+    assert removed
+    assert removed + [one["release"] for one in reversed(left)] == list(sent)
+    assert sum(one["bytes"] for one in left) <= MAX_BYTES
+    assert [data.get("removedReleases", []) for _, _, data in await audit(control)].count([removed[0]]) == 1
+    async with control.checks.database.read() as connection:
+        size = await connection.scalar(sa.select(sa.func.sum(source_maps.c.size)))
+        length = await connection.scalar(sa.select(sa.func.sum(sa.func.length(source_maps.c.content))))
+    assert size == length
+
+
+async def test_a_release_that_alone_has_too_many_is_refused(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "MAX_MAPS", 2)
+    for name in ("a", "b"):
+        assert (await upload(control, document(), url=f"/{name}.js"))[0] == 201
+    before = await listed(control)
+    status, body = await upload(control, document(), url="/c.js")
+    message = "The source maps of this release would be more than 2, or larger than 300 bytes. "
+    message += "Delete some, or ask the operator for more."
+    assert (status, body["error"]["code"], body["error"]["message"]) == (409, "conflict", message)
+    assert await listed(control) == before
+    status, body = await upload(control, document("../src/b.ts"), url="/b.js")
+    assert (status, body["removedReleases"]) == (201, []), "it replaces one"
+    status, body = await upload(control, document(), release="2.0.0")
+    assert (status, body["removedReleases"]) == (201, [RELEASE])
+
+
+@pytest.mark.both_stores
+async def test_maps_go_with_their_project_and_their_organization(control: Control) -> None:
+    assert (await upload(control, document()))[0] == 201
+    theirs, owner = MAPS.replace("acme", "globex"), control.globex.token.secret
+    assert (await upload(control, document(), owner, theirs))[0] == 201
+    assert (await control.call("DELETE", "/orgs/acme/projects/web"))[0] == 202
+    assert (await control.call("GET", MAPS))[0] == 404
+    await purge(control.checks.database)
+    assert len(await stored(control)) == 1
+    assert (await control.call("DELETE", "/orgs/globex?confirm=globex", token=owner))[0] == 202
+    await purge(control.checks.database)
+    assert await stored(control) == []
+
+
+def test_the_process_answers_with_the_fault_or_the_map() -> None:
+    """What `python -m control.source_maps.reader` writes."""
+    fault = msgspec.msgpack.decode(reader.read_upload(b"{}"))
+    assert fault == [b"", None, "Object missing required field `version`."]
+    content, debug_id, said = msgspec.msgpack.decode(reader.read_upload(msgspec.json.encode(document())))
+    assert (len(content) > 50, debug_id, said) == (True, None, "")

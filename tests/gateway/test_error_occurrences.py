@@ -1,0 +1,110 @@
+"""Fingerprints of minified JavaScript are those of its sources, where a source map of the release is known."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from chassis.db.database import Database
+from chassis.source_maps.resolver import SourceMaps
+from control.source_maps import repository
+from control.source_maps.reader import read_upload
+from control.source_maps.repository import NewSourceMap
+from gateway.error_occurrences import occurrence_blocks
+from gateway.repair.exception_source import ExceptionSource, occurrence_rows
+from proto.grouping.fingerprint import fingerprint
+from proto.otlp.codec import decode_json
+from proto.otlp.policy import DecodedPayload, Policy
+from tests.chassis.auth.tenants import Tenant, new_tenant
+from tests.control.source_maps.uploaded import MINIFIED, RELEASE, SHOWN, document
+
+OTHER_BUILD: Final = "TypeError: no\n    at x (https://shop.example/b.js:1:24)\n    at https://shop.example/b.js:1:5"
+RESOLVED: Final = fingerprint("TypeError", "no", SHOWN)
+SENT: Final = fingerprint("TypeError", "no", MINIFIED)
+
+
+@pytest.fixture
+async def database(migrated_url: str) -> AsyncIterator[Database]:
+    database = Database(migrated_url)
+    await database.start()
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def acme(database: Database) -> Tenant:
+    return await new_tenant(database, "acme")
+
+
+async def stored_maps(database: Database, acme: Tenant, maps: list[tuple[str, str, dict[str, Any]]]) -> SourceMaps:
+    """The maps of these releases and paths, known to the gateway."""
+    for release, path, sent in maps:
+        content, debug_id, _ = msgspec.msgpack.decode(read_upload(json.dumps(sent).encode()))
+        owner = acme.organization.id, acme.project.id, acme.owner_id
+        new = NewSourceMap(*owner, release, path, debug_id, b"d" * 32, content, datetime.now(UTC))
+        async with database.write() as connection:
+            await repository.store(connection, new, 0)
+    found = SourceMaps(database)
+    await found.refresh()
+    return found
+
+
+def raising(project_id: int, release: str, *stacktraces: str) -> DecodedPayload:
+    """A span of the release with an exception for each stack trace."""
+
+    def pair(key: str, value: str) -> dict[str, Any]:
+        return {"key": key, "value": {"stringValue": value}}
+
+    events = [
+        {
+            "name": "exception",
+            "timeUnixNano": str(time.time_ns()),
+            "attributes": [
+                pair("exception.type", "TypeError"),
+                pair("exception.message", "no"),
+                pair("exception.stacktrace", one),
+            ],
+        }
+        for one in stacktraces
+    ]
+    at = str(time.time_ns())
+    span = {"traceId": "1" * 32, "spanId": "2" * 16, "name": "x", "startTimeUnixNano": at, "endTimeUnixNano": at}
+    resource = {"attributes": [pair("service.name", "web"), pair("service.version", release)]}
+    sent = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [span | {"events": events}]}]}]}
+    return decode_json("traces", json.dumps(sent).encode(), project_id, Policy(), time.time_ns())
+
+
+async def counted(decoded: list[DecodedPayload], maps: SourceMaps | None) -> list[int]:
+    """How many rows have the fingerprint of the sources, and that of the minified frames."""
+    (block,) = await asyncio.to_thread(occurrence_blocks, decoded, 1, maps)
+    written = b"".join(block.pieces)
+    assert written.count(b"shop.example") == 2 * block.rows, "stack traces are stored as they were sent"
+    return [written.count(one) for one in (RESOLVED, SENT)]
+
+
+@pytest.mark.both_stores
+async def test_two_builds_of_one_error_have_one_fingerprint(database: Database, acme: Tenant) -> None:
+    """Names, columns and the file are others in each build."""
+    other = document(mappings="AAAA,YAASA,UAUT", x_minified_functions={"x": [0, 12]})
+    project_id = acme.project.id
+    requests = [raising(project_id, RELEASE, MINIFIED, MINIFIED), raising(project_id, "web@1.5.0", OTHER_BUILD)]
+    assert await counted(requests, None) == [0, 2]
+    maps = await stored_maps(database, acme, [(RELEASE, "/a.js", document()), ("web@1.5.0", "/b.js", other)])
+    assert await counted(requests, maps) == [3, 0]
+    assert await counted([*requests, raising(project_id, "web@1.3.0", MINIFIED)], maps) == [3, 1]
+    assert await counted([raising(project_id + 1, RELEASE, MINIFIED)], maps) == [0, 1]
+
+
+async def test_a_repair_computes_the_same_fingerprints(database: Database, acme: Tenant) -> None:
+    maps = await stored_maps(database, acme, [(RELEASE, "/a.js", document())])
+    source = ExceptionSource(
+        acme.project.id, 0, b"t" * 16, b"s" * 8, "web", "", RELEASE, 7, 0, "TypeError", "no", MINIFIED
+    )
+    rows = [source, source._replace(release="web@1.3.0"), source._replace(project_id=acme.project.id + 1)]
+    found = await asyncio.to_thread(list, occurrence_rows("logs", rows, maps))
+    assert [row[2] for row in found] == [RESOLVED, SENT, SENT]
