@@ -48,6 +48,7 @@ def names() -> set[str]:
     """Of classes of ours and of Python, and of libraries."""
 
     def below(kind: type) -> Iterator[str]:
+        each: type
         for each in kind.__subclasses__():
             yield each.__name__
             yield from below(each)

@@ -45,7 +45,7 @@ SCIM_ROUTES: Final = [
 async def unlimited(
     migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path, control_settings: ControlSettings
 ) -> AsyncIterator[Control]:
-    rates = dict.fromkeys(("api_rate", "approval_rate", "channel_test_rate", "scim_rate"), 0)
+    rates: dict[str, Any] = dict.fromkeys(("api_rate", "approval_rate", "channel_test_rate", "scim_rate"), 0)
     async with serving(migrated_url, tmp_path, control_settings, tenants=tenants, **rates) as control:
         yield control
 
