@@ -18,7 +18,16 @@ from chassis.auth.grants import reload_authorization, reload_session_credential
 from chassis.auth.guards import AuthGuards
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext, DirectoryIdentity, ProjectIdentity
 from chassis.auth.project_credential import QueryCredential, parse_query, single_value
-from chassis.errors import ApiError, CredentialExpired, Forbidden, MfaRequired, Unauthorized
+from chassis.errors import (
+    ApiError,
+    BadRequest,
+    CredentialExpired,
+    Forbidden,
+    MfaRequired,
+    PayloadTooLarge,
+    Unauthorized,
+    UnsupportedMediaType,
+)
 from chassis.limits.client_request import ClientRequest
 from chassis.limits.limiter import COUNTED_AS_API, LimitClass
 from chassis.limits.rate_limits import RateLimits
@@ -49,7 +58,7 @@ class Anonymous:
 @dataclass(frozen=True, slots=True)
 class BearerAuth:
     """A bearer token with one of `scopes` in the organization (and project) of the path. `existence_check` runs before
-    a 403 and raises NotFound for a missing resource that the caller could read if it existed.
+    a 400, 403, 413 or 415 and raises NotFound for a missing resource that the caller could read if it existed.
     """
 
     scopes: tuple[str, ...]
@@ -258,12 +267,12 @@ def _with_bearer_check(
             request[AUTHORIZATION_CONTEXT] = await guard.authorize(
                 found, slugs["orgSlug"], slugs.get("projectSlug"), access.scopes
             )
-        except Forbidden:
+            request[REQUIRED_SCOPES] = frozenset(access.scopes)
+            return await handler(request)
+        except (Forbidden, BadRequest, PayloadTooLarge, UnsupportedMediaType):
             if access.existence_check is not None:
                 await access.existence_check(request, found)
             raise
-        request[REQUIRED_SCOPES] = frozenset(access.scopes)
-        return await handler(request)
 
     return checked
 

@@ -77,15 +77,17 @@ class Groups:
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a group."""
-        projection, identity = Projection.of_query(Group, request.query), directory_identity(request)
+        identity = directory_identity(request)
         async with self.endpoint.context.database.read() as connection:
             group = await _load(connection, request, identity)
+            projection = Projection.of_query(Group, request.query)
             if is_known(request, group.version):
                 return not_modified(group.version)
             return await self._response(connection, identity, group, projection)
 
     async def replace(self, request: web.Request) -> web.StreamResponse:
         """Replace a group, with its members."""
+        await self._require_existing(request)
         projection = Projection.of_query(Group, request.query)
         body = without_read_only(await self.endpoint.read_object(request), READ_ONLY)
         described = _parse(body, Context.RESOURCE_REPLACEMENT_REQUEST)
@@ -100,6 +102,7 @@ class Groups:
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a group (RFC 7644 3.5.2)."""
+        await self._require_existing(request)
         projection = Projection.of_query(Group, request.query)
         operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
         parts = split(operations)
@@ -128,6 +131,11 @@ class Groups:
             await group_membership.record_group(connection, call, "scim.group.delete", group)
         self._notify(identity, changed=applied.access_changed)
         return web.Response(status=204)
+
+    async def _require_existing(self, request: web.Request) -> None:
+        """Raises NotFound, before the body is read."""
+        async with self.endpoint.context.database.read() as connection:
+            await _load(connection, request, directory_identity(request))
 
     async def _page(self, request: web.Request, wanted: ListRequest) -> web.StreamResponse:
         identity, cursors = directory_identity(request), self.endpoint.context.cursors

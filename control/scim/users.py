@@ -78,15 +78,17 @@ class Users:
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a user."""
-        projection, identity = Projection.of_query(ScimUser, request.query), directory_identity(request)
+        identity = directory_identity(request)
         async with self.endpoint.context.database.read() as connection:
             user = await _load(connection, request, identity)
+            projection = Projection.of_query(ScimUser, request.query)
             if is_known(request, user.version):
                 return not_modified(user.version)
             return await self._response(connection, identity, user, projection)
 
     async def replace(self, request: web.Request) -> web.StreamResponse:
         """Replace a user."""
+        await self._require_existing(request)
         projection = Projection.of_query(ScimUser, request.query)
         body = await self.endpoint.read_object(request)
         resource = parse_user(body, Context.RESOURCE_REPLACEMENT_REQUEST)
@@ -102,6 +104,7 @@ class Users:
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a user (RFC 7644 3.5.2)."""
+        await self._require_existing(request)
         projection = Projection.of_query(ScimUser, request.query)
         operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
         require_affordable(operations, 0)
@@ -127,6 +130,11 @@ class Users:
             changed = await provisioning.remove(connection, call_of(request, identity), user)
         self._notify(identity, changed=changed)
         return web.Response(status=204)
+
+    async def _require_existing(self, request: web.Request) -> None:
+        """Raises NotFound, before the body is read."""
+        async with self.endpoint.context.database.read() as connection:
+            await _load(connection, request, directory_identity(request))
 
     async def _page(self, request: web.Request, wanted: ListRequest) -> web.StreamResponse:
         identity, cursors = directory_identity(request), self.endpoint.context.cursors
