@@ -24,8 +24,8 @@ def parse_path_id(request: web.Request, name: str, max_length: int, parse: Calla
     """Parse an id in the path. Too long: 400; a text that cannot be a stored id: NotFound."""
     issues = Issues()
     text = request.match_info[name]
-    check_length(f"path.{name}", text, 1, max_length, issues)
-    issues.raise_if_any()
+    if not check_length(f"path.{name}", text, 1, max_length, issues):
+        issues.raise_if_any()
     value = parse(text)
     if value is None:
         raise NotFound

@@ -67,9 +67,9 @@ def _stored(filters: Sequence[Filter], now: datetime, path: str, issues: Issues)
     now_ns = _nanoseconds(now)
     resolved = []
     for table in (SPANS, LOGS):
-        if not len(issues):
+        if not issues.has_issue_under(path):
             resolved.append(conditions(tuple(filters), table, now_ns, path, issues))
-    if not len(issues):
+    if not issues.has_issue_under(path):
         _check_exclusion(resolved, path, issues)
     return [
         {"any": [_stored_one(each) for _, each in members_of(one, "")]} if one.alternatives else _stored_one(one)
@@ -87,7 +87,7 @@ def _check_exclusion(resolved: Sequence[Sequence[Condition]], path: str, issues:
                 f"{path}[{n}]", "Matches every item. Remove it, or use a value that excludes some.", "not_allowed"
             )
     for name, table_conditions in zip(("span", "log record"), resolved, strict=True):
-        if table_conditions and not len(issues) and excludes_nothing(table_conditions):
+        if table_conditions and not issues.has_issue_under(path) and excludes_nothing(table_conditions):
             together = f"Together these filters match every {name}. Add a filter that excludes some"
             issues.add(path, f"{together}, or leave `filters` out and set `from` and `to`.", "not_allowed")
 

@@ -20,6 +20,7 @@ from benchmarks.proofs.serving import register
 from benchmarks.proofs.stored import Project
 from chassis.db.database import Database
 from chassis.http.cursor import CursorSigner, load_cursor_signer
+from chassis.http.validation import Issues
 from control.proofs import listing, repository
 from tests.e2e.product import call
 
@@ -142,7 +143,7 @@ class _Pages:
 
 
 def _parsed(query: dict[str, str]) -> listing.ListQuery:
-    return listing.parse_query(make_mocked_request("GET", f"/?{urlencode(query)}"))
+    return listing.parse_query(make_mocked_request("GET", f"/?{urlencode(query)}"), Issues())
 
 
 async def _plan(url: str, project: Project, query: dict[str, str], before: str | None) -> str:

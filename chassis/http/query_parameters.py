@@ -6,9 +6,10 @@ browsers, providers of webhooks and OTLP exporters append parameters of their ow
 
 from aiohttp import web
 
+from chassis.errors import BadRequest
 from chassis.http.access import BearerAuth, Handler, SessionAuth
 from chassis.http.route import Route
-from chassis.http.validation import Issues
+from chassis.http.validation import MAX_ISSUES, Issues, with_known_issues
 
 
 def refuses_undeclared(route: Route) -> bool:
@@ -17,20 +18,36 @@ def refuses_undeclared(route: Route) -> bool:
 
 
 def with_declared_parameters(route: Route) -> Handler:
-    """The handler of `route`, which runs only without undeclared parameters. Raises BadRequest naming each of them."""
+    """The handler of `route`, which does nothing for a request with undeclared parameters: that is a BadRequest, which
+    names each of them and what else the handler's checks find. A handler that checks nothing does not run.
+    """
     if route.operation is None or not refuses_undeclared(route):
         return route.handler
-    handler = route.handler
+    handler, body = route.handler, route.operation.body
     declared = {parameter.name for parameter in route.operation.parameters if parameter.location == "query"}
     known = f"Known: {', '.join(sorted(declared))}." if declared else "There are none."
 
     async def checked(request: web.Request) -> web.StreamResponse:
-        if request.query_string:
-            issues = Issues()
-            for name in dict.fromkeys(request.query):
-                if name not in declared:
-                    issues.add(f"query.{name}", f"Is not a known parameter. {known}", "unknown_field")
-            issues.raise_if_any("The query is not valid.")
-        return await handler(request)
+        undeclared = list(dict.fromkeys(name for name in request.query if name not in declared))
+        if not undeclared:
+            return await handler(request)
+        issues = Issues()
+        for name in undeclared:
+            issues.add(f"query.{name}", f"Is not a known parameter. {known}", "unknown_field")
+        error = BadRequest("The query is not valid.", list(issues))
+        raise await _with_further_faults(error, handler, request) if declared or body is not None else error
 
     return checked
+
+
+async def _with_further_faults(error: BadRequest, handler: Handler, request: web.Request) -> BadRequest:
+    """`error` with the faults that the checks of the handler find. Raises what comes before a 400, such as NotFound."""
+    known = error.details or []
+    with with_known_issues(known):
+        try:
+            await handler(request)
+        except BadRequest as further:
+            others = [issue for issue in further.details or () if issue not in known]
+            further.details = [*known, *others][:MAX_ISSUES]
+            return further
+    return error

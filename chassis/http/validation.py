@@ -1,11 +1,16 @@
 """Validation of request input: typed bodies, bounded query parameters, one issue per offending field.
 
+Faults of the query that are known before the handler runs (`with_known_issues`) are in every `Issues` that the handler
+makes, so its first check raises them together with its own.
+
 Valid input costs one typed decode. msgspec stops at the first fault, so invalid input is checked again, field by field;
 that pass is bounded by the size of the body and by MAX_ISSUES.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
@@ -45,11 +50,14 @@ _CODES: Final = (
 T = TypeVar("T")
 
 
+_KNOWN_ISSUES: Final[ContextVar[tuple[Issue, ...]]] = ContextVar("known_issues", default=())
+
+
 class Issues:
     """Collects the faults of one request, at most MAX_ISSUES; `raise_if_any` raises them as one 400."""
 
     def __init__(self) -> None:
-        self._issues: list[Issue] = []
+        self._issues: list[Issue] = list(_KNOWN_ISSUES.get())
 
     def __len__(self) -> int:
         return len(self._issues)
@@ -73,6 +81,16 @@ class Issues:
     def raise_if_any(self, message: str = "The request is not valid.") -> None:
         if self._issues:
             raise BadRequest(message, self._issues)
+
+
+@contextmanager
+def with_known_issues(issues: Iterable[Issue]) -> Iterator[None]:
+    """Every `Issues` that is made inside begins with these."""
+    token = _KNOWN_ISSUES.set(tuple(issues))
+    try:
+        yield
+    finally:
+        _KNOWN_ISSUES.reset(token)
 
 
 def single_value(query: Mapping[str, str], name: str, issues: Issues) -> str | None:
@@ -181,11 +199,13 @@ def decode_with_placeholders(type_: type[T], raw: bytes, placeholders: Mapping[s
         return None
 
 
-async def read_json(request: web.Request, type_: type[T], *, max_bytes: int, timeout_s: float) -> T:
+async def read_json(
+    request: web.Request, type_: type[T], issues: Issues | None = None, *, max_bytes: int, timeout_s: float
+) -> T:
     """Read the JSON body as `type_`. Raises, in this order, UnsupportedMediaType, PayloadTooLarge, ServiceUnavailable
-    (the body does not arrive in time), BadRequest.
+    (the body does not arrive in time), BadRequest as `decode_body` does.
     """
-    return decode_body(type_, await read_json_bytes(request, max_bytes=max_bytes, timeout_s=timeout_s))
+    return decode_body(type_, await read_json_bytes(request, max_bytes=max_bytes, timeout_s=timeout_s), issues)
 
 
 async def read_json_bytes(request: web.Request, *, max_bytes: int, timeout_s: float) -> bytes:
@@ -194,11 +214,17 @@ async def read_json_bytes(request: web.Request, *, max_bytes: int, timeout_s: fl
     return await read_body(request, max_bytes, timeout_s)
 
 
-def decode_body(type_: type[T], raw: bytes) -> T:
-    """Decode a JSON body. Raises BadRequest with one issue per invalid field, with paths that start with `body`."""
-    issues = Issues()
-    decoded = decode_json(type_, raw, "body", issues)
-    issues.raise_if_any("The request body is not valid.")
+def decode_body(type_: type[T], raw: bytes, issues: Issues | None = None) -> T:
+    """Decode a JSON body. Raises BadRequest with one issue per invalid field, with paths that start with `body`.
+
+    `issues`: of a handler that checks the body further and then raises them. What they hold is raised here only
+    together with a fault of the body.
+    """
+    collected = Issues() if issues is None else issues
+    before = len(collected)
+    decoded = decode_json(type_, raw, "body", collected)
+    if issues is None or len(collected) > before:
+        collected.raise_if_any("The request body is not valid.")
     return decoded  # type: ignore[return-value]  # None only for types that permit null: else an issue was raised
 
 

@@ -13,16 +13,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer, reauthorize
-from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
+from chassis.http.cursor import CursorSigner
 from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
-from chassis.http.validation import Issues, bounded_int, bounded_text
+from chassis.http.validation import Issues, bounded_int
 from chassis.http.web import Route, json_response
 from control.approvals import repository, vote_rules
 from control.approvals.model import RequestRecord, Status
 from control.approvals.requests import TAG
 from control.approvals.view_schemas import ApprovalInbox, ApprovalView, involved_principals, view_body
 from control.http.context import HandlerContext
-from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS
+from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, open_cursor
 from control.http.path_ids import path_id
 from control.http.query_filters import choice_filter
 from proto.identity import Scope
@@ -106,10 +106,10 @@ def _parse_query(request: web.Request, cursors: CursorSigner) -> _InboxQuery:
     issues = Issues()
     status = choice_filter(request.query, "status", Status, issues)
     limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
-    cursor = bounded_text(request.query, "cursor", 0, MAX_CURSOR_LENGTH, issues)
-    issues.raise_if_any("The query is not valid.")
     binding = msgspec.json.encode(["approval inbox", authorization_context(request).org_id, status])
-    return _InboxQuery(status, limit, cursors.open(cursor, binding, _Position) if cursor else None, binding)
+    after = open_cursor(request, cursors, binding, _Position, issues)
+    issues.raise_if_any("The query is not valid.")
+    return _InboxQuery(status, limit, after, binding)
 
 
 async def _list(connection: AsyncConnection, org_id: str, query: _InboxQuery, now: datetime) -> list[RequestRecord]:

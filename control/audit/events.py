@@ -11,7 +11,6 @@ from aiohttp import web
 from msgspec import Meta
 
 from chassis.http.access import authorization_context, bearer
-from chassis.http.cursor import MAX_CURSOR_LENGTH
 from chassis.http.operation import Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, bounded_int, bounded_text
 from chassis.http.web import Route, json_response
@@ -20,7 +19,15 @@ from control.audit.chain import Event
 from control.audit.repository import Wanted
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH
 from control.http.context import HandlerContext
-from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, NextCursor, PageRequest, page_body
+from control.http.paging import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    PAGE_PARAMETERS,
+    NextCursor,
+    PageRequest,
+    open_cursor,
+    page_body,
+)
 from proto.identity import Scope
 
 MAX_ID_LENGTH: Final = 32
@@ -104,10 +111,10 @@ class Audit:
         issues = Issues()
         event_filter = _parse_filter(request, issues)
         limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
-        cursor = bounded_text(request.query, "cursor", 1, MAX_CURSOR_LENGTH, issues)
-        issues.raise_if_any("The query is not valid.")
         binding = f"audit of {org_id}: {event_filter}".encode()
-        before = None if cursor is None else self.context.cursors.open(cursor, binding, tuple[int])[0]
+        position = open_cursor(request, self.context.cursors, binding, tuple[int], issues)
+        issues.raise_if_any("The query is not valid.")
+        before = None if position is None else position[0]
         async with self.context.database.read() as connection:
             found = await repository.list_events(connection, org_id, event_filter, before, limit + 1)
         page = PageRequest(limit, None)

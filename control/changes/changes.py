@@ -31,7 +31,13 @@ from control.changes.schemas import Change, ChangePage, NewChange, change_body
 from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from control.http.path_ids import path_id
-from control.http.query_filters import PROJECT_FILTER, choice_filter, line_filter, require_project_id
+from control.http.query_filters import (
+    PROJECT_FILTER,
+    choice_filter,
+    find_project_id,
+    line_filter,
+    require_project_id,
+)
 from control.http.time_input import MAX_TIME_LENGTH, parse_time, parse_time_range
 from proto.identity import MAX_SLUG_LENGTH, Scope
 
@@ -105,11 +111,10 @@ class Changes:
         slug = line_filter(query, "project", MAX_SLUG_LENGTH, issues)
         kind = choice_filter(query, "kind", ChangeKind, issues)
         environment = line_filter(query, "environment", MAX_NAME_LENGTH, issues)
-        issues.raise_if_any("The query is not valid.")
         binding = repr(("changes", org_id, since, until, slug, kind, environment)).encode()
-        page = parse_page_request(request, self.context.cursors, binding)
         async with self.context.database.read() as connection:
-            project_id = await require_project_id(connection, org_id, slug, "query.project")
+            project_id = await find_project_id(connection, org_id, slug, "query.project", issues)
+            page = parse_page_request(request, self.context.cursors, binding, issues)
             wanted = ChangeFilter(org_id, since, until, project_id, kind, environment)
             found = await list_changes(connection, wanted, _position(page.after), page.limit + 1)
         return json_response(page_body(found, page, change_body, _key, self.context.cursors, binding))
@@ -119,13 +124,12 @@ class Changes:
 
         200 with the recorded event if there is one with this `dedupeKey`: it stays as it is.
         """
-        body = await self.context.read_body(request, NewChange)
-        now = to_milliseconds(self.now())
-        at = _parse_at(body.at, now)
+        issues, now = Issues(), to_milliseconds(self.now())
+        body = await self.context.read_body(request, NewChange, issues)
+        at = _parse_at(body.at, now, issues)
         if body.dedupe_key is not None and body.dedupe_key.startswith(RELEASE_KEYS):
-            issues = Issues()
             issues.add("body.dedupeKey", f"Must not begin with {RELEASE_KEYS}, as those of releases do.", "not_allowed")
-            issues.raise_if_any("The request body is not valid.")
+        issues.raise_if_any("The request body is not valid.")
         async with self.context.write_transaction(request) as (connection, caller):
             new = NewChangeEvent(
                 kind=body.kind,
@@ -160,13 +164,11 @@ class Changes:
         return web.Response(status=204)
 
 
-def _parse_at(text: str | None, now: datetime) -> datetime:
-    """When the change happened. Raises BadRequest."""
-    issues = Issues()
+def _parse_at(text: str | None, now: datetime, issues: Issues) -> datetime:
+    """When the change happened; faults are recorded."""
     at = now if text is None else parse_time(text, "body.at", issues)
     if at is not None and not now - MAX_AGE <= at <= now + MAX_AHEAD:
         issues.add("body.at", f"Must be at most {MAX_AGE.days} days ago and {MAX_AHEAD.days} day ahead.", "range")
-    issues.raise_if_any("The request body is not valid.")
     return now if at is None else at
 
 

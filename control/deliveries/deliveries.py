@@ -29,6 +29,7 @@ from control.deliveries.views import DeliveryFilter, DeliveryView
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
+from control.http.query_filters import choice_filter
 from proto.identity import Scope
 
 
@@ -123,10 +124,11 @@ class Deliveries:
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List deliveries, newest first."""
-        caller, filters = authorization_context(request), _parse_filter(request)
+        caller, issues = authorization_context(request), Issues()
+        filters = _parse_filter(request, issues)
         org_id = caller.org_id
         binding = f"deliveries of {org_id} {filters.channel_id} {filters.state}".encode()
-        page = parse_page_request(request, self.context.cursors, binding)
+        page = parse_page_request(request, self.context.cursors, binding, issues)
         async with self.context.database.read() as connection:
             found = await views.list_deliveries(connection, org_id, filters, page.after, page.limit + 1)
         to_body = partial(delivery_body, caller)
@@ -190,16 +192,12 @@ def _time_or_none(time: Any) -> str | None:
     return None if time is None else format_time(time)
 
 
-def _parse_filter(request: web.Request) -> DeliveryFilter:
-    """Raises BadRequest."""
-    issues = Issues()
-    channel_id, state = (single_value(request.query, name, issues) for name in ("channelId", "state"))
+def _parse_filter(request: web.Request, issues: Issues) -> DeliveryFilter:
+    """The filters; faults are recorded."""
+    channel_id = single_value(request.query, "channelId", issues)
     if channel_id is not None and not is_channel_id(channel_id):
         issues.add("query.channelId", "Must be a channel id.", "format")
-    if state is not None and state not in set(State):
-        issues.add("query.state", f"Must be one of {', '.join(State)}.", "not_allowed")
-    issues.raise_if_any("The query is not valid.")
-    return DeliveryFilter(channel_id, None if state is None else State(state))
+    return DeliveryFilter(channel_id, choice_filter(request.query, "state", State, issues))
 
 
 async def _load_delivery(connection: AsyncConnection, request: web.Request) -> DeliveryView:

@@ -138,7 +138,7 @@ class Erasures:
             if self.check_filters is None:
                 raise Unimplemented("This process cannot check filters, because the query service is not installed.")
             filters = self.check_filters(body.filters, now, "body.filters", issues)
-        if not body.filters and body.from_ is None and body.to is None and not len(issues):
+        if not body.filters and body.from_ is None and body.to is None and not issues.has_issue_under("body"):
             message = "One of filters, from and to is required. To erase everything, delete the project."
             issues.add("body", message, "missing")
         return {"filters": filters or None, "from_ns": from_ns, "to_ns": to_ns}

@@ -33,9 +33,11 @@ class HandlerContext:
         """The relational database."""
         return self.guards.database
 
-    async def read_body(self, request: web.Request, body_type: type[B]) -> B:
-        """Decode the JSON body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
-        return await read_json(request, body_type, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+    async def read_body(self, request: web.Request, body_type: type[B], issues: Issues | None = None) -> B:
+        """Decode the JSON body. `issues`: of a handler that checks the body further. Raises UnsupportedMediaType,
+        PayloadTooLarge, BadRequest, in this order.
+        """
+        return await read_json(request, body_type, issues, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
 
     async def read_partial_body(
         self, request: web.Request, body_type: type[B], placeholders: Mapping[str, Any], issues: Issues
@@ -62,5 +64,6 @@ class HandlerContext:
         self, request: web.Request
     ) -> AsyncIterator[tuple[AsyncConnection, AuthenticatedCredential]]:
         """The same for a `session` route: a write transaction, and the session's credential as of it."""
+        Issues().raise_if_any()
         async with self.database.write() as connection:
             yield connection, await reauthenticate(request, connection, datetime.now(UTC))

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 from aiohttp import web
 from msgspec import Meta
 
+from chassis.errors import BadRequest
 from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
 from chassis.http.operation import Parameter
 from chassis.http.validation import Issues, bounded_int, bounded_text
@@ -50,16 +51,34 @@ def parse_page_request(
     request: web.Request,
     cursors: CursorSigner,
     binding: bytes,
+    issues: Issues | None = None,
     *,
     default: int = DEFAULT_LIMIT,
     maximum: int = MAX_LIMIT,
 ) -> PageRequest:
-    """Raises BadRequest for a limit out of bounds and for a cursor of another list."""
-    issues = Issues()
-    limit = bounded_int(request.query, "limit", default, 1, maximum, issues)
+    """Raises BadRequest for a limit out of bounds, for a cursor of another list, and for what `issues` hold."""
+    collected = Issues() if issues is None else issues
+    limit = bounded_int(request.query, "limit", default, 1, maximum, collected)
+    after = open_cursor(request, cursors, binding, tuple[str], collected)
+    collected.raise_if_any("The query is not valid.")
+    return PageRequest(limit, None if after is None else after[0])
+
+
+def open_cursor(
+    request: web.Request, cursors: CursorSigner, binding: bytes, shape: type[T], issues: Issues
+) -> T | None:
+    """The position in `?cursor=`; None for none, and after recording an issue. A cursor is bound to the filters: beside
+    a fault of them only its length is checked.
+    """
+    is_list_valid = not any(each.path != "query.limit" and each.code != "unknown_field" for each in issues)
     cursor = bounded_text(request.query, "cursor", 0, MAX_CURSOR_LENGTH, issues)
-    issues.raise_if_any("The query is not valid.")
-    return PageRequest(limit, None if not cursor else cursors.open(cursor, binding, tuple[str])[0])
+    if cursor and is_list_valid:
+        try:
+            return cursors.open(cursor, binding, shape)
+        except BadRequest as error:
+            for issue in error.details or ():
+                issues.add(issue.path, issue.message, issue.code)
+    return None
 
 
 def page_body(

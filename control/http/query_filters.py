@@ -10,7 +10,7 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import projects
-from chassis.errors import BadRequest, Issue
+from chassis.errors import Issue
 from chassis.http.operation import Parameter
 from chassis.http.validation import Issues, bounded_text, must_be_one_of, single_value
 from proto.identity import MAX_SLUG_LENGTH, UNPRINTABLE
@@ -61,14 +61,23 @@ async def find_project_ids(connection: AsyncConnection, org_id: str, slugs: Iter
     return {row.slug: row.id for row in await connection.execute(found)}
 
 
+async def find_project_id(
+    connection: AsyncConnection, org_id: str, slug: str | None, path: str, issues: Issues
+) -> int | None:
+    """The project with this slug; None without one, and after recording an issue at `path` for an unknown one."""
+    found = {} if slug is None else await find_project_ids(connection, org_id, [slug])
+    if slug is not None and slug not in found:
+        issue = unknown_project(path)
+        issues.add(issue.path, issue.message, issue.code)
+    return found.get(slug or "")
+
+
 async def require_project_id(connection: AsyncConnection, org_id: str, slug: str | None, path: str) -> int | None:
     """The project with this slug; None without one. Raises BadRequest at `path` for an unknown one."""
-    if slug is None:
-        return None
-    found = await find_project_ids(connection, org_id, [slug])
-    if slug not in found:
-        raise BadRequest("The request is not valid.", [unknown_project(path)])
-    return found[slug]
+    issues = Issues()
+    found = await find_project_id(connection, org_id, slug, path, issues)
+    issues.raise_if_any()
+    return found
 
 
 def unknown_project(path: str) -> Issue:

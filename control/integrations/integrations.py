@@ -116,7 +116,8 @@ class Integrations:
         The answer has the URL and the secret to enter at the platform. The secret is stored encrypted and not shown
         again. 409 at the maximum number of integrations.
         """
-        body, issues = await self.context.read_body(request, NewIntegration), Issues()
+        issues = Issues()
+        body = await self.context.read_body(request, NewIntegration, issues)
         config = check_config(body.kind, body.config, issues)
         check_secret(body.kind, body.secret, issues)
         issues.raise_if_any("The request body is not valid.")
@@ -151,7 +152,8 @@ class Integrations:
         """
         async with self.context.database.read() as connection:  # 404 comes before 415
             kind = (await load_integration(connection, request)).kind
-        body, issues = await self.context.read_body(request, IntegrationChange), Issues()
+        issues = Issues()
+        body = await self.context.read_body(request, IntegrationChange, issues)
         config = None if body.config is UNSET else check_config(kind, body.config, issues)
         issues.raise_if_any("The request body is not valid.")
         async with self.context.write_transaction(request) as (connection, caller):
@@ -179,7 +181,8 @@ class Integrations:
         """
         async with self.context.database.read() as connection:  # 404 comes before 415
             kind = (await load_integration(connection, request)).kind
-        body, issues = await self.context.read_body(request, SecretRotation), Issues()
+        issues = Issues()
+        body = await self.context.read_body(request, SecretRotation, issues)
         check_secret(kind, body.secret, issues)
         issues.raise_if_any("The request body is not valid.")
         secret, now = body.secret or repository.generate_secret(kind), to_milliseconds(self.now())

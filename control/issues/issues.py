@@ -129,8 +129,8 @@ class IssueHandlers:
         A change that makes no difference leaves no activity. 409 for an issue that was merged into another one, and for
         `resolvedInNextRelease` while no release of the project is known.
         """
-        body = await self.context.read_body(request, IssueChange)
         issues = Issues()
+        body = await self.context.read_body(request, IssueChange, issues)
         until = check_change(body, self.now(), issues)
         issues.raise_if_any("The request body is not valid.")
         async with self.context.write_transaction(request) as (connection, caller):

@@ -10,11 +10,11 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
+from chassis.http.cursor import CursorSigner
 from chassis.http.operation import Parameter
-from chassis.http.validation import Issues, bounded_int, bounded_text
+from chassis.http.validation import Issues, bounded_int
 from chassis.issues.tables import MAX_VERSION_LENGTH, IssueStatus
-from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS
+from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, open_cursor
 from control.http.query_filters import choice_filter, line_filter
 from control.issues.model import IssueRecord
 from control.issues.repository import IssueFilter, IssueSort
@@ -82,10 +82,10 @@ def plan(request: web.Request, cursors: CursorSigner, project_id: int, caller_id
     )
     short_id = line_filter(query, "shortId", MAX_TEXT, issues)
     limit = bounded_int(query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
-    cursor = bounded_text(query, "cursor", 0, MAX_CURSOR_LENGTH, issues)
-    issues.raise_if_any("The query is not valid.")
     binding = msgspec.json.encode(["issues", project_id, wanted, short_id, sort])
-    after = None if not cursor else _opened(cursors, cursor, binding, sort)
+    position = open_cursor(request, cursors, binding, tuple[int, str], issues)
+    issues.raise_if_any("The query is not valid.")
+    after = None if position is None else _after(position, sort)
     return ListPlan(project_id, wanted, short_id, sort, limit, after, binding)
 
 
@@ -108,6 +108,6 @@ def _position(issue: IssueRecord, sort: IssueSort) -> tuple[int, str]:
     return round(time.timestamp() * 1_000), issue.id
 
 
-def _opened(cursors: CursorSigner, cursor: str, binding: bytes, sort: IssueSort) -> tuple[datetime | int, str]:
-    value, issue_id = cursors.open(cursor, binding, tuple[int, str])
+def _after(position: tuple[int, str], sort: IssueSort) -> tuple[datetime | int, str]:
+    value, issue_id = position
     return value if sort is IssueSort.COUNT else datetime.fromtimestamp(value / 1_000, UTC), issue_id

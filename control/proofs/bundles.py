@@ -84,10 +84,11 @@ class ProofBundles:
         A page may have fewer bundles than `limit`, even none, while `hasMore` is true: filters that few bundles match
         together are looked up page by page.
         """
-        caller, query = authorization_context(request), listing.parse_query(request)
+        caller, issues = authorization_context(request), Issues()
+        query = listing.parse_query(request, issues)
         project_id, slug = project_of(caller)
         binding = repr(("proof bundles", project_id, query)).encode()
-        page, cursors = parse_page_request(request, self.context.cursors, binding), self.context.cursors
+        page, cursors = parse_page_request(request, self.context.cursors, binding, issues), self.context.cursors
         async with self._slot(request), self.context.database.read() as connection:
             wanted = await listing.to_filter(connection, project_id, slug, query)
             found = (

@@ -111,8 +111,9 @@ class ProofIssuers:
         rotate keys, register the next one before the validity of the last one ends. 409 for a
         key that is there, and at the maximum number of keys.
         """
-        body, now = await self.context.read_body(request, NewIssuerKey), self.now()
-        key = _new_key(body, authorization_context(request), now)
+        issues, now = Issues(), self.now()
+        body = await self.context.read_body(request, NewIssuerKey, issues)
+        key = _new_key(body, authorization_context(request), now, issues)
         async with self.context.write_transaction(request) as (connection, caller):
             await issuer_repository.create(connection, key, now)
             await _record_audit(connection, request, caller, "proof_issuer.create", key)
@@ -129,13 +130,15 @@ class ProofIssuers:
         Bundles that were verified with it stay verified. 409 for a revoked key.
         """
         await self._require_visible(request)
-        body, issues = await self.context.read_body(request, IssuerKeyChange), Issues()
+        issues = Issues()
+        body = await self.context.read_body(request, IssuerKeyChange, issues)
         until = None if body.valid_until is UNSET else parse_time(body.valid_until, "body.validUntil", issues)
         issues.raise_if_any("The request body is not valid.")
         async with self.context.write_transaction(request) as (connection, caller):
             known = await _load(connection, request)
             until = known.valid_until if body.valid_until is UNSET else until
-            _require_order(known.valid_from, until)
+            _check_order(known.valid_from, until, issues)
+            issues.raise_if_any("The request body is not valid.")
             name = known.name if body.name is UNSET else body.name
             await issuer_repository.change(connection, known, name=name, valid_until=until)
             changed = await _load(connection, request)
@@ -171,14 +174,13 @@ class ProofIssuers:
             await _load(connection, request)
 
 
-def _new_key(body: NewIssuerKey, caller: AuthorizationContext, now: datetime) -> IssuerKey:
+def _new_key(body: NewIssuerKey, caller: AuthorizationContext, now: datetime, issues: Issues) -> IssuerKey:
     """Raises BadRequest."""
-    issues = Issues()
     public_key = _load_public_key(body.public_key, issues)
     valid_from = parse_time(body.valid_from, "body.validFrom", issues) or now
     valid_until = parse_time(body.valid_until, "body.validUntil", issues)
+    _check_order(valid_from, valid_until, issues)
     issues.raise_if_any("The request body is not valid.")
-    _require_order(valid_from, valid_until)
     if public_key is None:
         raise TypeError("the key has no issues, but was not loaded")
     return IssuerKey(
@@ -206,11 +208,9 @@ def _load_public_key(pem: str, issues: Issues) -> PublicKey | None:
         return None
 
 
-def _require_order(valid_from: datetime, valid_until: datetime | None) -> None:
+def _check_order(valid_from: datetime, valid_until: datetime | None, issues: Issues) -> None:
     if valid_until is not None and valid_until <= valid_from:
-        issues = Issues()
         issues.add("body.validUntil", "Must be later than validFrom.", "range")
-        issues.raise_if_any("The request body is not valid.")
 
 
 async def _load(connection: AsyncConnection, request: web.Request) -> IssuerKey:

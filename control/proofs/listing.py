@@ -64,9 +64,9 @@ class ListQuery(NamedTuple):
     trace_id: str | None
 
 
-def parse_query(request: web.Request) -> ListQuery:
-    """Raises BadRequest."""
-    query, issues = request.query, Issues()
+def parse_query(request: web.Request, issues: Issues) -> ListQuery:
+    """The filters; faults are recorded."""
+    query = request.query
     parsed = ListQuery(
         issue=line_filter(query, "issue", MAX_ISSUE_LENGTH, issues),
         run_id=line_filter(query, "runId", MAX_RUN_LENGTH, issues),
@@ -79,7 +79,6 @@ def parse_query(request: web.Request) -> ListQuery:
     )
     if parsed.approval_request_id is not None and parsed.trace_id is not None:
         issues.add("query.traceId", "Must not be given together with approvalRequestId.", "not_allowed")
-    issues.raise_if_any("The query is not valid.")
     return parsed
 
 

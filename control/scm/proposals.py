@@ -100,9 +100,8 @@ class Proposals:
         issue = None if text is None else parse_short_id(text)
         if text is not None and issue is None:
             issues.add("query.issue", "Must be the short id of an issue, such as WEB-12.", "format")
-        issues.raise_if_any("The query is not valid.")
         binding = repr(("proposals", org_id, state, repository, issue)).encode()
-        page = parse_page_request(request, self.context.cursors, binding)
+        page = parse_page_request(request, self.context.cursors, binding, issues)
         async with self.context.database.read() as connection:
             found = await list_proposals(
                 connection,
@@ -121,9 +120,9 @@ class Proposals:
         A report that is older than the last one changes nothing. A merge resolves the issues of the proposal in the
         next release, or at once if their project says so, and supersedes the other open proposals of the same issues.
         """
-        body = await self.context.read_body(request, NewProposalReport)
-        now = to_milliseconds(self.now())
-        report = _to_report(body, now)
+        issues, now = Issues(), to_milliseconds(self.now())
+        body = await self.context.read_body(request, NewProposalReport, issues)
+        report = _to_report(body, now, issues)
         async with self.context.write_transaction(request) as (connection, caller):
             author = Author(caller.org_id, caller.org_slug, caller.principal_id, now)
             listed = None if body.issues is None else await _require_issues(connection, caller.org_id, body.issues)
@@ -149,9 +148,8 @@ class Proposals:
         return json_response(result, status=201 if reported.is_new else 200)
 
 
-def _to_report(body: NewProposalReport, now: datetime) -> ProposalReport:
+def _to_report(body: NewProposalReport, now: datetime, issues: Issues) -> ProposalReport:
     """Raises BadRequest."""
-    issues = Issues()
     changed_at = parse_time(body.changed_at, "body.changedAt", issues) or now
     if changed_at > now + MAX_AHEAD:
         issues.add("body.changedAt", "Must not be in the future.", "range")

@@ -25,9 +25,9 @@ from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from control.http.path_ids import path_id
 from control.http.query_filters import (
     PROJECT_FILTER,
+    find_project_id,
     find_project_ids,
     line_filter,
-    require_project_id,
     unknown_project,
 )
 from control.http.time_input import parse_time
@@ -117,11 +117,10 @@ class Releases:
         org_id, issues = authorization_context(request).org_id, Issues()
         slug = line_filter(request.query, "project", MAX_SLUG_LENGTH, issues)
         prefix = line_filter(request.query, "query", MAX_VERSION_LENGTH, issues)
-        issues.raise_if_any("The query is not valid.")
         binding = repr(("releases", org_id, slug, prefix)).encode()
-        page = parse_page_request(request, self.context.cursors, binding)
         async with self.context.database.read() as connection:
-            project_id = await require_project_id(connection, org_id, slug, "query.project")
+            project_id = await find_project_id(connection, org_id, slug, "query.project", issues)
+            page = parse_page_request(request, self.context.cursors, binding, issues)
             found = await list_releases(
                 connection, org_id, project_id=project_id, prefix=prefix, before_id=page.after, limit=page.limit + 1
             )
@@ -184,7 +183,7 @@ class Releases:
     ) -> tuple[NewReleaseReport, ReleaseReport, Sequence[NewCommit]]:
         """The body and what it says. Raises BadRequest."""
         issues = Issues()
-        body = await self.context.read_body(request, NewReleaseReport)
+        body = await self.context.read_body(request, NewReleaseReport, issues)
         released_at = parse_time(body.released_at, "body.releasedAt", issues)
         if released_at is not None and released_at > now + MAX_AHEAD:
             issues.add("body.releasedAt", TIME_OF_RELEASE, "range")

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.errors import Conflict, Forbidden, NotFound
+from chassis.errors import BadRequest, Conflict, Forbidden, Issue, NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, must_be_one_of
@@ -260,10 +260,9 @@ def require_user(caller: AuthorizationContext) -> None:
 
 def parse_protocol(request: web.Request) -> Protocol:
     """The protocol in the path. Raises BadRequest."""
-    text, issues = request.match_info["protocol"], Issues()
+    text = request.match_info["protocol"]
     if text not in set(Protocol):
-        issues.add("path.protocol", must_be_one_of(Protocol), "not_allowed")
-    issues.raise_if_any("The path is not valid.")
+        raise BadRequest("The path is not valid.", [Issue("path.protocol", must_be_one_of(Protocol), "not_allowed")])
     return Protocol(text)
 
 

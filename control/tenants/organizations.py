@@ -114,7 +114,8 @@ class Organizations:
         caller = authorization_context(request)
         deletion.require_owner(caller)
         issues = Issues()
-        if single_value(request.query, "confirm", issues) != caller.org_slug and not len(issues):
+        confirmed = single_value(request.query, "confirm", issues)
+        if confirmed != caller.org_slug and not issues.has_issue_under("query.confirm"):
             issues.add("query.confirm", "Must repeat the slug of the organization.", "unconfirmed")
         issues.raise_if_any("The query is not valid.")
         async with self.context.write_transaction(request) as (connection, caller):

@@ -126,7 +126,8 @@ class WarehouseSinks:
         `config` is stored encrypted and never shown. A wrong type in it is refused; what it lacks makes the sink not
         configured. 409 at the maximum number of sinks.
         """
-        body, issues = await self.context.read_body(request, NewSink), Issues()
+        issues = Issues()
+        body = await self.context.read_body(request, NewSink, issues)
         config = read_config(body.kind, body.config, issues)
         check_streams(body.streams, issues)
         issues.raise_if_any("The request body is not valid.")
@@ -154,7 +155,8 @@ class WarehouseSinks:
         """
         async with self.context.database.read() as connection:  # 404 comes before 415
             await self._load(connection, request)
-        body, issues = await self.context.read_body(request, SinkChange), Issues()
+        issues = Issues()
+        body = await self.context.read_body(request, SinkChange, issues)
         streams = None if body.streams is UNSET else body.streams
         check_streams(streams or [], issues)
         issues.raise_if_any("The request body is not valid.")
@@ -179,7 +181,8 @@ class WarehouseSinks:
         """
         async with self.context.database.read() as connection:  # 404 comes before 415
             kind = (await self._load(connection, request)).kind
-        body, issues = await self.context.read_body(request, ConfigReplacement), Issues()
+        issues = Issues()
+        body = await self.context.read_body(request, ConfigReplacement, issues)
         config = read_config(kind, body.config, issues)
         issues.raise_if_any("The request body is not valid.")
         if config is None:

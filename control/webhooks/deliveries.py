@@ -76,9 +76,8 @@ class InboundDeliveries:
         """
         integration_id, issues = path_id(request, "integrationId"), Issues()
         status = choice_filter(request.query, "status", DeliveryStatus, issues)
-        issues.raise_if_any("The query is not valid.")
         binding = repr(("inbound deliveries", authorization_context(request).org_id, integration_id, status)).encode()
-        page = parse_page_request(request, self.context.cursors, binding)
+        page = parse_page_request(request, self.context.cursors, binding, issues)
         async with self.context.database.read() as connection:
             integration = await load_integration(connection, request)
             found = await delivery_repository.list_deliveries(

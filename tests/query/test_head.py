@@ -21,7 +21,7 @@ async def asked(explore: Explore, method: str, path: str) -> tuple[int, Mapping[
 
 async def test_head_is_get_without_a_body(explore: Explore, loader: Loader) -> None:
     await loader.spans(*[span(number) for number in range(1, 100)])
-    paths = [path for method, path, _ in await operations(explore) if method == "get"]
+    paths = [one.path for one in await operations(explore) if one.method == "get"]
     assert len(paths) > 15
     for path in paths:
         if path.endswith("/live"):
