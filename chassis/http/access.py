@@ -59,10 +59,12 @@ class Anonymous:
 class BearerAuth:
     """A bearer token with one of `scopes` in the organization (and project) of the path. `existence_check` runs before
     a 400, 403, 413 or 415 and raises NotFound for a missing resource that the caller could read if it existed.
+    `path_check` runs before organization and project are looked up and raises BadRequest.
     """
 
     scopes: tuple[str, ...]
     existence_check: ExistenceCheck | None = None
+    path_check: Callable[[web.Request], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +265,8 @@ def _with_bearer_check(
         found = await _authenticate_with_limits(request, guard, rate_limits, limit)
         if found.mfa_pending:
             raise MfaRequired
+        if access.path_check is not None:
+            access.path_check(request)
         try:
             request[AUTHORIZATION_CONTEXT] = await guard.authorize(
                 found, slugs["orgSlug"], slugs.get("projectSlug"), access.scopes

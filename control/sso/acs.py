@@ -89,7 +89,9 @@ class AssertionConsumer:
 
         404 without a SAML connection, enabled or not.
         """
-        org_slug = browser.org_slug_of(request)
+        issues = Issues()
+        org_slug = browser.org_slug_of(request, issues)
+        issues.raise_if_any("The path is not valid.")
         async with self._context.database.read() as connection:
             if not await connection_repository.is_configured(connection, org_slug, Protocol.SAML):
                 raise NotFound
@@ -103,9 +105,10 @@ class AssertionConsumer:
         reason. Responses that nobody has asked for (IdP-initiated) are refused.
         """
         browser.require_navigation(request)
-        org_slug, issues = browser.org_slug_of(request), Issues()
+        issues = Issues()
+        org_slug = browser.org_slug_of(request, issues)
         ending = browser.read_format(request, issues)
-        issues.raise_if_any("The query is not valid.")
+        issues.raise_if_any()
         await request.app[RATE_LIMITS].check_address(request, LimitClass.FAILED_SSO)
         async with self._context.database.read() as connection:
             found = await connection_repository.find_enabled(connection, org_slug, Protocol.SAML)

@@ -13,7 +13,7 @@ from msgspec import Meta
 from chassis.errors import ApiError, BadRequest, InternalError, NotFound, RateLimited
 from chassis.http.access import Handler
 from chassis.http.operation import Parameter
-from chassis.http.validation import Issues, must_be_one_of, single_value
+from chassis.http.validation import Issues, check_length, must_be_one_of, single_value
 from control.sso import return_path
 from control.sso.login_repository import LINK_LIFETIME, LOGIN_LIFETIME, StoredLogin
 from control.sso.refusal import LoginRefused
@@ -165,12 +165,19 @@ def read_format(request: web.Request, issues: Issues) -> Format:
     return "redirect"
 
 
-def org_slug_of(request: web.Request) -> str:
-    """The slug in the path. Raises NotFound for what is none."""
+def org_slug_of(request: web.Request, issues: Issues) -> str:
+    """The slug in the path; an issue is recorded for one that is too long. Raises NotFound for a text that is none."""
     slug = request.match_info["orgSlug"]
-    if not is_slug(slug):
+    if check_length("path.orgSlug", slug, 1, MAX_SLUG_LENGTH, issues) and not is_slug(slug):
         raise NotFound
     return slug
+
+
+def check_org_slug(request: web.Request) -> None:
+    """Raises BadRequest for a slug in the path that is too long: the paths of single sign-on specify its length."""
+    issues = Issues()
+    if not check_length("path.orgSlug", request.match_info["orgSlug"], 1, MAX_SLUG_LENGTH, issues):
+        issues.raise_if_any("The path is not valid.")
 
 
 def require_navigation(request: web.Request) -> None:

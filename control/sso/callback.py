@@ -105,8 +105,9 @@ class Callback:
         The provider sends the browser here. Every refusal is the same 400; the audit log has the reason.
         """
         browser.require_navigation(request)
-        org_slug = browser.org_slug_of(request)
-        query = _read_query(request)
+        issues = Issues()
+        org_slug = browser.org_slug_of(request, issues)
+        query = _read_query(request, issues)
         await request.app[RATE_LIMITS].check_address(request, LimitClass.FAILED_SSO)
         async with self.context.database.read() as connection:
             found = await connection_repository.find_enabled(connection, org_slug, Protocol.OIDC)
@@ -213,9 +214,8 @@ class Callback:
         return mapping.merge_claims(id_token.claims, more)
 
 
-def _read_query(request: web.Request) -> _Query:
-    """Raises BadRequest with an issue for every parameter out of its bounds."""
-    issues = Issues()
+def _read_query(request: web.Request, issues: Issues) -> _Query:
+    """Raises BadRequest with `issues`, and one for every parameter out of its bounds."""
     query = _Query(
         ending=browser.read_format(request, issues),
         code=bounded_text(request.query, "code", 1, MAX_CODE, issues),
@@ -224,5 +224,5 @@ def _read_query(request: web.Request) -> _Query:
         issuer=single_value(request.query, "iss", issues),
     )
     bounded_text(request.query, "error_description", 0, MAX_ERROR_DESCRIPTION, issues)
-    issues.raise_if_any("The query is not valid.")
+    issues.raise_if_any()
     return query

@@ -1,13 +1,17 @@
 """Builds all routes of single sign-on and the background tasks that they need."""
 
+from dataclasses import replace
+
 from prometheus_client import CollectorRegistry
 
+from chassis.http.access import BearerAuth
 from chassis.http.web import CleanupContext, Route
 from control.http.context import HandlerContext
 from control.identity.session_issuer import SessionIssuer
 from control.outbound.egress import Egress
 from control.secrets.secret_box import SecretBox
 from control.sso.acs import AssertionConsumer
+from control.sso.browser import check_org_slug
 from control.sso.callback import Callback
 from control.sso.complete_page import CompletionPage
 from control.sso.completion import Completion, SsoMetrics
@@ -55,4 +59,11 @@ def build_sso_routes(
         *Handoffs(context, issuer).routes(),
         *CompletionPage().routes(),
     ]
-    return routes, [egress.running, SsoHousekeeping(context.database, registry).running]
+    housekeeping = SsoHousekeeping(context.database, registry)
+    return [_with_path_check(route) for route in routes], [egress.running, housekeeping.running]
+
+
+def _with_path_check(route: Route) -> Route:
+    if not isinstance(route.access, BearerAuth):
+        return route
+    return replace(route, access=replace(route.access, path_check=check_org_slug))

@@ -91,15 +91,15 @@ class Start:
 
     async def _start(self, request: web.Request, protocol: Protocol) -> web.StreamResponse:
         browser.require_navigation(request)
-        org_slug = browser.org_slug_of(request)
         issues = Issues()
+        org_slug = browser.org_slug_of(request, issues)
         relay_state = browser.check_relay_state(
             single_value(request.query, RELAY_STATE.name, issues), "query.relayState", issues
         )
         link = single_value(request.query, LINK.name, issues)
         if link not in (None, "true"):
             issues.add("query.link", "Must be true.", "not_allowed")
-        issues.raise_if_any("The query is not valid.")
+        issues.raise_if_any()
         limits = request.app[RATE_LIMITS]
         await limits.check_address(request, LimitClass.FAILED_SSO)
         address = limits.address_key(request)
