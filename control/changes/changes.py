@@ -39,6 +39,7 @@ from control.http.query_filters import (
     require_project_id,
 )
 from control.http.time_input import MAX_TIME_LENGTH, parse_time, parse_time_range
+from control.http.url_input import check_url
 from proto.identity import MAX_SLUG_LENGTH, Scope
 
 SOURCE: Final = "api"
@@ -127,6 +128,7 @@ class Changes:
         issues, now = Issues(), to_milliseconds(self.now())
         body = await self.context.read_body(request, NewChange, issues)
         at = _parse_at(body.at, now, issues)
+        check_url(body.url, "body.url", issues)
         if body.dedupe_key is not None and body.dedupe_key.startswith(RELEASE_KEYS):
             issues.add("body.dedupeKey", f"Must not begin with {RELEASE_KEYS}, as those of releases do.", "not_allowed")
         issues.raise_if_any("The request body is not valid.")

@@ -11,7 +11,7 @@ from yarl import URL
 
 from chassis.http.validation import Issues, decode_json
 from control.channels.config import CONFIGS, SECRET_RULE, Config, Kind, secret_bytes
-from control.outbound.egress_policy import EgressPolicy, parse_ip_literal, parse_url
+from control.outbound.egress_policy import EgressPolicy, parse_ip_literal, parse_uri
 
 # Hosts of the platforms; a leading dot stands for any subdomain.
 PLATFORM_HOSTS: Final[Mapping[Kind, tuple[str, ...]]] = MappingProxyType(
@@ -71,7 +71,7 @@ class _ConfigInput:
         if name not in self.fields:
             return
         try:
-            url = parse_url(self.fields[name], allow_http=self.rules.egress_policy.allow_http)
+            url = parse_uri(self.fields[name], allow_http=self.rules.egress_policy.allow_http)
         except ValueError as error:
             self.add_issue(name, str(error), "format")
             return

@@ -15,11 +15,13 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
 from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from control.http.path_ids import path_id
+from control.http.url_input import check_url
 from control.issue_links import repository
 from control.issue_links.addresses import ExternalItem, identify_again, identify_named
 from control.issue_links.repository import IssuePlace, StoredLink
@@ -92,7 +94,10 @@ class IssueLinks:
         """
         async with self.context.database.read() as connection:  # 404 comes before 415
             await _require_issue(connection, _place(authorization_context(request), request))
-        body = await self.context.read_body(request, NewIssueLink)
+        issues = Issues()
+        body = await self.context.read_body(request, NewIssueLink, issues)
+        check_url(body.url, "body.url", issues)
+        issues.raise_if_any("The request body is not valid.")
         item = identify_named(body.url, body.system, body.external_id)
         now = to_milliseconds(self.now())
         async with self.context.write_transaction(request) as (connection, caller):
@@ -120,7 +125,10 @@ class IssueLinks:
         """
         async with self.context.database.read() as connection:  # 404 comes before 415
             await _require_link(connection, _place(authorization_context(request), request), request)
-        body = await self.context.read_body(request, IssueLinkChange)
+        issues = Issues()
+        body = await self.context.read_body(request, IssueLinkChange, issues)
+        check_url(body.url, "body.url", issues)
+        issues.raise_if_any("The request body is not valid.")
         values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         async with self.context.write_transaction(request) as (connection, caller):
             place = _place(caller, request)

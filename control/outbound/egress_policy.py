@@ -11,6 +11,7 @@ from yarl import URL
 MAX_URL_LENGTH: Final = 2_048
 _MAX_NAME_LENGTH: Final = 253  # of a host name in DNS
 _HOSTNAME: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
+_BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -102,6 +103,19 @@ def parse_url(text: str, *, allow_http: bool) -> URL:
     if not port:
         raise ValueError("Must have a port from 1 to 65535, or no port.")
     return url.with_fragment(None)
+
+
+def parse_uri(text: str, *, allow_http: bool) -> URL:
+    """`parse_url` for a URL that a request contains: a URI (RFC 3986), so that what is shown, compared and requested is
+    what was sent. Raises ValueError with a sentence for the user.
+    """
+    if not text.isascii():
+        raise ValueError(
+            "Must consist of ASCII characters: write a host name as xn--..., and percent-encode other characters."
+        )
+    if _BROKEN_ESCAPE.search(text) is not None:
+        raise ValueError("Must have two hexadecimal digits after each %.")
+    return parse_url(text, allow_http=allow_http)
 
 
 def _is_hostname(host: str) -> bool:

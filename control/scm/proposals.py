@@ -21,6 +21,7 @@ from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from control.http.query_filters import choice_filter, line_filter
 from control.http.time_input import parse_time
+from control.http.url_input import check_url
 from control.issues.references import MAX_SHORT_ID_LENGTH, NamedIssue, parse_short_id
 from control.releases.tables import MAX_REPOSITORY_LENGTH, ProposalState
 from control.scm.fixes import Author
@@ -150,6 +151,7 @@ class Proposals:
 
 def _to_report(body: NewProposalReport, now: datetime, issues: Issues) -> ProposalReport:
     """Raises BadRequest."""
+    check_url(body.url, "body.url", issues)
     changed_at = parse_time(body.changed_at, "body.changedAt", issues) or now
     if changed_at > now + MAX_AHEAD:
         issues.add("body.changedAt", "Must not be in the future.", "range")

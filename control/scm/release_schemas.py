@@ -13,6 +13,7 @@ from control.http.field_types import Slug, Timestamp
 from control.http.paging import NextCursor
 from control.http.text_types import Url, line, lines
 from control.http.time_input import TimeInput, parse_time
+from control.http.url_input import check_url
 from control.releases.tables import MAX_REF_LENGTH, MAX_REPOSITORY_LENGTH, MAX_SHA_LENGTH
 from control.scm.commit_repository import MAX_FILES, NewCommit, StoredCommit
 from control.scm.release_repository import StoredRelease
@@ -214,6 +215,7 @@ def to_commits(report: NewReleaseReport, issues: Issues) -> list[NewCommit]:
         if repository is None:
             issues.add(f"{path}.repository", "Is required here or in the report.", "missing")
             continue
+        check_url(one.url, f"{path}.url", issues)
         commit = NewCommit(
             repository=repository,
             sha=one.sha.lower(),

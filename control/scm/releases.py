@@ -31,6 +31,7 @@ from control.http.query_filters import (
     unknown_project,
 )
 from control.http.time_input import parse_time
+from control.http.url_input import check_url
 from control.scm.commit_repository import NewCommit, count_release_commits, list_release_commits
 from control.scm.fixes import Author
 from control.scm.release_reports import ReportedRelease, report_release
@@ -184,6 +185,7 @@ class Releases:
         """The body and what it says. Raises BadRequest."""
         issues = Issues()
         body = await self.context.read_body(request, NewReleaseReport, issues)
+        check_url(body.url, "body.url", issues)
         released_at = parse_time(body.released_at, "body.releasedAt", issues)
         if released_at is not None and released_at > now + MAX_AHEAD:
             issues.add("body.releasedAt", TIME_OF_RELEASE, "range")

@@ -19,8 +19,8 @@ from chassis.http.validation import Issues, must_be_one_of
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
+from control.http.url_input import check_url
 from control.identity.enforcement import find_break_glass
-from control.outbound.egress_policy import parse_url
 from control.secrets.secret_box import SecretBox
 from control.sso import connection_repository as store
 from control.sso import identity_repository, settings_repository
@@ -291,10 +291,8 @@ def _check_url(text: str, path: str, issues: Issues, *, is_issuer: bool) -> None
     """https only: browsers carry the login over it, and keys come from it (OpenID Connect discovery 3: an issuer has
     neither query nor fragment).
     """
-    try:
-        parse_url(text, allow_http=False)
-    except ValueError as error:
-        issues.add(path, str(error), "format")
+    check_url(text, path, issues, allow_http=False)
+    if issues.has_issue_under(path):
         return
     if "#" in text or (is_issuer and "?" in text):
         issues.add(path, "Must have no query and no fragment." if is_issuer else "Must have no fragment.", "format")

@@ -8,7 +8,8 @@ from msgspec import UNSET, Meta, UnsetType
 from chassis.db.database import format_time
 from chassis.http.validation import Issues, decode_json
 from control.http.field_types import Name, Timestamp
-from control.warehouse.config import SinkConfig
+from control.http.url_input import check_url
+from control.warehouse.config import SinkConfig, SnowflakeConfig
 from control.warehouse.exporter import EndedRun
 from control.warehouse.model import Checkpoint, Run, RunStatus, Sink, SinkKind, Stream
 from control.warehouse.repository import CONFIGS
@@ -164,8 +165,13 @@ class PublishedStreams(msgspec.Struct, frozen=True):
 
 def read_config(kind: SinkKind, given: dict[str, Any], issues: Issues) -> SinkConfig | None:
     """A config of the kind; None after adding an issue for every invalid field below `body.config`."""
+    before = len(issues)
     config: SinkConfig | None = decode_json(CONFIGS[kind], msgspec.json.encode(given), "body.config", issues)
-    return config
+    if config is not None:
+        check_url(config.endpoint, "body.config.endpoint", issues)
+    if isinstance(config, SnowflakeConfig) and config.store is not UNSET:
+        check_url(config.store.endpoint, "body.config.store.endpoint", issues)
+    return config if len(issues) == before else None
 
 
 def check_streams(streams: list[Stream], issues: Issues) -> None:

@@ -25,7 +25,7 @@ async def created(control: Control, kind: str, config: dict[str, Any]) -> dict[s
 @pytest.mark.parametrize(
     ("kind", "config", "reason"),
     [
-        ("BLOBSTORE", S3 | {"endpoint": "nothing"}, "config.endpoint is not a URL of a server."),
+        ("BLOBSTORE", S3 | {"endpoint": "https://s3.example.com/?x=1"}, "config.endpoint is not a URL of a server."),
         ("BLOBSTORE", AZURE | {"accountKey": "not-base64"}, "config.accountKey is not base64."),
         ("SNOWFLAKE", SNOWFLAKE | {"privateKey": "no key"}, "config.privateKey is not an RSA key in PEM"),
         ("BIGQUERY", BIGQUERY | {"credentialsJson": "{}"}, "config.credentialsJson is not the key file"),

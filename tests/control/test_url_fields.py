@@ -1,0 +1,109 @@
+"""Every URL in a request is a URI (RFC 3986): ASCII, with whole escapes and a valid host. Anything else is a 400 that
+names the field.
+"""
+
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from tests.control.conftest import Control
+from tests.control.releases.stored import new_issue
+
+BAD: Final = (
+    "https://exämple.com/",
+    "https://shop.example/ü",
+    "https://shop.example/?q=ü",
+    "https://shop.example/%zz",
+    "https://shop.example/a%",
+    "https://shop.example/%4",
+    "https://shop.example/?q=%u00fc",
+    "https://shop.example:99999/",
+    "https://shop_.example%2f@evil.example/",
+    "https://%73hop.example/",
+    "https://-/..%",
+)
+GOOD: Final = ("https://xn--exmple-cua.com/", "https://shop.example/%C3%BC/a", "https://[2606:4700::1111]/x")
+
+
+class Field(NamedTuple):
+    """A field of a request. `body` gives the body with this URL; `can_be_good`: whether any host may be in it."""
+
+    method: str
+    path: str
+    body: Any
+    name: str
+    can_be_good: bool = True
+
+
+PROJECT: Final = "/orgs/acme/projects/web"
+SLACK, DISCORD, TEAMS = "https://hooks.slack.com", "https://discord.com", "https://x.logic.azure.com"
+S3: Final = {"provider": "s3", "bucket": "b", "accessKeyId": "x", "secretAccessKey": "y"}
+
+
+def channel(kind: str, name: str, **config: Any) -> Field:
+    return Field(
+        "POST",
+        f"{PROJECT}/notification-channels",
+        lambda url: {"name": "x", "kind": kind, "config": {name: url, **config}},
+        f"body.config.{name}",
+        kind == "webhook",
+    )
+
+
+FIELDS: Final = (
+    channel("webhook", "url", secret="whsec_" + "A" * 43 + "="),
+    channel("chat-a", "webhookUrl"),
+    channel("chat-b", "webhookUrl"),
+    channel("teams", "workflowUrl"),
+    Field("PUT", "/orgs/acme/sso/connections/SAML", lambda url: {"idpSsoUrl": url}, "body.idpSsoUrl"),
+    Field("PUT", "/orgs/acme/sso/connections/OIDC", lambda url: {"oidcIssuer": url}, "body.oidcIssuer"),
+    Field(
+        "POST",
+        "/orgs/acme/warehouse/sinks",
+        lambda url: {"name": "x", "kind": "BLOBSTORE", "config": S3 | {"endpoint": url}},
+        "body.config.endpoint",
+    ),
+    Field(
+        "POST",
+        "/orgs/acme/warehouse/sinks",
+        lambda url: {"name": "x", "kind": "SNOWFLAKE", "config": {"store": S3 | {"endpoint": url}}},
+        "body.config.store.endpoint",
+    ),
+    Field(
+        "POST",
+        "/orgs/acme/warehouse/sinks",
+        lambda url: {"name": "x", "kind": "BIGQUERY", "config": {"endpoint": url}},
+        "body.config.endpoint",
+    ),
+    Field("POST", "/orgs/acme/changes", lambda url: {"kind": "generic", "title": "x", "url": url}, "body.url"),
+    Field("POST", "/orgs/acme/releases", lambda url: {"version": "1", "projects": ["web"], "url": url}, "body.url"),
+    Field(
+        "POST",
+        "/orgs/acme/releases",
+        lambda url: {
+            "version": "2",
+            "projects": ["web"],
+            "commits": [{"repository": "shop/web", "sha": "a" * 40, "message": "x", "url": url}],
+        },
+        "body.commits[0].url",
+    ),
+    Field(
+        "PUT",
+        "/orgs/acme/proposals",
+        lambda url: {"repository": "shop/web", "number": "1", "title": "x", "state": "open", "url": url},
+        "body.url",
+    ),
+    Field("POST", f"{PROJECT}/issues/{{issue}}/links", lambda url: {"url": url}, "body.url"),
+)
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda one: f"{one.path} {one.name}")
+async def test_a_url_that_is_no_uri_is_refused_by_name(control: Control, field: Field) -> None:
+    path = field.path.format(issue=await new_issue(control, 1) if "{issue}" in field.path else "")
+    for url in BAD:
+        status, answer, _ = await control.call(field.method, path, field.body(url))
+        assert status == 400, (url, answer)
+        assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == [(field.name, "format")], url
+    for url in GOOD if field.can_be_good else ():
+        status, answer, _ = await control.call(field.method, path, field.body(url))
+        assert status in (200, 201), (url, answer)
