@@ -20,12 +20,12 @@ from chassis.http.media_type import require_media_type
 from chassis.http.operation import JSON_TYPE
 from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
 from control.proofs.model import IssuerKey, KeyStatus
-from control.proofs.submitted import SubmittedBundle, summarize
+from control.proofs.submitted import PAYLOAD_PATH, SubmittedBundle, summarize
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import Issuer, ProofBundle, Statement
 from proto.proofs.dsse import InvalidEnvelope, PublicKey
 from proto.proofs.faults import find_faults
-from proto.proofs.semantics import Finding, Severity, check, check_statement, most_severe
+from proto.proofs.semantics import LEDGER, Finding, Severity, check_payload, most_severe, within
 from proto.proofs.trust import calendar_time, find_distrust
 
 T = TypeVar("T")
@@ -139,16 +139,17 @@ def read_submission(received: ReceivedBody, keys: Sequence[KnownKey], now: datet
     and ids of claims that are there twice; PayloadTooLarge for more than MAX_CONTAINERS objects and lists.
     """
     parsed = _verify_and_parse(received, keys, now)
-    around = [] if parsed.statement is None else check_statement(parsed.statement)
-    contradictions = most_severe([*around, *check(parsed.bundle), *_check_receipt(parsed, now)])
-    return summarize(parsed.bundle, parsed.signer, contradictions)
+    place = "" if parsed.statement is None else LEDGER
+    receipt = within(place, _check_receipt(parsed, now))
+    contradictions = most_severe([*check_payload(parsed.statement or parsed.bundle), *receipt])
+    return summarize(parsed.bundle, parsed.signer, contradictions, place)
 
 
 def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ParsedBundle:
     """Of several keys that have signed, one that counts is enough."""
     payload_type = MEDIA_TYPES[received.media_type]
     if payload_type is not None:
-        return _parse(received.raw, payload_type, is_json=received.media_type == JSON_TYPE)
+        return _parse(received.raw, payload_type, "body", is_json=received.media_type == JSON_TYPE)
     try:
         envelope = dsse.parse(received.raw)
     except InvalidEnvelope as error:
@@ -157,13 +158,14 @@ def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: dat
     usable_first = sorted(keys, key=lambda known: known.issuer_key.status_at(now) is not KeyStatus.ACTIVE)
     for at in dsse.find_signers(envelope, [(known.issuer_key.key_id, known.public_key) for known in usable_first]):
         signer = usable_first[at].issuer_key
-        parsed = parsed or _parse(envelope.payload, envelope.payload_type)
+        parsed = parsed or _parse(envelope.payload, envelope.payload_type, PAYLOAD_PATH)
         reason = find_distrust_at(signer, parsed.bundle.issuer, parsed.bundle.issued_at, now)
         if reason is None:
             return parsed._replace(signer=signer)
         issues.add("body.signatures", f"Not verified: {reason}", "not_verified")
-    issues.raise_if_any(INVALID)
-    raise _refusal("body.signatures", _NO_KEY, "not_verified")
+    if parsed is None:
+        issues.add("body.signatures", _NO_KEY, "not_verified")
+    raise BadRequest(INVALID, list(issues))
 
 
 def find_distrust_at(signer: IssuerKey, issuer: Issuer, issued_at: str, now: datetime) -> str | None:
@@ -193,16 +195,16 @@ def reparse(received: ReceivedBody) -> ParsedBundle:
     return ParsedBundle(reading.bundle_of(value), value if isinstance(value, Statement) else None)
 
 
-def _parse(payload: bytes, payload_type: str, *, is_json: bool = False) -> ParsedBundle:
+def _parse(payload: bytes, payload_type: str, path: str, *, is_json: bool = False) -> ParsedBundle:
+    """`path`: of the payload in the request."""
     if payload.count(b"{") + payload.count(b"[") > MAX_CONTAINERS:
         raise PayloadTooLarge(f"The proof bundle has more than {MAX_CONTAINERS} objects and lists.")
     issues = Issues()
-    value: Any = decode_json(reading.payload_shape(payload_type), payload, "body", issues)
+    value: Any = decode_json(reading.payload_shape(payload_type), payload, path, issues)
     if value is None and is_json and len(payload) <= MAX_EXPLAINED_BYTES and reading.is_envelope(payload):
         raise _refusal("body", f"Is a DSSE envelope: send it as {dsse.ENVELOPE_TYPE}.", "media_type")
-    issues.raise_if_any(INVALID)
-    for fault in find_faults(value):
-        issues.add(f"body{fault.path}", fault.message, fault.code)
+    for fault in () if value is None else find_faults(value):
+        issues.add(f"{path}{fault.path}", fault.message, fault.code)
     issues.raise_if_any(INVALID)
     return ParsedBundle(reading.bundle_of(value), value if isinstance(value, Statement) else None)
 

@@ -40,11 +40,11 @@ from control.proofs.schemas import (
     record_body,
     signature_body,
 )
-from control.proofs.submitted import SubmittedBundle, SubmittedSubject
+from control.proofs.submitted import SubmittedBundle
 from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.bundle import ProofBundle, Statement
-from proto.proofs.semantics import Finding, Severity, most_severe
+from proto.proofs.semantics import Finding, Severity, most_severe, within
 
 TAG: Final = Tag("proof-bundles", "Signed records about code changes, with claims and evidence (specification 2.8).")
 _FORMS: Final = "At most 4 MiB. A bundle, an in-toto Statement with one, or a DSSE envelope with either of them."
@@ -122,7 +122,7 @@ class ProofSubmission:
                 if known is not None:
                     return json_response(await load_record(connection, known, keys, now))
             read = await self.intake.read(received, load_keys(keys), now)
-            _require_subject(read.subject, caller.org_slug, slug)
+            _require_subject(read, caller.org_slug, slug)
             origin = Origin(
                 caller.org_id, project_id, caller.principal_id, now, received.media_type, digest, len(received.raw)
             )
@@ -142,7 +142,7 @@ class ProofSubmission:
                 keys = await issuer_repository.list_keys(connection, caller.org_id)
             try:
                 read = await self.intake.read(received, load_keys(keys), now)
-                _require_subject(read.subject, caller.org_slug, slug)
+                _require_subject(read, caller.org_slug, slug)
             except BadRequest as error:
                 return json_response(_refused(error))
             async with self.context.database.read() as connection:
@@ -185,7 +185,8 @@ async def _find(
     if Scope.APPROVALS_READ in caller.scopes:  # others learn nothing of approval requests
         requests = await cross_checks.find_requests(connection, caller.org_id, links, now)
         disagreements += cross_checks.check_approvals(read, requests)
-    return _Findings(None if issue is None else issue.id, links, most_severe([*read.contradictions, *disagreements]))
+    findings = most_severe([*read.contradictions, *within(read.place, disagreements)])
+    return _Findings(None if issue is None else issue.id, links, findings)
 
 
 def _stored(read: SubmittedBundle, origin: Origin, found: _Findings) -> StoredBundle:
@@ -219,15 +220,15 @@ def _column_text(text: str) -> str:
     return text.replace("\x00", "\ufffd")
 
 
-def _require_subject(subject: SubmittedSubject, org_slug: str, project_slug: str) -> None:
+def _require_subject(read: SubmittedBundle, org_slug: str, project_slug: str) -> None:
     """Raises BadRequest for a bundle about another project."""
-    issues = Issues()
+    issues, subject = Issues(), read.subject
     for name, said, slug in (
         ("orgSlug", subject.org_slug, org_slug),
         ("projectSlug", subject.project_slug, project_slug),
     ):
         if said != slug:
-            issues.add(f"body.subject.{name}", f"Must be {slug}, as in the path.", "mismatch")
+            issues.add(f"{read.path}.subject.{name}", f"Must be {slug}, as in the path.", "mismatch")
     issues.raise_if_any(INVALID)
 
 

@@ -3,13 +3,15 @@ the bundle holds.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from control.proofs.model import IssuerKey, Link
 from control.proofs.references import links_of
 from proto.proofs.bundle import Issuer, MitigationAppliedClaim, ProofBundle
 from proto.proofs.primitives import ProofTier, ProofVerdict
 from proto.proofs.semantics import Finding
+
+PAYLOAD_PATH: Final = "body.payload"  # of an envelope: in it, encoded, is what has the fault
 
 
 class SubmittedSubject(NamedTuple):
@@ -28,8 +30,9 @@ class SubmittedSubject(NamedTuple):
 
 class SubmittedBundle(NamedTuple):
     """A bundle whose shape is right. `signer` None: it is not signed. `contradictions`: where the bundle contradicts
-    itself, or the statement around it. `links`: what each claim names. `approvals`: by the position of a claim, the
-    approval request by which it says that a human approved a mitigation.
+    itself, or the statement around it. `place`: where the bundle is in the statement; empty without one. `links`: what
+    each claim names. `approvals`: by the position of a claim, the approval request by which it says that a human
+    approved a mitigation.
     """
 
     bundle_id: str
@@ -41,8 +44,15 @@ class SubmittedBundle(NamedTuple):
     billable: bool
     signer: IssuerKey | None
     contradictions: Sequence[Finding]
+    place: str
     links: Sequence[Sequence[Link]]
     approvals: dict[int, str]
+
+    @property
+    def path(self) -> str:
+        """The path of the bundle in the request."""
+        root = "body" if self.signer is None else PAYLOAD_PATH
+        return f"{root}.{self.place}" if self.place else root
 
     @property
     def distinct_links(self) -> list[Link]:
@@ -50,7 +60,9 @@ class SubmittedBundle(NamedTuple):
         return list(dict.fromkeys(link for of_claim in self.links for link in of_claim))
 
 
-def summarize(bundle: ProofBundle, signer: IssuerKey | None, contradictions: Sequence[Finding]) -> SubmittedBundle:
+def summarize(
+    bundle: ProofBundle, signer: IssuerKey | None, contradictions: Sequence[Finding], place: str
+) -> SubmittedBundle:
     """What is kept of a bundle."""
     subject = bundle.subject
     return SubmittedBundle(
@@ -63,6 +75,7 @@ def summarize(bundle: ProofBundle, signer: IssuerKey | None, contradictions: Seq
         billable=bundle.billable,
         signer=signer,
         contradictions=contradictions,
+        place=place,
         links=[list(links_of(claim)) for claim in bundle.claims],
         approvals=dict(_approvals(bundle)),
     )

@@ -15,6 +15,7 @@ from proto.proofs.bundle import Claim, ProofBundle, ReproFailsOnHeadClaim, Resou
 from proto.proofs.primitives import ClaimStatus, IsoTimestamp, ProofTier, ProofVerdict, TestObservation
 
 MAX_FINDINGS: Final = 100
+LEDGER: Final = "predicate.ledger"  # where the bundle is in a statement
 _TOLERANCE: Final = 0.005  # of scores and rates, which are rounded
 _BILLABLE_TIERS: Final = frozenset({ProofTier.A, ProofTier.B, ProofTier.C})
 
@@ -78,6 +79,20 @@ def check_statement(statement: Statement) -> list[Finding]:
         if one.uri is msgspec.UNSET and one.digest is msgspec.UNSET:
             found.append(_warning(f"subject[{at}]", "Has neither a uri nor a digest.", "unsupported"))
     return most_severe(found)
+
+
+def check_payload(value: ProofBundle | Statement) -> list[Finding]:
+    """What is wrong with a bundle and with the statement around it; at most MAX_FINDINGS, errors first. Paths are those
+    in the payload.
+    """
+    if not isinstance(value, Statement):
+        return check(value)
+    return most_severe([*check_statement(value), *within(LEDGER, check(value.predicate.ledger))])
+
+
+def within(place: str, found: Iterable[Finding]) -> list[Finding]:
+    """Findings of a bundle that is at `place` of its payload; empty: it is the payload."""
+    return [one._replace(path=f"{place}.{one.path}") if place else one for one in found]
 
 
 def most_severe(found: Iterable[Finding]) -> list[Finding]:

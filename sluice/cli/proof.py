@@ -23,7 +23,7 @@ from proto.proofs.bundle import AiAuthoredChange, ProofBundle, ResourceDescripto
 from proto.proofs.dsse import Envelope, InvalidEnvelope, InvalidKey, PublicKey
 from proto.proofs.faults import find_faults
 from proto.proofs.primitives import IsoTimestamp
-from proto.proofs.semantics import Finding, Severity, check, check_statement, most_severe
+from proto.proofs.semantics import Finding, Severity, check_payload
 from proto.proofs.trust import KeyValidity, calendar_time, find_distrust
 
 PASSWORD_VARIABLE: Final = "PROOF_KEY_PASSWORD"  # noqa: S105  # a name; none with SLUICE_, which are settings
@@ -239,13 +239,11 @@ def _parse(payload: bytes, payload_type: str, envelope: Envelope | None) -> _Fil
         issues.add(f"bundle{fault.path}", fault.message, fault.code)
     if len(issues):
         return _File(payload, payload_type, envelope, None, _relative(issues))
-    bundle = reading.bundle_of(value)
-    around = check_statement(value) if isinstance(value, Statement) else []
-    return _File(payload, payload_type, envelope, bundle, [], most_severe([*around, *check(bundle)]))
+    return _File(payload, payload_type, envelope, reading.bundle_of(value), [], check_payload(value))
 
 
 def _relative(issues: Issues) -> list[Issue]:
-    """With paths as findings have them: within the bundle."""
+    """With paths as findings have them: within the payload."""
     return [Issue(one.path.removeprefix("bundle."), one.message, one.code) for one in issues]
 
 

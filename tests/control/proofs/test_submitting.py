@@ -121,7 +121,7 @@ async def test_a_statement_signed_and_not(control: Control) -> None:
     status, stored = await submit(control, envelope)
     assert (status, stored["signature"]["verified"]) == (201, True)
     assert [one["path"] for one in stored["errors"]] == ["predicate.verification.tier"]
-    assert {one["path"] for one in stored["warnings"]} == {"subject", "subject[0]"}
+    assert {one["path"] for one in stored["warnings"]} == {"predicate.ledger.subject", "subject", "subject[0]"}
 
 
 async def test_other_bytes_under_the_same_id_conflict(control: Control) -> None:
@@ -217,6 +217,22 @@ async def test_what_is_wrong_is_named(control: Control, change: Any, path: str, 
     assert (refused["valid"], refused["signature"]) == (False, None)
     assert refused["errors"] == answer["error"]["details"]
     assert await count(control) == 0
+    await register(control)
+    within = f"predicate.ledger.{path.removeprefix('body.')}"
+    wrapped = json.dumps(
+        statement(bundle()) | {"predicate": statement(bundle())["predicate"] | {"ledger": made}}
+    ).encode()
+    for raw, media_type, place in (
+        (wrapped, dsse.STATEMENT_MEDIA_TYPE, f"body.{within}"),
+        (signed(made), dsse.ENVELOPE_TYPE, f"body.payload.{path.removeprefix('body.')}"),
+        (
+            dsse.encode(dsse.sign(wrapped, dsse.STATEMENT_MEDIA_TYPE, KEY, "k")),
+            dsse.ENVELOPE_TYPE,
+            f"body.payload.{within}",
+        ),
+    ):
+        status, answer = await submit(control, raw, media_type)
+        assert (place, code) in {(one["path"], one["code"]) for one in answer["error"]["details"]}, answer
 
 
 @pytest.mark.parametrize(
@@ -241,16 +257,16 @@ async def test_a_key_that_is_there_twice(control: Control) -> None:
     await register(control)
     text = json.dumps(bundle())
     twice = (text[:-1] + ',"verdict":"PASSED"}').encode()
-    for raw, media_type in (
-        (twice, "application/json"),
-        (dsse.encode(dsse.sign(twice, dsse.BUNDLE_TYPE, KEY, "k")), dsse.ENVELOPE_TYPE),
+    for raw, media_type, path in (
+        (twice, "application/json", "body.verdict"),
+        (dsse.encode(dsse.sign(twice, dsse.BUNDLE_TYPE, KEY, "k")), dsse.ENVELOPE_TYPE, "body.payload.verdict"),
     ):
         status, answer = await submit(control, raw, media_type)
         assert (status, answer["error"]["details"]) == (
             400,
             [
                 {
-                    "path": "body.verdict",
+                    "path": path,
                     "message": "The object has this key more than once. Keep one.",
                     "code": "repeated",
                 }
