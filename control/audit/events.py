@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Final
 
 import msgspec
@@ -28,6 +28,7 @@ from control.http.paging import (
     open_cursor,
     page_body,
 )
+from proto.calendar_time import calendar_time
 from proto.identity import Scope
 
 MAX_ID_LENGTH: Final = 32
@@ -181,10 +182,8 @@ def _parse_time(request: web.Request, name: str, issues: Issues) -> datetime | N
     text = bounded_text(request.query, name, 1, MAX_TIME_LENGTH, issues)
     if text is None:
         return None
-    try:
-        if _TIME.fullmatch(text) is not None:
-            return datetime.fromisoformat(text.upper()).astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
+    time = calendar_time(text) if _TIME.fullmatch(text) is not None else None
+    if time is not None:
+        return time
     issues.add(f"query.{name}", "Must be an RFC 3339 time with a time zone, such as 2026-11-20T15:17:03Z.", "format")
     return None

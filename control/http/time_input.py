@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Final
 
 from msgspec import Meta
 
 from chassis.db.database import to_milliseconds
 from chassis.http.validation import Issues, bounded_text
+from proto.calendar_time import calendar_time
 
 MAX_TIME_LENGTH: Final = 40
 TIME_PATTERN: Final = (
@@ -33,13 +34,9 @@ def parse_time(text: str | None, path: str, issues: Issues) -> datetime | None:
     """The time in UTC, in milliseconds; None without one, and after recording an issue for an impossible one."""
     if text is None:
         return None
-    try:
-        if _TIME.match(text) is not None:
-            parsed = datetime.fromisoformat(text.upper()).astimezone(UTC)
-            if parsed.year >= 1970:
-                return to_milliseconds(parsed)
-    except (ValueError, OverflowError):
-        pass
+    parsed = calendar_time(text) if _TIME.match(text) is not None else None
+    if parsed is not None and parsed.year >= 1970:
+        return to_milliseconds(parsed)
     issues.add(path, _MESSAGE, "format")
     return None
 

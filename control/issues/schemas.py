@@ -12,6 +12,7 @@ from chassis.issues.states import short_id
 from chassis.issues.tables import MAX_VERSION_LENGTH, IssueStatus
 from control.http.field_types import Timestamp
 from control.http.paging import NextCursor
+from control.http.time_input import parse_time
 from control.issues.model import ISSUE_ID_PATTERN, IssueRecord
 from control.issues.repository import StoredActivity, Untracked
 from control.issues.tables import ActivityKind
@@ -193,18 +194,8 @@ def check_change(body: IssueChange, now: datetime, issues: Issues) -> datetime |
         return None
     if not ignored:
         issues.add("body.ignoredUntil", "Needs the status ignored.", "not_allowed")
-    return _parse_until(body.ignored_until, now, issues)
-
-
-def _parse_until(text: str, now: datetime, issues: Issues) -> datetime | None:
-    try:
-        until = datetime.fromisoformat(text)
-    except ValueError:
-        until = None
-    if until is None or until.tzinfo is None:
-        issues.add("body.ignoredUntil", "Must be an RFC 3339 time with a time zone.", "invalid")
-        return None
-    if not now < until <= now + MAX_IGNORED:
+    until = parse_time(body.ignored_until, "body.ignoredUntil", issues)
+    if until is not None and not now < until <= now + MAX_IGNORED:
         issues.add("body.ignoredUntil", "Must be in the future, at most ten years.", "out_of_range")
     return until
 

@@ -21,12 +21,13 @@ from chassis.http.operation import JSON_TYPE
 from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
 from control.proofs.model import IssuerKey, KeyStatus
 from control.proofs.submitted import PAYLOAD_PATH, SubmittedBundle, summarize
+from proto.calendar_time import calendar_time
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import Issuer, ProofBundle, Statement
 from proto.proofs.dsse import InvalidEnvelope, PublicKey
 from proto.proofs.faults import find_faults
 from proto.proofs.semantics import LEDGER, Finding, Severity, check_payload, most_severe, within
-from proto.proofs.trust import calendar_time, find_distrust
+from proto.proofs.trust import find_distrust
 
 T = TypeVar("T")
 

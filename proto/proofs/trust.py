@@ -1,8 +1,9 @@
 """Whether a bundle is believed whose signature a key has made: the key's issuer, its validity, its revocation."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
+from proto.calendar_time import calendar_time
 from proto.proofs.bundle import Issuer
 
 
@@ -40,14 +41,6 @@ def find_distrust(key: KeyValidity, issuer: Issuer, issued_at: str, at: datetime
         end = "" if key.valid_until is None else f" until {_text(key.valid_until)}"
         return f"the key {key.key_id} is valid{begin}{end}, not at {_text(moment)}."
     return None
-
-
-def calendar_time(text: str) -> datetime | None:
-    """The time in UTC; None if the calendar has no such time."""
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _text(moment: datetime) -> str:

@@ -18,13 +18,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chassis.errors import Issue, StartupError
 from chassis.http.validation import Issues, decode_json
+from proto.calendar_time import calendar_time
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import AiAuthoredChange, ProofBundle, ResourceDescriptor, Statement
 from proto.proofs.dsse import Envelope, InvalidEnvelope, InvalidKey, PublicKey
 from proto.proofs.faults import find_faults
 from proto.proofs.primitives import IsoTimestamp
 from proto.proofs.semantics import Finding, Severity, check_payload
-from proto.proofs.trust import KeyValidity, calendar_time, find_distrust
+from proto.proofs.trust import KeyValidity, find_distrust
 
 PASSWORD_VARIABLE: Final = "PROOF_KEY_PASSWORD"  # noqa: S105  # a name; none with SLUICE_, which are settings
 MAX_KEY_BYTES: Final = 64 * 2**10

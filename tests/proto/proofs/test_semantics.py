@@ -1,6 +1,7 @@
 """What the shapes cannot say, and how bytes are read."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -153,3 +154,36 @@ def test_files_that_look_like_envelopes() -> None:
     assert is_envelope(b'{"payload":"","payloadType":"","signatures":[]}')
     for raw in (b"{}", b"[]", b"", b"\xff", json.dumps(shapes.example(shapes.LEDGER)).encode()):
         assert not is_envelope(raw)
+
+
+def _whole(shape: Any) -> Any:
+    """An example with a value in every field and one item in every list."""
+    if isinstance(shape, shapes.Nullable):
+        return _whole(shape.inner)
+    if isinstance(shape, shapes.Many):
+        return [_whole(shape.inner)]
+    if isinstance(shape, dict):
+        return {name: _whole(each) for name, each in shape.items()}
+    return shapes.example(shape)
+
+
+def _times(value: Any, *at: str | int) -> Iterator[tuple[str | int, ...]]:
+    """Where the times of an example are."""
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _times(each, *at, key)
+    elif value == shapes.TIME:
+        yield at
+
+
+@pytest.mark.parametrize("kind", list(shapes.EVIDENCE))
+def test_every_time_is_one_of_the_calendar(kind: str) -> None:
+    for at in _times(_whole(shapes.claim(kind))):
+        path = "claims[0]" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in at)
+        for text in ("2026-02-30T00:00:00Z", "2026-11-20T24:00:00Z", "2026-12-31T23:59:60Z", "0000-01-01T00:00:00Z"):
+            claim: Any = _whole(shapes.claim(kind))
+            place = claim
+            for key in at[:-1]:
+                place = place[key]
+            place[at[-1]] = text
+            assert ("error", path) in _found(_bundle(claims=[claim])), text

@@ -1,0 +1,113 @@
+"""Every time in a request is one of RFC 3339 and of the calendar. Anything else is a 400 that names the field."""
+
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from proto.proofs import dsse
+from tests.control.conftest import Control
+from tests.control.proofs.made import KEY, register
+from tests.control.releases.stored import new_issue
+
+BAD: Final = (
+    "2026-02-30T00:00:00Z",
+    "2026-02-29T00:00:00Z",
+    "2026-13-01T00:00:00Z",
+    "2026-00-10T00:00:00Z",
+    "2026-12-00T00:00:00Z",
+    "2026-12-31T24:00:00Z",
+    "2026-12-31T25:00:00Z",
+    "2026-12-31T23:60:00Z",
+    "2026-12-31T23:59:60Z",
+    "2026-12-31T12:00:00+25:00",
+    "2026-12-31T12:00:00+24:00",
+    "2026-12-31T12:00:00-12:60",
+    "2026-12-31T12:00:00",
+    "2026-12-31",
+    "20261231T120000Z",
+    "2026-W49-1T12:00:00Z",
+    "2026-12-31T12Z",
+    "2026-12-31T12:00:00+0000",
+    "٢026-12-31T12:00:00Z",
+)
+
+
+class Field(NamedTuple):
+    """A time in a body (`body` gives it with this text), or in the query."""
+
+    method: str
+    path: str
+    name: str
+    body: Any = None
+
+
+FIELDS: Final = (
+    Field("GET", "/orgs/acme/audit", "query.from"),
+    Field("GET", "/orgs/acme/audit", "query.to"),
+    Field("GET", "/orgs/acme/audit/export", "query.from"),
+    Field("GET", "/orgs/acme/changes", "query.from"),
+    Field("GET", "/orgs/acme/changes", "query.to"),
+    Field("POST", "/orgs/acme/changes", "body.at", lambda at: {"kind": "generic", "title": "x", "at": at}),
+    Field(
+        "POST",
+        "/orgs/acme/releases",
+        "body.releasedAt",
+        lambda at: {"version": "1", "projects": ["web"], "releasedAt": at},
+    ),
+    Field(
+        "POST",
+        "/orgs/acme/releases",
+        "body.commits[0].authoredAt",
+        lambda at: {
+            "version": "1",
+            "projects": ["web"],
+            "commits": [{"repository": "shop/web", "sha": "a" * 40, "message": "x", "authoredAt": at}],
+        },
+    ),
+    Field(
+        "PUT",
+        "/orgs/acme/proposals",
+        "body.changedAt",
+        lambda at: {"repository": "shop/web", "number": "1", "title": "x", "state": "open", "changedAt": at},
+    ),
+    Field("POST", "/orgs/acme/projects/web/erasures", "body.from", lambda at: {"from": at}),
+    Field("POST", "/orgs/acme/projects/web/erasures", "body.to", lambda at: {"to": at}),
+    Field(
+        "PATCH",
+        "/orgs/acme/projects/web/issues/{issue}",
+        "body.ignoredUntil",
+        lambda at: {"status": "ignored", "ignoredUntil": at},
+    ),
+    *(
+        Field(
+            "POST",
+            "/orgs/acme/proof-issuers",
+            f"body.{name}",
+            lambda at, name=name: {
+                "issuer": "x",
+                "name": "x",
+                "publicKey": dsse.public_pem(KEY.public_key()),
+                name: at,
+            },
+        )
+        for name in ("validFrom", "validUntil")
+    ),
+    Field("PATCH", "/orgs/acme/proof-issuers/{key}", "body.validUntil", lambda at: {"validUntil": at}),
+)
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda one: f"{one.method} {one.path} {one.name}")
+async def test_a_time_that_the_calendar_does_not_have_is_refused_by_name(control: Control, field: Field) -> None:
+    path = field.path
+    if "{issue}" in path:
+        path = path.format(issue=await new_issue(control, 1))
+    if "{key}" in path:
+        path = path.format(key=(await register(control))["id"])
+    for text in BAD:
+        if field.body is None:
+            answered = await control.call("GET", path, params={field.name.removeprefix("query."): text})
+        else:
+            answered = await control.call(field.method, path, field.body(text))
+        status, answer, _ = answered
+        assert status == 400, (text, answer)
+        assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == [(field.name, "format")], text
