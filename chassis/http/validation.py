@@ -47,6 +47,10 @@ _CODES: Final = (
     (re.compile(r"^Expected `.*`, got `"), "type"),
 )
 
+# The types in msgspec's messages as JSON names them.
+_JSON_TYPES: Final = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_QUOTED_TYPES: Final = re.compile(r"\b(Expected|got) `(\w+(?: \| \w+)*)`")
+
 T = TypeVar("T")
 
 
@@ -346,7 +350,17 @@ def _report(path: str, error: msgspec.ValidationError, issues: Issues, type_: An
     code = next((code for pattern, code in _CODES if pattern.search(message)), "invalid")
     names = _allowed_names(type_)
     words = must_be_one_of(names) if names else _description(type_) if code == "format" else None
-    issues.add(path, words or f"{message.replace('`', '')}.", code)
+    issues.add(path, words or f"{in_json_words(message).replace('`', '')}.", code)
+
+
+def in_json_words(message: str) -> str:
+    """A message of msgspec with the names that JSON has for types."""
+
+    def named(quoted: re.Match[str]) -> str:
+        names = " | ".join(_JSON_TYPES.get(name, name) for name in quoted[2].split(" | "))
+        return f"{quoted[1]} `{names}`"
+
+    return _QUOTED_TYPES.sub(named, message)
 
 
 def _allowed_names(type_: Any) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 from multidict import CIMultiDictProxy
 
+from chassis.http.validation import in_json_words
 from control.integrations.model import Hook
 
 T = TypeVar("T")
@@ -69,7 +70,7 @@ def convert(type_: type[T], value: Any, event: str) -> T:
 
 def _place(error: Exception) -> str:
     """What msgspec says of types and places, without the value that is none of an enumeration."""
-    text = str(error)
+    text = in_json_words(str(error))
     if text.startswith(_QUOTING):
         text = f"Invalid value{text[text.rindex(_PLACE) :] if _PLACE in text else ''}"
     return text if len(text) <= 200 and text.isprintable() else "a field has another type"

@@ -248,13 +248,13 @@ class Dog(msgspec.Struct, tag="dog", tag_field="kind", forbid_unknown_fields=Tru
 @pytest.mark.parametrize(
     ("value", "path", "code", "message"),
     [
-        ({"kind": "cat", "lives": "9"}, "body[0].lives", "type", "Expected int, got str."),
+        ({"kind": "cat", "lives": "9"}, "body[0].lives", "type", "Expected integer, got string."),
         ({"kind": "dog", "lives": 9}, "body[0].name", "missing", "Is required."),
         ({"kind": "dog", "name": "x", "age": 1}, "body[0].age", "unknown_field", "Is not a known field."),
         ({"kind": "cow"}, "body[0].kind", "not_allowed", "Must be one of cat, dog."),
         ({"kind": []}, "body[0].kind", "not_allowed", "Must be one of cat, dog."),
         ({"lives": 9}, "body[0].kind", "missing", "Is required. Must be one of cat, dog."),
-        (9, "body[0]", "type", "Expected object, got int."),
+        (9, "body[0]", "type", "Expected object, got integer."),
     ],
     ids=str,
 )
