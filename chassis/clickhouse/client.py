@@ -453,7 +453,10 @@ def _discard_left_over(client: Client) -> None:
 
 
 def _read_clock(client: Client) -> ClockReading:
-    ((now_us, latest_us),) = client.query(CLOCK_SQL).result_rows
+    rows = client.query(CLOCK_SQL).result_rows
+    if not rows:  # the statement's second was over before it had read anything
+        raise errors.StoreUnavailable("ClickHouse is too slow to say its time.")
+    ((now_us, latest_us),) = rows
     return ClockReading(now_us, latest_us)
 
 

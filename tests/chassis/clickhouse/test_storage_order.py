@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from chassis.clickhouse import ClickHouse, QueryTooLarge, migrations, storage_order
+from chassis.clickhouse import ClickHouse, QueryTooLarge, StoreUnavailable, migrations, storage_order
 from chassis.clickhouse.storage_order import (
     DISTANCE_US,
     START,
@@ -293,6 +293,17 @@ async def test_followers_read_what_two_gateways_store(gateways: Sequence[ClickHo
 
 
 @pytest.mark.both_stores
+async def test_an_insert_fails_for_now_while_the_clock_cannot_be_read(
+    gateways: Sequence[ClickHouse], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The statement ends after a second, on a busy machine without a row."""
+    with monkeypatch.context() as slow:
+        slow.setattr("chassis.clickhouse.client.CLOCK_SQL", "SELECT 1, 2 WHERE 0")
+        with pytest.raises(StoreUnavailable):
+            await insert(gateways[0], 1, 1)
+    await insert(gateways[0], 1, 1)
+
+
 async def test_a_running_insert_holds_back_what_is_settled(gateways: Sequence[ClickHouse]) -> None:
     store, table = gateways[0], OrderedTable(gateways[1], "error_occurrences")
     slow = "SELECT 7, now64(9), 3, number FROM numbers(4) WHERE sleepEachRow(0.5) = 0"
