@@ -77,7 +77,8 @@ def _filters(signal: TelemetryTable, example: str) -> Parameter:
         "filters",
         "query",
         Annotated[str, Meta(max_length=MAX_TEXT)],
-        "Filters, all of which must match: `key:value`, `-key:value`, `key:*piece*`, `key:>1`, `has:key`, or JSON: "
+        'Filters, all of which must match: `key:value`, `-key:value`, `key:*piece*`, `key:*"two words"*`, `key:>1`, '
+        "`has:key`, or JSON: "
         f'`[{{"key": "key", "op": "eq", "value": "value"}}]`. At most {MAX_FILTERS} filters. Keys: {keys}'
         f"{', or an attribute' if signal.has_attributes else ''}.",
         example=example,

@@ -118,6 +118,7 @@ def raising(days_ago: int = 0) -> list[DecodedPayload]:
         log(varint_field(2, 17), attributes(6, pair("exception.type", string("E")), pair("exception.message", value)))
         for value in VALUES
     ]
+    logs.append(log(varint_field(2, 17), attributes(6, pair("exception.type"), pair("exception.message"))))  # is none
     if days_ago:
         logs = []
     return [
