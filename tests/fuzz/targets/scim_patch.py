@@ -70,7 +70,7 @@ def check_keys(operations: Sequence[Mapping[str, Any]]) -> None:
     """Each path is that of an operation: no value without one has a path as a key, which the library drops."""
     assert operations
     for each in operations:
-        if not each.get("path") and isinstance(each.get("value"), dict):
+        if not each.get("path") and isinstance(each.get("value"), dict) and str(each.get("op")).lower() != "remove":
             assert not any(is_path(name) for name in each["value"])
 
 
