@@ -83,7 +83,7 @@ def _of_validation(error: pydantic.ValidationError) -> ScimError:
 
 def _of_library(text: str, scim_type: str | None, status: int | None, refused: str = "") -> ScimError:
     """In the library's words, but for its names of fields. `refused`: the path or filter, if it is known."""
-    detail = " ".join(text.split()).replace("Field not found: ", "there is no attribute ")[:MAX_DETAIL_LENGTH]
+    detail = " ".join(text.split()).replace("Field not found: ", "there is no attribute ")
     detail = detail.replace("the value written to '' must", "the value must")
     if detail.endswith("matches the path filter"):
         detail = "no value matches the filter of the path"
@@ -91,7 +91,7 @@ def _of_library(text: str, scim_type: str | None, status: int | None, refused: s
         quoted = f" {refused[:_MAX_QUOTED_LENGTH]!r}" if refused else ""
         detail = f"{_WRONG[scim_type]}{quoted} is not valid: {detail}"
     return ScimError(
-        f"{detail[:1].upper()}{detail[1:].rstrip('.')}.",
+        f"{detail[:1].upper()}{detail[1 : MAX_DETAIL_LENGTH - 1].rstrip('.')}.",
         scim_type or None,
         _CODES.get(status or 400, ErrorCode.BAD_REQUEST),
     )

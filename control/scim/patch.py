@@ -49,7 +49,8 @@ def _split(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
     a schema, whose keys are those of the resource.
     """
     value, path = operation.get("value"), operation.get("path") or ""
-    if not isinstance(value, dict) or (path and not _is_schema(path)):
+    is_removal = str(operation.get("op")).lower() == "remove"  # which needs a path
+    if is_removal or not isinstance(value, dict) or (path and not _is_schema(path)):
         require_names(value)
         yield operation
         return

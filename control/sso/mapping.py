@@ -147,8 +147,8 @@ def _find(
 
 
 def _first_usual(protocol: Protocol, names: Sequence[str], claims: Mapping[str, Any]) -> Any:
-    """As `_first_present`, of names that nobody has chosen: of attributes of SAML also in another case, after those in
-    the usual one. Claims of OpenID Connect differ by case (RFC 7519 4).
+    """As `_first_present`, of usual names: of attributes of SAML also in another case, after those in the usual one.
+    Claims of OpenID Connect differ by case (RFC 7519 4).
     """
     found = _first_present(names, claims)
     if found is not None or protocol is not Protocol.SAML:

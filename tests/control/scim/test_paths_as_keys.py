@@ -106,6 +106,10 @@ async def test_a_key_that_is_no_path_is_refused(directory: Directory) -> None:
         status, refused = await directory.patch(user, {"op": "replace", "value": {"displayName": "N", key: value}})
         assert (status, refused["scimType"]) == (400, scim_type), refused
         assert (await directory.call("GET", f"/Users/{user['id']}"))[1] == user
+    for value in (None, "Ada", {"a": 1}):
+        status, refused = await directory.patch(user, {"op": "Remove", "value": {"name.givenName": value}})
+        assert (status, refused["scimType"]) == (400, "noTarget"), "a removal needs a path"
+        assert (await directory.call("GET", f"/Users/{user['id']}"))[1] == user
 
 
 async def test_a_resource_has_names_and_no_paths(directory: Directory) -> None:

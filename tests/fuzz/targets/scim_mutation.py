@@ -14,6 +14,8 @@ _NAMES: Final = (
     "id", "manager", "members", "meta", "name", "op", "Operations", "path", "phoneNumbers", "primary", "$ref", "roles",
     "schemas", "title", "type", "userName", "USERNAME", "value", "x509Certificates", "unknown", _ENTERPRISE,
     f"{_ENTERPRISE}:manager", "urn:ietf:params:scim:schemas:core:2.0:Group:members", "name.familyName",
+    'emails[type eq "work"].value', 'urn:ietf:params:scim:schemas:core:2.0:User:phoneNumbers[type eq "x"].display',
+    f"{_ENTERPRISE}.department", f'members[value eq "scu_{0:026d}"]', "emails[", "members.value",
 )  # fmt: skip
 _MEMBERS: Final = tuple(f"scu_{number:026d}" for number in range(5))
 _VALUES: Final[tuple[Any, ...]] = (

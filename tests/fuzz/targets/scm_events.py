@@ -77,7 +77,9 @@ def _check_content(content: Content) -> None:
     match content:
         case CommitsPushed():
             assert content.default_branch_at is None or content.default_branch_at <= RECEIVED_AT
-            assert 0 < len(content.commits) <= MAX_COMMITS
+            assert len(content.commits) <= MAX_COMMITS
+            assert content.not_listed is None or content.not_listed >= 0
+            assert content.commits or content.not_listed != 0
             assert len({one.key for one in content.commits}) == len(content.commits)
             for one in content.commits:
                 _check_commit(one)
