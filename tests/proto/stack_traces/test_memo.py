@@ -27,7 +27,7 @@ def test_the_older_half_is_forgotten_unless_it_is_needed() -> None:
 def test_long_keys_are_not_kept() -> None:
     memo = Memo(length, max_bytes=10_000, max_key_bytes=100)
     assert memo["x" * 1_000] == 1_000
-    assert memo[("x" * 1_000, "y")] == 1_010
+    assert memo["x" * 1_000, "y"] == length(("x" * 1_000, "y"))
     assert not memo
 
 
