@@ -157,7 +157,7 @@ def _read_rest(body: str, indent: int) -> Line:
                 return Line(Kind.CAUSE, dotnet.FAMILY, None, _type_of(arrow[2]))
             return Line(Kind.TYPE, "", None, match[1].rstrip(":"))
         return go.read_function(body)
-    match = _INDENTED_TYPE.match(body)
+    match = _INDENTED_TYPE.match(body) if "Error" in body or "Exception" in body else None
     return Line(Kind.TYPE, "", None, match[0], indent) if match else OTHER
 
 
