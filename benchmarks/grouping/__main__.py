@@ -5,12 +5,12 @@ message and other addresses. Different: no line was ever seen. Beside each, what
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
 
 from benchmarks.codec.__main__ import machine
-from benchmarks.grouping.traces import RUNTIMES, write
+from benchmarks.grouping.traces import RUNTIMES, Runtime, write
 from proto.grouping.fingerprint import fingerprint, forget
 from proto.grouping.version_1 import fingerprint_version_1
 
@@ -19,6 +19,7 @@ EXCEPTIONS: Final = 400  # of a round
 ERRORS: Final = 20  # among them, each as often
 
 Fingerprint = Callable[[str, str, str], bytes]
+WriteTraces = Callable[[], list[str]]
 
 
 def main() -> None:
@@ -27,17 +28,19 @@ def main() -> None:
     print(f"\nus of CPU for an exception, the best of {ROUNDS} rounds of {EXCEPTIONS}; in brackets: version 1\n")
     print(f"{'':16} {'characters':>10}  {'identical':>15} {'again':>15} {'different':>15}")
     for runtime in RUNTIMES:
-        occurrence = count()
-        columns = [
-            _measure(lambda: [write(runtime, number % ERRORS, 0) for number in range(EXCEPTIONS)]),
-            _measure(lambda: [write(runtime, number % ERRORS, next(occurrence)) for number in range(EXCEPTIONS)]),
-            _measure(lambda: [write(runtime, ERRORS + next(occurrence), 0) for _ in range(EXCEPTIONS)]),
-        ]
-        cells = " ".join(f"{now:6.1f} ({before:5.1f})" + " " for now, before in columns)
+        cells = " ".join(f"{now:6.1f} ({before:6.1f})" for now, before in map(_measure, _kinds(runtime)))
         print(f"{runtime.name:16} {len(write(runtime, 0, 0)):10}  {cells}")
 
 
-def _measure(write_traces: Callable[[], list[str]]) -> tuple[float, float]:
+def _kinds(runtime: Runtime) -> Iterator[WriteTraces]:
+    """Each writes the traces of a round."""
+    numbers = count()
+    yield lambda: [write(runtime, number % ERRORS, 0) for number in range(EXCEPTIONS)]
+    yield lambda: [write(runtime, number % ERRORS, next(numbers)) for number in range(EXCEPTIONS)]
+    yield lambda: [write(runtime, ERRORS + next(numbers), 0) for _ in range(EXCEPTIONS)]
+
+
+def _measure(write_traces: WriteTraces) -> tuple[float, float]:
     """Microseconds under the rules now and under those of version 1; each round has texts of its own."""
     forget()
     best = [float("inf")] * 2

@@ -38,8 +38,8 @@ RUNTIMES: Final = (
         "Java, a cause",
         "\tat com.shop.{name}.Service.{name}(Service.java:12)\n",
         "\tat org.springframework.web.{name}.Filter.{name}(Filter.java:88)\n",
-        "com.shop.CheckoutFailed: {message}\n\tat com.shop.Checkout.run(Checkout.java:9)\n\tat java.base/java.lang.Thread"
-        ".run(Thread.java:840)\nCaused by: java.lang.IllegalStateException: {message}\n",
+        "com.shop.CheckoutFailed: {message}\n\tat com.shop.Checkout.run(Checkout.java:9)\n"
+        "\tat java.base/java.lang.Thread.run(Thread.java:840)\nCaused by: java.lang.IllegalStateException: {message}\n",
         "\t... 1 more\n",
     ),
     Runtime(
@@ -62,7 +62,8 @@ RUNTIMES: Final = (
     Runtime(
         "Go",
         "github.com/acme/shop/{name}.(*Cart).Add({address})\n\t/src/{name}/cart.go:12 +0x1d\n",
-        "github.com/gin-gonic/gin.(*Context).{name}({address})\n\t/go/pkg/mod/github.com/gin-gonic/gin@v1.9.0/{name}.go:1 +0x2\n",
+        "github.com/gin-gonic/gin.(*Context).{name}({address})\n"
+        "\t/go/pkg/mod/github.com/gin-gonic/gin@v1.9.0/{name}.go:1 +0x2\n",
         "goroutine 7 [running]:\n",
     ),
     Runtime(

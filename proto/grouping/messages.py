@@ -169,8 +169,8 @@ def _is_code(match: re.Match[str]) -> bool:
 
 def _replace_pieces(token: str) -> str:
     """The parts between hyphens and underscores: drawn ones and numbers are replaced, words keep what is around."""
-    parts, drawn = [], False
-    at = 0
+    parts: list[str] = []
+    drawn, at = False, 0
     for match in _PIECE.finditer(token):
         joint, piece = match[1], match[2]
         drawn = is_drawn(piece) or (joint == "-" and is_drawn_suffix(piece, drawn))

@@ -109,14 +109,14 @@ def _join_go(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
     function: Line | None = None
     last = -1  # the line of the last frame
     for index, line in enumerate(lines):
-        if line.kind is Kind.FILE and function is not None:
+        if line.kind is Kind.FILE and line.family == go.FAMILY and function is not None:
             if 0 <= last < index - 2:
                 yield index, Line(Kind.WRAPPER)
             yield index, frame_line(go.FAMILY, _FRAMES[go.FAMILY][function.text, line.text])
             last = index
         elif line.kind not in (Kind.OTHER, Kind.FILE, Kind.FUNCTION):
             yield index, line
-        function = line if line.kind is Kind.FUNCTION else None
+        function = line if line.kind is Kind.FUNCTION and not line.family else None
 
 
 def _join_rust(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
@@ -130,7 +130,7 @@ def _join_rust(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
             yield index, Line(Kind.CAUSE, number=_MESSAGE)
         elif line.kind is Kind.FUNCTION and line.family == rust.FAMILY:
             following = lines[index + 1] if index + 1 < len(lines) else line
-            file = following.text if following.kind is Kind.FILE else ""
+            file = following.text if following.kind is Kind.FILE and following.family == rust.FAMILY else ""
             yield index, frame_line(rust.FAMILY, _FRAMES[rust.FAMILY][line.text, file], number=line.number)
         elif line.kind in (Kind.CAUSE, Kind.END):
             yield index, line

@@ -23,7 +23,7 @@ def read(head: str, rest: str, indent: int) -> Line:
     """Reads `at <head>(<rest>`; Mono has a space before the parenthesis and offsets behind it."""
     head = head.rstrip()
     if head.startswith("(wrapper"):
-        return frame_line(FAMILY, make_frame(head, "", False), indent)
+        return frame_line(FAMILY, make_frame(head, "", False, is_standard=True), indent)
     if "." not in head or not _NAME.fullmatch(head):
         return OTHER
     in_app = not head.startswith(DOTNET)

@@ -25,7 +25,8 @@ _WORDS: Final = re.compile(
     r"[A-Z]?[a-z]{2,}(?:[A-Z][a-z]{2,})*\d?(?:[_-][A-Za-z][a-z]*\d?)*|[a-z]+(?:[_-][a-z]+)*\d{0,2}"
 )
 _LONGEST_MINIFIED: Final = 2
-_VITE_HASH: Final = 8
+_SHORT_HASH: Final = 8  # characters, as Rollup and esbuild make them
+_BUNDLERS: Final = ("assets", "chunks", "nodes", "_nuxt", "immutable", "entry")  # directories that bundlers write
 _SEPARATOR: Final = re.compile(r"[.~_-]")
 _HASH_CHARS: Final = 80  # at the end of a name, in which a hash is looked for
 _MAX_STARTS: Final = 8
@@ -108,9 +109,10 @@ def _stable_stem(stem: str, directory: str) -> str:
     """`index-DbQ2xY9p`, `main.3f2a1b9c`, `chunk-ABCD1234` without what differs in each build."""
     if stem.isdigit():
         return "<n>"
-    starts = [match.end() for match in _SEPARATOR.finditer(stem[-_HASH_CHARS:])]
     shift = max(0, len(stem) - _HASH_CHARS)
-    for start in (0, *(shift + end for end in starts[-_MAX_STARTS:])):
+    starts = [shift + match.end() for match in _SEPARATOR.finditer(stem[shift:])][-_MAX_STARTS:]
+    short = len(stem) - _SHORT_HASH  # its own characters may be separators, so it is looked for first
+    for start in (*([short] if short in starts else ()), *starts, 0):
         if _is_hash(stem[start:], directory, is_whole=start == 0):
             prefix = stem[:start]
             return ("<n>" + prefix[-1:] if prefix[:-1].isdigit() else prefix) + "<hash>"
@@ -118,13 +120,14 @@ def _stable_stem(stem: str, directory: str) -> str:
 
 
 def _is_hash(text: str, directory: str, *, is_whole: bool) -> bool:
+    is_bundlers = directory in _BUNDLERS
     if _HEX.fullmatch(text):
         return True
-    if not _HASH.fullmatch(text) or _WORDS.fullmatch(text):
+    if not _HASH.fullmatch(text) or (is_whole and not is_bundlers):
         return False
-    if is_whole and directory not in ("assets", "chunks", "nodes", "_nuxt", "immutable", "entry"):
+    varies = text != text.lower() or any(one.isdigit() for one in text)
+    if len(text) == _SHORT_HASH and is_bundlers and not is_whole:
+        return varies  # every file there has one
+    if _WORDS.fullmatch(text):
         return False
-    has_digit = any(one.isdigit() for one in text)
-    if len(text) == _VITE_HASH:
-        return has_digit or text != text.lower()
-    return has_digit and text != text.lower()
+    return varies if len(text) == _SHORT_HASH else text != text.lower() and any(one.isdigit() for one in text)

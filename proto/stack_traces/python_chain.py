@@ -49,6 +49,11 @@ def _end_of_first(printed: Sequence[_Printed], start: int, end: int) -> int:
     return end
 
 
+def _is_type(line: Line) -> bool:
+    """A dotted name alone could be a function of Go, too."""
+    return line.kind is Kind.TYPE or (line.kind is Kind.FUNCTION and not line.family)
+
+
 def _split(lines: Sequence[Line]) -> list[_Printed]:
     """The exceptions in the order of the text, those that have frames or a type."""
     printed = [_Printed(Kind.OTHER, 1)]
@@ -62,7 +67,7 @@ def _split(lines: Sequence[Line]) -> list[_Printed]:
             if current.raised.line < 0:
                 current.raised.frames.append(line.frame)
             current.depth = max(line.number, 1) if len(current.raised.frames) == 1 else current.depth
-        elif kind in (Kind.TYPE, Kind.FUNCTION) and current.raised.line < 0 and not line.indent:
+        elif _is_type(line) and current.raised.line < 0 and not line.indent:
             current.raised.type, current.raised.line = line.text, index
     kept = [one for one in printed if one.raised.frames or one.raised.line >= 0]
     for one in kept:

@@ -47,7 +47,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "code_messages": Target("code_messages", "code_messages", ("control",), max_len=2_000),
         "tracker_events": Target("tracker_events", "tracker_events", ("control",), max_len=2_000),
         "chat_events": Target("chat_events", "chat_events", ("control",), max_len=1_500),
-        "fingerprint": Target("fingerprint", "fingerprint", ("gateway",), max_len=20_000, timeout_s=5),
+        "fingerprint": Target("fingerprint", "fingerprint", ("proto",), max_len=20_000, timeout_s=5),
         "webhook_signatures": Target("webhook_signatures", "webhook_signatures", ("control",), max_len=1_000),
         "proof_bundles": Target("proof_bundles", "proof_bundles", ("proto",), max_len=6_000),
         "payment_events": Target("payment_events", "payment_events", ("control",), max_len=4_000),

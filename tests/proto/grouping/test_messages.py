@@ -142,7 +142,8 @@ WORDS = st.lists(
 )
 SCRAPS = (
     "<n>", "<path>", "/", "\\", "/a/b", "@", "a@b.c", "://", "x://", ":", "-", "_", "usr_", "aB", "'", '"', "s", "\n",
-    " ", ".", ",", "12", "é", "Jan", "status", "parsing", "%", "+", "E", "v", "C:", "[", "utf", "\u2028", "\x1f", "\u00a0",
+    " ", ".", ",", "12", "é", "Jan", "status", "parsing", "%", "+", "E", "v", "C:", "[", "utf",
+    "\u2028", "\x1f", "\u00a0",
 )  # fmt: skip
 TEXTS = st.text(max_size=300) | st.lists(st.sampled_from([*NUMBERS, *TIMES, *SCRAPS]), max_size=25).map("".join)
 
