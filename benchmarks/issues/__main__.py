@@ -100,13 +100,8 @@ async def _count(directory: Path, url: str, rows: int, errors: int, *, is_upgrad
 async def _wait_for_an_error(database: Database, tenant: Tenant) -> None:
     """An issue by earlier rules, whose error does not occur again."""
     at = datetime.now(UTC)
-    issue = {
-        "id": "iss_1",
-        "org_id": tenant.organization.id,
-        "project_id": tenant.project.id,
-        "number": 10**6,
-        "count": 1,
-    }
+    issue: dict[str, object] = {"id": "iss_1", "org_id": tenant.organization.id, "project_id": tenant.project.id}
+    issue |= {"number": 10**6, "count": 1}
     issue |= {"fingerprint": bytes(16), "title": "Error", "search_text": "error", "status": "unresolved"}
     issue |= dict.fromkeys(("first_seen", "last_seen", "created_at", "updated_at"), at)
     async with database.write() as connection:
@@ -139,9 +134,9 @@ async def _fill(clickhouse: ClickHouse, project_id: int, rows: int, errors: int,
             error = min(int(chance.expovariate(8 / errors)), errors - 1)
             at = now - now % NANOS_PER_DAY + chance.randrange(max(1, now % NANOS_PER_DAY))
             values.append(
-                (project_id, at, error.to_bytes(16, "big"), f"Error{error}", f"message {number} of {error}", stacktrace, "span",
-                 chance.randbytes(16), chance.randbytes(8), "checkout", "production", f"1.0.{error % RELEASES}",
-                 batch_id, number, RULES_VERSION)
+                (project_id, at, error.to_bytes(16, "big"), f"Error{error}", f"message {number} of {error}",
+                 stacktrace, "span", chance.randbytes(16), chance.randbytes(8), "checkout", "production",
+                 f"1.0.{error % RELEASES}", batch_id, number, RULES_VERSION)
             )  # fmt: skip
         block = write_block(ERROR_OCCURRENCES, values)
         await clickhouse.insert(TABLE, ERROR_OCCURRENCES.column_names, block, token=f"benchmark:{first}")

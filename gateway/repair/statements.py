@@ -59,8 +59,8 @@ _TEXT_BYTES: Final = {
 }
 _ROW_BYTES: Final = 300  # memory of a row in Python, without its texts
 
-# What an error occurrence is. Its row number and time of storing are only its place, and its fingerprint follows from its
-# texts and the version of the rules: an occurrence that differs only in its fingerprint is neither missing nor surplus.
+# What an error occurrence is. Its row number and time of storing are only its place, and its fingerprint follows from
+# its texts and the version of the rules: what differs only in its fingerprint is neither missing nor surplus.
 _FINGERPRINT: Final = "fingerprint, fingerprint_version"
 _OCCURRENCE: Final = ", ".join(
     name for name in ERROR_OCCURRENCES.column_names if name not in ("row", *_FINGERPRINT.split(", "))
@@ -199,8 +199,8 @@ def surplus_occurrences(rebuilt: str) -> str:
 
 
 def kept_occurrences(rebuilt: str, into: str) -> str:
-    """Inserts a day's live rows without their surplus into the table `into`; each keeps its fingerprint, and its place in
-    storage order.
+    """Inserts a day's live rows without their surplus into the table `into`; each keeps its fingerprint, and its place
+    in storage order.
     """
     places = (
         f"arraySlice(arraySort(groupArrayIf((stored_time, row, {_FINGERPRINT}), is_live)),"

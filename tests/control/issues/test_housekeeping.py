@@ -14,7 +14,7 @@ from chassis.erasures.tables import ErasureKind, ErasureState
 from chassis.erasures.tables import erasures as erasure_rows
 from chassis.issues.tables import IssueStatus
 from control.issues import lifecycle
-from control.issues.details import Details
+from control.issues.details import Details, details
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.lifecycle import Ignoring
 from control.issues.notifications import IssueUrls
@@ -22,6 +22,7 @@ from control.issues.occurrences import COLUMNS
 from control.issues.page_texts import choose_rows, read_page_texts
 from control.issues.tables import ActivityKind, issue_activity, issue_projects
 from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.version_1 import fingerprint_version_1
 from proto.otlp.native import write_block
 from proto.storage.tables import ERROR_OCCURRENCES
 from tests.control.issues.conftest import MINUTE, START, Ledger, fingerprint
@@ -93,7 +94,8 @@ async def test_details_are_those_of_the_first_occurrence(ledger: Ledger, clickho
     await store(clickhouse, project, 1, "first\nand more", 1, TRACE)
     await store(clickhouse, project, 2, "another", 3)
     await store(clickhouse, project + 1, 1, "of another project", 5)
-    await store(clickhouse, project, 3, "", 4, "chatter\n" * 5_000 + TRACE)
+    long = "chatter\n" * 5_000 + TRACE + "chatter\n" * 2_000
+    await store(clickhouse, project, 3, "", 4, long)
     table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
     rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
     keys = [(project, fingerprint(number)) for number in (1, 2, 3)]
@@ -101,8 +103,9 @@ async def test_details_are_those_of_the_first_occurrence(ledger: Ledger, clickho
     assert {**found.details, keys[2]: found.details[keys[2]].culprit} == {
         keys[0]: Details("ValueError", "ValueError: first", "shop/cart.py:add"),
         keys[1]: Details("ValueError", "ValueError: another", None),
-        keys[2]: "shop/cart.py:add",
+        keys[2]: details("ValueError", "", long).culprit,
     }
+    assert found.others[keys[2]] == ((project, fingerprint_version_1("ValueError", "", long)),), "it is read whole"
     assert [len(choose_rows(rows, every, keys)) for every in ((), keys[:1])] == [3, 4]
 
 
