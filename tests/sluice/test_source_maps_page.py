@@ -28,7 +28,9 @@ node() {{ {node} "$@"; }}
 npx() {{ shift; {node} {shlex.quote(str(ESBUILD))} "$@"; }}
 """
     script = ours + re.sub(r"http://127\.0\.0\.1:4318", up.url, lines())
-    script = script.replace("sluice sourcemaps upload shop/dist", f"sluice sourcemaps upload shop/dist --server {up.url}")
+    script = script.replace(
+        "sluice sourcemaps upload shop/dist", f"sluice sourcemaps upload shop/dist --server {up.url}"
+    )
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=tmp_path,
