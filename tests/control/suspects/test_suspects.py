@@ -11,7 +11,7 @@ from chassis.clickhouse import ClickHouse, StoreUnavailable
 from control.settings import ControlSettings
 from control.suspects import candidates
 from control.suspects.candidates import SuspectedIssue
-from control.suspects.stack_trace import read_stack_trace
+from control.suspects.stack_trace import StackTrace, read_stack_trace
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control, serving
 from tests.control.releases.stored import commit, new_issue, new_project, report
@@ -42,7 +42,7 @@ class Answering(ClickHouse):
         reply = self.replies.pop(0)
         if isinstance(reply, Exception):
             raise reply
-        return [] if reply is None else [(reply,)]
+        return [] if reply is None else [(reply, "1.1.0")]
 
 
 @pytest.fixture
@@ -169,13 +169,13 @@ async def test_the_stack_trace_is_that_of_the_first_occurrence(clickhouse: Click
     await store(
         clickhouse, (NOW, "latest"), (NOW - timedelta(minutes=1), "before"), (NOW + timedelta(seconds=1), "after")
     )
-    assert await read_stack_trace(clickhouse, issue) == "latest"
+    assert await read_stack_trace(clickhouse, issue) == StackTrace("latest", "")
     await store(
         clickhouse, (first, ""), (first + timedelta(seconds=1), "first"), (first + timedelta(hours=2), "middle")
     )
     await store(clickhouse, (first, "foreign"), project=8)
     await store(clickhouse, (first, "other"), fingerprint=bytes(16))
-    assert await read_stack_trace(clickhouse, issue) == "first"
+    assert await read_stack_trace(clickhouse, issue) == StackTrace("first", "")
 
 
 async def store(
