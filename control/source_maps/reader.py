@@ -13,14 +13,19 @@ from typing import Final
 import msgspec
 
 from chassis.errors import BadRequest, Issue, ServiceUnavailable
+from proto.source_maps.compact_map import MAX_MEMORY_BYTES as MAX_LOADED_BYTES
+from proto.source_maps.compact_map import CompactMap
 from proto.source_maps.reading import read_source_map
 from proto.source_maps.vlq import InvalidSourceMap
 
-MAX_MEMORY_BYTES: Final = 1_024 * 2**20  # address space of the process
+MAX_MEMORY_BYTES: Final = 512 * 2**20  # address space of the process
 MAX_CPU_S: Final = 60
 MAX_TIME_S: Final = 120.0
 INVALID: Final = "The source map is not valid."
 _TOO_COSTLY: Final = f"It takes more than {MAX_MEMORY_BYTES // 2**20} MiB or {MAX_CPU_S} s to read."
+_TOO_LARGE: Final = (
+    f"It would take more than {MAX_LOADED_BYTES // 2**20} MiB in the memory of each process that uses it."
+)
 
 
 class _Result(msgspec.Struct, array_like=True):
@@ -90,6 +95,8 @@ def read_upload(raw: bytes) -> bytes:
         return msgspec.msgpack.encode(_Result(b"", None, str(error)))
     except MemoryError:
         return msgspec.msgpack.encode(_Result(b"", None, _TOO_COSTLY))
+    if CompactMap(read.stored).memory_bytes > MAX_LOADED_BYTES:
+        return msgspec.msgpack.encode(_Result(b"", None, _TOO_LARGE))
     content = zlib.compress(msgspec.msgpack.encode(read.stored), 6)
     return msgspec.msgpack.encode(_Result(content, read.debug_id, ""))
 

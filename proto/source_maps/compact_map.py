@@ -3,6 +3,7 @@
 Decoded, a map of a megabyte takes a hundred; a look-up decodes one kilobyte instead.
 """
 
+import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ import msgspec
 from proto.source_maps.vlq import Segment, decode_segments
 
 COLUMNS: Final = 8  # of a place in `places`: its offset in `mappings`, and the segment before it
-_NAME_CHARS: Final = 49  # memory of a text besides its characters
+MAX_MEMORY_BYTES: Final = 64 * 2**20  # of a map; one that would take more is not stored
+_FUNCTION_BYTES: Final = 80  # of a declaration: two numbers in two lists
 
 
 class OriginalPosition(NamedTuple):
@@ -50,12 +52,9 @@ class CompactMap:
         self._keys = places[1::COLUMNS]
         self._places = places
         self._mappings = stored.mappings.decode("ascii")
-        texts = sum(map(len, stored.sources)) + sum(map(len, stored.names))
-        functions = sum(16 * len(keys) for keys, _ in stored.functions.values())
-        count = len(stored.sources) + len(stored.names) + len(stored.functions)
-        self.memory_bytes = (
-            len(self._mappings) + 2 * len(stored.places) + texts + functions * 4 + count * (_NAME_CHARS + 8)
-        )
+        texts = sum(map(sys.getsizeof, (*stored.sources, *stored.names, *stored.functions)))
+        functions = sum(_FUNCTION_BYTES * len(keys) for keys, _ in stored.functions.values())
+        self.memory_bytes = len(self._mappings) + 2 * len(stored.places) + texts + functions
 
     @classmethod
     def decode(cls, content: bytes) -> Self:

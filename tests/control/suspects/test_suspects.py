@@ -43,7 +43,7 @@ class Answering(ClickHouse):
         reply = self.replies.pop(0)
         if isinstance(reply, Exception):
             raise reply
-        return [] if reply is None else [(reply, "")]
+        return [] if reply is None else [(reply, "1.1.0")]
 
 
 @pytest.fixture
