@@ -185,6 +185,7 @@ _BEGINNINGS: Final[tuple[tuple[str, Reader], ...]] = (
     ("Thread ", _read_thread),
     ("(", elixir.read),
     ("@ ", native.read_glog),
+    ("http", javascript.read_place),
     ("package:", dart.read_terse),
     ("dart:", dart.read_terse),
 )
@@ -193,6 +194,7 @@ _BY_FIRST: Final = {
     for first in {begin[0] for begin, _ in _BEGINNINGS}
 }
 _PARTS: Final[tuple[tuple[str, Reader], ...]] = (
+    ("Traceback (most recent call last)", _always(Line(Kind.TRACEBACK, python.FAMILY))),
     (":in ", ruby.read),
     (".go:", _read_go_file),
     (".s:", _read_go_file),
