@@ -1,6 +1,8 @@
 """What the shapes cannot say, and how bytes are read."""
 
+import functools
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,6 +106,32 @@ def test_times_are_of_the_calendar_and_in_order() -> None:
     assert _found(late) == {("warning", "claims[0].recordedAt")}
     probe = shapes.example(shapes.EVIDENCE["state_slice"]["probe"]) | {"expiresAt": "2026-02-30T00:00:00Z"}
     assert _found(_bundle(("state_slice", {"probe": probe}))) == {("error", "claims[0].evidence.probe.expiresAt")}
+
+
+def _places_of_times(value: Any, place: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _places_of_times(each, f"{place}.{key}" if place else key)
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _places_of_times(each, f"{place}[{at}]")
+    elif isinstance(value, str) and value[4:5] == "-" and value[10:11] == "T":
+        yield place
+
+
+@pytest.mark.parametrize("wrong", ["2026-02-30T00:00:00Z", "2026-11-20T24:00:00Z", "2026-11-20T00:60:00Z"])
+def test_every_time_of_every_claim_is_of_the_calendar(wrong: str) -> None:
+    checked = 0
+    for kind, shape in shapes.EVIDENCE.items():
+        example = shapes.example(shape)
+        for place in _places_of_times(example):
+            shown = json.loads(json.dumps(example))
+            *steps, last = re.findall(r"[^.\[\]]+", place)
+            parent = functools.reduce(lambda one, step: one[int(step) if step.isdigit() else step], steps, shown)
+            parent[last] = wrong
+            assert ("error", f"claims[0].evidence.{place}") in _found(_bundle((kind, shown))), (kind, place)
+            checked += 1
+    assert checked > 20
 
 
 def test_findings_are_bounded_and_errors_come_first() -> None:
