@@ -118,10 +118,10 @@ class SourceMapHandlers:
         lose theirs; 409 if this release alone has too many.
         """
         caller = authorization_context(request)
-        release, path = _target(request)
         require_media_type(request, (JSON_TYPE,))
         async with self.slots.taken((caller.org_id, caller.principal_id)), self.receiving:
             raw = await read_body(request, MAX_MAP_BYTES, self.context.body_timeout_s, min_rate=self.body_min_rate)
+            release, path = _target(request)
             digest = hashlib.sha256(raw).digest()
             async with self.context.database.read() as connection:
                 known = await repository.find_by_path(connection, _project_id(caller), release, path)

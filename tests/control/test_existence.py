@@ -33,6 +33,7 @@ from tests.control.conftest import Control, serving
 from tests.control.proofs.made import bundle as new_bundle
 from tests.control.proofs.made import register, submit
 from tests.control.releases.stored import new_issue
+from tests.control.source_maps.uploaded import document
 from tests.control.webhooks.trackers.sent import new_integration, send
 from tests.selection import scaled
 
@@ -71,7 +72,9 @@ IDS: Final = {
     "inboundDeliveryId": "ind",
     "issuerKeyId": "pik",
     "bundleId": "prf",
+    "sourceMapId": "smp",
 }
+OF_PROJECTS: Final = ("channelId", "erasureId", "linkId", "viewId", "sourceMapId")
 NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
 
 
@@ -110,8 +113,9 @@ async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
         ("sinkId", "warehouse/sinks", {"name": "x", "kind": "BLOBSTORE"}),
         ("changeId", "changes", {"kind": "generic", "title": "x"}),
         ("viewId", "views", {"name": "x", "path": "/ui/", "shared": True}),
+        ("sourceMapId", "source-maps?release=1.0.0&url=/a.js", document()),
     ):
-        below = f"projects/web/{path}" if name in ("channelId", "erasureId", "linkId", "viewId") else path
+        below = f"projects/web/{path}" if name in OF_PROJECTS else path
         status, answer, _ = await control.call("POST", f"/orgs/{org}/{below}", body, token)
         assert status in (200, 201, 202), answer
         made[name] = (answer.get("request") or answer)["id"]
