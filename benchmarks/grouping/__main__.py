@@ -14,8 +14,8 @@ from benchmarks.grouping.traces import RUNTIMES, Runtime, write
 from proto.grouping.fingerprint import fingerprint, forget
 from proto.grouping.version_1 import fingerprint_version_1
 
-ROUNDS: Final = 7
-EXCEPTIONS: Final = 400  # of a round
+ROUNDS: Final = 5
+EXCEPTIONS: Final = 200  # of a round
 ERRORS: Final = 20  # among them, each as often
 
 Fingerprint = Callable[[str, str, str], bytes]

@@ -68,7 +68,9 @@ _UNIT: Final = (
 )
 _NUMBER: Final = re.compile(
     rf"[-+\u2212]*(?:0[xX][0-9a-fA-F_]++|0[bBoO][0-7_]++|[vV]?\.?\d[\d_]*+(?:[.,'\u2019]\d[\d_]*+)*+"
-    rf"(?:[eE][-+]?\d++|(?:{_UNIT}(?:\d++(?:\.\d++)?{_UNIT})*+)|[-+](?:\d|alpha|beta|rc|pre|dev|snapshot|SNAPSHOT)[\w.-]*+)?[lLfFnu]?)"
+    rf"(?:[eE][-+]?\d++|(?:{_UNIT}(?:\d++(?:\.\d++)?{_UNIT})*+)"
+    r"|[-+](?:\d|alpha|beta|rc|pre|dev|snapshot|SNAPSHOT)[\w.-]*+)?[lLfFnu]?"
+    r"|P(?:\d++[YMWD])*+(?:T(?:\d++(?:\.\d++)?[HMS])++)?)"
 )
 _UUID: Final = re.compile(r"(?<![^\W_])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![^\W_])")
 _PIECE: Final = re.compile(r"([-_]?)([^\W_]++)")
@@ -123,8 +125,13 @@ def _replace_numbers(line: str) -> str:
     line = _TOKEN.sub(_replace_token_or_code if has_code else _replace_token, line)
     if "<n>" in line:
         line = _SERIES.sub("<n>", _UNIT_AFTER.sub("<n>", line))
-        line = _PLURAL.sub(lambda match: match[1][:-1], line)
+        line = _PLURAL.sub(_replace_plural, line)
     return line
+
+
+def _replace_plural(match: re.Match[str]) -> str:
+    text = match[1]
+    return f"{text[:-3]}y" if text.endswith("ies") else text[:-1]
 
 
 def _replace_prefixed(match: re.Match[str]) -> str:

@@ -105,10 +105,13 @@ class _Chain:
 
 
 def _join_go(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
-    """Of Go: a function and a file that follow one another are a frame; what stands between frames begins a wrapper."""
+    """Of Go: a function and a file that follow one another are a frame; what stands between frames begins a wrapper.
+    The first goroutine is the one that failed; the frames before it are the runtime's.
+    """
     function: Line | None = None
     last = -1  # the line of the last frame
-    for index, line in enumerate(lines):
+    start = next((index for index, line in enumerate(lines) if line.kind is Kind.END), 0)
+    for index, line in enumerate(lines[start:], start):
         if line.kind is Kind.FILE and line.family == go.FAMILY and function is not None:
             if 0 <= last < index - 2:
                 yield index, Line(Kind.WRAPPER)

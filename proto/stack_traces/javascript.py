@@ -55,6 +55,11 @@ def read_at_sign(body: str, indent: int) -> Line:
     return _read("" if function.endswith(" code") else function, place, indent)
 
 
+def read_place(body: str, indent: int) -> Line:
+    """Reads the URL of a function without name, as Safari prints it."""
+    return _read("", body, indent) if "://" in body[:9] and " " not in body else OTHER
+
+
 def _read(function: str, place: str, indent: int) -> Line:
     if place.startswith(_NATIVE):
         return frame_line(FAMILY, make_frame("<native>", function, False, is_standard=True), indent)

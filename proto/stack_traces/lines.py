@@ -157,7 +157,7 @@ def _read_rest(body: str, indent: int) -> Line:
                 return Line(Kind.CAUSE, dotnet.FAMILY, None, _type_of(arrow[2]))
             return Line(Kind.TYPE, "", None, match[1].rstrip(":"))
         return go.read_function(body)
-    match = _INDENTED_TYPE.match(body)
+    match = _INDENTED_TYPE.match(body) if "Error" in body or "Exception" in body else None
     return Line(Kind.TYPE, "", None, match[0], indent) if match else OTHER
 
 
@@ -185,6 +185,7 @@ _BEGINNINGS: Final[tuple[tuple[str, Reader], ...]] = (
     ("Thread ", _read_thread),
     ("(", elixir.read),
     ("@ ", native.read_glog),
+    ("http", javascript.read_place),
     ("package:", dart.read_terse),
     ("dart:", dart.read_terse),
 )
@@ -193,6 +194,7 @@ _BY_FIRST: Final = {
     for first in {begin[0] for begin, _ in _BEGINNINGS}
 }
 _PARTS: Final[tuple[tuple[str, Reader], ...]] = (
+    ("Traceback (most recent call last)", _always(Line(Kind.TRACEBACK, python.FAMILY))),
     (":in ", ruby.read),
     (".go:", _read_go_file),
     (".s:", _read_go_file),

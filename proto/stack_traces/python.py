@@ -11,10 +11,9 @@ _LIBRARY: Final = re.compile(
     r"[/\\](?:site-packages|dist-packages)[/\\]"
     r"|[/\\]lib(?:32|64)?[/\\](?:python|pypy)\d[\d.t]*(?:\.zip)?[/\\]"
     r"|[/\\](?:python|pypy|miniconda|anaconda|miniforge)[\d.-]*(?:-32|-64)?[/\\](?:lib[/\\]|python\d+\.zip[/\\])"
-    r"|[/\\]hostedtoolcache[/\\](?:windows[/\\])?python[/\\][\d.]+[/\\]x\d\d[/\\]lib[/\\]",
-    re.IGNORECASE,
+    r"|[/\\]hostedtoolcache[/\\](?:windows[/\\])?python[/\\][\d.]+[/\\]x\d\d[/\\]lib[/\\]"
 )
-_PACKAGES: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]", re.IGNORECASE)
+_PACKAGES: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 _INTERACTIVE: Final = ("<stdin", "<ipython", "<console", "<input")
 # Their frames exist in some versions of Python alone; the function that has them is the next frame.
 _INLINED: Final = ("<listcomp>", "<dictcomp>", "<setcomp>")
@@ -32,6 +31,8 @@ def read(body: str, indent: int) -> Line:
         file = file.partition("-")[0]
     if function in _INLINED:
         return PASSED_OVER
-    library = _LIBRARY.search(file)
-    is_standard = file.startswith("<frozen ") or (library and not _PACKAGES.search(file))
+    path = file.lower()
+    may_be = "lib" in path or "-packages" in path or ".zip" in path  # most frames need no pattern
+    library = may_be and _LIBRARY.search(path)
+    is_standard = file.startswith("<frozen ") or (library and not _PACKAGES.search(path))
     return frame_line(FAMILY, make_frame(file, function, not (library or is_standard), is_standard=is_standard), indent)

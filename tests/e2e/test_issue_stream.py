@@ -12,21 +12,20 @@ from tests.e2e.conftest import Deploy
 from tests.e2e.product import Sluice, eventually
 from tests.proto.grouping.stream import Occurrence, occurrences
 from tests.proto.grouping.stream.bugs import bugs
-from tests.selection import scaled
 
+ERRORS = 100_000
 EXPORT = 1_000
 SEVERITY_ERROR = 17
 
 
-@pytest.mark.sized
+@pytest.mark.long
 @pytest.mark.parametrize("deploy", ["embedded-sqlite"], indirect=True)
 def test_each_known_bug_is_one_issue(deploy: Deploy, tmp_path: Path) -> None:
-    count = scaled(3_000, 100_000)
     sluice = deploy(tmp_path)
     try:
-        for body in exports(count):
+        for body in exports(ERRORS):
             assert sluice.export("logs", body).status == 200
-        eventually(lambda: sum(counts(sluice)) == count, f"{count} occurrences in issues", 120)
+        eventually(lambda: sum(counts(sluice)) == ERRORS, f"{ERRORS} occurrences in issues", 120)
         assert len(bugs()) <= len(counts(sluice)) <= len(bugs()) + 10
         sluice.stop()
     finally:

@@ -12,7 +12,8 @@ from proto.grouping.messages import MAX_NORMALIZED_CHARS, normalize_message
 
 NUMBERS = (
     "7", "12", "1.5", "-3", "+3", ".5", "1e-9", "1.5E+10", "1,234", "1,234,567.89", "1_000", "1'234", "0xff",
-    "0XDEADBEEF", "0b101", "0o17", "12%", "12.5 %", "10ms", "1.2s", "2m3.5s", "1h30m", "900 ms", "12 seconds",
+    "0XDEADBEEF", "0b101", "0o17", "12%", "12.5 %", "10ms", "1.2s", "2m3.5s", "PT1H30M", "P3D", "1h30m", "900 ms",
+    "12 seconds",
     "1 second", "5 MiB", "512 bytes", "3rd", "1.2.3", "v1.2.3-rc1", "10.0.0.1", "10.0.0.1:5432", "::1", "[::1]:5432",
     "fe80::1%eth0", "2001:db8::8a2e:370:7334", "00:1b:44:11:3a:b7", "-12", "١٢",
     "550e8400-e29b-41d4-a716-446655440000", "12345678-1234-4234-8234-123456789012", "01HZX3K9Q8V7B6N5M4A3S2D1F0",
@@ -67,6 +68,7 @@ def test_a_time_of_any_spelling_is_the_same(time: str) -> None:
         ("worker3 failed", "worker<n> failed"),
         ("after 1 attempt", "after <n> attempt"),
         ("after 3 attempts", "after <n> attempt"),
+        ("after 2 retries", "after <n> retry"),
         ("invalid literal for int() with base 10: 'a b'", "invalid literal for int() with base <n>: <value>"),
         ("Duplicate entry 'bob' for key 'users.email'", "Duplicate entry <value> for key 'users.email'"),
         ('For input string: "x"', "For input string: <value>"),

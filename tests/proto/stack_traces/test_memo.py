@@ -3,6 +3,10 @@
 from proto.stack_traces.memo import Memo
 
 
+def length(key: object) -> int:
+    return len(str(key))
+
+
 def test_the_older_half_is_forgotten_unless_it_is_needed() -> None:
     computed: list[str] = []
 
@@ -21,14 +25,14 @@ def test_the_older_half_is_forgotten_unless_it_is_needed() -> None:
 
 
 def test_long_keys_are_not_kept() -> None:
-    memo = Memo(len, max_bytes=10_000, max_key_bytes=100)
+    memo = Memo(length, max_bytes=10_000, max_key_bytes=100)
     assert memo["x" * 1_000] == 1_000
-    assert memo[("x" * 1_000, "y")] == 2
+    assert memo["x" * 1_000, "y"] == length(("x" * 1_000, "y"))
     assert not memo
 
 
 def test_a_forgotten_key_is_computed_again() -> None:
-    memo = Memo(len, max_bytes=10_000, max_key_bytes=100)
+    memo = Memo(length, max_bytes=10_000, max_key_bytes=100)
     assert memo["xy"] == 2
     memo.forget()
     assert not memo

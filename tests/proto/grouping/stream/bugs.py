@@ -43,9 +43,7 @@ def _bug(runtime: str, number: int, of_runtime: int) -> Bug:
     noun_number = of_runtime % len(_NOUNS)
     noun, verb = _NOUNS[noun_number], _VERBS[of_runtime // len(_NOUNS)]
     is_bare = of_runtime % 8 == 3
-    template = (
-        _BARE.format_map({"verb": verb, "noun": noun, "runtime": runtime}) if is_bare else _TEMPLATES[noun_number]
-    )
+    bare = _BARE.format_map({"verb": verb, "noun": noun, "runtime": runtime})
     frames = [(noun.lower(), verb + noun), ("handlers", f"show{noun}"), ("server", "handle")]
     if of_runtime % 6 == 1:  # below a function that others call, too
         frames.insert(0, ("database", "query"))
