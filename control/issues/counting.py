@@ -22,7 +22,7 @@ from control.issues.lifecycle import OPEN_STATE, activity_row
 from control.issues.model import IssueRecord
 from control.issues.occurrences import IssueKey, Seen
 from control.issues.project_state import ProjectState
-from control.issues.regrouping import Plan
+from control.issues.regrouping import Regrouping
 from control.issues.reopening import Order, Reopening, reopening
 from control.issues.rows import UPDATE, copied_state, new_row, reopening_data, update_values
 from control.issues.tables import ActivityKind, issue_activity
@@ -137,7 +137,7 @@ async def _orders(
 
 
 def _by_issue(
-    found: Mapping[IssueKey, Seen], plan: Plan, known: Mapping[str, IssueRecord]
+    found: Mapping[IssueKey, Seen], plan: Regrouping, known: Mapping[str, IssueRecord]
 ) -> list[tuple[IssueRecord, Seen]]:
     """What was seen by the issue that exists and counts it."""
     counted: dict[str, Seen] = {}
@@ -164,7 +164,7 @@ class _Counting:
     counted: Counted
     orders: Mapping[int, Order]
 
-    def reserve_splits(self, plan: Plan) -> None:
+    def reserve_splits(self, plan: Regrouping) -> None:
         """Take permits for the issues that an upgrade splits from others. Without one the error counts in the issue of
         which it was a part, and is split from it when it occurs again.
         """
@@ -205,7 +205,11 @@ class _Counting:
         return {**changed, "decided_status": changed["status"], "decided_at": min(opened.at, self.now)}
 
     async def create(
-        self, plan: Plan, found: Mapping[IssueKey, Seen], known: Mapping[str, IssueRecord], reopened: Collection[str]
+        self,
+        plan: Regrouping,
+        found: Mapping[IssueKey, Seen],
+        known: Mapping[str, IssueRecord],
+        reopened: Collection[str],
     ) -> None:
         """Create the issues of new fingerprints, the earliest errors first, and store what leads to them."""
         rows: list[dict[str, Any]] = []

@@ -14,12 +14,12 @@ from chassis.issues.tables import FINGERPRINT_BYTES, issue_fingerprints, issues
 from control.issues import lifecycle
 from control.issues.model import IssueRecord
 from control.issues.occurrences import IssueKey, Seen
-from control.issues.regrouping import Plan
+from control.issues.regrouping import Regrouping
 from proto.grouping.fingerprint import RULES_VERSION
 
 
 async def regroup(
-    connection: AsyncConnection, plan: Plan, known: Mapping[str, IssueRecord], now: datetime
+    connection: AsyncConnection, plan: Regrouping, known: Mapping[str, IssueRecord], now: datetime
 ) -> dict[str, IssueRecord]:
     """Merge the issues that have become one, and give them their fingerprints by the current rules. Returns the issues
     by id, as they are afterwards.
@@ -37,7 +37,7 @@ async def regroup(
     return changed
 
 
-async def store_links(connection: AsyncConnection, plan: Plan, found: Mapping[IssueKey, Seen]) -> None:
+async def store_links(connection: AsyncConnection, plan: Regrouping, found: Mapping[IssueKey, Seen]) -> None:
     """Store which issue each new fingerprint leads to, and which fingerprints wait no longer."""
     if plan.links:
         rows = [
@@ -61,7 +61,7 @@ async def store_links(connection: AsyncConnection, plan: Plan, found: Mapping[Is
         )
 
 
-def _decided_under(key: IssueKey, plan: Plan, found: Mapping[IssueKey, Seen]) -> int:
+def _decided_under(key: IssueKey, plan: Regrouping, found: Mapping[IssueKey, Seen]) -> int:
     """The version of the rules for a new fingerprint: one by earlier rules waits if nothing else is known of it."""
     is_alone = key in plan.new and not plan.new[key]
     return min(RULES_VERSION, found[key].rules_version) if is_alone else RULES_VERSION

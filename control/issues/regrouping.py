@@ -21,7 +21,7 @@ from control.issues.occurrences import IssueKey, Seen
 from proto.grouping.fingerprint import RULES_VERSION
 
 
-class Link(NamedTuple):
+class FingerprintLink(NamedTuple):
     """The issue to which a fingerprint leads, and the version of the rules under which that was last decided."""
 
     issue: IssueRecord
@@ -34,7 +34,7 @@ class Link(NamedTuple):
 
 
 @dataclass(slots=True)
-class Plan:
+class Regrouping:
     """What becomes of the fingerprints of a page.
 
     `known`: fingerprints that an issue counts, with its id. `new`: fingerprints that get an issue each, and others that
@@ -56,8 +56,8 @@ class Plan:
 def plan(
     found: Iterable[tuple[IssueKey, Seen]],
     others: Mapping[IssueKey, Sequence[IssueKey]],
-    links: Mapping[IssueKey, Link],
-) -> Plan:
+    links: Mapping[IssueKey, FingerprintLink],
+) -> Regrouping:
     """Place the fingerprints of a page, in this order. `others`: those that their occurrences have by other versions of
     the rules, as far as they were read; `links`: of all of these that are known.
     """
@@ -71,9 +71,11 @@ def plan(
 
 
 class _Planner:
-    def __init__(self, others: Mapping[IssueKey, Sequence[IssueKey]], links: Mapping[IssueKey, Link]) -> None:
+    def __init__(
+        self, others: Mapping[IssueKey, Sequence[IssueKey]], links: Mapping[IssueKey, FingerprintLink]
+    ) -> None:
         self._others = others
-        self._plan = Plan()
+        self._plan = Regrouping()
         self._issues = {link.issue.id: link.issue for link in links.values()}
         self._issue_of = {key: link.issue.id for key, link in links.items()}
         self._waiting = {key for key, link in links.items() if link.is_waiting}
@@ -107,7 +109,7 @@ class _Planner:
         else:
             self._lead(key, self._issue_of[known])
 
-    def finish(self) -> Plan:
+    def finish(self) -> Regrouping:
         """The plan, with the ids of the issues that are left."""
         plan = self._plan
         plan.known = {key: self._left(issue_id) for key, issue_id in self._issue_of.items()}

@@ -14,7 +14,7 @@ from chassis.auth.tables import memberships, principals, projects
 from chassis.issues.tables import IssueStatus, issue_fingerprints, issues
 from control.issues.model import IssueRecord
 from control.issues.occurrences import IssueKey
-from control.issues.regrouping import Link
+from control.issues.regrouping import FingerprintLink
 from control.issues.tables import issue_activity, issue_projects
 from proto.grouping.fingerprint import RULES_VERSION
 
@@ -79,12 +79,12 @@ async def find_anywhere(connection: AsyncConnection, issue_id: str) -> IssueReco
     return await _one(connection, issues.c.id == issue_id)
 
 
-async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> dict[IssueKey, Link]:
+async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> dict[IssueKey, FingerprintLink]:
     """The issues that count the occurrences of fingerprints, by project and fingerprint."""
     by_project: dict[int, list[bytes]] = {}
     for project_id, fingerprint in keys:
         by_project.setdefault(project_id, []).append(fingerprint)
-    found: dict[IssueKey, Link] = {}
+    found: dict[IssueKey, FingerprintLink] = {}
     own, columns = issues.alias(), issue_fingerprints.c
     select = (
         sa.select(columns.fingerprint.label("of_fingerprint"), columns.rules_version, *issues.c)
@@ -96,7 +96,7 @@ async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> d
             in_chunk = columns.fingerprint.in_(fingerprints[start : start + MAX_KEYS])
             rows = await connection.execute(select.where(columns.project_id == project_id, in_chunk))
             for row in rows.mappings():
-                link = Link(IssueRecord.from_row(row), row["rules_version"])
+                link = FingerprintLink(IssueRecord.from_row(row), row["rules_version"])
                 found[project_id, bytes(row["of_fingerprint"])] = link
     return found
 

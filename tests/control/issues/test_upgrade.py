@@ -19,6 +19,7 @@ from chassis.db.database import Database, migration_engine
 from chassis.issues.tables import issues
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import ChannelEvent
+from control.followers import progress
 from control.followers.tables import follower_blocks, follower_progress
 from control.issues.follower import NAME, IssueFollower
 from control.issues.housekeeping import IssueHousekeeping
@@ -184,6 +185,10 @@ async def check_upgrade(database: Database, count: int) -> None:
     for number in range(1, count + 1):
         errors.add(text_of(number), NOW - timedelta(minutes=1), "1.0.0")
         errors.add(text_of(number), NOW - timedelta(minutes=2), "1.0.0", version=number % 2 + 1)
+    async with database.read() as connection:
+        before_upgrade = await progress.find(connection, "issues")
+    assert before_upgrade is not None
+    assert before_upgrade.is_left_to_another("a process that knows one fingerprint of an issue", LATER)
     follower = IssueFollower(
         database, cast("ClickHouse", errors), IssueUrls(), IssueMetrics(None), rows=errors, now=lambda: LATER
     )
