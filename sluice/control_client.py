@@ -66,7 +66,7 @@ def read_token(token_file: str | None) -> str:
     if not token:
         raise StartupError(f"No access token: set {TOKEN_VARIABLE}, or name a file in --token-file.", exit_code=2)
     if re.fullmatch(r"[\x21-\x7e]+", token) is None:
-        raise StartupError("The access token contains characters that no token has.", exit_code=2)
+        raise StartupError("The access token has white space or non-ASCII characters: copy it again.", exit_code=2)
     return token
 
 
@@ -77,30 +77,30 @@ class ControlClient:
         self._server = _server_url(server)
         self._token = token
 
-    def post(self, path: str, data: bytes, answer: type[T]) -> T:
-        """The answer to JSON data, which is sent again while the server is busy. Raises StartupError."""
+    def post(self, path: str, data: bytes, answer: type[T]) -> tuple[int, T]:
+        """Status and answer to JSON data, which is sent again while the server is busy. Raises StartupError."""
         url = f"{self._server}{path}"
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         request = urllib.request.Request(url, data, headers, method="POST")  # noqa: S310 - http(s) is checked
         try:
-            return msgspec.json.decode(_send(request), type=answer)
+            status, body = _send(request)
+            return status, msgspec.json.decode(body, type=answer)
         except urllib.error.HTTPError as error:
             with error:
                 raise StartupError(_refusal(url, error)) from error
         except (OSError, HTTPException) as error:
             raise StartupError(f"No response from {url} ({getattr(error, 'reason', error)}).") from error
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise StartupError(f"The server's answer is not one of Sluice: is {url} the control API?") from error
+            raise StartupError(f"{url} did not return a Sluice API response. Check --server.") from error
 
 
-def _send(request: urllib.request.Request) -> bytes:
-    """The body of the answer. Raises what urllib raises."""
+def _send(request: urllib.request.Request) -> tuple[int, bytes]:
+    """Status and body of the answer. Raises what urllib raises."""
     opener = urllib.request.build_opener(_NoRedirect)
     for remaining in reversed(range(MAX_TRIES)):
         try:
             with opener.open(request, timeout=_RESPONSE_TIMEOUT_S) as response:
-                body: bytes = response.read(_MAX_RESPONSE_BYTES)
-                return body
+                return int(response.status), response.read(_MAX_RESPONSE_BYTES)
         except urllib.error.HTTPError as error:
             if error.code not in _RETRIED or not remaining:
                 raise
@@ -128,5 +128,5 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> str:
         found = msgspec.json.decode(error.read(_MAX_RESPONSE_BYTES), type=_Refusal).error
         reason = " ".join([found.message, *(f"{one.path}: {one.message}" for one in found.details[:3])])[:500]
     except (msgspec.MsgspecError, ValueError, RecursionError, OSError, HTTPException):
-        reason = f"{str(error.reason)[:100]}. The server's answer is not one of Sluice."
+        reason = f"{str(error.reason)[:100]}. It is not a Sluice API response. Check --server."
     return f"{url} returned {error.code}: {reason}"

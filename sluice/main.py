@@ -49,6 +49,9 @@ _COMMANDS: Final = (
     ("proof", "sluice.cli.proof", "validates, shows, signs or verifies proof bundles, offline (docs/proofs.md)"),
     ("send", "sluice.cli.send", "exports a small trace and a log record through the OpenTelemetry SDK"),
 )
+_TOKEN_FILE: Final = (
+    "file with the access token, alone or as `sluice init` wrote it; default: the variable RELEASE_TOKEN"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -397,11 +400,7 @@ def _release(command: argparse.ArgumentParser) -> None:
     command.add_argument("--url", metavar="URL", help="page of the release, such as that of its build")
     command.add_argument("--released-at", metavar="TIME", help="such as 2026-11-20T15:17:03Z; default: now")
     command.add_argument("--server", metavar="URL", help="URL of the control API; default: http://127.0.0.1:4318")
-    command.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help="file with the access token, alone or as `sluice init` wrote it; default: the variable RELEASE_TOKEN",
-    )
+    command.add_argument("--token-file", metavar="FILE", help=_TOKEN_FILE)
     command.add_argument("--dry-run", action="store_true", help="print what would be reported, and send nothing")
 
 
@@ -409,7 +408,9 @@ def _source_maps(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     upload = actions.add_parser("upload", help="upload the source maps of the scripts beneath a directory")
     upload.add_argument(
-        "directory", metavar="DIR", help="folder of the build; its paths are those of the scripts' URLs"
+        "directory",
+        metavar="DIR",
+        help="output folder of the build; paths below it must equal the paths in the scripts' URLs",
     )
     upload.add_argument("--release", metavar="R", required=True, help="the release: `service.version` of its telemetry")
     upload.add_argument("--org", metavar="SLUG", default="default", help="slug of the organization; default: `default`")
@@ -422,9 +423,7 @@ def _source_maps(command: argparse.ArgumentParser) -> None:
         "as /app/dist; default: /",
     )
     upload.add_argument("--server", metavar="URL", help="base URL of the API; default: http://127.0.0.1:4318")
-    upload.add_argument(
-        "--token-file", metavar="FILE", help="file with the access token, or one that `init` has written"
-    )
+    upload.add_argument("--token-file", metavar="FILE", help=_TOKEN_FILE)
     upload.add_argument("--dry-run", action="store_true", help="only print what would be uploaded")
     _add_common_options(upload, default=argparse.SUPPRESS)
 

@@ -92,8 +92,8 @@ class SourceMaps:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unresolved = Counter(
             "sluice_source_map_failures",
-            "Frames whose source map could not be used, by reason: store (the database did not answer), damaged, "
-            "timeout (a batch has too many frames). They count as they were sent.",
+            "Look-ups of source maps that failed, by reason: database, damaged, timeout. The frames keep the minified "
+            "form.",
             ["reason"],
             registry=registry,
         )
@@ -144,15 +144,17 @@ class SourceMaps:
             if source_map_id in self._maps:
                 self._maps.move_to_end(source_map_id)
                 return self._maps[source_map_id]
-        content = self._read(lambda: self._read_content(source_map_id), deadline)
-        return None if content is None else self._keep_map(source_map_id, self._decode(content))
+        content = self._read(lambda: self._read_content(source_map_id), project[0], deadline)
+        return (
+            None if content is None else self._keep_map(source_map_id, self._decode(content, source_map_id, project[0]))
+        )
 
     def _index(self, project: tuple[int, int], deadline: float) -> _Index | None:
         with self._lock:
             if project in self._indexes:
                 self._indexes.move_to_end(project)
                 return self._indexes[project]
-        index = self._read(lambda: self._read_index(project[0]), deadline)
+        index = self._read(lambda: self._read_index(project[0]), project[0], deadline)
         if index is None:
             return None
         with self._lock:
@@ -174,7 +176,7 @@ class SourceMaps:
                 self._bytes -= 0 if oldest is None else oldest.memory_bytes
         return found
 
-    def _decode(self, content: bytes) -> CompactMap | None:
+    def _decode(self, content: bytes, source_map_id: str, project_id: int) -> CompactMap | None:
         """None for content that cannot be read, which is not tried again."""
         try:
             inflate = zlib.decompressobj()
@@ -182,14 +184,19 @@ class SourceMaps:
             return CompactMap.decode(raw)
         except (zlib.error, msgspec.MsgspecError, ValueError) as error:
             self._unresolved.labels("damaged").inc()
-            log.warning("a source map is damaged", error=str(error))
+            log.warning(
+                "a source map is damaged; upload it again",
+                source_map_id=source_map_id,
+                project_id=project_id,
+                error=str(error),
+            )
             return None
 
-    def _read(self, make: Callable[[], Coroutine[Any, Any, T]], deadline: float) -> T | None:
+    def _read(self, make: Callable[[], Coroutine[Any, Any, T]], project_id: int, deadline: float) -> T | None:
         """What a statement reads, from a thread; None if the database does not answer in time, or did not lately."""
         now = self._clock()
         if self._loop is None or now < self._retry_at or now >= deadline:
-            self._unresolved.labels("store").inc()
+            self._unresolved.labels("database").inc()
             return None
         future = asyncio.run_coroutine_threadsafe(make(), self._loop)
         try:
@@ -197,8 +204,13 @@ class SourceMaps:
         except Exception as error:  # noqa: BLE001 (an export must not fail for it)
             future.cancel()
             self._retry_at = self._clock() + RETRY_S
-            self._unresolved.labels("store").inc()
-            log.warning("source maps cannot be read", error=str(error) or type(error).__name__)
+            self._unresolved.labels("database").inc()
+            log.warning(
+                "source maps could not be read from the relational database; stack traces are not resolved for "
+                f"{RETRY_S:.0f} s",
+                project_id=project_id,
+                error=str(error) or type(error).__name__,
+            )
             return None
 
     async def _read_index(self, project_id: int) -> _Index:

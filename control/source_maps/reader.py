@@ -11,6 +11,7 @@ import zlib
 from typing import Final
 
 import msgspec
+import structlog
 
 from chassis.errors import BadRequest, Issue, ServiceUnavailable
 from proto.source_maps.compact_map import MAX_MEMORY_BYTES as MAX_LOADED_BYTES
@@ -21,11 +22,16 @@ from proto.source_maps.vlq import InvalidSourceMap
 MAX_MEMORY_BYTES: Final = 512 * 2**20  # address space of the process
 MAX_CPU_S: Final = 60
 MAX_TIME_S: Final = 120.0
+OUT_OF_MEMORY: Final = 66  # exit code of the process
 INVALID: Final = "The source map is not valid."
+_NOT_NOW: Final = "The source map cannot be read now; retry later."
 _TOO_COSTLY: Final = f"It takes more than {MAX_MEMORY_BYTES // 2**20} MiB or {MAX_CPU_S} s to read."
 _TOO_LARGE: Final = (
     f"It would take more than {MAX_LOADED_BYTES // 2**20} MiB in the memory of each process that uses it."
 )
+_MAX_LOGGED: Final = 1_000  # bytes of what the process printed last
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class _Result(msgspec.Struct, array_like=True):
@@ -50,20 +56,16 @@ class SourceMapReader:
         self._slot = asyncio.Semaphore(1)
 
     async def read(self, raw: bytes) -> UploadedMap:
-        """Raises BadRequest with the fault of the map, and ServiceUnavailable if no process can be started."""
+        """Raises BadRequest with the fault of the map, and ServiceUnavailable if no process can be started or it fails."""
         async with self._slot:
-            output = await _run(raw)
-        try:
-            result = msgspec.msgpack.decode(output, type=_Result)
-        except msgspec.MsgspecError:
-            result = _Result(b"", None, _TOO_COSTLY)
+            result = await _run(raw)
         if result.fault:
             raise BadRequest(INVALID, [Issue("body", result.fault, "invalid")])
         return UploadedMap(result.content, result.debug_id)
 
 
-async def _run(raw: bytes) -> bytes:
-    """What the process says; nothing if a limit ended it. Raises ServiceUnavailable."""
+async def _run(raw: bytes) -> _Result:
+    """What the process says, or that a limit ended it. Raises ServiceUnavailable."""
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -71,30 +73,42 @@ async def _run(raw: bytes) -> bytes:
             "control.source_maps.reader",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
         )
     except OSError as error:
-        raise ServiceUnavailable("The source map cannot be read now; retry later.") from error
+        raise ServiceUnavailable(_NOT_NOW) from error
     try:
         async with asyncio.timeout(MAX_TIME_S):
-            output, _ = await process.communicate(raw)
+            output, errors = await process.communicate(raw)
     except TimeoutError:
-        return b""
+        return _Result(b"", None, _TOO_COSTLY)
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return output
+    return _result(process.returncode or 0, output, errors)
+
+
+def _result(returncode: int, output: bytes, errors: bytes) -> _Result:
+    """The answer of a process that has ended. Raises ServiceUnavailable if neither it nor a limit ended it."""
+    try:
+        return msgspec.msgpack.decode(output, type=_Result)
+    except msgspec.MsgspecError as error:
+        if returncode == OUT_OF_MEMORY:
+            return _Result(b"", None, _TOO_COSTLY)
+        said = errors[-_MAX_LOGGED:].decode(errors="replace")
+        log.warning("the process that reads source maps failed", returncode=returncode, stderr=said)
+        if returncode < 0:  # a signal: of the limit of CPU time, or of a library that got no memory
+            return _Result(b"", None, _TOO_COSTLY)
+        raise ServiceUnavailable(_NOT_NOW) from error
 
 
 def read_upload(raw: bytes) -> bytes:
-    """The answer of the process to a map."""
+    """The answer of the process to a map. Raises MemoryError."""
     try:
         read = read_source_map(raw)
     except InvalidSourceMap as error:
         return msgspec.msgpack.encode(_Result(b"", None, str(error)))
-    except MemoryError:
-        return msgspec.msgpack.encode(_Result(b"", None, _TOO_COSTLY))
     if CompactMap(read.stored).memory_bytes > MAX_LOADED_BYTES:
         return msgspec.msgpack.encode(_Result(b"", None, _TOO_LARGE))
     content = zlib.compress(msgspec.msgpack.encode(read.stored), 6)
@@ -106,7 +120,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.stdout.buffer.write(read_upload(sys.stdin.buffer.read()))
+    try:
+        sys.stdout.buffer.write(read_upload(sys.stdin.buffer.read()))
+    except MemoryError:
+        sys.exit(OUT_OF_MEMORY)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def _report(arguments: argparse.Namespace) -> int:
         print(f"More than {MAX_COMMITS} commits; the newest are reported. --since narrows them.")
     client = ControlClient(arguments.server, read_token(arguments.token_file))
     path = f"/orgs/{quote(arguments.org, safe='')}/releases"
-    answers = [client.post(path, _encode(report | {"commits": page}), _Answer) for page in pages]
+    answers = [client.post(path, _encode(report | {"commits": page}), _Answer)[1] for page in pages]
     _show(arguments.version, since, len(kept), answers)
     return 0
 

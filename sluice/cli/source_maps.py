@@ -5,6 +5,7 @@ after a failure. The token is read from a file or from the environment.
 """
 
 import argparse
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -51,19 +52,23 @@ def _upload(arguments: argparse.Namespace, scripts: list[BuiltScript], prefix: s
     client = ControlClient(arguments.server, read_token(arguments.token_file))
     org, project = quote(arguments.org, safe=""), quote(arguments.project, safe="")
     removed: dict[str, None] = {}
+    stored = 0
     for one in scripts:
         query = urlencode({"release": arguments.release, "url": f"{prefix}/{one.name}"})
-        answer = client.post(f"/orgs/{org}/projects/{project}/source-maps?{query}", upload_body(one), _Answer)
-        print(f"{answer.path}  {answer.bytes} bytes")
+        status, answer = client.post(f"/orgs/{org}/projects/{project}/source-maps?{query}", upload_body(one), _Answer)
+        print(f"{answer.path}  {answer.bytes:,} bytes compressed".replace(",", " "))
+        stored += status == HTTPStatus.CREATED
         removed.update(dict.fromkeys(answer.removed_releases))
-    count = "1 source map" if len(scripts) == 1 else f"{len(scripts)} source maps"
-    print(f"Uploaded {count} of {arguments.release}.")
+    count, known = "1 source map" if stored == 1 else f"{stored} source maps", len(scripts) - stored
+    already = f", {known} {'was' if known == 1 else 'were'} already stored" if known else ""
+    print(f"Stored {count} for release {arguments.release}{already}.")
     if removed:
-        print(f"The project has no room for the source maps of {', '.join(removed)}: they were removed.")
+        releases = f"release{'s' if len(removed) > 1 else ''} {', '.join(removed)}"
+        print(f"Deleted the source maps of {releases}, because the project reached its limit.")
 
 
 def _name_unmapped(scripts: list[BuiltScript]) -> None:
     if scripts:
         names = ", ".join(one.name for one in scripts[:MAX_NAMED])
         more = f", and {len(scripts) - MAX_NAMED} more" if len(scripts) > MAX_NAMED else ""
-        print(f"Without source map: {names}{more}.")
+        print(f"No source map found for: {names}{more}.")

@@ -25,12 +25,13 @@ def test_the_page_can_be_followed(start: Start, tmp_path: Path) -> None:
     ours = f"""set -euo pipefail
 sluice() {{ {shlex.join(command())} "$@"; }}
 node() {{ {node} "$@"; }}
-npx() {{ shift; {node} {shlex.quote(str(ESBUILD))} "$@"; }}
+npx() {{ shift 2; {node} {shlex.quote(str(ESBUILD))} "$@"; }}
 """
     script = ours + re.sub(r"http://127\.0\.0\.1:4318", up.url, lines())
     script = script.replace(
         "sluice sourcemaps upload shop/dist", f"sluice sourcemaps upload shop/dist --server {up.url}"
     )
+    script += "\nsluice sourcemaps upload shop/dist --release 1.4.0 --project default" + f" --server {up.url}"
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=tmp_path,
@@ -40,7 +41,8 @@ npx() {{ shift; {node} {shlex.quote(str(ESBUILD))} "$@"; }}
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Uploaded 1 source map of 1.4.0." in done.stdout
+    assert "Stored 1 source map for release 1.4.0.\n" in done.stdout
+    assert "Stored 0 source maps for release 1.4.0, 1 was already stored.\n" in done.stdout
     (event,) = json.loads((tmp_path / "span.json").read_text())["events"]
     first, second, third, *_ = event["resolvedStacktrace"].split("\n")
     assert (first, second, third) == (

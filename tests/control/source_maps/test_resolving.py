@@ -4,7 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from chassis.db.database import Database
 from chassis.source_maps.resolver import REFRESH_S, RETRY_S, SourceMaps
@@ -69,11 +71,14 @@ async def test_what_is_loaded_needs_no_database(control: Control, maps: Maps) ->
     await control.checks.database.close()
     both = f"{MINIFIED}\n    at t (https://shop.example/b.js:1:21)\n    at t (https://shop.example/b.js:1:22)"
     expected = both.replace(MINIFIED, SHOWN)
-    assert await maps.maps.resolve(project, RELEASE, both) == expected
-    assert maps.failures() == {"store": 2}
+    with capture_logs() as lines:
+        assert await maps.maps.resolve(project, RELEASE, both) == expected
+    event = "source maps could not be read from the relational database; stack traces are not resolved for 5 s"
+    assert [(one["event"], one["project_id"]) for one in lines] == [(event, project)]
+    assert maps.failures() == {"database": 2}
     await control.checks.database.start()
     assert await maps.maps.resolve(project, RELEASE, both) == expected
-    assert maps.failures() == {"store": 4}, "it is not asked again at once"
+    assert maps.failures() == {"database": 4}, "it is not asked again at once"
     maps.seconds += RETRY_S
     resolved = await maps.maps.resolve(project, RELEASE, both)
     assert resolved == SHOWN + "\n    at addLine (src/cart.ts:11:1)" * 2
@@ -82,8 +87,14 @@ async def test_what_is_loaded_needs_no_database(control: Control, maps: Maps) ->
 async def test_a_damaged_map_resolves_nothing(control: Control, maps: Maps) -> None:
     async with control.checks.database.write() as connection:
         await connection.execute(source_maps.update().values(content=b"no map"))
-    for _ in range(2):
-        assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) is None
+        (stored,) = (await connection.execute(sa.select(source_maps.c.id))).scalars()
+    project = control.acme.project.id
+    with capture_logs() as lines:
+        for _ in range(2):
+            assert await maps.maps.resolve(project, RELEASE, MINIFIED) is None
+    (line,) = lines
+    found = line["event"], line["source_map_id"], line["project_id"]
+    assert found == ("a source map is damaged; upload it again", stored, project)
     assert maps.failures() == {"damaged": 1}
 
 
@@ -110,10 +121,10 @@ async def test_a_caller_has_a_deadline(control: Control, maps: Maps) -> None:
     project = maps.maps.of_project(control.acme.project.id, maps.seconds)
     assert project is not None
     assert await asyncio.to_thread(project.resolve, RELEASE, MINIFIED) == MINIFIED
-    assert maps.failures() == {"store": 2}
+    assert maps.failures() == {"database": 2}
     assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) == SHOWN
     assert await asyncio.to_thread(project.resolve, RELEASE, f"{MINIFIED}\n") == f"{MINIFIED}\n"
-    assert maps.failures() == {"store": 2, "timeout": 2}
+    assert maps.failures() == {"database": 2, "timeout": 2}
 
 
 async def test_the_revisions_are_refreshed_while_it_runs(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,13 @@
 
 import zlib
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import sqlalchemy as sa
+from structlog.testing import capture_logs
 
 from chassis.auth.tables import projects
 from chassis.source_maps.tables import source_maps
@@ -17,7 +19,6 @@ from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.erasures.conftest import purge
 from tests.control.source_maps.uploaded import MAPS, RELEASE, digest_of, document, upload
-from tests.programs import program
 
 MAX_BYTES = 300  # room for some of the tests' maps
 DEBUG_ID = "85314830-023f-4cf1-a267-535f4e37bb17"
@@ -155,18 +156,35 @@ async def test_a_map_with_too_many_names_is_refused(control: Control) -> None:
         assert (answer.status, details[0]["message"]) == (400, "It has more than 100000 sources or 1000000 names.")
 
 
-async def test_a_process_that_ends_early_refuses_its_map_alone(
-    control: Control, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ending", ["kill -XCPU $$", f"exit {reader.OUT_OF_MEMORY}"])
+async def test_a_limit_that_ends_the_process_refuses_the_map(
+    control: Control, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ending: str
+) -> None:
+    monkeypatch.setattr("control.source_maps.reader.sys.executable", script(tmp_path, ending))
+    status, body = await upload(control, document())
+    message = f"It takes more than {reader.MAX_MEMORY_BYTES // 2**20} MiB or {reader.MAX_CPU_S} s to read."
+    assert (status, body["error"]["details"][0]["message"]) == (400, message)
+
+
+async def test_a_process_that_fails_by_itself_is_no_fault_of_the_map(
+    control: Control, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("control.source_maps.reader.sys.executable", program("false"))
-        status, body = await upload(control, document())
-        message = f"It takes more than {reader.MAX_MEMORY_BYTES // 2**20} MiB or {reader.MAX_CPU_S} s to read."
-        assert (status, body["error"]["details"][0]["message"]) == (400, message)
-        patched.setattr("control.source_maps.reader.sys.executable", "/no/such/program")
-        status, body = await upload(control, document())
-        assert (status, body["error"]["message"]) == (503, "The source map cannot be read now; retry later.")
+        for executable in (script(tmp_path, "echo no module >&2; exit 1"), "/no/such/program"):
+            patched.setattr("control.source_maps.reader.sys.executable", executable)
+            with capture_logs() as lines:
+                status, body = await upload(control, document())
+            assert (status, body["error"]["message"]) == (503, "The source map cannot be read now; retry later.")
+            failures = [(one["returncode"], one["stderr"]) for one in lines if "reads source maps" in one["event"]]
+            assert failures == ([] if executable.startswith("/no") else [(1, "no module\n")])
     assert (await upload(control, document()))[0] == 201
+
+
+def script(folder: Path, line: str) -> str:
+    file = folder / "python"
+    file.write_text(f"#!/bin/sh\n{line}\n")
+    file.chmod(0o755)
+    return str(file)
 
 
 async def test_the_oldest_releases_make_room(control: Control) -> None:
