@@ -153,8 +153,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     source_map_max_bytes: Annotated[
         int,
         setting(
-            "Size of all source maps of a project, compressed as they are stored; beyond it the oldest releases lose "
-            "theirs.",
+            "Size of all source maps of a project, compressed as they are stored. Above it, Sluice deletes the source "
+            "maps of the releases that were uploaded first.",
             unit="bytes",
             zero="no limit",
             ge=0,

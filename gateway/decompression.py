@@ -32,6 +32,7 @@ _BEGINNINGS: Final[Mapping[str, re.Pattern[bytes]]] = {
         rb"\x28(?:\Z|\xb5(?:\Z|\x2f(?:\Z|\xfd)))|[\x50-\x5f](?:\Z|\x2a(?:\Z|\x4d(?:\Z|\x18)))", re.DOTALL
     ),
 }
+_MEMBERS: Final[Mapping[str, str]] = {"gzip": "gzip member", "zstd": "zstd frame"}
 
 
 def _fastest_zlib() -> Any:
@@ -133,8 +134,8 @@ def _require_member(encoding: str, body: bytes, offset: int) -> None:
     beginning = _BEGINNINGS.get(encoding)
     if beginning is not None and beginning.match(body[offset : offset + 4]) is None:
         left = len(body) - offset
-        rest = "1 byte that begins" if left == 1 else f"{left} bytes that begin"
-        raise BadRequest(f"The {encoding} body is followed by {rest} no further member.")
+        rest = "1 byte after its end that is" if left == 1 else f"{left} bytes after its end that are"
+        raise BadRequest(f"The {encoding} body has {rest} not another {_MEMBERS[encoding]}.")
 
 
 def _too_large(limits: DecompressionLimits) -> PayloadTooLarge:

@@ -49,7 +49,7 @@ _COMMANDS: Final = (
     ("proof", "sluice.cli.proof", "validates, shows, signs or verifies proof bundles, offline (docs/proofs.md)"),
     ("send", "sluice.cli.send", "exports a small trace and a log record through the OpenTelemetry SDK"),
 )
-_TOKEN_FILE: Final = (
+_FILE_HELP: Final = (
     "file with the access token, alone or as `sluice init` wrote it; default: the variable RELEASE_TOKEN"
 )
 
@@ -400,7 +400,7 @@ def _release(command: argparse.ArgumentParser) -> None:
     command.add_argument("--url", metavar="URL", help="page of the release, such as that of its build")
     command.add_argument("--released-at", metavar="TIME", help="such as 2026-11-20T15:17:03Z; default: now")
     command.add_argument("--server", metavar="URL", help="URL of the control API; default: http://127.0.0.1:4318")
-    command.add_argument("--token-file", metavar="FILE", help=_TOKEN_FILE)
+    command.add_argument("--token-file", metavar="FILE", help=_FILE_HELP)
     command.add_argument("--dry-run", action="store_true", help="print what would be reported, and send nothing")
 
 
@@ -423,7 +423,7 @@ def _source_maps(command: argparse.ArgumentParser) -> None:
         "as /app/dist; default: /",
     )
     upload.add_argument("--server", metavar="URL", help="base URL of the API; default: http://127.0.0.1:4318")
-    upload.add_argument("--token-file", metavar="FILE", help=_TOKEN_FILE)
+    upload.add_argument("--token-file", metavar="FILE", help=_FILE_HELP)
     upload.add_argument("--dry-run", action="store_true", help="only print what would be uploaded")
     _add_common_options(upload, default=argparse.SUPPRESS)
 

@@ -455,7 +455,7 @@ def _discard_left_over(client: Client) -> None:
 def _read_clock(client: Client) -> ClockReading:
     rows = client.query(CLOCK_SQL).result_rows
     if not rows:  # the statement's second was over before it had read anything
-        raise errors.StoreUnavailable("ClickHouse is too slow to say its time.")
+        raise errors.StoreUnavailable("ClickHouse did not return its clock within the time limit of the query.")
     ((now_us, latest_us),) = rows
     return ClockReading(now_us, latest_us)
 

@@ -26,7 +26,7 @@ from proto.source_maps.stack_trace import resolve_stack_trace
 
 REFRESH_S: Final = 5.0
 TIMEOUT_S: Final = 1.0  # of one caller, for everything that it resolves
-RETRY_S: Final = 5.0  # after a failure of the database, until it is asked again
+RETRY_S: Final = 5.0  # after a failure of the database, until it is asked again; the log line has it
 MAX_BYTES: Final = MAX_MEMORY_BYTES  # of all maps in memory: at least the one that was used last fits
 MAX_INDEXED: Final = 100_000  # paths of all projects in memory: some 30 MB
 MAX_CONTENT_BYTES: Final = 64 * 2**20  # of a map, inflated; larger ones are not stored
@@ -206,8 +206,7 @@ class SourceMaps:
             self._retry_at = self._clock() + RETRY_S
             self._unresolved.labels("database").inc()
             log.warning(
-                "source maps could not be read from the relational database; stack traces are not resolved for "
-                f"{RETRY_S:.0f} s",
+                "source maps could not be read from the relational database; stack traces are not resolved for 5 s",
                 project_id=project_id,
                 error=str(error) or type(error).__name__,
             )

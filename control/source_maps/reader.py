@@ -56,7 +56,7 @@ class SourceMapReader:
         self._slot = asyncio.Semaphore(1)
 
     async def read(self, raw: bytes) -> UploadedMap:
-        """Raises BadRequest with the fault of the map, and ServiceUnavailable if no process can be started or it fails."""
+        """Raises BadRequest with the fault of the map, and ServiceUnavailable if the process cannot start or fails."""
         async with self._slot:
             result = await _run(raw)
         if result.fault:

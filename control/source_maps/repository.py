@@ -136,10 +136,10 @@ async def _make_room(connection: AsyncConnection, new: NewSourceMap, max_bytes: 
             removed.append(release)
             count, size = count - maps, size - size_of_release
     if _is_over(count, size, max_bytes):
-        raise Conflict(
-            f"The source maps of this release would be more than {MAX_MAPS}"
-            + (f", or larger than {max_bytes} bytes. Delete some, or ask the operator for more." if max_bytes else ".")
-        )
+        is_many = count > MAX_MAPS
+        limit = f"more than {MAX_MAPS}" if is_many else f"larger than {max_bytes} bytes, compressed"
+        remedy = "Delete source maps of this release" + ("." if is_many else ", or ask the operator for more room.")
+        raise Conflict(f"The source maps of this release would be {limit}. {remedy}")
     if removed:
         await connection.execute(
             source_maps.delete().where(_COLUMNS.project_id == new.project_id, _COLUMNS.release.in_(removed))

@@ -153,7 +153,8 @@ def _replay_ledger(directory_lock: DirectoryLock, context: JournalContext, heade
     if headers and not is_intact:
         context.metrics.damaged_frames.inc()
         context.log.error(
-            "a journal has no ledger; requests of its segments that are stored already are stored again",
+            "the journal's ledger is missing: all requests in its segments are sent to ClickHouse again, so some may "
+            "be stored twice",
             journal=str(directory_lock.directory),
         )
     for number in ledger_numbers(headers):

@@ -104,7 +104,7 @@ def _declared(functions: dict[str, list[int]]) -> dict[int, str]:
     declared: dict[int, str] = {}
     for name, numbers in functions.items():
         if len(numbers) % 2 or not 0 < len(name) <= MAX_TEXT:
-            raise InvalidSourceMap(f"{FUNCTIONS_MEMBER} must have lines and columns by name.")
+            raise InvalidSourceMap(f"{FUNCTIONS_MEMBER} must be lists of line, column pairs by function name.")
         declared.update({line << 32 | column: name for line, column in zip(*[iter(numbers)] * 2, strict=True)})
     if len(declared) > MAX_FUNCTIONS:
         raise InvalidSourceMap(f"{FUNCTIONS_MEMBER} has more than {MAX_FUNCTIONS} positions.")
@@ -151,10 +151,10 @@ class _Builder:
     def _check(self, segments: Sequence[Segment], sources: range, names: range) -> None:
         for key, has_source, has_name, source, line, column, name in segments:
             if has_source and not (source in sources and 0 <= line <= MAX_VALUE and 0 <= column <= MAX_VALUE):
-                raise InvalidSourceMap("Its mappings name a source or a position that there is not.")
+                raise InvalidSourceMap("`mappings` refers to a source or position that does not exist.")
             if has_name:
                 if name not in names:
-                    raise InvalidSourceMap("Its mappings name a name that there is not.")
+                    raise InvalidSourceMap("`mappings` refers to a name that does not exist.")
                 if key in self._declared:
                     self._declare(self._declared[key], key, name)
         if segments and segments[-1][0] >= (MAX_VALUE << 32):

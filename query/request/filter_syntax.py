@@ -152,8 +152,8 @@ class _Parser:
             return Term(key, op, value)
         if op not in _NEGATED:
             self.faults.append(
-                f"At character {begin + 1}: {key[:64]!r}: this operator cannot be negated; only equality, [lists], "
-                '*wildcards* or *"two words"*, and has can.'
+                f"At character {begin + 1}: {key[:64]!r}: this operator cannot be negated. Only equality, [lists], "
+                "*wildcards* and has: can be negated."
             )
             return Term(_PLACEHOLDER, "exists")
         return Term(key, _NEGATED[op], value)
@@ -217,9 +217,9 @@ class _Parser:
         end = match.end() if match else self._at
         begins = self._open if self._open and self._text.endswith("*", 0, end) else self._last
         if match is None or begins is None:
-            return 'Such are serviceName:cart and name:*"two words"*.'
+            return 'For example: serviceName:cart or name:*"two words"*.'
         if self._open is None and _OR.match(self._text, self._at):
-            return "Terms joined by or stand in parentheses: (a:1 or b:2)."
+            return 'Put terms joined by "or" in parentheses: (a:1 or b:2).'
         phrase = self._text[begins[1] : end]
         before, after = phrase.startswith("*"), phrase.endswith("*") and len(phrase) > 1
         piece = phrase[before : len(phrase) - after]

@@ -237,8 +237,8 @@ def _lost_requests(directory: Path) -> str:
         raise StartupError(f"{directory}: the journal cannot be read: {error}.") from error
     lost = _count([part for note in notes if not note.uncertain for part in note.sequences] + missing)
     unknown = _count([part for note in notes if note.uncertain for part in note.sequences])
-    text = f", LOST requests: {lost}" if lost else ""
-    text += f", requests of which it is not known whether they are stored: {unknown}" if unknown else ""
+    text = f", lost requests: {lost}" if lost else ""
+    text += f", possibly lost requests: {unknown}" if unknown else ""
     return f"{text} (`sluice journal inspect`)" if text else ""
 
 

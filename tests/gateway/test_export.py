@@ -169,11 +169,23 @@ async def test_corrupt_and_truncated_bodies_are_400(gateway: Gateway, encoding: 
 @pytest.mark.parametrize(
     ("encoding", "body", "message"),
     [
-        ("gzip", gzip.compress(b"{}") + b"{}", "The gzip body is followed by 2 bytes that begin no further member."),
-        ("gzip", gzip.compress(b"{}") + b"\n", "The gzip body is followed by 1 byte that begins no further member."),
+        (
+            "gzip",
+            gzip.compress(b"{}") + b"{}",
+            "The gzip body has 2 bytes after its end that are not another gzip member.",
+        ),
+        (
+            "gzip",
+            gzip.compress(b"{}") + b"\n",
+            "The gzip body has 1 byte after its end that is not another gzip member.",
+        ),
         ("gzip", gzip.compress(b"{}")[:-1], "The gzip body is truncated."),
         ("deflate", zlib.compress(b"{}") + b"\n", "The deflate body is followed by other data."),
-        ("zstd", zstd.compress(b"{}") + b"\0\0", "The zstd body is followed by 2 bytes that begin no further member."),
+        (
+            "zstd",
+            zstd.compress(b"{}") + b"\0\0",
+            "The zstd body has 2 bytes after its end that are not another zstd frame.",
+        ),
     ],
 )
 async def test_what_is_wrong_with_a_compressed_body_is_named(

@@ -247,8 +247,8 @@ def test_doctor_reports_whether_the_journal_exists_and_is_writable(
 @pytest.mark.parametrize(
     ("uncertain", "detail"),
     [
-        (False, ", LOST requests: 6 (`sluice journal inspect`), free: "),
-        (True, ", requests of which it is not known whether they are stored: 6 (`sluice journal inspect`), free: "),
+        (False, ", lost requests: 6 (`sluice journal inspect`), free: "),
+        (True, ", possibly lost requests: 6 (`sluice journal inspect`), free: "),
     ],
 )
 def test_doctor_counts_the_requests_that_the_journal_has_lost(tmp_path: Path, uncertain: bool, detail: str) -> None:

@@ -15,24 +15,25 @@ from control.warehouse.stores.store import ObjectStoreError
 
 MISSING: Final = "The bucket or container does not exist."
 UNCONDITIONAL: Final = (
-    "The store does not support conditional puts (If-None-Match). Set conditionalPuts to false in the config, for what "
-    "the documentation of sinks promises then, or use a store that supports them."
+    "The store does not support conditional puts (If-None-Match). Set conditionalPuts to false in the config (see "
+    "docs/warehouse.md), or use a store that supports them."
 )
 CONTRADICTED: Final = (
-    "The store refused a conditional put because the object exists, and then had no such object. If the next run says "
-    "so again, the store does not support conditional puts: set conditionalPuts to false in the config."
+    "The store said that the object exists, but a HEAD request did not find it. If the next run says so again, the "
+    "store does not support conditional puts: set conditionalPuts to false in the config."
 )
 _UNSUPPORTED: Final = "The store does not support what the request asks for."
 _REFUSED: Final = "The store refused the credentials, or they may not write objects there."
 _DENIED: Final = (
-    "The credentials may not do this: allow them to write objects and to read their heads (s3:PutObject and "
+    "The credentials may not do this: allow them to write objects and to read their metadata (s3:PutObject and "
     "s3:GetObject, also of the key that encrypts the bucket), without a condition that excludes this service."
 )
 _UNKNOWN_KEY: Final = "The store does not know the access key, or it is disabled."
 _SIGNATURE: Final = "The signature does not match: the secret key is not that of the access key id or the account."
 _EXPIRED_SESSION: Final = "The session token or the shared access signature has expired: send new credentials."
 _FOREIGN_SESSION: Final = (
-    "The session token is missing, or is not that of the access key: send all three of one session."
+    "The session token is missing, or is not that of the access key: send accessKeyId, secretAccessKey and "
+    "sessionToken of one session."
 )
 _CLOCK: Final = (
     "The clocks of this control service and of the store differ too much: ask the operator to set the clock."
@@ -43,7 +44,7 @@ _ACCOUNT: Final = "The store has disabled the account or its bucket; its provide
 _NAME: Final = "The name of the bucket or container is not one that the store takes."
 _QUOTA: Final = "The store is full, or a quota or spending cap of the account or bucket is reached."
 _LOCKED: Final = "The bucket encrypts with a key that is disabled, or that the store cannot use."
-_ENDPOINT: Final = "The endpoint is not that of the store's interface for objects: correct endpoint and pathStyle."
+_ENDPOINT: Final = "The endpoint is not an object storage API: correct endpoint and pathStyle."
 _TOO_LONG: Final = "The key of the object is too long for the store: shorten prefix in the config."
 _TOO_LARGE: Final = "The object is larger than the store takes."
 _DAMAGED: Final = "The object did not reach the store as it was sent."

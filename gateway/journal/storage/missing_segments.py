@@ -34,8 +34,8 @@ UNCERTAIN: Final = (
     "tell whether their requests are stored"
 )
 UNREADABLE_END: Final = (
-    "nothing of the last segment of the journal can be read; whether it had requests, acknowledged within the last "
-    "second before the crash, is not known"
+    "the last journal segment is unreadable and was moved to damaged/; it may have held requests acknowledged in the "
+    "last second before the crash"
 )
 _MAX_SEGMENTS_IN_LOG: Final = 8
 
@@ -99,7 +99,7 @@ class MissingSegments:
             UNCERTAIN if not is_certain else MISSING_AT_THE_END if at_the_end else MISSING,
             segments=[str(path) for path in paths[:_MAX_SEGMENTS_IN_LOG]],
             requests=requests,
-            of_begun_batches=_count_begun(state, missing),
+            possibly_stored=_count_begun(state, missing),
         )
         try:
             self._corruption_store.note_missing(paths[0], tuple(missing), is_uncertain=not is_certain)

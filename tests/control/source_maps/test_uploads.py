@@ -205,14 +205,21 @@ async def test_the_oldest_releases_make_room(control: Control) -> None:
     assert size == length
 
 
+async def test_a_release_that_is_too_large_alone_is_refused(control: Control) -> None:
+    answers = [await upload(control, document(), url=f"/{name}.js") for name in "abcdef"]
+    status, body = answers[-1]
+    message = "The source maps of this release would be larger than 300 bytes, compressed. Delete source maps of this "
+    message += "release, or ask the operator for more room."
+    assert (answers[0][0], status, body["error"]["message"]) == (201, 409, message)
+
+
 async def test_a_release_that_alone_has_too_many_is_refused(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repository, "MAX_MAPS", 2)
     for name in ("a", "b"):
         assert (await upload(control, document(), url=f"/{name}.js"))[0] == 201
     before = await listed(control)
     status, body = await upload(control, document(), url="/c.js")
-    message = "The source maps of this release would be more than 2, or larger than 300 bytes. "
-    message += "Delete some, or ask the operator for more."
+    message = "The source maps of this release would be more than 2. Delete source maps of this release."
     assert (status, body["error"]["code"], body["error"]["message"]) == (409, "conflict", message)
     assert await listed(control) == before
     status, body = await upload(control, document("../src/b.ts"), url="/b.js")

@@ -148,7 +148,7 @@ CAUSES: list[tuple[str, int, str, str]] = [
     ("azure", 400, "InvalidAuthenticationInfo", "cannot read the signature"),
     ("s3", 400, "ExpiredToken", "has expired: send new credentials"),
     ("plain", 400, "ExpiredToken", "has expired: send new credentials"),
-    ("s3", 400, "InvalidToken", "all three of one session"),
+    ("s3", 400, "InvalidToken", "sessionToken of one session"),
     ("s3", 403, "RequestTimeTooSkewed", "clocks"),
     ("gcs", 403, "RequestTimeTooSkewed", "clocks"),
     ("azure", 403, "AuthenticationFailed Request date header too old", "clocks"),
@@ -180,7 +180,7 @@ CAUSES: list[tuple[str, int, str, str]] = [
 ]
 
 
-AGAIN = ("clocks", "is busy", "has failed", "did not reach", "because the object exists, and then")
+AGAIN = ("clocks", "is busy", "has failed", "did not reach", "the object exists, but a HEAD request")
 
 
 async def test_causes_are_named() -> None:

@@ -54,7 +54,7 @@ def test_a_deleted_segment_is_counted_said_and_noted_once(
     rig.start()
     is_end = first == 11 and not in_order
     event = MISSING_AT_THE_END if is_end else MISSING
-    assert said(rig) == [(event, {"segments": [str(path(first))], "requests": 5, "of_begun_batches": 0})]
+    assert said(rig) == [(event, {"segments": [str(path(first))], "requests": 5, "possibly_stored": 0})]
     assert counted(rig) == (5, int(is_end))
     assert rig.damaged_frames == 5
     assert rig.journal.segment_set.take_damaged() == [DamagedRequests(first, last, 0 if is_end else 5 * SIZE)]
@@ -106,7 +106,7 @@ def test_requests_of_begun_batches_are_told_apart_since_they_may_be_stored(rig: 
     disk.unlink(path(6))
     rig.start()
     ((_, fields),) = said(rig)
-    assert (fields["requests"], fields["of_begun_batches"]) == (5, 2)
+    assert (fields["requests"], fields["possibly_stored"]) == (5, 2)
     assert rig.recovered.unfinished == [Batch(1, 2, ((4, 5),))]
 
 
@@ -189,10 +189,10 @@ def test_without_a_ledger_the_journal_does_not_know_whether_what_is_missing_is_s
     disk.unlink(ledger(disk))
     rig.start()
     assert segments(disk) == [1, 11]
-    assert [event for event, _ in said(rig)] == [
-        "a journal has no ledger; requests of its segments that are stored already are stored again",
-        UNCERTAIN,
-    ]
+    no_ledger = (
+        "the journal's ledger is missing: all requests in its segments are sent to ClickHouse again, so some may "
+    )
+    assert [event for event, _ in said(rig)] == [f"{no_ledger}be stored twice", UNCERTAIN]
     assert (counted(rig), rig.journal.segment_set.take_damaged()) == ((0, 5), [])
     assert [(note.sequences, note.uncertain) for note in list_damaged(ROOT, disk)] == [(((6, 10),), True)]
     assert sequences(rig) == without(6, 10)

@@ -150,13 +150,19 @@ def map_of(**members: Any) -> bytes:
         (map_of(mappings="gggggggggA"), "Its mappings are not base64 VLQ."),
         (map_of(mappings="g" * 5_000), "Its mappings are not base64 VLQ."),
         (map_of(mappings="CAAA,DAAA"), "Its segments are not in the order of their columns."),
-        (map_of(mappings="ACAA"), "Its mappings name a source or a position that there is not."),
-        (map_of(mappings="ADAA"), "Its mappings name a source or a position that there is not."),
-        (map_of(mappings="AADA"), "Its mappings name a source or a position that there is not."),
-        (map_of(mappings="AAAD"), "Its mappings name a source or a position that there is not."),
-        (map_of(mappings="AAAAA"), "Its mappings name a name that there is not."),
-        (map_of(x_minified_functions={"t": [1]}), "x_minified_functions must have lines and columns by name."),
-        (map_of(x_minified_functions={"": [1, 2]}), "x_minified_functions must have lines and columns by name."),
+        (map_of(mappings="ACAA"), "`mappings` refers to a source or position that does not exist."),
+        (map_of(mappings="ADAA"), "`mappings` refers to a source or position that does not exist."),
+        (map_of(mappings="AADA"), "`mappings` refers to a source or position that does not exist."),
+        (map_of(mappings="AAAD"), "`mappings` refers to a source or position that does not exist."),
+        (map_of(mappings="AAAAA"), "`mappings` refers to a name that does not exist."),
+        (
+            map_of(x_minified_functions={"t": [1]}),
+            "x_minified_functions must be lists of line, column pairs by function name.",
+        ),
+        (
+            map_of(x_minified_functions={"": [1, 2]}),
+            "x_minified_functions must be lists of line, column pairs by function name.",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_map_is_said(raw: bytes, fault: str) -> None:

@@ -250,7 +250,7 @@ def test_the_language(text: str, expected: Any) -> None:
     assert parse(text) == (tuple(expected) if expected and isinstance(expected[0], Filter) else expected)
 
 
-EXAMPLE = 'Such are serviceName:cart and name:*"two words"*.'
+EXAMPLE = 'For example: serviceName:cart or name:*"two words"*.'
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ EXAMPLE = 'Such are serviceName:cart and name:*"two words"*.'
         ("(a:1 or b:*x y* or c:2)", "At character 14: expected 'or' or ')'. {} b:*\"x y\"*."),
         ("connection refused", f"At character 1: expected key:value. {EXAMPLE}"),
         ('a:"b" refused', f"At character 7: expected key:value. {EXAMPLE}"),
-        ("a:1 or b:2", "At character 5: expected key:value. Terms joined by or stand in parentheses: (a:1 or b:2)."),
+        ("a:1 or b:2", 'At character 5: expected key:value. Put terms joined by "or" in parentheses: (a:1 or b:2).'),
         (
             '"a',
             r'At character 1: expected a closing quote. A quote in a value is written \" within quotes: "5\" disk".',
