@@ -21,13 +21,13 @@ from prometheus_client import CollectorRegistry, Counter
 from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
 from chassis.source_maps.repository import read_content, read_index, read_revisions
-from proto.source_maps.compact_map import MAX_MEMORY_BYTES, CompactMap
-from proto.source_maps.stack_trace import resolve_stack_trace
+from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap
+from proto.source_maps.frame_rewriting import resolve_stack_trace
 
 REFRESH_S: Final = 5.0
 TIMEOUT_S: Final = 1.0  # of one caller, for everything that it resolves
 RETRY_S: Final = 5.0  # after a failure of the database, until it is asked again; the log line has it
-MAX_BYTES: Final = MAX_MEMORY_BYTES  # of all maps in memory: at least the one that was used last fits
+MAX_BYTES: Final = MAX_LOADED_BYTES  # of all maps in memory: at least the one that was used last fits
 MAX_INDEXED: Final = 100_000  # paths of all projects in memory: some 30 MB
 MAX_CONTENT_BYTES: Final = 64 * 2**20  # of a map, inflated; larger ones are not stored
 

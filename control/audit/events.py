@@ -3,7 +3,6 @@
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Final
 
 import msgspec
@@ -28,20 +27,15 @@ from control.http.paging import (
     open_cursor,
     page_body,
 )
-from proto.calendar_time import calendar_time
+from control.http.time_input import MAX_TIME_LENGTH, parse_time_range
 from proto.identity import Scope
 
 MAX_ID_LENGTH: Final = 32
 MAX_SEQ: Final = 2**53 - 1
-MAX_TIME_LENGTH: Final = 40
 NDJSON: Final = "application/x-ndjson"
 _ID: Final = re.compile(r"[0-9A-Za-z_.:-]+")
 _OBJECT: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")  # objects may have any name
 _ACTION: Final = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?")
-_TIME: Final = re.compile(
-    r"(?:19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
-    r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
-)
 
 
 class EventPage(msgspec.Struct, rename="camel"):
@@ -129,7 +123,7 @@ class Audit:
         `jq -cjS 'del(.hash)' | sha256sum` verifies a line, `sluice audit verify --file` the complete export.
         """
         issues = Issues()
-        since, until = _parse_window(request, issues)
+        since, until = parse_time_range(request.query, issues)
         after = bounded_int(request.query, "afterSeq", 0, 0, MAX_SEQ, issues)
         issues.raise_if_any("The query is not valid.")
         event_filter = Wanted(since=since, until=until)
@@ -153,7 +147,7 @@ def _encode_ndjson(events: Sequence[Event]) -> bytes:
 
 
 def _parse_filter(request: web.Request, issues: Issues) -> Wanted:
-    since, until = _parse_window(request, issues)
+    since, until = parse_time_range(request.query, issues)
     return Wanted(
         actor_id=_parse_text(request, "actorPrincipalId", MAX_ID_LENGTH, _ID, issues),
         action=_parse_text(request, "action", MAX_ACTION_LENGTH, _ACTION, issues),
@@ -168,22 +162,4 @@ def _parse_text(request: web.Request, name: str, hi: int, pattern: re.Pattern[st
     if text is None or pattern.fullmatch(text) is not None:
         return text
     issues.add(f"query.{name}", "Has an invalid format.", "format")
-    return None
-
-
-def _parse_window(request: web.Request, issues: Issues) -> tuple[datetime | None, datetime | None]:
-    since, until = _parse_time(request, "from", issues), _parse_time(request, "to", issues)
-    if since is not None and until is not None and since >= until:
-        issues.add("query.from", "from must be before to.", "range")
-    return since, until
-
-
-def _parse_time(request: web.Request, name: str, issues: Issues) -> datetime | None:
-    text = bounded_text(request.query, name, 1, MAX_TIME_LENGTH, issues)
-    if text is None:
-        return None
-    time = calendar_time(text) if _TIME.fullmatch(text) is not None else None
-    if time is not None:
-        return time
-    issues.add(f"query.{name}", "Must be an RFC 3339 time with a time zone, such as 2026-11-20T15:17:03Z.", "format")
     return None

@@ -18,7 +18,7 @@ from chassis.http.web import RATE_LIMITS, Route, json_response
 from chassis.limits.limiter import LimitClass
 from control.chat.actor import ChatActor, PressResult, Surface
 from control.chat.chat_a import TAG
-from control.chat.payloads import CommandCall, PlainInteraction, parse_interaction
+from control.chat.payloads import CommandCall, UnhandledInteraction, parse_interaction
 from control.chat.replies import CHAT_B_MARKUP, Reply, chat_b_content
 from control.chat.update_queue import NewUpdate
 from control.chat_links.tables import ChatPlatform
@@ -98,7 +98,7 @@ class ChatB:
         except PayloadError as error:
             self._receiver.metrics.count(SOURCE, DeliveryOutcome.INVALID)
             raise BadRequest(str(error)) from error
-        if isinstance(parsed, PlainInteraction):
+        if isinstance(parsed, UnhandledInteraction):
             applied = AppliedEvent(_PLAIN_ANSWERS[parsed], duplicate=False)
         elif isinstance(parsed, CommandCall):
             applied = await self._actor.command(request, parsed, self._surface)
@@ -124,10 +124,10 @@ def _ephemeral(reply: Reply) -> dict[str, Any]:
     return {"type": MESSAGE, "data": {"content": chat_b_content(reply), "flags": EPHEMERAL}}
 
 
-_PLAIN_ANSWERS: Final[Mapping[PlainInteraction, dict[str, Any]]] = MappingProxyType(
+_PLAIN_ANSWERS: Final[Mapping[UnhandledInteraction, dict[str, Any]]] = MappingProxyType(
     {
-        PlainInteraction.PING: {"type": PONG},
-        PlainInteraction.OTHER: _ephemeral(Reply((CHAT_B_MARKUP.text(NOT_OURS),))),
+        UnhandledInteraction.PING: {"type": PONG},
+        UnhandledInteraction.OTHER: _ephemeral(Reply((CHAT_B_MARKUP.text(NOT_OURS),))),
     }
 )
 

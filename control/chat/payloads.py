@@ -143,7 +143,7 @@ class Press:
     update_url: str | None
 
 
-class PlainInteraction(Enum):
+class UnhandledInteraction(Enum):
     """Interactions of chat-b in which no chat user does something with Sluice."""
 
     PING = "ping"
@@ -196,13 +196,13 @@ def parse_interactivity(body: bytes) -> Press | None:
     return Press(user, pressed.value, f"press:{sent.trigger_id}", sent.response_url)
 
 
-def parse_interaction(body: bytes, api_url: str) -> CommandCall | Press | PlainInteraction:
+def parse_interaction(body: bytes, api_url: str) -> CommandCall | Press | UnhandledInteraction:
     """An interaction of chat-b. `api_url`: base URL of the platform's API."""
     kind = decode(_Interaction, _bounded(body), "interaction").type
     if kind == PING:
-        return PlainInteraction.PING
+        return UnhandledInteraction.PING
     if kind not in (COMMAND, COMPONENT):
-        return PlainInteraction.OTHER
+        return UnhandledInteraction.OTHER
     sent = decode(_Acting, body, "interaction")
     from_user = sent.user if sent.member is None else sent.member.user
     if from_user is None:
@@ -212,7 +212,7 @@ def parse_interaction(body: bytes, api_url: str) -> CommandCall | Press | PlainI
         return CommandCall(user, _command(convert(_CommandData, sent.data, "command")), sent.id)
     custom_id = convert(_ComponentData, sent.data, "component").custom_id
     if not custom_id.startswith(APPROVE_PREFIX):
-        return PlainInteraction.OTHER
+        return UnhandledInteraction.OTHER
     url = f"{api_url}/webhooks/{sent.application_id}/{sent.token}/messages/@original"
     return Press(user, custom_id.removeprefix(APPROVE_PREFIX), sent.id, url)
 

@@ -16,7 +16,7 @@ from control.http.field_types import Slug, Timestamp
 from control.http.paging import NextCursor
 from control.warehouse.model import SinkKind, Stream
 from control.warehouse.run_repository import Exported
-from proto.calendar_time import calendar_time
+from proto.rfc3339 import parse_rfc3339
 
 ERASURE_ID: Final = re.compile(r"ers_[0-9a-z]{26}")
 MAX_FILTERS: Final = 20  # as explore accepts; its parser checks them
@@ -159,7 +159,7 @@ def parse_item_time(text: str | None, path: str, issues: Issues) -> int | None:
     match = _TIME.fullmatch(text)
     if match is not None:
         day, clock, fraction, zone = match.groups()
-        moment = calendar_time(f"{day}T{clock}{zone}")
+        moment = parse_rfc3339(f"{day}T{clock}{zone}")
         if moment is not None:
             seconds = int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
             nanos = seconds * _NANOS_PER_SECOND + int((fraction or "0").ljust(9, "0"))

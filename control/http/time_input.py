@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from chassis.db.database import to_milliseconds
 from chassis.http.validation import Issues, bounded_text
-from proto.calendar_time import calendar_time
+from proto.rfc3339 import parse_rfc3339
 
 MAX_TIME_LENGTH: Final = 40
 TIME_PATTERN: Final = (
@@ -34,7 +34,7 @@ def parse_time(text: str | None, path: str, issues: Issues) -> datetime | None:
     """The time in UTC, in milliseconds; None without one, and after recording an issue for an impossible one."""
     if text is None:
         return None
-    parsed = calendar_time(text) if _TIME.match(text) is not None else None
+    parsed = parse_rfc3339(text) if _TIME.match(text) is not None else None
     if parsed is not None and parsed.year >= 1970:
         return to_milliseconds(parsed)
     issues.add(path, _MESSAGE, "format")

@@ -41,8 +41,8 @@ from control.issues import counting, notifications, project_state, repository
 from control.issues.counting import Counted, CountedPage
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
+from control.issues.occurrence_texts import NO_TEXTS, OccurrenceTexts, choose_rows, read_occurrence_texts
 from control.issues.occurrences import COLUMNS, IssueKey, Seen, by_issue
-from control.issues.page_texts import NO_TEXTS, PageTexts, choose_rows, read_page_texts
 from control.issues.seen_releases import SeenReleases
 from proto.grouping.fingerprint import RULES_VERSION
 
@@ -180,7 +180,7 @@ class IssueFollower:
         self._metrics.record(counted)
         return changed
 
-    async def _read_texts(self, found: Mapping[IssueKey, Seen], page: Page[StoredRowList]) -> PageTexts:
+    async def _read_texts(self, found: Mapping[IssueKey, Seen], page: Page[StoredRowList]) -> OccurrenceTexts:
         """The texts of the first occurrences of errors that get an issue: the earliest errors, as far as their projects
         have room. In projects of which fingerprints wait: of all occurrences with new or current fingerprints.
         """
@@ -203,4 +203,4 @@ class IssueFollower:
                 room[key[0]] -= 1
                 first.add(key)
         rows = choose_rows(page.rows, every, first)
-        return await read_page_texts(self._clickhouse, rows, self._source_maps) if rows else NO_TEXTS
+        return await read_occurrence_texts(self._clickhouse, rows, self._source_maps) if rows else NO_TEXTS

@@ -1,7 +1,7 @@
 """Which issue each fingerprint of a page leads to, also after an upgrade of the rules that make fingerprints. Pure.
 
 An upgrade gives an error a new fingerprint. The one that it had before is computed from the texts of an occurrence
-(`page_texts`), and so the new one leads to the issue of the old one:
+(`occurrence_texts`), and so the new one leads to the issue of the old one:
 
     plan             places the fingerprints of a page, the earliest errors first
       place_current  by the current rules: known, the issue of an old one, split from such an issue, or new

@@ -21,13 +21,13 @@ from chassis.http.operation import JSON_TYPE
 from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
 from control.proofs.model import IssuerKey, KeyStatus
 from control.proofs.submitted import PAYLOAD_PATH, SubmittedBundle, summarize
-from proto.calendar_time import calendar_time
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import Issuer, ProofBundle, Statement
 from proto.proofs.dsse import InvalidEnvelope, PublicKey
 from proto.proofs.faults import find_faults
 from proto.proofs.semantics import LEDGER, Finding, Severity, check_payload, most_severe, within
 from proto.proofs.trust import find_distrust
+from proto.rfc3339 import parse_rfc3339
 
 T = TypeVar("T")
 
@@ -182,7 +182,7 @@ def find_distrust_at(signer: IssuerKey, issuer: Issuer, issued_at: str, now: dat
 
 def _check_receipt(parsed: ParsedBundle, now: datetime) -> Iterator[Finding]:
     """What only the receiver can see."""
-    issued = calendar_time(parsed.bundle.issued_at)
+    issued = parse_rfc3339(parsed.bundle.issued_at)
     if issued is not None and issued > now + _CLOCK_DIFFERENCE:
         yield Finding(Severity.WARNING, "issuedAt", "Is later than the bundle was received.", "order")
     if parsed.signer is None and parsed.bundle.issuer.key_id is not None:

@@ -1,8 +1,8 @@
-"""The latest release of a project, without strays.
+"""The latest release of a project, without outliers.
 
-After one occurrence of a build with a version such as `999.9.9` no release would be the next one. A stray is a release
-that only telemetry names and whose version is far ahead of all others of its package. Several, at most MAX_STRAYS, are
-strays if as many releases are behind the gap; otherwise they are a new scheme of versions.
+After one occurrence of a build with a version such as `999.9.9` no release would be the next one. An outlier is a
+release that only telemetry names and whose version is far ahead of all others of its package. Several, at most
+MAX_OUTLIERS, are outliers if as many releases are behind the gap; otherwise they are a new scheme of versions.
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from control.releases.tables import release_projects, releases
 from control.releases.versions import Version, parse_version
 
 MAX_CONSIDERED: Final = 1_000  # releases, the newest
-MAX_STRAYS: Final = 3
+MAX_OUTLIERS: Final = 3
 _FAR: Final = (2, 10)  # a first or second number is far ahead of another if it is above twice the other and 10
 
 
 @dataclass(frozen=True, slots=True)
 class LatestRelease:
-    """The latest release (None if no release is known), the strays that are later, and the order of all."""
+    """The latest release (None if no release is known), the outliers that are later, and the order of all."""
 
     version: str | None
-    strays: tuple[str, ...]
+    outliers: tuple[str, ...]
     order: ReleaseOrder
 
 
@@ -44,15 +44,15 @@ async def find_latest(connection: AsyncConnection, project_id: int) -> LatestRel
 
 
 def latest_of(order: ReleaseOrder, reported: frozenset[str]) -> LatestRelease:
-    """The latest release of the order. `reported`: those that are no strays."""
+    """The latest release of the order. `reported`: those that are no outliers."""
     latest = order.latest(order.times)
-    strays = () if latest is None else _strays(latest, order, reported)
-    if strays:
-        latest = order.latest(each for each in order.times if each not in strays)
-    return LatestRelease(latest, strays, order)
+    outliers = () if latest is None else _outliers(latest, order, reported)
+    if outliers:
+        latest = order.latest(each for each in order.times if each not in outliers)
+    return LatestRelease(latest, outliers, order)
 
 
-def _strays(latest: str, order: ReleaseOrder, reported: frozenset[str]) -> tuple[str, ...]:
+def _outliers(latest: str, order: ReleaseOrder, reported: frozenset[str]) -> tuple[str, ...]:
     parsed = {version: parse_version(version) for version in order.times}
     newest = parsed[latest]
     if newest is None:
@@ -64,7 +64,7 @@ def _strays(latest: str, order: ReleaseOrder, reported: frozenset[str]) -> tuple
     ]
     of_package.sort(reverse=True)
     found: tuple[str, ...] = ()
-    for number in range(1, min(MAX_STRAYS, len(of_package) // 2) + 1):
+    for number in range(1, min(MAX_OUTLIERS, len(of_package) // 2) + 1):
         ahead = tuple(version for _, version in of_package[:number])
         if not reported.isdisjoint(ahead):
             break

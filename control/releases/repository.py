@@ -106,22 +106,22 @@ async def settle_next_release(
     for next_one, settled_versions in by_next.items():
         settled += await _settle(connection, project_id, settled_versions, next_one, now)
     if without:
-        settled += await _settle_after_strays(connection, project_id, without, versions, now)
+        settled += await _settle_after_outliers(connection, project_id, without, versions, now)
     return settled
 
 
-async def _settle_after_strays(
+async def _settle_after_outliers(
     connection: AsyncConnection, project_id: int, waiting: Sequence[str], versions: Collection[str], now: datetime
 ) -> int:
-    """Of the versions that issues wait to be followed, some may be strays: what was resolved after one before the
+    """Of the versions that issues wait to be followed, some may be outliers: what was resolved after one before the
     project's latest release was there is resolved in that release, if it is one of `versions`.
     """
     latest = await find_latest(connection, project_id)
-    strays = [version for version in waiting if version in latest.strays]
-    if not strays or latest.version is None or latest.version not in versions:
+    outliers = [version for version in waiting if version in latest.outliers]
+    if not outliers or latest.version is None or latest.version not in versions:
         return 0
     since = latest.order.times[latest.version]
-    return await _settle(connection, project_id, strays, latest.version, now, issues.c.resolved_at < since)
+    return await _settle(connection, project_id, outliers, latest.version, now, issues.c.resolved_at < since)
 
 
 async def _settle(
@@ -221,5 +221,5 @@ async def _insert(connection: AsyncConnection, table: sa.Table, rows: Iterable[d
 
 
 async def find_latest_version(connection: AsyncConnection, project_id: int) -> str | None:
-    """The latest release of a project, and no stray; None if none is known."""
+    """The latest release of a project, and no outlier; None if none is known."""
     return (await find_latest(connection, project_id)).version

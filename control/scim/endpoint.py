@@ -1,15 +1,17 @@
 """What the handlers of SCIM share: guard, addresses, how a request is read and a resource is answered."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import DirectoryIdentity
 from chassis.errors import NotFound
+from chassis.http.access import directory_identity
 from chassis.http.web import request_id
 from control.audit.record import Actor
 from control.http.context import HandlerContext
@@ -21,6 +23,7 @@ from control.scim.resources import etag
 from control.scim.urls import ScimUrls
 
 _ID: Final = re.compile(r"sc[ug]_[0-9a-z]{26}")
+LoadResource = Callable[[AsyncConnection, web.Request, DirectoryIdentity], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,11 @@ class ScimEndpoint:
     async def read_object(self, request: web.Request) -> dict[str, Any]:
         """The JSON object of the body. Raises UnsupportedMediaType, PayloadTooLarge, ServiceUnavailable, ScimError."""
         return decode_object(await read_scim_bytes(request, self.context))
+
+    async def require_existing(self, request: web.Request, load: LoadResource) -> None:
+        """Before the body is read. `load` reads the resource of the path, and raises NotFound."""
+        async with self.context.database.read() as connection:
+            await load(connection, request, directory_identity(request))
 
 
 def call_of(request: web.Request, identity: DirectoryIdentity) -> DirectoryCall:

@@ -87,7 +87,7 @@ class Groups:
 
     async def replace(self, request: web.Request) -> web.StreamResponse:
         """Replace a group, with its members."""
-        await self._require_existing(request)
+        await self.endpoint.require_existing(request, _load)
         projection = Projection.of_query(Group, request.query)
         body = without_read_only(await self.endpoint.read_object(request), READ_ONLY)
         described = _parse(body, Context.RESOURCE_REPLACEMENT_REQUEST)
@@ -102,7 +102,7 @@ class Groups:
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a group (RFC 7644 3.5.2)."""
-        await self._require_existing(request)
+        await self.endpoint.require_existing(request, _load)
         projection = Projection.of_query(Group, request.query)
         operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
         parts = split(operations)
@@ -131,11 +131,6 @@ class Groups:
             await group_membership.record_group(connection, call, "scim.group.delete", group)
         self._notify(identity, changed=applied.access_changed)
         return web.Response(status=204)
-
-    async def _require_existing(self, request: web.Request) -> None:
-        """Raises NotFound, before the body is read."""
-        async with self.endpoint.context.database.read() as connection:
-            await _load(connection, request, directory_identity(request))
 
     async def _page(self, request: web.Request, wanted: ListRequest) -> web.StreamResponse:
         identity, cursors = directory_identity(request), self.endpoint.context.cursors

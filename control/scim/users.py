@@ -88,7 +88,7 @@ class Users:
 
     async def replace(self, request: web.Request) -> web.StreamResponse:
         """Replace a user."""
-        await self._require_existing(request)
+        await self.endpoint.require_existing(request, _load)
         projection = Projection.of_query(ScimUser, request.query)
         body = await self.endpoint.read_object(request)
         resource = parse_user(body, Context.RESOURCE_REPLACEMENT_REQUEST)
@@ -104,7 +104,7 @@ class Users:
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a user (RFC 7644 3.5.2)."""
-        await self._require_existing(request)
+        await self.endpoint.require_existing(request, _load)
         projection = Projection.of_query(ScimUser, request.query)
         operations = operations_of(await self.endpoint.read_object(request), READ_ONLY)
         require_affordable(operations, 0)
@@ -130,11 +130,6 @@ class Users:
             changed = await provisioning.remove(connection, call_of(request, identity), user)
         self._notify(identity, changed=changed)
         return web.Response(status=204)
-
-    async def _require_existing(self, request: web.Request) -> None:
-        """Raises NotFound, before the body is read."""
-        async with self.endpoint.context.database.read() as connection:
-            await _load(connection, request, directory_identity(request))
 
     async def _page(self, request: web.Request, wanted: ListRequest) -> web.StreamResponse:
         identity, cursors = directory_identity(request), self.endpoint.context.cursors

@@ -29,11 +29,11 @@ from control.http.path_ids import path_id
 from control.http.query_filters import line_filter
 from control.http.request_slots import RequestSlots
 from control.source_maps import repository
-from control.source_maps.reader import SourceMapReader
+from control.source_maps.parser_process import SourceMapReader
 from control.source_maps.repository import NewSourceMap, StoredSourceMap
 from control.source_maps.schemas import SourceMapPage, UploadedSourceMap, source_map_body, uploaded_body
 from proto.identity import Scope
-from proto.source_maps.stack_trace import url_path
+from proto.source_maps.frame_rewriting import url_path
 
 MAX_MAP_BYTES: Final = 48 * 2**20
 MAX_RECEIVING: Final = 2  # at once, of all callers: each may hold MAX_MAP_BYTES

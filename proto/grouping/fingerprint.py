@@ -25,7 +25,7 @@ _RULES_BYTES: Final = 16 * 2**20
 _RULE_BYTES: Final = 64 * 2**10
 
 # Types that only carry another exception from a thread, task or call to its caller: the cause's type says what failed.
-_CARRIER_NAMES = """
+_WRAPPER_NAMES = """
 java.util.concurrent.ExecutionException java.util.concurrent.CompletionException
 java.lang.reflect.InvocationTargetException java.lang.reflect.UndeclaredThrowableException
 java.lang.ExceptionInInitializerError
@@ -33,7 +33,7 @@ System.AggregateException System.Reflection.TargetInvocationException System.Typ
 ExceptionGroup BaseExceptionGroup exceptiongroup.ExceptionGroup exceptiongroup.BaseExceptionGroup AggregateError
 *fmt.wrapError *fmt.wrapErrors *errors.withStack *errors.withMessage *errors.joinError
 """
-_CARRIERS: Final = frozenset(_CARRIER_NAMES.split())
+_TRANSPARENT_WRAPPERS: Final = frozenset(_WRAPPER_NAMES.split())
 
 
 class _Rule(NamedTuple):
@@ -74,7 +74,7 @@ def _read_rule(error: tuple[str, str]) -> _Rule:
     place = found.own[: found.place]
     frames = fold([frame.text for frame in place], kind, stacktrace)
     types = [kind] if not found.cause or found.cause == kind else [kind, found.cause]
-    if len(types) > 1 and kind in _CARRIERS:
+    if len(types) > 1 and kind in _TRANSPARENT_WRAPPERS:
         types = [found.cause]
     text = "\n".join([*types, "", *frames[:FINGERPRINT_FRAMES]])
     if any(frame.is_named for frame in place):

@@ -3,7 +3,7 @@
 A number, an id, a hash or an IP address of any spelling is `<n>`, so that a bug is one issue whatever it was called
 with. Words stay, with or without digits (`utf8`, `sha256`, `order_items`, `E11000`). Codes that name a failure are
 words: the status in `status 404` and `HTTP 500`, SQLSTATEs, errnos, exit codes. There are few of them, and a 404 is
-another bug than a 500. `proto.grouping.drawn` tells ids from words.
+another bug than a 500. `proto.grouping.generated_ids` tells ids from words.
 
 The cost is linear in the length: possessive quantifiers, and no pattern starts within a word.
 """
@@ -11,7 +11,7 @@ The cost is linear in the length: possessive quantifiers, and no pattern starts 
 import re
 from typing import Final
 
-from proto.grouping.drawn import is_drawn, is_drawn_suffix, is_nanoid, is_prefixed_id
+from proto.grouping.generated_ids import is_generated_id, is_generated_suffix, is_nanoid, is_prefixed_id
 from proto.grouping.known_words import KNOWN_WORD, KNOWN_WORD_OR_DIGITS
 
 MAX_MESSAGE_CHARS: Final = 1_024  # of the first line that are read
@@ -175,13 +175,13 @@ def _is_code(match: re.Match[str]) -> bool:
 
 
 def _replace_pieces(token: str) -> str:
-    """The parts between hyphens and underscores: drawn ones and numbers are replaced, words keep what is around."""
+    """The parts between hyphens and underscores: generated ones and numbers are replaced, words keep what is around."""
     parts: list[str] = []
-    drawn, at = False, 0
+    is_generated, at = False, 0
     for match in _PIECE.finditer(token):
         joint, piece = match[1], match[2]
-        drawn = is_drawn(piece) or (joint == "-" and is_drawn_suffix(piece, drawn))
-        replaced = "<n>" if drawn else KNOWN_WORD_OR_DIGITS.sub(lambda part: part[1] or "<n>", piece)
+        is_generated = is_generated_id(piece) or (joint == "-" and is_generated_suffix(piece, is_generated))
+        replaced = "<n>" if is_generated else KNOWN_WORD_OR_DIGITS.sub(lambda part: part[1] or "<n>", piece)
         parts += token[at : match.start()], joint, replaced
         at = match.end()
     return "".join(parts) + token[at:]

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
-from proto.calendar_time import calendar_time
 from proto.proofs import evidence
 from proto.proofs.bundle import Claim, ProofBundle, ReproFailsOnHeadClaim, ResourceDescriptor, Statement
 from proto.proofs.primitives import ClaimStatus, IsoTimestamp, ProofTier, ProofVerdict, TestObservation
+from proto.rfc3339 import parse_rfc3339
 
 MAX_FINDINGS: Final = 100
 LEDGER: Final = "predicate.ledger"  # where the bundle is in a statement
@@ -53,7 +53,7 @@ class _Context(NamedTuple):
 def check(bundle: ProofBundle) -> list[Finding]:
     """At most MAX_FINDINGS, errors first."""
     found = [*_check_verdict(bundle), *_check_ids(bundle), *_check_times("", bundle)]
-    context = _Context(bundle, calendar_time(bundle.issued_at), _failing_tests(bundle))
+    context = _Context(bundle, parse_rfc3339(bundle.issued_at), _failing_tests(bundle))
     for at, claim in enumerate(bundle.claims):
         place = f"claims[{at}]"
         found += _check_times(place, claim)
@@ -161,7 +161,7 @@ def _wrong_times(shape: Any, but: str = "") -> Iterator[str]:
         if value is None or name == but:
             continue
         if is_time:
-            if calendar_time(value) is None:
+            if parse_rfc3339(value) is None:
                 yield encoded
         elif isinstance(value, list):
             for at, each in enumerate(value):
@@ -191,7 +191,7 @@ def _shapes_in(annotation: Any) -> Iterator[Any]:
 
 
 def _check_claim(context: _Context, claim: Claim, place: str) -> _Found:
-    recorded = calendar_time(claim.recorded_at)
+    recorded = parse_rfc3339(claim.recorded_at)
     if recorded is not None and context.issued_at is not None and recorded > context.issued_at:
         yield _warning(f"{place}.recordedAt", "Is later than the bundle was issued.", "order")
     checker = _CHECKERS.get(type(claim.evidence))
@@ -342,7 +342,7 @@ def _check_patch(context: _Context, digest: str, place: str) -> _Found:
 
 def _check_order(place: str, *named: tuple[str, str | None]) -> _Found:
     for (_, first), (name, then) in pairwise(named):
-        begin, end = calendar_time(first or ""), calendar_time(then or "")
+        begin, end = parse_rfc3339(first or ""), parse_rfc3339(then or "")
         if begin is not None and end is not None and begin > end:
             yield _error(f"{place}.{name}", f"Is before {named[0][0]}.", "order")
 

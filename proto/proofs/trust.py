@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from proto.calendar_time import calendar_time
 from proto.proofs.bundle import Issuer
+from proto.rfc3339 import parse_rfc3339
 
 
 class KeyValidity(NamedTuple):
@@ -32,7 +32,7 @@ def find_distrust(key: KeyValidity, issuer: Issuer, issued_at: str, at: datetime
         return f"the key {key.key_id} is of the issuer {key.issuer}, not of {issuer.id}."
     if key.is_named and issuer.key_id not in (None, key.key_id):
         return f"the bundle names the key {issuer.key_id}, not {key.key_id}."
-    moment = at or calendar_time(issued_at)
+    moment = at or parse_rfc3339(issued_at)
     if moment is None:
         return f"{issued_at} is not a time of the calendar."
     is_early = key.valid_from is not None and moment < key.valid_from

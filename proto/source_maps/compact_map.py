@@ -15,7 +15,7 @@ import msgspec
 from proto.source_maps.vlq import Segment, decode_segments
 
 COLUMNS: Final = 8  # of a place in `places`: its offset in `mappings`, and the segment before it
-MAX_MEMORY_BYTES: Final = 64 * 2**20  # of a map; one that would take more is not stored
+MAX_LOADED_BYTES: Final = 64 * 2**20  # of a map; one that would take more is not stored
 _FUNCTION_BYTES: Final = 80  # of a declaration: two numbers in two lists
 
 

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chassis.errors import Issue, StartupError
 from chassis.http.validation import Issues, decode_json
-from proto.calendar_time import calendar_time
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import AiAuthoredChange, ProofBundle, ResourceDescriptor, Statement
 from proto.proofs.dsse import Envelope, InvalidEnvelope, InvalidKey, PublicKey
@@ -26,6 +25,7 @@ from proto.proofs.faults import find_faults
 from proto.proofs.primitives import IsoTimestamp
 from proto.proofs.semantics import Finding, Severity, check_payload
 from proto.proofs.trust import KeyValidity, find_distrust
+from proto.rfc3339 import parse_rfc3339
 
 PASSWORD_VARIABLE: Final = "PROOF_KEY_PASSWORD"  # noqa: S105  # a name; none with SLUICE_, which are settings
 MAX_KEY_BYTES: Final = 64 * 2**10
@@ -51,7 +51,7 @@ class _IssuerKey(msgspec.Struct, rename="camel"):
     def validity(self) -> KeyValidity:
         """What decides whether the key counts. Raises ValueError for a time that the calendar does not have."""
         texts = (self.valid_from, self.valid_until, self.revoked_at)
-        times = [None if text is None else calendar_time(text) for text in texts]
+        times = [None if text is None else parse_rfc3339(text) for text in texts]
         for text, time in zip(texts, times, strict=True):
             if text is not None and time is None:
                 raise ValueError(f"{text} is not a time of the calendar.")
@@ -174,7 +174,7 @@ def _create_key(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    at = None if arguments.at is None else calendar_time(arguments.at)
+    at = None if arguments.at is None else parse_rfc3339(arguments.at)
     if arguments.at is not None and at is None:
         raise StartupError(f"{arguments.at} is not a time.", exit_code=2)
     keys = [*_public_keys(arguments.key or []), *(one for name in arguments.keys or [] for one in _published(name))]

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from chassis.errors import StartupError
-from proto.source_maps.stack_trace import url_path
+from proto.source_maps.frame_rewriting import url_path
 from sluice.control_client import ControlClient, read_token
 from sluice.source_map_files import BuiltScript, find_scripts, upload_body
 

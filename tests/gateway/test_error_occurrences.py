@@ -13,7 +13,7 @@ import pytest
 from chassis.db.database import Database
 from chassis.source_maps.resolver import SourceMaps
 from control.source_maps import repository
-from control.source_maps.reader import read_upload
+from control.source_maps.parser_process import read_upload
 from control.source_maps.repository import NewSourceMap
 from gateway.error_occurrences import occurrence_blocks
 from gateway.repair.exception_source import ExceptionSource, occurrence_rows

@@ -164,7 +164,7 @@ async def test_the_next_release_is_the_one_after_the_latest(control: Control, er
         assert (await the(control, "WEB-1"))["status"] == state
 
 
-async def test_a_stray_is_no_next_release_and_hides_none(control: Control, errors: Ledger) -> None:
+async def test_an_outlier_is_no_next_release_and_hides_none(control: Control, errors: Ledger) -> None:
     """One occurrence of a developer's build named 999.9.9: the answer says which release comes before the next one."""
     errors.now = datetime.now(UTC)
     await errors.occur(2, "999.9.9", at=errors.now - timedelta(minutes=1))

@@ -22,7 +22,7 @@ from control.followers import progress
 from control.followers.progress import LEASE
 from control.followers.tables import follower_blocks, follower_progress
 from control.issues import follower as follower_module
-from control.issues import page_texts
+from control.issues import occurrence_texts
 from control.issues.follower import NAME, IssueFollower
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
@@ -296,7 +296,7 @@ def _order(moment: tuple[datetime, str | None]) -> tuple[datetime, str]:
 async def test_each_occurrence_counts_once_whatever_happens(
     database: Database, migrated_url: str, monkeypatch: pytest.MonkeyPatch, grouping: type[Grouping]
 ) -> None:
-    monkeypatch.setattr(page_texts, "RULES", RULES)
+    monkeypatch.setattr(occurrence_texts, "RULES", RULES)
     monkeypatch.setattr(follower_module, "PAGE_ROWS", 7)
     monkeypatch.setattr(follower_module, "PAUSE_S", 0.0)
     monkeypatch.setattr(follower_module, "IDLE_POLL_S", -1.0)  # the time of the model is not that of the process

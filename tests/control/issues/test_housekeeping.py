@@ -18,8 +18,8 @@ from control.issues.details import Details, details
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.lifecycle import Ignoring
 from control.issues.notifications import IssueUrls
+from control.issues.occurrence_texts import choose_rows, read_occurrence_texts
 from control.issues.occurrences import COLUMNS
-from control.issues.page_texts import choose_rows, read_page_texts
 from control.issues.tables import ActivityKind, issue_activity, issue_projects
 from proto.grouping.fingerprint import RULES_VERSION
 from proto.grouping.version_1 import fingerprint_version_1
@@ -99,7 +99,7 @@ async def test_details_are_those_of_the_first_occurrence(ledger: Ledger, clickho
     table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
     rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
     keys = [(project, fingerprint(number)) for number in (1, 2, 3)]
-    found = await read_page_texts(clickhouse, choose_rows(rows, (), keys))
+    found = await read_occurrence_texts(clickhouse, choose_rows(rows, (), keys))
     assert {**found.details, keys[2]: found.details[keys[2]].culprit} == {
         keys[0]: Details("ValueError", "ValueError: first", "shop/cart.py:add"),
         keys[1]: Details("ValueError", "ValueError: another", None),

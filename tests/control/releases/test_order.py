@@ -194,7 +194,7 @@ async def test_issues_are_settled_in_the_earliest_later_release(control: Control
         ([], None),
     ],
 )
-def test_a_stray_is_not_the_latest_release(versions: list[str], expected: str | None) -> None:
+def test_an_outlier_is_not_the_latest_release(versions: list[str], expected: str | None) -> None:
     names = [version.partition(" ")[0] for version in versions]
     order = ReleaseOrder({name: NOW + timedelta(hours=n) for n, name in enumerate(names)})
     reported = frozenset(version.partition(" ")[0] for version in versions if version.endswith(" reported"))
@@ -202,20 +202,20 @@ def test_a_stray_is_not_the_latest_release(versions: list[str], expected: str | 
 
 
 @given(times=TIMES, reported=st.frozensets(VERSIONS))
-def test_the_latest_release_is_one_and_no_stray(times: dict[str, datetime], reported: frozenset[str]) -> None:
+def test_the_latest_release_is_one_and_no_outlier(times: dict[str, datetime], reported: frozenset[str]) -> None:
     found = latest_of(ReleaseOrder(times), reported)
     assert (found.version is None) is (not times)
-    assert found.version not in found.strays
-    assert reported.isdisjoint(found.strays)
-    assert len(found.strays) * 2 <= len(times)
+    assert found.version not in found.outliers
+    assert reported.isdisjoint(found.outliers)
+    assert len(found.outliers) * 2 <= len(times)
 
 
 @pytest.mark.both_stores
-async def test_what_waits_after_a_stray_is_settled_in_the_next_release(control: Control) -> None:
+async def test_what_waits_after_an_outlier_is_settled_in_the_next_release(control: Control) -> None:
     """And nothing else: not after a major release while an older one is maintained, and not what was resolved later."""
     hour = timedelta(hours=1)
     waits: dict[str, Any] = {"status": "resolved", "resolved_at": NOW + hour}
-    stray = await new_issue(control, 1, resolved_after_release="999.9.9", **waits)
+    outlier = await new_issue(control, 1, resolved_after_release="999.9.9", **waits)
     since = await new_issue(control, 2, status="resolved", resolved_after_release="999.9.9", resolved_at=NOW + 2 * hour)
     await seen(control, dict.fromkeys(["1.4.0", "1.5.0", "999.9.9"], NOW))
     project_id = control.acme.project.id
@@ -228,7 +228,7 @@ async def test_what_waits_after_a_stray_is_settled_in_the_next_release(control: 
     assert await settle("1.4.9", NOW + 2 * hour) == 0, "it is no later than 1.5.0"
     assert await settle("1.5.0", NOW + 2 * hour) == 0, "it was there before"
     assert await settle("1.6.0", NOW + 2 * hour) == 1
-    rows = [await issue(control, one) for one in (stray, since)]
+    rows = [await issue(control, one) for one in (outlier, since)]
     assert [(row.resolved_in_release, row.resolved_after_release) for row in rows] == [
         ("1.6.0", None),
         (None, "999.9.9"),

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from chassis.auth.tables import projects
 from chassis.source_maps.tables import source_maps
 from control.settings import ControlSettings
-from control.source_maps import reader, repository
+from control.source_maps import parser_process, repository
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
@@ -156,13 +156,15 @@ async def test_a_map_with_too_many_names_is_refused(control: Control) -> None:
         assert (answer.status, details[0]["message"]) == (400, "It has more than 100000 sources or 1000000 names.")
 
 
-@pytest.mark.parametrize("ending", ["kill -XCPU $$", f"exit {reader.OUT_OF_MEMORY}"])
+@pytest.mark.parametrize("ending", ["kill -XCPU $$", f"exit {parser_process.OUT_OF_MEMORY}"])
 async def test_a_limit_that_ends_the_process_refuses_the_map(
     control: Control, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ending: str
 ) -> None:
-    monkeypatch.setattr("control.source_maps.reader.sys.executable", script(tmp_path, ending))
+    monkeypatch.setattr("control.source_maps.parser_process.sys.executable", script(tmp_path, ending))
     status, body = await upload(control, document())
-    message = f"It takes more than {reader.MAX_MEMORY_BYTES // 2**20} MiB or {reader.MAX_CPU_S} s to read."
+    message = (
+        f"It takes more than {parser_process.MAX_PROCESS_BYTES // 2**20} MiB or {parser_process.MAX_CPU_S} s to read."
+    )
     assert (status, body["error"]["details"][0]["message"]) == (400, message)
 
 
@@ -171,7 +173,7 @@ async def test_a_process_that_fails_by_itself_is_no_fault_of_the_map(
 ) -> None:
     with monkeypatch.context() as patched:
         for executable in (script(tmp_path, "echo no module >&2; exit 1"), "/no/such/program"):
-            patched.setattr("control.source_maps.reader.sys.executable", executable)
+            patched.setattr("control.source_maps.parser_process.sys.executable", executable)
             with capture_logs() as lines:
                 status, body = await upload(control, document())
             assert (status, body["error"]["message"]) == (503, "The source map cannot be read now; retry later.")
@@ -243,8 +245,8 @@ async def test_maps_go_with_their_project_and_their_organization(control: Contro
 
 
 def test_the_process_answers_with_the_fault_or_the_map() -> None:
-    """What `python -m control.source_maps.reader` writes."""
-    fault = msgspec.msgpack.decode(reader.read_upload(b"{}"))
+    """What `python -m control.source_maps.parser_process` writes."""
+    fault = msgspec.msgpack.decode(parser_process.read_upload(b"{}"))
     assert fault == [b"", None, "Object missing required field `version`."]
-    content, debug_id, said = msgspec.msgpack.decode(reader.read_upload(msgspec.json.encode(document())))
+    content, debug_id, said = msgspec.msgpack.decode(parser_process.read_upload(msgspec.json.encode(document())))
     assert (len(content) > 50, debug_id, said) == (True, None, "")

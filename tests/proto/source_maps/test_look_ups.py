@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from proto.source_maps.compact_map import CompactMap, OriginalPosition
-from proto.source_maps.reading import PLACE_CHARS, read_source_map
-from proto.source_maps.stack_trace import resolve_stack_trace
+from proto.source_maps.frame_rewriting import resolve_stack_trace
+from proto.source_maps.parsing import PLACE_CHARS, read_source_map
 from proto.source_maps.vlq import InvalidSourceMap
 from sluice.source_map_files import find_scripts, upload_body
 from tests.programs import program

@@ -1,7 +1,8 @@
 """Reads uploaded source maps in a process of its own, one at a time: a map may be made to take twenty times its size in
 memory and seconds of the interpreter. The process has limits of memory and time, and ends with the map.
 
-`python -m control.source_maps.reader` takes a map on standard input and answers with a `_Result` on standard output.
+`python -m control.source_maps.parser_process` takes a map on standard input and answers with a `_Result` on standard
+output.
 """
 
 import asyncio
@@ -14,18 +15,17 @@ import msgspec
 import structlog
 
 from chassis.errors import BadRequest, Issue, ServiceUnavailable
-from proto.source_maps.compact_map import MAX_MEMORY_BYTES as MAX_LOADED_BYTES
-from proto.source_maps.compact_map import CompactMap
-from proto.source_maps.reading import read_source_map
+from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap
+from proto.source_maps.parsing import read_source_map
 from proto.source_maps.vlq import InvalidSourceMap
 
-MAX_MEMORY_BYTES: Final = 512 * 2**20  # address space of the process
+MAX_PROCESS_BYTES: Final = 512 * 2**20  # address space of the process
 MAX_CPU_S: Final = 60
 MAX_TIME_S: Final = 120.0
 OUT_OF_MEMORY: Final = 66  # exit code of the process
 INVALID: Final = "The source map is not valid."
 _NOT_NOW: Final = "The source map cannot be read now; retry later."
-_TOO_COSTLY: Final = f"It takes more than {MAX_MEMORY_BYTES // 2**20} MiB or {MAX_CPU_S} s to read."
+_TOO_COSTLY: Final = f"It takes more than {MAX_PROCESS_BYTES // 2**20} MiB or {MAX_CPU_S} s to read."
 _TOO_LARGE: Final = (
     f"It would take more than {MAX_LOADED_BYTES // 2**20} MiB in the memory of each process that uses it."
 )
@@ -70,7 +70,7 @@ async def _run(raw: bytes) -> _Result:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "control.source_maps.reader",
+            "control.source_maps.parser_process",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -117,7 +117,7 @@ def read_upload(raw: bytes) -> bytes:
 
 def main() -> None:
     """Read one map from standard input."""
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_PROCESS_BYTES, MAX_PROCESS_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:

@@ -40,7 +40,7 @@ class ErrorTexts(NamedTuple):
     resolved: str
 
 
-class PageTexts(NamedTuple):
+class OccurrenceTexts(NamedTuple):
     """By fingerprint: what an issue shows of its first occurrence that was read; the fingerprints that the occurrences
     have by other versions of the rules, those of later rules first.
     """
@@ -49,7 +49,7 @@ class PageTexts(NamedTuple):
     others: dict[IssueKey, tuple[IssueKey, ...]]
 
 
-NO_TEXTS: Final = PageTexts({}, {})
+NO_TEXTS: Final = OccurrenceTexts({}, {})
 
 
 def choose_rows(rows: Sequence[StoredRow], every: Collection[IssueKey], first: Collection[IssueKey]) -> list[StoredRow]:
@@ -65,13 +65,13 @@ def choose_rows(rows: Sequence[StoredRow], every: Collection[IssueKey], first: C
     return chosen + list(earliest.values())
 
 
-async def read_page_texts(
+async def read_occurrence_texts(
     clickhouse: ClickHouse, rows: Sequence[StoredRow], source_maps: SourceMaps | None = None
-) -> PageTexts:
+) -> OccurrenceTexts:
     """What the texts of these rows say, with the frames of the sources as far as there are source maps. A row that is
     not there any more is left out. Raises StoreError.
     """
-    found = PageTexts({}, {})
+    found = OccurrenceTexts({}, {})
     for start in range(0, len(rows), MAX_ROWS):
         some = rows[start : start + MAX_ROWS]
         stored = await clickhouse.query(_SQL, _parameters(some), limits=_LIMITS)
@@ -112,7 +112,7 @@ def _parameters(rows: Sequence[StoredRow]) -> dict[str, object]:
     }
 
 
-def _read(rows: Iterable[tuple[Sequence[Any], ErrorTexts]], found: PageTexts) -> None:
+def _read(rows: Iterable[tuple[Sequence[Any], ErrorTexts]], found: OccurrenceTexts) -> None:
     texts: dict[tuple[IssueKey, int], list[ErrorTexts]] = {}
     for (project_id, fingerprint_, version, *_), text in rows:
         texts.setdefault(((project_id, bytes(fingerprint_)), version), []).append(text)

@@ -1,4 +1,4 @@
-"""Which parts of a message were drawn at random or computed (ids, hashes), and which are words."""
+"""Which parts of a message are generated (ids, hashes), and which are words."""
 
 import re
 from typing import Final
@@ -11,7 +11,7 @@ _SUFFIX: Final = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}")  # the alphabet
 _RUN: Final = re.compile(r"[A-Z]++(?![a-z])|[A-Z]?[a-z]++|[A-Z]|\d++|[^A-Za-z\d]++")
 _VOWEL: Final = re.compile(r"[aeiouyAEIOUY]")
 
-MIN_DRAWN_CHARS: Final = 8
+MIN_GENERATED_CHARS: Final = 8
 MIN_SHORT_CHARS: Final = 5
 NANOID_CHARS: Final = 21
 # The mean length of the runs of letters of a word and of digits: camel-case words have three and more.
@@ -19,7 +19,7 @@ RUN_CHARS: Final = 2.5
 SHORT_RUN_CHARS: Final = 1.25
 
 
-def is_drawn(piece: str) -> bool:
+def is_generated_id(piece: str) -> bool:
     """Whether letters and digits are mixed as in ids and hashes; a word with a number (`sha256sum`) is not."""
     if len(piece) < MIN_SHORT_CHARS or piece.isdigit():
         return False
@@ -32,23 +32,23 @@ def is_drawn(piece: str) -> bool:
 
 def _has_short_runs(text: str) -> bool:
     size, runs = len(text), len(_RUN.findall(text))
-    if size < MIN_DRAWN_CHARS:
+    if size < MIN_GENERATED_CHARS:
         return MIN_SHORT_CHARS <= size <= SHORT_RUN_CHARS * runs
     return size < RUN_CHARS * runs
 
 
 def is_nanoid(token: str) -> bool:
     """Whether a word with its hyphens and underscores has the length of a nanoid, and cases and digits mixed."""
-    return len(token) == NANOID_CHARS and not (token.islower() or token.isupper()) and is_drawn(token)
+    return len(token) == NANOID_CHARS and not (token.islower() or token.isupper()) and is_generated_id(token)
 
 
-def is_drawn_suffix(piece: str, after_drawn: bool) -> bool:
-    """Whether it is the five characters at the end of a pod's name; without digits only behind another drawn part."""
-    return bool(_SUFFIX.fullmatch(piece)) and (after_drawn or not (piece.isalpha() or piece.isdigit()))
+def is_generated_suffix(piece: str, after_generated: bool) -> bool:
+    """Whether it is the five characters at the end of a pod's name; without digits only behind a generated part."""
+    return bool(_SUFFIX.fullmatch(piece)) and (after_generated or not (piece.isalpha() or piece.isdigit()))
 
 
 def is_prefixed_id(letters: str) -> bool:
-    """Whether the letters behind a prefix (`usr_bXkQmZ`) were drawn, by their case: camel-case words have vowels."""
+    """Whether the letters behind a prefix (`usr_bXkQmZ`) are generated, by their case: camel-case words have vowels."""
     if letters.islower() or letters.isupper():
         return False
     runs = _RUN.findall(letters)
