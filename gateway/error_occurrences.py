@@ -16,7 +16,7 @@ def occurrence_blocks(
     decoded: Sequence[DecodedPayload], batch_id: int, source_maps: SourceMaps | None = None
 ) -> list[Block]:
     """The exceptions of a batch as blocks of `error_occurrences`, one per day of the exceptions' time, rows numbered
-    within the batch. Fingerprints are those of the stack traces as `source_maps` resolve them.
+    within the batch. Fingerprints are computed from the stack traces as `source_maps` resolve them.
     """
     deadline = 0.0 if source_maps is None else source_maps.deadline()
     days: dict[int, list[tuple[object, ...]]] = {}
