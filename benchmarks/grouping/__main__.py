@@ -29,7 +29,7 @@ def main() -> None:
     print(f"\nus of CPU for an exception, the best of {ROUNDS} rounds of {EXCEPTIONS}, and its ratio to version 1\n")
     print(f"{'':16} {'characters':>10}  {'identical':>15} {'again':>15} {'different':>15}")
     for runtime in RUNTIMES:
-        cells = " ".join(f"{now:7.1f}, {now / before:5.2f}" for now, before in map(_measure, _kinds(runtime)))
+        cells = " ".join(f"{now:8.1f}, {now / before:5.2f}" for now, before in map(_measure, _kinds(runtime)))
         print(f"{runtime.name:16} {len(write(runtime, 0, 0)):10}  {cells}")
 
 
