@@ -107,7 +107,8 @@ async def _wait_for_an_error(database: Database, tenant: Tenant) -> None:
     async with database.write() as connection:
         await connection.execute(issues.insert().values(issue))
         link = {"project_id": tenant.project.id, "fingerprint": bytes(16), "issue_id": "iss_1", "rules_version": 1}
-        await connection.execute(issue_fingerprints.insert().values(link))
+        since_us = int(at.timestamp() * 1_000_000)
+        await connection.execute(issue_fingerprints.insert().values(link | {"since_us": since_us}))
 
 
 async def _read(clickhouse: ClickHouse, rows: int) -> float:

@@ -84,7 +84,7 @@ async def count(connection: AsyncConnection, page: CountedPage, releases: KnownR
     await _note_releases(connection, releases, found, states, now)  # before issues are read: it may change them
     keys = {*found, *(one for key in found for one in page.others.get(key, ()))}
     links = await repository.find_links(connection, keys)
-    plan = regrouping.plan(in_order_of_creation(found.items()), page.others, links)
+    plan = regrouping.plan(in_order_of_creation(found.items()), page.others, links, page.stored_us)
     known = await fingerprints.regroup(connection, plan, {link.issue.id: link.issue for link in links.values()}, now)
     merged = sum(map(len, plan.merges.values()))
     counted = Counted(sum(seen.count for seen in found.values()), merged=merged)
@@ -234,7 +234,7 @@ class _Counting:
         if rows:
             await self.connection.execute(issues.insert(), rows)
             await self.connection.execute(issue_activity.insert(), activity)
-        await fingerprints.store_links(self.connection, plan, found)
+        await fingerprints.store_links(self.connection, plan, found, self.page.stored_us)
 
     def _new(self, key: IssueKey, seen: Seen) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The row of a new issue, and its activity."""

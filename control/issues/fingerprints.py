@@ -37,8 +37,12 @@ async def regroup(
     return changed
 
 
-async def store_links(connection: AsyncConnection, plan: Regrouping, found: Mapping[IssueKey, Seen]) -> None:
-    """Store which issue each new fingerprint leads to, and which fingerprints wait no longer."""
+async def store_links(
+    connection: AsyncConnection, plan: Regrouping, found: Mapping[IssueKey, Seen], stored_us: int
+) -> None:
+    """Store which issue each new fingerprint leads to, and which fingerprints wait no longer. `stored_us`: the storage
+    time of the page, in microseconds.
+    """
     if plan.links:
         rows = [
             {
@@ -46,6 +50,7 @@ async def store_links(connection: AsyncConnection, plan: Regrouping, found: Mapp
                 "fingerprint": key[1],
                 "issue_id": issue_id,
                 "rules_version": _decided_under(key, plan, found),
+                "since_us": stored_us,
             }
             for key, issue_id in plan.links.items()
         ]

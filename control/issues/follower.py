@@ -158,7 +158,8 @@ class IssueFollower:
         if len(page.rows) <= REGROUPED_ROWS:
             return page
         async with self._database.read() as connection:
-            waiting = await repository.find_waiting(connection, {row.values[0] for row in page.rows})
+            project_ids = {row.values[0] for row in page.rows}
+            waiting = await repository.find_waiting(connection, project_ids, page.checkpoint.position.stored_us)
         return await self._reader.read(checkpoint, limit=REGROUPED_ROWS) if waiting else page
 
     async def _count(self, progress: Progress, page: Page[StoredRowList]) -> Progress:
@@ -186,7 +187,8 @@ class IssueFollower:
         """
         async with self._database.read() as connection:
             known = await repository.find_links(connection, found)
-            waiting = await repository.find_waiting(connection, {project_id for project_id, _ in found})
+            project_ids = {project_id for project_id, _ in found}
+            waiting = await repository.find_waiting(connection, project_ids, page.checkpoint.position.stored_us)
             new = counting.in_order_of_creation((key, seen) for key, seen in found.items() if key not in known)
             states = await project_state.load(
                 connection, {project_id for (project_id, _), _ in new}, page.rows[-1].position.stored_us

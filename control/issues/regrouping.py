@@ -9,28 +9,37 @@ An upgrade gives an error a new fingerprint. The one that it had before is compu
       _settle        several old ones that have become one: their issues are merged, the oldest stays
 
 An old fingerprint is waiting until an occurrence shows what it has become. It is decided once: fingerprints that it
-becomes later are those of issues split from its issue.
+becomes later are those of issues split from its issue. An upgrade ends: UPGRADE_DAYS after an old fingerprint became
+known it is left to itself, and a new one is that of a new issue.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from control.issues.model import IssueRecord
 from control.issues.occurrences import IssueKey, Seen
 from proto.grouping.fingerprint import RULES_VERSION
 
+UPGRADE_DAYS: Final = 30  # in the storage time of occurrences
+_DAY_US: Final = 86_400_000_000
+
 
 class FingerprintLink(NamedTuple):
-    """The issue to which a fingerprint leads, and the version of the rules under which that was last decided."""
+    """The issue to which a fingerprint leads, the version of the rules under which that was last decided, and since
+    when it is known: the storage time, in microseconds, and of those from before an upgrade when that was.
+    """
 
     issue: IssueRecord
     rules_version: int
+    since_us: int
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether nothing shows yet what the fingerprint has become by the current rules."""
-        return self.rules_version < RULES_VERSION
+
+def oldest_upgraded(stored_us: int) -> int:
+    """Fingerprints by earlier rules that are not known since later than this are left to themselves. `stored_us`: the
+    storage time of what is counted. Both in microseconds.
+    """
+    return stored_us - UPGRADE_DAYS * _DAY_US
 
 
 @dataclass(slots=True)
@@ -57,11 +66,13 @@ def plan(
     found: Iterable[tuple[IssueKey, Seen]],
     others: Mapping[IssueKey, Sequence[IssueKey]],
     links: Mapping[IssueKey, FingerprintLink],
+    stored_us: int,
 ) -> Regrouping:
     """Place the fingerprints of a page, in this order. `others`: those that their occurrences have by other versions of
-    the rules, as far as they were read; `links`: of all of these that are known.
+    the rules, as far as they were read; `links`: of all of these that are known; `stored_us`: the storage time of the
+    page, in microseconds.
     """
-    planner = _Planner(others, links)
+    planner = _Planner(others, links, oldest_upgraded(stored_us))
     for key, seen in found:
         if seen.rules_version < RULES_VERSION:
             planner.place_earlier(key)
@@ -72,13 +83,14 @@ def plan(
 
 class _Planner:
     def __init__(
-        self, others: Mapping[IssueKey, Sequence[IssueKey]], links: Mapping[IssueKey, FingerprintLink]
+        self, others: Mapping[IssueKey, Sequence[IssueKey]], links: Mapping[IssueKey, FingerprintLink], oldest_us: int
     ) -> None:
         self._others = others
         self._plan = Regrouping()
         self._issues = {link.issue.id: link.issue for link in links.values()}
         self._issue_of = {key: link.issue.id for key, link in links.items()}
-        self._waiting = {key for key, link in links.items() if link.is_waiting}
+        self._upgraded = {key for key, link in links.items() if link.since_us > oldest_us}
+        self._waiting = {key for key in self._upgraded if links[key].rules_version < RULES_VERSION}
         self._created: dict[IssueKey, IssueKey] = {}  # the fingerprint for which the issue is created
         self._into: dict[str, str] = {}
 
@@ -88,7 +100,7 @@ class _Planner:
             return
         others = self._others.get(key, ())
         waiting = [one for one in (key, *others) if one in self._waiting]
-        older = [one for one in others if one in self._issue_of]
+        older = [one for one in others if one in self._upgraded]
         if key in self._issue_of or waiting:
             self._settle(key, waiting)
         else:
@@ -129,6 +141,7 @@ class _Planner:
 
     def _lead(self, key: IssueKey, issue_id: str) -> None:
         self._plan.links[key] = self._issue_of[key] = issue_id
+        self._upgraded.add(key)
 
     def _settle(self, key: IssueKey, waiting: Sequence[IssueKey]) -> None:
         """The oldest of the issues takes the fingerprint; the others are merged into it."""

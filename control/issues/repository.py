@@ -14,7 +14,7 @@ from chassis.auth.tables import memberships, principals, projects
 from chassis.issues.tables import IssueStatus, issue_fingerprints, issues
 from control.issues.model import IssueRecord
 from control.issues.occurrences import IssueKey
-from control.issues.regrouping import FingerprintLink
+from control.issues.regrouping import FingerprintLink, oldest_upgraded
 from control.issues.tables import issue_activity, issue_projects
 from proto.grouping.fingerprint import RULES_VERSION
 
@@ -87,7 +87,7 @@ async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> d
     found: dict[IssueKey, FingerprintLink] = {}
     own, columns = issues.alias(), issue_fingerprints.c
     select = (
-        sa.select(columns.fingerprint.label("of_fingerprint"), columns.rules_version, *issues.c)
+        sa.select(columns.fingerprint.label("of_fingerprint"), columns.rules_version, columns.since_us, *issues.c)
         .join_from(issue_fingerprints, own, own.c.id == columns.issue_id)
         .join(issues, issues.c.id == sa.func.coalesce(own.c.merged_into, own.c.id))
     )
@@ -96,16 +96,19 @@ async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> d
             in_chunk = columns.fingerprint.in_(fingerprints[start : start + MAX_KEYS])
             rows = await connection.execute(select.where(columns.project_id == project_id, in_chunk))
             for row in rows.mappings():
-                link = FingerprintLink(IssueRecord.from_row(row), row["rules_version"])
+                link = FingerprintLink(IssueRecord.from_row(row), row["rules_version"], row["since_us"])
                 found[project_id, bytes(row["of_fingerprint"])] = link
     return found
 
 
-async def find_waiting(connection: AsyncConnection, project_ids: Collection[int]) -> set[int]:
-    """Those of the projects that have a fingerprint by earlier rules of which nothing shows what it has become."""
+async def find_waiting(connection: AsyncConnection, project_ids: Collection[int], stored_us: int) -> set[int]:
+    """Those of the projects that have a fingerprint by earlier rules of which nothing shows what it has become, and
+    which is not left to itself at this storage time, in microseconds.
+    """
     columns = issue_fingerprints.c
-    of_project = (columns.project_id == projects.c.id) & (columns.rules_version < RULES_VERSION)
-    found = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), sa.exists().where(of_project))
+    is_waiting = columns.rules_version.in_(range(1, RULES_VERSION)) & (columns.since_us > oldest_upgraded(stored_us))
+    of_project = sa.exists().where(columns.project_id == projects.c.id, is_waiting)
+    found = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), of_project)
     return set((await connection.execute(found)).scalars())
 
 

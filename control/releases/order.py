@@ -3,18 +3,22 @@
 By their versions, if these are of one package and tell (`control.releases.versions`); else by time. Where neither
 tells, it is unknown. Among versions of one package this is a weak order: of three, the first is later than the last if
 it is later than the second, and the second later than the last. With others between them, whose versions tell nothing,
-it need not be: the callers compare pairs.
+it need not be: the callers compare pairs, and `latest` and `earliest` compare in an order that the releases have
+themselves, whatever the order of a list.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.releases.tables import release_projects, releases
 from control.releases.versions import parse_version
+
+_UNKNOWN: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +44,24 @@ class ReleaseOrder:
         return self.times.get(version)
 
     def latest(self, versions: Iterable[str]) -> str | None:
-        """The latest of the versions, of equals the first; None if there are none."""
+        """The latest of the versions; None if there are none."""
         found: str | None = None
-        for version in versions:
+        for version in reversed(self._by_time(versions)):
             if found is None or self.is_later(version, found):
                 found = version
         return found
 
     def earliest(self, versions: Iterable[str]) -> str | None:
-        """The earliest of the versions, of equals the first; None if there are none."""
+        """The earliest of the versions; None if there are none."""
         found: str | None = None
-        for version in versions:
+        for version in self._by_time(versions):
             if found is None or self.is_later(found, version):
                 found = version
         return found
+
+    def _by_time(self, versions: Iterable[str]) -> list[str]:
+        """The earliest first, of one time in the order of text; those of which the time is unknown are before."""
+        return sorted(versions, key=lambda version: (self.times.get(version, _UNKNOWN), version))
 
 
 async def load_order(connection: AsyncConnection, project_id: int, versions: Collection[str]) -> ReleaseOrder:

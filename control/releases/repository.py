@@ -97,7 +97,7 @@ async def settle_next_release(
     by_next: dict[str, list[str]] = {}
     without: list[str] = []
     for version in earlier:
-        next_one = order.earliest(each for each in sorted(versions) if order.is_later(each, version))
+        next_one = order.earliest(each for each in versions if order.is_later(each, version))
         if next_one is None:
             without.append(version)
         else:

@@ -55,7 +55,7 @@ class Ledger:
         self.database = database
         self.tenant = tenant
         self.now = START
-        self._stored_us = int(START.timestamp()) * 1_000_000
+        self.stored_us = int(START.timestamp()) * 1_000_000
 
     @property
     def project_id(self) -> int:
@@ -84,11 +84,11 @@ class Ledger:
         quiet: bool = False,
     ) -> Counted:
         """Count a page with these rows."""
-        self._stored_us += 1_000
-        rows = [StoredRow(Position(self._stored_us, 1, at), 20_000, one) for at, one in enumerate(values)]
+        self.stored_us += 1_000
+        rows = [StoredRow(Position(self.stored_us, 1, at), 20_000, one) for at, one in enumerate(values)]
         found = by_issue(rows)
         known = {} if details is None else dict.fromkeys(found, details)
-        page = CountedPage(found, known, others, self._stored_us, quiet)
+        page = CountedPage(found, known, others, self.stored_us, quiet)
         async with self.database.write() as connection:
             counted = await counting.count(connection, page, SeenReleases(), self.now)
             await notifications.announce(connection, counted.announced, IssueUrls("https://api.example"))
@@ -96,7 +96,7 @@ class Ledger:
 
     def pass_by(self, time: timedelta) -> None:
         self.now += time
-        self._stored_us += int(time.total_seconds() * 1_000_000)
+        self.stored_us += int(time.total_seconds() * 1_000_000)
 
     async def issue(self, number: int = 1) -> IssueRecord:
         found = sa.select(issues).where(

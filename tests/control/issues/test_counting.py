@@ -20,6 +20,7 @@ from control.issues.housekeeping import SUM_INTERVAL, IssueHousekeeping
 from control.issues.lifecycle import Resolution
 from control.issues.notifications import IssueUrls
 from control.issues.permits import ANNOUNCEMENTS, NEW_ISSUES
+from control.releases.repository import find_latest_version
 from control.secrets.secret_box import KeyFile, SecretBox
 from tests.control.issues.conftest import MINUTE, START, Ledger, fingerprint, occurrence
 from tests.control.receiver import SECRET
@@ -240,6 +241,34 @@ async def test_a_release_that_is_still_to_come_is_not_contradicted_by_older_ones
     ledger.pass_by(MINUTE)
     await ledger.occur(1, "def0002")
     assert (await ledger.issue()).status is IssueStatus.UNRESOLVED
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_reopened"),
+    [
+        (["1.5.0", "1.6.0", "1.7.0"], "2026.2.0", True),
+        (["1.5.0", "1.6.0", "1.7.0"], "abc1234", True),
+        (["1.7.0", "abc1234"], "2026.2.0", True),
+        (["abc1234"], "1.0.0", True),
+        (["1.5.0", "1.6.0", "1.7.0", "2026.2.0"], "2026.2.0", False),  # it was there at the resolution
+        (["1.5.0", "1.6.0", "1.7.0", "2026.2.0"], "2026.3.0", True),
+    ],
+)
+async def test_the_first_release_of_another_scheme_is_a_next_release(
+    ledger: Ledger, before: list[str], after: str, is_reopened: bool
+) -> None:
+    """Also where its version is so far ahead that it is a stray until there are more."""
+    for release in before:
+        await ledger.occur(release=release)
+        ledger.pass_by(MINUTE)
+    async with ledger.database.read() as connection:
+        latest = await find_latest_version(connection, ledger.project_id)
+    assert latest == [release for release in before if release != "2026.2.0"][-1]
+    await resolved(ledger, resolution=Resolution(after_release=latest))
+    ledger.pass_by(MINUTE)
+    await ledger.occur(release=after)
+    expected = IssueStatus.UNRESOLVED if is_reopened else IssueStatus.RESOLVED
+    assert (await ledger.issue()).status is expected
 
 
 async def test_what_occurs_where_it_was_merged_counts_there(ledger: Ledger) -> None:

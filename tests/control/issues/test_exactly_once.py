@@ -116,7 +116,7 @@ class UpgradedGrouping(Grouping):
         if not self._is_upgraded:  # the follower does not know that there will be other rules
             return []
         drawn = [self._draw(item) for item in items]
-        return [(project_id, RULES[version](*text), version, *text) for version, *text in drawn]
+        return [(project_id, RULES[version](*text), version, "", *text) for version, *text in drawn]
 
     def written(self, items: AbstractSet[Item]) -> None:
         if not self._is_upgraded and len(items) > 60:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
+from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse
 from chassis.clickhouse.storage_order import OrderedTable, Position
@@ -13,6 +14,7 @@ from chassis.erasures.repository import NewErasure
 from chassis.erasures.tables import ErasureKind, ErasureState
 from chassis.erasures.tables import erasures as erasure_rows
 from chassis.issues.tables import IssueStatus
+from chassis.source_maps.resolver import SourceMaps
 from control.issues import lifecycle
 from control.issues.details import Details, details
 from control.issues.housekeeping import IssueHousekeeping
@@ -22,10 +24,13 @@ from control.issues.occurrence_texts import choose_rows, read_occurrence_texts
 from control.issues.occurrences import COLUMNS
 from control.issues.tables import ActivityKind, issue_activity, issue_projects
 from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import fingerprint as fingerprint_of
 from proto.grouping.version_1 import fingerprint_version_1
 from proto.otlp.native import write_block
 from proto.storage.tables import ERROR_OCCURRENCES
+from tests.control.conftest import Control
 from tests.control.issues.conftest import MINUTE, START, Ledger, fingerprint
+from tests.control.source_maps.uploaded import MINIFIED, RELEASE, SHOWN, document, upload
 
 DAY = timedelta(days=1)
 TRACE = 'Traceback (most recent call last):\n  File "/app/shop/cart.py", line 9, in add\n    int(sku)\nValueError: x'
@@ -38,12 +43,21 @@ def housekeeping(ledger: Ledger, clickhouse: ClickHouse | None = None, retention
 
 
 async def store(
-    clickhouse: ClickHouse, project_id: int, number: int, message: str, batch: int, stack: str = ""
+    clickhouse: ClickHouse,
+    project_id: int,
+    error: int | bytes,
+    message: str,
+    batch: int,
+    stack: str = "",
+    *,
+    release: str = "1.0.0",
+    version: int = RULES_VERSION,
 ) -> None:
-    """One stored occurrence."""
+    """One stored occurrence of an error, which has a number or a fingerprint."""
+    print_ = fingerprint(error) if isinstance(error, int) else error
     at = int(START.timestamp()) * 10**9 + batch
-    row = (project_id, at, fingerprint(number), "ValueError", message, stack, "span", b"t" * 16, b"s" * 8)
-    block = write_block(ERROR_OCCURRENCES, [(*row, "checkout", "production", "1.0.0", batch, 0, RULES_VERSION)])
+    row = (project_id, at, print_, "ValueError", message, stack, "span", b"t" * 16, b"s" * 8)
+    block = write_block(ERROR_OCCURRENCES, [(*row, "checkout", "production", release, batch, 0, version)])
     await clickhouse.insert(ERROR_OCCURRENCES.name, ERROR_OCCURRENCES.column_names, block, token=f"test:{batch}")
 
 
@@ -107,6 +121,27 @@ async def test_details_are_those_of_the_first_occurrence(ledger: Ledger, clickho
     }
     assert found.others[keys[2]] == ((project, fingerprint_version_1("ValueError", "", long)),), "it is read whole"
     assert [len(choose_rows(rows, every, keys)) for every in ((), keys[:1])] == [3, 4]
+
+
+async def test_only_the_current_rules_know_the_frames_of_the_sources(control: Control, clickhouse: ClickHouse) -> None:
+    """So an error is one issue after the upgrade, also if a gateway of the release before grouped what was minified."""
+    assert (await upload(control, document()))[0] == 201
+    source_maps = SourceMaps(control.checks.database, CollectorRegistry())
+    await source_maps.refresh()
+    type_, project = "ValueError", control.acme.project.id
+    resolved, sent = fingerprint_of(type_, "no", SHOWN), fingerprint_version_1(type_, "no", MINIFIED)
+    unresolved = fingerprint_of(type_, "no", MINIFIED)
+    assert len({resolved, sent, unresolved}) == 3
+    for batch, (print_, version) in enumerate([(sent, 1), (resolved, RULES_VERSION)], 1):
+        await store(clickhouse, project, print_, "no", batch, MINIFIED, release=RELEASE, version=version)
+    table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
+    rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
+    keys = [(project, sent), (project, resolved)]
+    found = await read_page_texts(clickhouse, choose_rows(rows, keys, ()), source_maps)
+    assert found.others == {keys[0]: (keys[1],), keys[1]: (keys[0],)}
+    assert {one.culprit for one in found.details.values()} == {"src/cart.ts:addLine"}
+    without = await read_page_texts(clickhouse, choose_rows(rows, keys, ()))
+    assert without.others[keys[0]] == ((project, unresolved),)
 
 
 async def test_titles_of_erased_occurrences_are_cleared(

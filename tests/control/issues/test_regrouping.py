@@ -17,6 +17,7 @@ from control.issues.counting import Counted
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.lifecycle import Ignoring, Resolution
 from control.issues.notifications import IssueUrls
+from control.issues.regrouping import UPGRADE_DAYS
 from control.issues.tables import ActivityKind, issue_activity, issue_projects
 from proto.grouping.fingerprint import RULES_VERSION
 from tests.control.issues.conftest import MINUTE, Ledger, fingerprint, occurrence
@@ -110,7 +111,7 @@ async def test_rules_may_give_the_same_fingerprint_as_before(ledger: Ledger) -> 
     await occur(ledger, 1)
     async with ledger.database.read() as connection:
         found = await repository.find_links(connection, [key(ledger, 1), key(ledger, 2)])
-    assert [found[key(ledger, number)].is_waiting for number in (1, 2)] == [False, True]
+    assert [found[key(ledger, number)].rules_version for number in (1, 2)] == [RULES_VERSION, 1]
     await occur(ledger, 1, [2])  # another of its texts was another error
     assert (await counts(ledger), await linked(ledger)) == ([(1, 4)], {1: 1, 2: 1})
 
@@ -252,6 +253,54 @@ async def test_gateways_of_both_releases_send_a_new_error_at_once(ledger: Ledger
     others = {key(ledger, 1): [key(ledger, NEW)], key(ledger, NEW): [key(ledger, 1)]}
     counted = await ledger.count(page, others=others)
     assert (counted.created, await counts(ledger), await linked(ledger)) == (1, [(1, 2)], {1: 1, NEW: 1})
+
+
+DAYS_LATER = pytest.mark.parametrize(("days", "is_over"), [(UPGRADE_DAYS - 1, False), (UPGRADE_DAYS, True)])
+
+
+@DAYS_LATER
+async def test_what_an_upgrade_splits_is_new_after_the_end_of_the_upgrade(
+    ledger: Ledger, tmp_path: Path, days: int, is_over: bool
+) -> None:
+    """An issue of several errors was ignored: a bug that is written a year later is not a part of it."""
+    channel = await subscribe(ledger, tmp_path)
+    await occurred_before(ledger, 1)
+    announced = await told(ledger.database, channel)
+    await occur(ledger, NEW, [1])
+    await decide(ledger, 1, ignoring=Ignoring())
+    ledger.pass_by(timedelta(days=days))
+    counted = await occur(ledger, NEW + 1, [1])
+    await occur(ledger, 1, version=1)  # a gateway of the release before still counts where it did
+    assert (counted.created, counted.split) == ((1, 0) if is_over else (0, 1))
+    assert await counts(ledger) == [(1, 3), (2, 1)]
+    expected = (IssueStatus.UNRESOLVED, "created") if is_over else (IssueStatus.IGNORED, "split_from")
+    (kind, _), *_ = await activity(ledger, 2)
+    assert ((await ledger.issue(NEW + 1)).status, kind) == expected
+    assert await told(ledger.database, channel) == announced + ["issue.new"] * is_over
+
+
+@DAYS_LATER
+async def test_an_error_that_did_not_occur_for_so_long_waits_no_longer(
+    ledger: Ledger, days: int, is_over: bool
+) -> None:
+    """Not even where issues are kept for ever: pages would stay small, and the texts of every row would be read."""
+    await occurred_before(ledger, 1)
+    ledger.pass_by(timedelta(days=days))
+    async with ledger.database.read() as connection:
+        waiting = await repository.find_waiting(connection, [ledger.project_id], ledger.stored_us)
+    assert waiting == (set() if is_over else {ledger.project_id})
+    await occur(ledger, NEW, [1])
+    assert await counts(ledger) == ([(1, 1), (2, 1)] if is_over else [(1, 2)])
+
+
+async def test_what_is_one_is_one_after_the_end_of_the_upgrade(ledger: Ledger) -> None:
+    """Gateways of the release before may still run."""
+    await occurred_before(ledger, 1)
+    ledger.pass_by(timedelta(days=UPGRADE_DAYS))
+    await occur(ledger, 1)  # by the current rules it is the same
+    await occur(ledger, NEW)
+    await occur(ledger, 2, [NEW], version=1)
+    assert (await counts(ledger), await linked(ledger)) == ([(1, 2), (2, 2)], {1: 1, NEW: 2, 2: 2})
 
 
 async def test_what_is_deleted_leads_nowhere(ledger: Ledger) -> None:

@@ -87,7 +87,7 @@ class StoredErrors:
     ) -> Sequence[tuple[object, ...]]:
         assert limits.max_seconds
         found = [self.texts[place] for place in zip(parameters["batches"], parameters["rows"], strict=True)]
-        return [(project_id, print_, version, *text) for project_id, print_, version, text in sorted(found)]
+        return [(project_id, print_, version, "", *text) for project_id, print_, version, text in sorted(found)]
 
 
 def insert(connection: sa.Connection, table: str, rows: Sequence[Mapping[str, object]]) -> None:

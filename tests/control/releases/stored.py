@@ -37,7 +37,7 @@ async def new_issue(control: Control, number: int, tenant: Tenant | None = None,
     row.setdefault("fingerprint", hashlib.md5(f"{row['project_id']} {number}".encode()).digest())  # noqa: S324
     async with control.checks.database.write() as connection:
         await connection.execute(issues.insert().values(row))
-        link = {"issue_id": row["id"], "rules_version": RULES_VERSION}
+        link = {"issue_id": row["id"], "rules_version": RULES_VERSION, "since_us": 0}
         await connection.execute(
             issue_fingerprints.insert().values({name: row[name] for name in ("project_id", "fingerprint")} | link)
         )

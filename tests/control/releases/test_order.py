@@ -79,6 +79,31 @@ def test_no_release_is_later_than_one_that_is_later(times: dict[str, datetime], 
         assert (order.latest([b, a]), order.earliest([a, b])) == (a, b)
 
 
+@given(times=TIMES, data=st.data())
+def test_the_latest_and_the_earliest_do_not_depend_on_the_order_of_a_list(
+    times: dict[str, datetime], data: st.DataObject
+) -> None:
+    """Releases of two schemes may be in a circle."""
+    versions = data.draw(st.permutations(sorted(times)))
+    for of in (ReleaseOrder(times), ReleaseOrder({})):
+        expected = of.latest(sorted(times)), of.earliest(sorted(times))
+        assert (of.latest(versions), of.earliest(versions)) == expected
+        assert latest_of(ReleaseOrder({one: times[one] for one in versions}), frozenset()) == latest_of(
+            ReleaseOrder(times), frozenset()
+        )
+
+
+def test_of_releases_of_two_schemes_in_a_circle_one_is_the_latest() -> None:
+    """By version 2.0.0 is later than 1.9.0; by time 1.9.0 than abc1234, and that than 2.0.0."""
+    circle = ["2.0.0", "abc1234", "1.9.0"]
+    times = {version: NOW + timedelta(hours=n) for n, version in enumerate(circle)}
+    found = {
+        (ReleaseOrder(times).latest(versions), ReleaseOrder(times).earliest(versions))
+        for versions in itertools.permutations(circle)
+    }
+    assert found == {("2.0.0", "1.9.0")}
+
+
 async def seen(control: Control, found: dict[str, datetime], project: int | None = None) -> list[str]:
     acme = control.acme
     async with control.checks.database.write() as connection:

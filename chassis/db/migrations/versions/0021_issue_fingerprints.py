@@ -5,6 +5,8 @@ issue, and would create, and announce, an issue for each fingerprint by the new 
 its progress taken for ever.
 """
 
+import time
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -45,17 +47,20 @@ def _issue_fingerprints() -> None:
         sa.Column("fingerprint", sa.LargeBinary(16), nullable=False),
         sa.Column("issue_id", text(32), nullable=False),
         sa.Column("rules_version", sa.SmallInteger, nullable=False),
+        sa.Column("since_us", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("project_id", "fingerprint", name="pk_issue_fingerprints"),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_issue_fingerprints_project_id"),
         sa.ForeignKeyConstraint(["issue_id"], ["issues.id"], name="fk_issue_fingerprints_issue_id", ondelete="CASCADE"),
     )
     op.execute(
-        "INSERT INTO issue_fingerprints (project_id, fingerprint, issue_id, rules_version) "
-        "SELECT project_id, fingerprint, id, 1 FROM issues"
+        "INSERT INTO issue_fingerprints (project_id, fingerprint, issue_id, rules_version, since_us) "
+        f"SELECT project_id, fingerprint, id, 1, {time.time_ns() // 1_000} FROM issues"
     )
     op.create_index("ix_issue_fingerprints_issue_id", "issue_fingerprints", ["issue_id"])
     op.create_index(
-        "ix_issue_fingerprints_project_id_rules_version", "issue_fingerprints", ["project_id", "rules_version"]
+        "ix_issue_fingerprints_project_id_rules_version_since_us",
+        "issue_fingerprints",
+        ["project_id", "rules_version", "since_us"],
     )
 
 

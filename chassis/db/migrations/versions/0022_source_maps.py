@@ -30,7 +30,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_source_maps_org_id"),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_source_maps_project_id"),
         sa.ForeignKeyConstraint(["created_by"], ["principals.id"], name="fk_source_maps_created_by"),
-        sa.UniqueConstraint("project_id", "release", "path", name="uq_source_maps_project_id"),
+        sa.UniqueConstraint("project_id", "release", "path", name="uq_source_maps_project_id_release_path"),
     )
     op.create_index("ix_source_maps_org_id", "source_maps", ["org_id"])
     op.create_index("ix_source_maps_project_id_id", "source_maps", ["project_id", "id"])
