@@ -103,9 +103,8 @@ class SourceMapHandlers:
         """List the source maps of a project, newest first."""
         project_id, issues = _project_id(authorization_context(request)), Issues()
         release = line_filter(request.query, "release", MAX_VERSION_LENGTH, issues)
-        issues.raise_if_any("The query is not valid.")
         binding = repr(("source maps", project_id, release)).encode()
-        page = parse_page_request(request, self.context.cursors, binding)
+        page = parse_page_request(request, self.context.cursors, binding, issues)
         async with self.context.database.read() as connection:
             found = await repository.list_maps(connection, project_id, release, page.after, page.limit + 1)
         return json_response(page_body(found, page, source_map_body, lambda one: one.id, self.context.cursors, binding))

@@ -13,17 +13,18 @@ pytestmark = pytest.mark.both_stores
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 LARGEST = 2**64 - 1
+NAME = "followed"
 
 
 async def created(database: Database) -> Progress:
     async with database.write() as connection:
-        await progress.create(connection, "issues", 77, "one", NOW)
+        await progress.create(connection, NAME, 77, "one", NOW)
     return await loaded(database)
 
 
 async def loaded(database: Database) -> Progress:
     async with database.read() as connection:
-        found = await progress.load(connection, "issues")
+        found = await progress.load(connection, NAME)
     assert found is not None
     return found
 
@@ -38,7 +39,7 @@ async def stored(
 async def test_a_follower_begins_once(database: Database) -> None:
     first = await created(database)
     async with database.write() as connection:
-        await progress.create(connection, "issues", 99, "two", NOW)
+        await progress.create(connection, NAME, 99, "two", NOW)
     assert await loaded(database) == first
     assert (first.checkpoint, first.rows, first.quiet_until_us) == (Checkpoint(), 0, 77)
     async with database.read() as connection:

