@@ -87,4 +87,4 @@ def _hash(text: str) -> bytes:
 
 
 _RULES: Final[Memo[tuple[str, str], _Rule]] = Memo(_read_rule, _RULES_BYTES, _RULE_BYTES)
-_MESSAGES: Final[Memo[str, str]] = Memo(normalize_message, _MESSAGES_BYTES, 4 * _MESSAGE_CHARS)
+_MESSAGES: Final[Memo[str, str]] = Memo(normalize_message, _MESSAGES_BYTES, 16 * _MESSAGE_CHARS)

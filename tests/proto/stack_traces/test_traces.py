@@ -7,6 +7,7 @@ import pytest
 
 from proto.grouping.fingerprint import fingerprint, forget
 from proto.stack_traces import in_app_frames
+from proto.stack_traces.chain import MAX_FRAMES
 from proto.stack_traces.lines import read_line
 from proto.stack_traces.trace import END_CHARS, Trace, read_trace
 from tests.proto.grouping.pairs import read_pairs, runtimes
@@ -95,6 +96,23 @@ def test_hostile_lines_are_read_in_linear_time(start: str, part: str) -> None:
         line = start + part * (5 * count)
         assert read_line(line) is not None
         read_trace(f"{line}\n{line}!\n{line})")
+
+
+@pytest.mark.parametrize("repeated", [2, 20])
+def test_causes_do_not_multiply_the_frames_of_their_wrappers(repeated: int) -> None:
+    trace, count = "E: a\n" + "\tat com.shop.A.b(A.java:1)\n" * 100, 100
+    for cause in range(4):
+        trace += f"Caused by: com.shop.E{cause}: b\n" + f"\t... {min(count, 999_999)} more\n" * repeated
+        count *= repeated
+    assert len(read_trace(trace).own) == 100
+    assert fingerprint("E", "", trace) == fingerprint("E", "", trace.replace("\t... ", "\t\t... "))
+
+
+def test_the_frames_of_an_exception_are_bounded() -> None:
+    trace = "E: a\n" + "\tat com.shop.A.b(A.java:1)\n" * 380
+    for count in (380, 720, 1_000):
+        trace += "Caused by: com.shop.E: b\n" + "\tat com.shop.C.d(C.java:1)\n" * 340 + f"\t... {count} more\n"
+    assert len(read_trace(trace).own) <= MAX_FRAMES
 
 
 def test_lines_of_another_runtime_are_no_halves_of_a_frame() -> None:
