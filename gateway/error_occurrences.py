@@ -49,8 +49,8 @@ def safe_fingerprint(kind: str, message: str, trace: str) -> bytes:
     for texts in ((kind, message, trace), (kind, message, "")):
         try:
             return fingerprint(*texts)
-        except Exception as error:  # noqa: BLE001 (a bug, or out of memory: whatever it is, it would come again)
-            log.error("bug: a fingerprint cannot be computed", trace_chars=len(texts[2]), error=repr(error)[:200])
+        except Exception:
+            log.exception("bug: a fingerprint cannot be computed", trace_chars=len(texts[2]))
     return fingerprint(kind, "", "")
 
 

@@ -17,7 +17,7 @@ _LINES_BYTES: Final = 8 * 2**20
 _LINE_BYTES: Final = 4_096
 _TRACES_BYTES: Final = 16 * 2**20
 _TRACE_BYTES: Final = 256 * 2**10
-_GO_ARGUMENTS: Final = re.compile(r"\(\{{0,3}0x[^\n]*\)$", re.MULTILINE)
+_GO_ARGUMENTS: Final = re.compile(r"\(\{{0,3}0x[^\n()]*\)$", re.MULTILINE)
 
 
 class Trace(NamedTuple):
