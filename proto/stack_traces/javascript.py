@@ -9,10 +9,16 @@ from typing import Final
 from proto.stack_traces.frames import OTHER, Line, frame_line, make_frame
 
 FAMILY: Final = "javascript"
-_NATIVE: Final = ("<anonymous>", "native", "[native code]", "index ", "eval at ", "unknown location")
+_NATIVE: Final = ("<anonymous>", "native code", "native:", "[native code]", "index ", "eval at ", "unknown location")
+# Node up to 15 prints files of its own without `node:`; an application may have a directory `internal`, too.
+_OLD_NODE: Final = (
+    r"^internal/(?:(?:modules|main|process|streams|bootstrap|per_context|webstreams|deps)/[\w/-]+"
+    r"|timers|errors|child_process|stream_base_commons|event_target|async_hooks|fs/(?:promises|streams|utils))\.js$"
+)
 _LIBRARY: Final = re.compile(
-    r"[/\\]node_modules[/\\]|^(?:node|ext|deno|bun|native|internal|evalmachine\.<anonymous>):?|^internal[/\\]"
-    r"|-extension:|[/\\]webpack[/\\](?:runtime|bootstrap)|/deno\.land/|/esm\.sh/|^<anonymous>|InternalBytecode\.js"
+    r"(?:^|[/\\])node_modules[/\\]|^(?:node|ext|deno|bun|native|internal):|^evalmachine\.<anonymous>"
+    rf"|{_OLD_NODE}"
+    r"|-extension:|(?:^|[/\\])webpack[/\\](?:runtime|bootstrap)|/deno\.land/|/esm\.sh/|^<anonymous>|InternalBytecode\.js"
     r"|\.yarn[/\\](?:cache|__virtual__)[/\\]|\(native\)"
 )
 _ORIGIN: Final = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^/]*/?")
@@ -61,7 +67,7 @@ def read_place(body: str, indent: int) -> Line:
 
 
 def _read(function: str, place: str, indent: int) -> Line:
-    if place.startswith(_NATIVE):
+    if place == "native" or place.startswith(_NATIVE):
         return frame_line(FAMILY, make_frame("<native>", function, False, is_standard=True), indent)
     start = len(place.rstrip("0123456789:"))
     start = place.find(":", start)

@@ -120,3 +120,24 @@ def test_lines_of_another_runtime_are_no_halves_of_a_frame() -> None:
     assert in_app_frames(f"{go}#1 /app/run.php(9): App\\run_job()\n\t/app/cart.go:4\n") == ["main:add"] * 3
     rust = "   1: shop::add\n             at ./src/cart.rs:2:40\n" * 3
     assert in_app_frames(f"{rust}   4: shop::run\n\t/app/cart.go:4\n") == ["shop::add"] * 3 + ["shop::run"]
+
+
+OWN_SOURCES = (
+    "internal/cart.ts native/bridge.ts extensions/cart/index.ts bundles/cart.ts nodes/cart.ts external/pay.ts "
+    "bundle.js bunker.ts deno/cart.ts native.ts node/cart.ts internal/modules/cart.ts"
+)
+LIBRARY_SOURCES = (
+    "node_modules/pay/index.js ../node_modules/pay/index.js webpack/bootstrap webpack/runtime/chunk.js "
+    "webpack:///webpack/bootstrap internal/modules/cjs/loader.js internal/timers.js node:internal/timers native:1 "
+    "internal/main/run_main_module.js ext:core/01.js bun:main"
+)
+
+
+@pytest.mark.parametrize("source", OWN_SOURCES.split())
+def test_a_source_of_the_application_may_begin_as_a_runtime_does(source: str) -> None:
+    assert [frame.file for frame in read_trace(f"E: a\n    at pay ({source}:1:2)").own] == [source]
+
+
+@pytest.mark.parametrize("source", LIBRARY_SOURCES.split())
+def test_sources_of_runtimes_and_packages_are_not_own(source: str) -> None:
+    assert read_trace(f"E: a\n    at pay ({source}:1:2)").own == []
