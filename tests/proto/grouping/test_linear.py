@@ -22,47 +22,10 @@ GROWTH = 4
 MAX_RATIO = 10  # of a quadratic cost it is 16, of a linear one 4
 SHARE = 20  # what is so much cheaper than the most expensive text is not measured again
 ATTEMPTS = 6
-UNITS = [
-    "a",
-    "1",
-    "A",
-    "a1",
-    "(",
-    ")",
-    "(0x",
-    "(0x)",
-    "(a)",
-    "-",
-    "_",
-    ".",
-    "a.",
-    ".a",
-    "1.",
-    "1:",
-    ":",
-    "::",
-    "-1",
-    "a-",
-    "_a",
-    "<a>",
-    "<",
-    ">",
-    "[",
-    "]",
-    "{",
-    "}",
-    "/",
-    "\\",
-    "/a",
-    "'",
-    '"',
-    "`",
-    "@",
-    "a@",
-    "#",
-    ";",
-    ",",
-]
+UNITS = (
+    "a", "1", "A", "a1", "(", ")", "(0x", "(0x)", "(a)", "-", "_", ".", "a.", ".a", "1.", "1:", ":", "::", "-1", "a-",
+    "_a", "<a>", "<", ">", "[", "]", "{", "}", "/", "\\", "/a", "'", '"', "`", "@", "a@", "#", ";", ",",
+)  # fmt: skip
 
 
 def patterns() -> Iterator[re.Pattern[str]]:
