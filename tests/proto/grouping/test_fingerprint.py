@@ -210,6 +210,30 @@ def test_functions_without_name_are_told_by_their_messages(first: str, number: s
     assert fingerprint("E", "Cart is empty", first) != fingerprint("E", "Sequence contains no elements", other)
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("Xe.addItem", "Qt.addItem"), ("Object.t [as onClick]", "Object.q [as onClick]"), ("new t", "new q"),
+        ("Xte", "Yre"), ("Xte.addItem", "Yre.addItem"), ("a1B", "b_2"), ("$te", "_re"),
+    ],
+)  # fmt: skip
+def test_names_that_a_minifier_gave_do_not_count(name: str, other: str) -> None:
+    place = "https://shop.example/assets/index-DbQ2xY9p.js"
+    builds = [node(f"{one} ({place}:1:2)") for one in (name, other)]
+    assert fingerprint("TypeError", "no", builds[0]) == fingerprint("TypeError", "no", builds[1])
+
+
+def test_a_class_of_a_source_has_no_minified_name() -> None:
+    builds = [node(f"{name}.addItem (src/cart.ts:1:2)") for name in ("Xe", "Qt")]
+    assert fingerprint("TypeError", "no", builds[0]) == fingerprint("TypeError", "no", builds[1])
+
+
+@pytest.mark.parametrize("place", ["https://shop.example/assets/index-DbQ2xY9p.js", "src/cart.ts"])
+def test_short_words_are_names(place: str) -> None:
+    names = ("add", "get", "map", "run", "Cart.add", "Cart.get")
+    assert len({fingerprint("TypeError", "no", node(f"{name} ({place}:1:2)")) for name in names}) == len(names)
+
+
 def test_closures_of_swift_have_no_number() -> None:
     first = (
         "0   shop   0x0000000100003f2c closure #1 in Cart.add() + 40\n1   shop   0x0000000100003f2c Cart.add() + 4\n"
