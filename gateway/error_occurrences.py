@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
+import structlog
+
 from chassis.source_maps.resolver import SourceMaps
 from proto.grouping.fingerprint import RULES_VERSION, fingerprint
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY, Block, DecodedPayload, RaisedException
 from proto.storage.tables import ERROR_OCCURRENCES
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _SOURCES: Final = {"traces": "span", "logs": "log"}
 
@@ -28,7 +32,7 @@ def occurrence_blocks(
             maps = source_maps.of_project(request.project_id, deadline)
         for raised in request.exceptions:
             trace = raised.stacktrace if maps is None else maps.resolve(raised.release, raised.stacktrace)
-            digest = fingerprint(raised.type, raised.message, trace)
+            digest = safe_fingerprint(raised.type, raised.message, trace)
             row = occurrence_row(request.project_id, raised, digest, source, batch_id, number)
             days.setdefault(raised.time_ns // NANOS_PER_DAY, []).append(row)
             number += 1
@@ -36,6 +40,18 @@ def occurrence_blocks(
         Block(ERROR_OCCURRENCES.name, day, len(rows), write_block(ERROR_OCCURRENCES, rows))
         for day, rows in sorted(days.items())
     ]
+
+
+def safe_fingerprint(kind: str, message: str, trace: str) -> bytes:
+    """The fingerprint; where it cannot be computed, that of type and message, or of the type. An acknowledged batch
+    would otherwise be built again for ever because of one stack trace.
+    """
+    for texts in ((kind, message, trace), (kind, message, "")):
+        try:
+            return fingerprint(*texts)
+        except Exception:
+            log.exception("bug: a fingerprint cannot be computed", trace_chars=len(texts[2]))
+    return fingerprint(kind, "", "")
 
 
 def occurrence_row(

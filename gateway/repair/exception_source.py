@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
-from gateway.error_occurrences import occurrence_row
-from proto.grouping.fingerprint import fingerprint
+from gateway.error_occurrences import occurrence_row, safe_fingerprint
 from proto.otlp.policy import RaisedException
 from proto.otlp.reference.text import compact_json
 from proto.storage.tables import FIRST_REBUILT_ROW, LOGS, SPANS
@@ -67,7 +66,7 @@ def occurrence_rows(
         for number, texts in enumerate(_exceptions_of(table, row)):
             kind, message, sent = texts
             trace = sent if resolver is None else resolver.resolve(row.release, sent)
-            digest = fingerprint(kind, message, trace)
+            digest = safe_fingerprint(kind, message, trace)
             raised = RaisedException(
                 row.time_ns, row.trace_id, row.span_id, *texts, row.service_name, row.environment, row.release
             )

@@ -6,13 +6,17 @@ versions and directories are removed first: they change with every build while t
 """
 
 import hashlib
+import re
+from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from proto.grouping.messages import normalize_message
 from proto.stack_traces import trace
+from proto.stack_traces.frames import Frame
 from proto.stack_traces.memo import Memo
 from proto.stack_traces.recursion import fold
-from proto.stack_traces.trace import read_trace
+from proto.stack_traces.trace import Trace, read_trace
 
 RULES_VERSION: Final = 2
 FINGERPRINT_BYTES: Final = 16
@@ -34,6 +38,12 @@ ExceptionGroup BaseExceptionGroup exceptiongroup.ExceptionGroup exceptiongroup.B
 *fmt.wrapError *fmt.wrapErrors *errors.withStack *errors.withMessage *errors.joinError
 """
 _TRANSPARENT_WRAPPERS: Final = frozenset(_WRAPPER_NAMES.split())
+
+# Functions that stand between a framework and what they wrap: middlewares, filters, interceptors, decorators.
+_PASSES_ON: Final = re.compile(
+    r"(?:^|\W)(?:__call__|dispatch|wrapp(?:er|ed)|inner|decorat(?:or|ed)|call|handle|Handle|ServeHTTP|doFilter(?:Internal)?"
+    r"|intercept|[iI]nvoke(?:Async)?|process(?:_request|_view|_response)?|use|next|\w*[mM]iddleware)$"
+)
 
 
 class _Rule(NamedTuple):
@@ -72,14 +82,25 @@ def _read_rule(error: tuple[str, str]) -> _Rule:
         causes = "".join(f"\n{normalize_message(cause)}" for cause in found.causes[:MAX_CAUSES])
         return _Rule(b"", f"{kind}\n\n", causes)
     place = found.own[: found.place]
-    frames = fold([frame.text for frame in place], kind, stacktrace)
+    frames = fold([frame.text for frame in _with_caller(found)], kind, stacktrace)
     types = [kind] if not found.cause or found.cause == kind else [kind, found.cause]
     if len(types) > 1 and kind in _TRANSPARENT_WRAPPERS:
         types = [found.cause]
     text = "\n".join([*types, "", *frames[:FINGERPRINT_FRAMES]])
     if any(frame.is_named for frame in place):
         return _Rule(_hash(text))
-    return _Rule(b"", f"{text}\n\n")  # a minifier took the names away: the frames say hardly anything
+    return _Rule(b"", f"{text}\n\n")  # functions without name: the frames say hardly anything
+
+
+def _with_caller(found: Trace) -> Sequence[Frame]:
+    """The frames at the place; of a single function (a helper that a library calls again) with its caller, too, as far
+    as the caller is no middleware by its name.
+    """
+    place, around = found.own[: found.place], found.own[found.place :]
+    if any(frame.text != place[0].text for frame in place):
+        return place
+    callers = (one for one in around if one.is_named and one.text != place[0].text and not _PASSES_ON.search(one.text))
+    return [*place, *islice(callers, 1)]
 
 
 def _hash(text: str) -> bytes:
@@ -87,4 +108,4 @@ def _hash(text: str) -> bytes:
 
 
 _RULES: Final[Memo[tuple[str, str], _Rule]] = Memo(_read_rule, _RULES_BYTES, _RULE_BYTES)
-_MESSAGES: Final[Memo[str, str]] = Memo(normalize_message, _MESSAGES_BYTES, 4 * _MESSAGE_CHARS)
+_MESSAGES: Final[Memo[str, str]] = Memo(normalize_message, _MESSAGES_BYTES, 16 * _MESSAGE_CHARS)

@@ -43,7 +43,7 @@ _CLOCK: Final = (
 _DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*+,? "
 _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*+\.?"
 _TIME: Final = re.compile(
-    r"(?<![\w.])(?:"
+    r"(?<![\w.])(?<![0-9A-Fa-f]{2}:)(?:"  # no part of an IPv6 or hardware address
     rf"\d{{4}}([-/.])\d{{1,2}}\1\d{{1,2}}(?:[T _]{_CLOCK})?"  # RFC 3339 and its relatives
     rf"|\d{{1,2}}([-/.])\d{{1,2}}\2\d{{4}}(?:,?[T ]{_CLOCK})?"
     rf"|(?:{_DAY})?\d{{1,2}}[ /-]{_MONTH}[ ,/-]{{1,2}}\d{{2,4}}(?:[ :,]{{1,2}}{_CLOCK})?"  # RFC 2822, access logs
@@ -51,7 +51,7 @@ _TIME: Final = re.compile(
     r"(?: [A-Z]{3,4})?(?: \d{4})?"
     r"|\d{8}T\d{4,6}(?:[.,]\d++)?Z?"
     r"|\d{1,2}:\d\d:\d\d(?:[.,]\d++)?(?: ?[AaPp][Mm]|Z)?|\d{1,2}:\d\d ?[AaPp][Mm]"
-    r")(?!\w)"
+    r")(?!\w|:[0-9A-Fa-f])"
 )
 _TIME_HINT: Final = re.compile(rf"\d[:/.T-]\d|{_MONTH}")
 _COLONS: Final = re.compile(  # IPv6 with its port, hardware addresses

@@ -12,8 +12,9 @@ from proto.stack_traces.frames import Frame, Kind, Line, Raised, frame_line
 from proto.stack_traces.memo import Memo
 
 MAX_CHAIN: Final = 32  # exceptions; of more, the outermost do not count
+MAX_FRAMES: Final = 1_000  # of an exception, with those of its wrapper that it shares
 _JOINED_BYTES: Final = 4 * 2**20
-_JOINED_KEY_BYTES: Final = 2_048
+_JOINED_ENTRY_BYTES: Final = 8_192
 _MESSAGE: Final = 2  # the number of a cause that is a message without type
 
 Join = Callable[[Sequence[Line]], Iterator[tuple[int, Line]]]
@@ -38,6 +39,7 @@ class _Chain:
         self._suppressed = -1  # the indentation of a suppressed exception, whose lines are passed over
         self._number = -1
         self._is_list = False
+        self._is_shared = False  # whether the frames that it shares with its wrapper are known
 
     def take(self, index: int, line: Line) -> bool:
         """Whether the trace goes on after this line."""
@@ -54,13 +56,20 @@ class _Chain:
             case Kind.SUPPRESSED:
                 self._suppressed = line.indent
             case Kind.MORE:
-                wrapper = self.raised[self._at + 1].frames if self._at + 1 < len(self.raised) else []
-                current.frames += wrapper[len(wrapper) - line.number :] if line.number <= len(wrapper) else []
+                self._share_frames(line.number, current)
             case Kind.TYPE:
                 return self._take_type(index, line, current)
             case Kind.END:
                 return not any(raised.frames for raised in self.raised)
         return True
+
+    def _share_frames(self, count: int, current: Raised) -> None:
+        """Add the last `count` frames of the wrapper, once: frames that were repeated would multiply by each cause."""
+        wrapper = self.raised[self._at + 1].frames if self._at + 1 < len(self.raised) else []
+        if not self._is_shared and count <= len(wrapper):
+            room = MAX_FRAMES - len(current.frames)
+            current.frames += wrapper[len(wrapper) - count :][:room]
+        self._is_shared = True
 
     def _take_frame(self, index: int, line: Line, current: Raised) -> bool:
         if line.text and current.frames:  # Ruby: the frame in which the next exception was raised
@@ -85,12 +94,12 @@ class _Chain:
     def _begin_cause(self, index: int, line: Line) -> None:
         self.raised.insert(0, Raised(line.text, index if line.text or line.number == _MESSAGE else -1))
         del self.raised[MAX_CHAIN:]
-        self._at, self._number = 0, -1
+        self._at, self._number, self._is_shared = 0, -1, False
         self._is_list = self._is_list or line.number == 1
 
     def _end_cause(self) -> None:
         self._at += 1
-        self._number = -1
+        self._number, self._is_shared = -1, False
         if self._at >= len(self.raised):
             self.raised.append(Raised())
             del self.raised[:-MAX_CHAIN]
@@ -163,7 +172,7 @@ def _join_php(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
 
 
 def _memo(join: Callable[[str, str], Frame]) -> Memo[tuple[str, str], Frame]:
-    return Memo(lambda halves: join(*halves), _JOINED_BYTES, _JOINED_KEY_BYTES)
+    return Memo(lambda halves: join(*halves), _JOINED_BYTES, _JOINED_ENTRY_BYTES)
 
 
 _FRAMES: Final = {go.FAMILY: _memo(go.join), rust.FAMILY: _memo(rust.join), php.FAMILY: _memo(php.join)}

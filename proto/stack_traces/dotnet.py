@@ -14,6 +14,7 @@ _CLOSURE: Final = re.compile(r"\.<>c(?:__DisplayClass[\d_]+)?(?=\.|$)")
 _COMPILED: Final = re.compile(
     r"<{1,3}(\w*)>\$?>?(?:g__(\w+)\|[\d_]+|[bd](?:__[\d_]+)?|c__[A-Za-z]+[0-9A-F]*)?(?:>d(?:__[\d_]+)?)?"
 )
+_LAMBDA: Final = re.compile(r">b_|<>m__|@\d")
 _MONO_LAMBDA: Final = re.compile(r"\.<>m__[0-9A-F]+$")
 _FSHARP: Final = re.compile(r"@\d+(?:-\d+)?(?:\.Invoke)?")
 _DYNAMIC: Final = re.compile(r"(?<=lambda_method)\d+")
@@ -32,7 +33,16 @@ def read(head: str, rest: str, indent: int) -> Line:
     if not file or file.startswith("<"):
         file = f"{location.replace('.', '/')}.cs"
     return frame_line(
-        FAMILY, make_frame(location, function, in_app, file=file, is_standard=head.startswith("System.")), indent
+        FAMILY,
+        make_frame(
+            location,
+            function,
+            in_app,
+            file=file,
+            is_standard=head.startswith("System."),
+            is_named=not _LAMBDA.search(head),
+        ),
+        indent,
     )
 
 

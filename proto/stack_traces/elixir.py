@@ -23,6 +23,7 @@ def read(body: str, indent: int) -> Line:
     if file.endswith(".erl") and match[1] and match[1] not in ELIXIR:
         in_app = True
     function = _ANONYMOUS.sub("", match[3])
-    return frame_line(
-        FAMILY, make_frame(file or match[1] or "", function, in_app, is_standard=match[1] in ELIXIR_STANDARD), indent
-    )
+    is_standard = match[1] in ELIXIR_STANDARD
+    is_named = not match[3].startswith("anonymous fn/")
+    frame = make_frame(file or match[1] or "", function, in_app, is_standard=is_standard, is_named=is_named)
+    return frame_line(FAMILY, frame, indent)

@@ -16,7 +16,8 @@ class Frame(NamedTuple):
     """A stack frame: `location` is a file, class or package; `in_app` is false for code of a library. `file` is the
     path of the source file as far as the trace tells it; empty if `location` is that. `text` is stable across builds;
     empty for library code. `is_standard`: of the runtime's standard library. `is_panic`: this frame raises what the
-    frames before it report. `is_named` is false if a minifier has replaced the function's name.
+    frames before it report. `is_named` is false for a function without name (a lambda, a closure), of which there may
+    be many in a file or function, and if a minifier has replaced the name.
     """
 
     location: str
@@ -77,6 +78,9 @@ class Raised:
     frames: list[Frame] = field(default_factory=list)
 
 
+_UNNAMED: Final = re.compile(
+    r"<anonymous>$|<fn>$|<lambda>$|(?:^|\\)\{closure\}$|^lambda(?:\$|$)|\$lambda|\$anonfun|^closure in |\.func(?:$|\.)"
+)
 _MIN_ID: Final = 16
 _ID: Final = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=(?:[^0-9]*[0-9]){3})[A-Za-z0-9_-]{16,}")
 # Where applications are installed: such a directory says nothing about a file that is directly in it.
@@ -128,6 +132,7 @@ def make_frame(
 ) -> Frame:
     """A frame with its stable text."""
     text = stable_text(location, function) if in_app else ""
+    is_named = is_named and bool(function) and not _UNNAMED.search(function)
     return Frame(location, function, bool(in_app), file, text, bool(is_standard), is_panic, is_named)
 
 

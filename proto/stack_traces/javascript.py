@@ -9,10 +9,16 @@ from typing import Final
 from proto.stack_traces.frames import OTHER, Line, frame_line, make_frame
 
 FAMILY: Final = "javascript"
-_NATIVE: Final = ("<anonymous>", "native", "[native code]", "index ", "eval at ", "unknown location")
+_NATIVE: Final = ("<anonymous>", "native code", "native:", "[native code]", "index ", "eval at ", "unknown location")
+# Node up to 15 prints files of its own without `node:`; an application may have a directory `internal`, too.
+_OLD_NODE: Final = (
+    r"^internal/(?:(?:modules|main|process|streams|bootstrap|per_context|webstreams|deps)/[\w/-]+"
+    r"|timers|errors|child_process|stream_base_commons|event_target|async_hooks|fs/(?:promises|streams|utils))\.js$"
+)
 _LIBRARY: Final = re.compile(
-    r"[/\\]node_modules[/\\]|^(?:node|ext|deno|bun|native|internal|evalmachine\.<anonymous>):?|^internal[/\\]"
-    r"|-extension:|[/\\]webpack[/\\](?:runtime|bootstrap)|/deno\.land/|/esm\.sh/|^<anonymous>|InternalBytecode\.js"
+    r"(?:^|[/\\])node_modules[/\\]|^(?:node|ext|deno|bun|native|internal):|^evalmachine\.<anonymous>"
+    rf"|{_OLD_NODE}"
+    r"|-extension:|(?:^|[/\\])webpack[/\\](?:runtime|bootstrap)|/deno\.land/|/esm\.sh/|^<anonymous>|InternalBytecode\.js"
     r"|\.yarn[/\\](?:cache|__virtual__)[/\\]|\(native\)"
 )
 _ORIGIN: Final = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^/]*/?")
@@ -61,7 +67,7 @@ def read_place(body: str, indent: int) -> Line:
 
 
 def _read(function: str, place: str, indent: int) -> Line:
-    if place.startswith(_NATIVE):
+    if place == "native" or place.startswith(_NATIVE):
         return frame_line(FAMILY, make_frame("<native>", function, False, is_standard=True), indent)
     start = len(place.rstrip("0123456789:"))
     start = place.find(":", start)
@@ -77,9 +83,11 @@ def _read(function: str, place: str, indent: int) -> Line:
         is_standard = "node_modules" not in file
         return frame_line(FAMILY, make_frame(file, function, False, is_standard=is_standard), indent)
     location, is_hashed = _stable_location(file)
-    if is_hashed or "://" in file or ".min." in file or file.endswith("bundle"):
+    is_remote = "://" in file and not file.startswith("file:")
+    if is_hashed or is_remote or ".min." in file or file.endswith("bundle"):
         function = _named_parts(function)
         return frame_line(FAMILY, make_frame(location, function, True, file=file, is_named=bool(function)), indent)
+    function = _named_receiver(function)
     return frame_line(FAMILY, make_frame(location, function, True, file=file), indent)
 
 
@@ -95,7 +103,19 @@ def _named_parts(function: str) -> str:
     if function == "<anonymous>":
         return ""
     parts = re.split(r"[./$]", function)
-    return ".".join(part for part in parts if len(part) > _LONGEST_MINIFIED and not part.startswith("<"))
+    return ".".join(part for part in parts if not (_is_minified(part) or part.startswith("<")))
+
+
+def _named_receiver(function: str) -> str:
+    """Of a source: a class keeps the name that a minifier gave, where the map does not know better."""
+    receiver, _, name = function.rpartition(".")
+    return name if 0 < len(receiver) <= _LONGEST_MINIFIED else function
+
+
+def _is_minified(name: str) -> bool:
+    """Of a bundle: of three characters, small letters alone may be a word, such as `add` and `map`."""
+    is_word = name.isalpha() and name.islower()
+    return len(name) <= _LONGEST_MINIFIED or (len(name) == _LONGEST_MINIFIED + 1 and not is_word)
 
 
 def _stable_location(file: str) -> tuple[str, bool]:

@@ -19,6 +19,7 @@ _NUMBERS: Final = (
     (re.compile(r"(?:\$|(?<=lambda)-|(?<=lambda\$)|@)\d+(?=$|[$.])"), ""),
     (re.compile(r"(?<=_closure)\d+|(?<=fn__)\d+|(?<=eval)\d+|(?<=[A-Za-z]__)\d+"), ""),
 )
+_ANONYMOUS: Final = re.compile(r"\$\d+$|_closure\d|\$\$anonfun|\$lambda")  # classes
 _KOTLIN_LAMBDA: Final = re.compile(r"\$lambda(?:\$|-)?\d*$")
 
 
@@ -42,7 +43,9 @@ def read(head: str, inside: str, indent: int) -> Line:
     if qualified.startswith(JVM):
         is_standard = qualified.startswith(JVM_STANDARD)
         return frame_line(FAMILY, make_frame(qualified, function, False, file=path, is_standard=is_standard), indent)
-    return frame_line(FAMILY, make_frame(_stable(qualified), _stable(function), True, file=path), indent)
+    is_named = not _ANONYMOUS.search(qualified)
+    frame = make_frame(_stable(qualified), _stable(function), True, file=path, is_named=is_named)
+    return frame_line(FAMILY, frame, indent)
 
 
 def _stable(name: str) -> str:

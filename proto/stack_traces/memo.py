@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-_ENTRY_BYTES: Final = 512  # of tuples and the dictionary; texts come on top
-_COPIES: Final = 3  # of the key's text, that a value has at most
+from proto.stack_traces.frames import Line
+
+_ENTRY_BYTES: Final = 512  # of the dictionaries; what the key and the value refer to comes on top
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -18,14 +19,14 @@ Value = TypeVar("Value")
 
 class Memo(dict[Key, Value], Generic[Key, Value]):
     """A dictionary that computes what it lacks; for threads. `compute` is pure. Keys are texts and tuples. The value of
-    a key over `max_key_bytes` is computed each time.
+    a key is computed each time if both together, with all that they refer to, have over `max_entry_bytes`.
     """
 
-    def __init__(self, compute: Callable[[Key], Value], max_bytes: int, max_key_bytes: int) -> None:
+    def __init__(self, compute: Callable[[Key], Value], max_bytes: int, max_entry_bytes: int) -> None:
         super().__init__()
         self._compute = compute
         self._half_bytes = max_bytes // 2
-        self._max_key_bytes = max_key_bytes
+        self._max_entry_bytes = max_entry_bytes
         self._older: dict[Key, Value] = {}
         self._bytes = 0
         self._lock = threading.Lock()
@@ -33,12 +34,10 @@ class Memo(dict[Key, Value], Generic[Key, Value]):
     def __missing__(self, key: Key) -> Value:
         older = self._older
         value = older[key] if key in older else self._compute(key)
-        size = sys.getsizeof(key)
-        if isinstance(key, tuple):
-            size += sum(sys.getsizeof(part) for part in key)
-        if size <= self._max_key_bytes:
+        size = _ENTRY_BYTES + count_bytes((key, value), self._max_entry_bytes)
+        if size <= self._max_entry_bytes:
             with self._lock:
-                self._keep(key, value, _ENTRY_BYTES + _COPIES * size)
+                self._keep(key, value, size)
         return value
 
     def _keep(self, key: Key, value: Value, size: int) -> None:
@@ -56,3 +55,20 @@ class Memo(dict[Key, Value], Generic[Key, Value]):
             self._older = {}
             self.clear()
             self._bytes = 0
+
+
+def count_bytes(value: object, enough: int) -> int:
+    """Bytes of the texts, tuples, lists and lines that it consists of, each of them once; stops at `enough`."""
+    seen: set[int] = set()
+    rest, size = [value], 0
+    while rest and size <= enough:
+        one = rest.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        size += sys.getsizeof(one)
+        if isinstance(one, (tuple, list)):
+            rest += one
+        elif isinstance(one, Line):
+            rest += (one.text, one.frame)
+    return size

@@ -26,6 +26,7 @@ _IMAGE: Final = re.compile(r" (?:from|in) ([^\s():]+)$| \(([^\s()]+?)(?:\+0x[0-9
 _CLONE: Final = re.compile(  # by compilers
     r"(?:\.(?:cold|part|constprop|isra|llvm|lto_priv)(?:\.\d+)?)+$| \[clone [^\]]*\]"
 )  # by compilers
+_CLOSURE: Final = re.compile(r"closure #\d+")  # numbered in the order of the source
 _GLOG: Final = re.compile(r"@ +0x[0-9a-f]+ +(?:\(unknown\)|(\S.*))")
 _OFFSET: Final = re.compile(r"\+0x[0-9a-f]+$| \+ \d+$")
 
@@ -72,7 +73,7 @@ def read_symbol(body: str, indent: int) -> Line:
 def _line(function: str, image: str, file: str, indent: int, number: int) -> Line:
     function = _without_arguments(_OFFSET.sub("", function.strip()))
     name = image.rpartition("/")[2].rpartition("\\")[2]
-    function = _CLONE.sub("", function)
+    function = _CLOSURE.sub("closure", _CLONE.sub("", function))
     is_standard = function.startswith(NATIVE_FUNCTIONS) or function in ("??", "")
     in_app = not (
         is_standard or name.startswith(NATIVE_IMAGES) or file.startswith(_SYSTEM_FILES) or "/swift/stdlib/" in file

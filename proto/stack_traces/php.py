@@ -10,9 +10,8 @@ _FRAME: Final = re.compile(
     r"#(\d{1,4}) (?:(\S.*?\.\w{3,6})\(\d+\)(?: : eval\(\)'d code(?:\(\d+\))?)?|\[internal function\]): ([^()]+)\(.*"
 )
 _MAIN: Final = re.compile(r"#(\d{1,4}) \{main\}")
-_HEADER: Final = re.compile(
-    r"(?:PHP )?(?:Fatal error: +Uncaught )?(?:([A-Za-z_][\w\\]*): )?.* in (\S.*\.(?:php|phtml|inc|module)):\d+"
-)
+_HEADER: Final = re.compile(r"(?:PHP )?(?:Fatal error: +Uncaught )?(?:([A-Za-z_][\w\\]*): )?")
+_PLACE: Final = re.compile(r"(\S.*\.(?:php|phtml|inc|module)):\d+")
 _CLOSURE: Final = re.compile(r"\{closure[^}]*\}")
 _ANONYMOUS: Final = re.compile(r"@anonymous[^(]*?\$[0-9a-f]+")
 _LIBRARY: Final = re.compile(r"[/\\]vendor[/\\]|^phar:|[/\\]wp-includes[/\\]|[/\\]wp-admin[/\\]includes[/\\]")
@@ -31,8 +30,10 @@ def read(body: str, indent: int) -> Line:
 
 def read_header(body: str) -> Line:
     """Reads `RuntimeException: no cart in /var/www/app/src/Cart.php:12`: where the exception was made."""
-    match = _HEADER.fullmatch(body)
-    return Line(Kind.FILE, FAMILY, None, f"{match[2]}{_SEPARATOR}{match[1] or ''}") if match else OTHER
+    text, _, place = body.rpartition(" in ")
+    match = _PLACE.fullmatch(place)
+    head = _HEADER.match(f"{text} ")
+    return Line(Kind.FILE, FAMILY, None, f"{match[1]}{_SEPARATOR}{(head and head[1]) or ''}") if match else OTHER
 
 
 def split(text: str) -> tuple[str, str]:

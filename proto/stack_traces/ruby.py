@@ -31,4 +31,6 @@ def read(body: str, indent: int) -> Line:
     function = re.split(r"[#.]", function)[-1] or function  # Ruby 3.4 names the class, too
     kind = _TYPE.search(match[5]) if match[5] else None
     text = "" if match[5] is None else kind[1] if kind else "?"
-    return frame_line(FAMILY, make_frame(file, function, not library, is_standard=is_standard), indent, -1, text)
+    is_named = not (function.startswith("<") and _BLOCK.match(match[4]))  # the blocks of a script, such as its routes
+    frame = make_frame(file, function, not library, is_standard=is_standard, is_named=is_named)
+    return frame_line(FAMILY, frame, indent, -1, text)

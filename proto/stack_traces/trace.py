@@ -14,10 +14,10 @@ from proto.stack_traces.memo import Memo
 END_CHARS: Final = 16_384
 MAX_LINES: Final = 400  # of either end
 _LINES_BYTES: Final = 8 * 2**20
-_LINE_BYTES: Final = 1_024
-_TRACES_BYTES: Final = 8 * 2**20
-_TRACE_BYTES: Final = 32 * 2**10
-_GO_ARGUMENTS: Final = re.compile(r"\(\{{0,3}0x[^\n]*\)$", re.MULTILINE)
+_LINE_BYTES: Final = 4_096
+_TRACES_BYTES: Final = 16 * 2**20
+_TRACE_BYTES: Final = 256 * 2**10
+_GO_ARGUMENTS: Final = re.compile(r"\(\{{0,3}0x[^\n()]*\)$", re.MULTILINE)
 
 
 class Trace(NamedTuple):

@@ -268,6 +268,10 @@ def fingerprint() -> Iterator[bytes]:
     for runtime in runtimes():
         for pair in read_pairs(runtime):
             yield "\0".join(pair.errors[0]).encode()
+    frames = "\tat com.shop.A.b(A.java:1)\n" * 100
+    causes = ("Caused by: com.shop.E: b\n" + f"\t... {count} more\n" * 20 for count in (100, 2_000, 40_000))
+    yield f"E\0a\0E: a\n{frames}{''.join(causes)}".encode()  # each cause shares the frames of its wrapper many times
+    yield f"panic\0a\0x.go:\n{'(0x)' * 4_000}x".encode()
 
 
 def heads() -> Iterator[bytes]:

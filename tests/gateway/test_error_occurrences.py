@@ -15,6 +15,7 @@ from chassis.source_maps.resolver import SourceMaps
 from control.source_maps import repository
 from control.source_maps.parser_process import read_upload
 from control.source_maps.repository import NewSourceMap
+from gateway import error_occurrences
 from gateway.error_occurrences import occurrence_blocks
 from gateway.repair.exception_source import ExceptionSource, occurrence_rows
 from proto.grouping.fingerprint import fingerprint
@@ -108,3 +109,22 @@ async def test_a_repair_computes_the_same_fingerprints(database: Database, acme:
     rows = [source, source._replace(release="web@1.3.0"), source._replace(project_id=acme.project.id + 1)]
     found = await asyncio.to_thread(list, occurrence_rows("logs", rows, maps))
     assert [row[2] for row in found] == [RESOLVED, SENT, SENT]
+
+
+@pytest.mark.parametrize("raised", [MemoryError, RecursionError, ValueError])
+def test_an_exception_whose_fingerprint_fails_is_stored_by_type_and_message(
+    monkeypatch: pytest.MonkeyPatch, raised: type[Exception]
+) -> None:
+    """An acknowledged batch that cannot be built would be built again for ever."""
+
+    def fail(kind: str, message: str, stacktrace: str) -> bytes:
+        if stacktrace or (message and raised is ValueError):
+            raise raised
+        return fingerprint(kind, message, stacktrace)
+
+    monkeypatch.setattr(error_occurrences, "fingerprint", fail)
+    (block,) = occurrence_blocks([raising(1, RELEASE, MINIFIED, "")], 1)
+    known = fingerprint("TypeError", "" if raised is ValueError else "no", "")
+    assert (block.rows, b"".join(block.pieces).count(known)) == (2, 2)
+    source = ExceptionSource(1, 0, b"t" * 16, b"s" * 8, "web", "", RELEASE, 7, 0, "TypeError", "no", MINIFIED)
+    assert [row[2] for row in occurrence_rows("logs", [source])] == [known]

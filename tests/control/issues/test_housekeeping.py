@@ -137,10 +137,10 @@ async def test_only_the_current_rules_know_the_frames_of_the_sources(control: Co
     table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
     rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
     keys = [(project, sent), (project, resolved)]
-    found = await read_page_texts(clickhouse, choose_rows(rows, keys, ()), source_maps)
+    found = await read_occurrence_texts(clickhouse, choose_rows(rows, keys, ()), source_maps)
     assert found.others == {keys[0]: (keys[1],), keys[1]: (keys[0],)}
     assert {one.culprit for one in found.details.values()} == {"src/cart.ts:addLine"}
-    without = await read_page_texts(clickhouse, choose_rows(rows, keys, ()))
+    without = await read_occurrence_texts(clickhouse, choose_rows(rows, keys, ()))
     assert without.others[keys[0]] == ((project, unresolved),)
 
 

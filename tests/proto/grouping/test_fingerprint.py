@@ -158,3 +158,84 @@ def test_without_frames_the_message_counts(trace: str) -> None:
 )
 def test_hostile_texts_are_read_within_their_bounds(hostile: str) -> None:
     assert len(fingerprint(hostile, hostile, hostile)) == 16
+
+
+def python(*frames: tuple[str, str]) -> str:
+    lines = "".join(f'  File "{file}", line 1, in {function}\n' for file, function in frames)
+    return f"Traceback (most recent call last):\n{lines}E: x\n"
+
+
+def node(*frames: str) -> str:
+    return "E: x\n" + "".join(f"    at {frame}\n" for frame in frames)
+
+
+RETRY = ("/usr/lib/python3.12/site-packages/tenacity/__init__.py", "__call__")
+GET = ("/app/shop/client.py", "http_get")
+EXPRESS = "Layer.handle (/app/node_modules/express/lib/router/layer.js:95:5)"
+GIN = "\ngithub.com/gin-gonic/gin.(*Context).Next(0x1)\n\t/go/pkg/mod/github.com/gin-gonic/gin@v1.9.0/context.go:1\n"
+SPRING = "\tat org.springframework.web.Servlet.service(Servlet.java:5)\n"
+MINIMAL_API = "E: x\n   at Program.<>c.<<Main>$>b__0_1()\n   at Microsoft.AspNetCore.Http.RequestDelegate.Run()\n"
+
+
+def test_a_helper_that_a_library_calls_again_is_told_by_its_caller() -> None:
+    stock = python(("/app/shop/stock.py", "stock_of"), RETRY, GET)
+    payments = python(("/app/shop/payments.py", "charge"), RETRY, GET)
+    assert fingerprint("E", "404", stock) != fingerprint("E", "500", payments)
+    middlewares = [
+        python(("/app/shop/auth.py", "__call__"), RETRY, GET),
+        python(("/app/shop/time.py", "dispatch"), RETRY, GET),
+    ]
+    assert fingerprint("E", "", middlewares[0]) == fingerprint("E", "", middlewares[1])
+
+
+@pytest.mark.parametrize(
+    ("first", "number", "other"),
+    [
+        (MINIMAL_API, "0_1", "0_7"),
+        (node("/app/routes.js:1:2", EXPRESS), ":1:2", ":90:2"),
+        (f"main.routes.func1(0x1)\n\t/app/routes.go:3{GIN}", "func1", "func5"),
+        (f"E: x\n\tat com.shop.Api.lambda$new$1(Api.java:1)\n{SPRING}", "new$1", "new$9"),
+        (f"E: x\n\tat com.shop.Api$1.run(Api.java:1)\n{SPRING}", "Api$1", "Api$2"),
+        (python(("/app/api.py", "<lambda>"), RETRY), "line 1", "line 2"),
+        ("#0 /app/api.php(3): App\\{closure}()\n", "(3)", "(9)"),
+        ("app/api.rb:1:in `block in <main>'\n", ":1:", ":7:"),
+        ("#0      Api.<anonymous closure> (package:shop/api.dart:1:5)\n", ":1:5", ":9:5"),
+    ],
+)
+def test_functions_without_name_are_told_by_their_messages(first: str, number: str, other: str) -> None:
+    """Their numbers change with each build."""
+    other = first.replace(number, other)
+    assert other != first
+    assert fingerprint("E", "Cart 3 is empty", first) == fingerprint("E", "Cart 4 is empty", other)
+    assert fingerprint("E", "Cart is empty", first) != fingerprint("E", "Sequence contains no elements", other)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("Xe.addItem", "Qt.addItem"), ("Object.t [as onClick]", "Object.q [as onClick]"), ("new t", "new q"),
+        ("Xte", "Yre"), ("Xte.addItem", "Yre.addItem"), ("a1B", "b_2"), ("$te", "_re"),
+    ],
+)  # fmt: skip
+def test_names_that_a_minifier_gave_do_not_count(name: str, other: str) -> None:
+    place = "https://shop.example/assets/index-DbQ2xY9p.js"
+    builds = [node(f"{one} ({place}:1:2)") for one in (name, other)]
+    assert fingerprint("TypeError", "no", builds[0]) == fingerprint("TypeError", "no", builds[1])
+
+
+def test_a_class_of_a_source_has_no_minified_name() -> None:
+    builds = [node(f"{name}.addItem (src/cart.ts:1:2)") for name in ("Xe", "Qt")]
+    assert fingerprint("TypeError", "no", builds[0]) == fingerprint("TypeError", "no", builds[1])
+
+
+@pytest.mark.parametrize("place", ["https://shop.example/assets/index-DbQ2xY9p.js", "src/cart.ts"])
+def test_short_words_are_names(place: str) -> None:
+    names = ("add", "get", "map", "run", "Cart.add", "Cart.get")
+    assert len({fingerprint("TypeError", "no", node(f"{name} ({place}:1:2)")) for name in names}) == len(names)
+
+
+def test_closures_of_swift_have_no_number() -> None:
+    first = (
+        "0   shop   0x0000000100003f2c closure #1 in Cart.add() + 40\n1   shop   0x0000000100003f2c Cart.add() + 4\n"
+    )
+    assert fingerprint("E", "a", first) == fingerprint("E", "b", first.replace("#1", "#2"))

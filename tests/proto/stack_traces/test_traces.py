@@ -7,6 +7,7 @@ import pytest
 
 from proto.grouping.fingerprint import fingerprint, forget
 from proto.stack_traces import in_app_frames
+from proto.stack_traces.chain import MAX_FRAMES
 from proto.stack_traces.lines import read_line
 from proto.stack_traces.trace import END_CHARS, Trace, read_trace
 from tests.proto.grouping.pairs import read_pairs, runtimes
@@ -97,8 +98,46 @@ def test_hostile_lines_are_read_in_linear_time(start: str, part: str) -> None:
         read_trace(f"{line}\n{line}!\n{line})")
 
 
+@pytest.mark.parametrize("repeated", [2, 20])
+def test_causes_do_not_multiply_the_frames_of_their_wrappers(repeated: int) -> None:
+    trace, count = "E: a\n" + "\tat com.shop.A.b(A.java:1)\n" * 100, 100
+    for cause in range(4):
+        trace += f"Caused by: com.shop.E{cause}: b\n" + f"\t... {min(count, 999_999)} more\n" * repeated
+        count *= repeated
+    assert len(read_trace(trace).own) == 100
+    assert fingerprint("E", "", trace) == fingerprint("E", "", trace.replace("\t... ", "\t\t... "))
+
+
+def test_the_frames_of_an_exception_are_bounded() -> None:
+    trace = "E: a\n" + "\tat com.shop.A.b(A.java:1)\n" * 380
+    for count in (380, 720, 1_000):
+        trace += "Caused by: com.shop.E: b\n" + "\tat com.shop.C.d(C.java:1)\n" * 340 + f"\t... {count} more\n"
+    assert len(read_trace(trace).own) <= MAX_FRAMES
+
+
 def test_lines_of_another_runtime_are_no_halves_of_a_frame() -> None:
     go = "main.add()\n\t/app/cart.go:3\n" * 3
     assert in_app_frames(f"{go}#1 /app/run.php(9): App\\run_job()\n\t/app/cart.go:4\n") == ["main:add"] * 3
     rust = "   1: shop::add\n             at ./src/cart.rs:2:40\n" * 3
     assert in_app_frames(f"{rust}   4: shop::run\n\t/app/cart.go:4\n") == ["shop::add"] * 3 + ["shop::run"]
+
+
+OWN_SOURCES = (
+    "internal/cart.ts native/bridge.ts extensions/cart/index.ts bundles/cart.ts nodes/cart.ts external/pay.ts "
+    "bundle.js bunker.ts deno/cart.ts native.ts node/cart.ts internal/modules/cart.ts"
+)
+LIBRARY_SOURCES = (
+    "node_modules/pay/index.js ../node_modules/pay/index.js webpack/bootstrap webpack/runtime/chunk.js "
+    "webpack:///webpack/bootstrap internal/modules/cjs/loader.js internal/timers.js node:internal/timers native:1 "
+    "internal/main/run_main_module.js ext:core/01.js bun:main"
+)
+
+
+@pytest.mark.parametrize("source", OWN_SOURCES.split())
+def test_a_source_of_the_application_may_begin_as_a_runtime_does(source: str) -> None:
+    assert [frame.file for frame in read_trace(f"E: a\n    at pay ({source}:1:2)").own] == [source]
+
+
+@pytest.mark.parametrize("source", LIBRARY_SOURCES.split())
+def test_sources_of_runtimes_and_packages_are_not_own(source: str) -> None:
+    assert read_trace(f"E: a\n    at pay ({source}:1:2)").own == []
