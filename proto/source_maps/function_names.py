@@ -41,8 +41,9 @@ def _stable(part: str, original: Callable[[str], str | None]) -> str:
     call = _CALL.fullmatch(part)
     if call is None:
         raise LookupError(part)
-    *receivers, own = [*call["receivers"].split(".")[:-1], call["own"]]
-    alias = call["alias"] if len(call["alias"] or "") > MAX_SHORT_PROPERTY else None
+    receivers: list[str] = call["receivers"].split(".")[:-1]
+    own: str = call["own"]
+    alias: str | None = call["alias"] if len(call["alias"] or "") > MAX_SHORT_PROPERTY else None
     renamed = original(receivers[0] if receivers else own)
     if not receivers and renamed:
         return (call["new"] or "") + renamed
