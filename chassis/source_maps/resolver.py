@@ -19,6 +19,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter
 
 from chassis.db.database import Database
+from chassis.errors import ApiError
 from chassis.runtime.periodic import PeriodicTask
 from chassis.source_maps.allowance import BURST_S, WorkAllowance
 from chassis.source_maps.fair_cache import FairCache
@@ -120,7 +121,7 @@ class SourceMaps:
         self._database = database
         self._timeout_s = timeout_s
         self._clock = clock
-        self._revisions: dict[int, int] = {}
+        self._revisions: dict[int, int] | None = None  # None: not read yet
         self._indexes = FairCache[_Index | None](MAX_INDEXED)
         self._maps = FairCache[CompactMap | _Missing | None](max_bytes)
         self._frames = FairCache[OriginalFrame | _Missing | None](MAX_FRAME_BYTES)
@@ -140,8 +141,15 @@ class SourceMaps:
         )
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Refresh until shutdown."""
+        """Refresh until shutdown. What starts afterwards knows the projects, unless the database does not answer in
+        time: a gateway reads its journal then.
+        """
         self._loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self.refresh()
+        except (TimeoutError, ApiError) as error:
+            log.warning("source maps are not known yet", error=str(error) or type(error).__name__)
         self._task.start()
         yield
         await self._task.close()
@@ -157,7 +165,10 @@ class SourceMaps:
         return self._clock() + self._timeout_s
 
     def of_project(self, project_id: int, deadline: float) -> ProjectResolver | None:
-        """The maps of a project; None if it has none."""
+        """The maps of a project; None if it has none. While that is not known, there is a failure for each call."""
+        if self._revisions is None:
+            self._unresolved.labels("store").inc()
+            return None
         revision = self._revisions.get(project_id)
         return None if revision is None else ProjectResolver(self, project_id, revision, deadline)
 

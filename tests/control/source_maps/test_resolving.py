@@ -187,3 +187,33 @@ async def test_the_revisions_are_refreshed_while_it_runs(control: Control, monke
             await asyncio.sleep(0.01)
     with pytest.raises(StopAsyncIteration):
         await anext(running)
+
+
+async def test_what_starts_next_knows_the_maps(control: Control) -> None:
+    assert (await upload(control, document()))[0] == 201
+    maps = Maps(control.checks.database, timeout_s=30)
+    running = maps.maps.running()
+    await anext(running)
+    assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) == SHOWN
+    assert [one async for one in running] == []
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_it_starts_without_the_database(control: Control, hangs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not known yet is counted as a failure."""
+    assert (await upload(control, document()))[0] == 201
+    maps = Maps(control.checks.database, timeout_s=0.05)
+    with monkeypatch.context() as patched:
+        if hangs:
+            patched.setattr(maps.maps, "refresh", asyncio.Event().wait)
+        else:
+            await control.checks.database.close()
+        running = maps.maps.running()
+        await anext(running)
+    assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) is None
+    assert maps.failures() == {"store": 1}
+    assert [one async for one in running] == []
+    if not hangs:
+        await control.checks.database.start()
+    await maps.maps.refresh()
+    assert maps.maps.of_project(control.acme.project.id, 0.0) is not None
