@@ -29,7 +29,9 @@ _PLACE: Final = r"(?P<file>[^()\s]{1,1500}?):(?P<line>[1-9]\d{0,8}):(?P<column>[
 _V8: Final = re.compile(rf"(?P<begin>\s*at )(?:(?P<async>async )?(?P<function>[^()]{{1,300}}?) \({_PLACE}\))\s*\Z")
 _V8_BARE: Final = re.compile(rf"(?P<begin>\s*at )(?P<async>async )?(?P<function>){_PLACE}\s*\Z")
 _GECKO: Final = re.compile(rf"(?P<begin>\s*)(?P<async>async\*)?(?:(?P<function>[^@\s]{{0,300}})@)?{_PLACE}\s*\Z")
-_ORIGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*|[A-Za-z]:(?=[/\\])")
+_ORIGIN: Final = re.compile(
+    r"(?:file:(?://[^/?#]*)?)?/?[A-Za-z]:(?=[/\\])|[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*", re.IGNORECASE
+)
 
 
 class _Frame(NamedTuple):
@@ -46,7 +48,8 @@ class _Frame(NamedTuple):
 
 def url_path(url: str) -> str:
     """The path of a URL or a file, by which maps are found: without origin, drive, query and fragment."""
-    path = re.split("[?#]", _ORIGIN.sub("", url, count=1), maxsplit=1)[0].replace("\\", "/")
+    found = _ORIGIN.match(url)
+    path = re.split("[?#]", url[found.end() if found else 0 :], maxsplit=1)[0].replace("\\", "/")
     return path if path.startswith("/") else f"/{path}"
 
 
