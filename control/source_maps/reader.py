@@ -67,6 +67,7 @@ async def _run(raw: bytes) -> bytes:
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # modules of the working directory are not those of Python
             "-m",
             "control.source_maps.reader",
             stdin=asyncio.subprocess.PIPE,

@@ -4,6 +4,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -252,4 +253,12 @@ async def test_an_upload_waits_and_takes_a_bounded_time(control: Control, monkey
     assert (await upload(control, document(), control.globex.token.secret, theirs))[0] == 201
     async with await first as answer:
         assert (answer.status, (await answer.json())["error"]["message"]) == (503, "The body was not received in time.")
+    assert (await upload(control, document()))[0] == 201
+
+
+async def test_files_of_the_working_directory_are_not_run(
+    control: Control, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "resource.py").write_text("raise SystemExit(1)\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
     assert (await upload(control, document()))[0] == 201
