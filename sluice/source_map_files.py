@@ -5,7 +5,8 @@ that has its debug id.
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -37,11 +38,16 @@ def find_scripts(directory: Path) -> list[BuiltScript]:
         raise StartupError(f"{directory} is not a directory.", exit_code=2)
     files = list(_walk(directory))
     maps = [file for file in files if file.suffix == ".map"]
+
+    @cache
+    def by_debug_id() -> dict[str, Path]:
+        return {debug_id: one for one in reversed(maps) if (debug_id := _debug_id(one)) is not None}
+
     found: list[BuiltScript] = []
     for file in files:
         if file.suffix in SCRIPTS:
             name = file.relative_to(directory).as_posix()
-            found.append(BuiltScript(name, file, _find_map(file, maps)))
+            found.append(BuiltScript(name, file, _find_map(file, by_debug_id)))
     return found
 
 
@@ -56,7 +62,7 @@ def _walk(directory: Path) -> Iterator[Path]:
             yield Path(folder, name)
 
 
-def _find_map(script: Path, maps: list[Path]) -> Path | None:
+def _find_map(script: Path, by_debug_id: Callable[[], dict[str, Path]]) -> Path | None:
     tail = _read_tail(script)
     urls = _MAPPING_URL.findall(tail)
     if urls and not urls[-1].startswith("data:"):
@@ -68,7 +74,7 @@ def _find_map(script: Path, maps: list[Path]) -> Path | None:
     if beside.is_file():
         return beside
     ids = _DEBUG_ID.findall(tail + "\n")
-    return next((one for one in maps if ids and ids[-1].lower() == _debug_id(one)), None)
+    return by_debug_id().get(ids[-1].lower()) if ids else None
 
 
 def _read_tail(file: Path) -> str:

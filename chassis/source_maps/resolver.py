@@ -1,15 +1,15 @@
 """Resolves stack traces with the source maps of their project.
 
 In memory: the revision of each project that has maps, read every REFRESH_S seconds; the paths of the projects that were
-asked for last; the maps that were used last, up to `max_bytes`. The rest is read from the database when a frame needs
-it. What cannot be read in time is not resolved, and counted: no export waits for the database longer than TIMEOUT_S.
+asked for last; the frames and the maps that were used last, each within bytes that the projects share fairly. The rest
+is read from the database when a frame needs it. What cannot be read in time is not resolved, and counted: no export
+waits for the database longer than TIMEOUT_S. What is in memory is resolved however late it is, so that one error has
+one fingerprint under load, too. The work of frames and maps that were not in memory is bounded by project.
 """
 
 import asyncio
-import threading
 import time
 import zlib
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
@@ -19,32 +19,48 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter
 
 from chassis.db.database import Database
+from chassis.errors import ApiError
 from chassis.runtime.periodic import PeriodicTask
+from chassis.source_maps.allowance import BURST_S, WorkAllowance
+from chassis.source_maps.fair_cache import FairCache
 from chassis.source_maps.repository import read_content, read_index, read_revisions
-from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap
+from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap, OriginalFrame
 from proto.source_maps.frame_rewriting import resolve_stack_trace
 
 REFRESH_S: Final = 5.0
-TIMEOUT_S: Final = 1.0  # of one caller, for everything that it resolves
+TIMEOUT_S: Final = 1.0  # of one caller, for everything that it reads from the database
 RETRY_S: Final = 5.0  # after a failure of the database, until it is asked again; the log line has it
-MAX_BYTES: Final = MAX_LOADED_BYTES  # of all maps in memory: at least the one that was used last fits
+MAX_BYTES: Final = MAX_LOADED_BYTES  # of all maps in memory: each fits alone
+MAX_FRAME_BYTES: Final = 16 * 2**20  # of all resolved frames in memory: some 30 000
 MAX_INDEXED: Final = 100_000  # paths of all projects in memory: some 30 MB
 MAX_CONTENT_BYTES: Final = 64 * 2**20  # of a map, inflated; larger ones are not stored
+LOOK_UP_S: Final = 1e-4  # of a frame in a map
+LOAD_S: Final = 1 / (200 * 2**20)  # of a byte of a map
+_FRAME_BYTES: Final = 500  # of a frame in memory, besides its texts
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _Index = dict[tuple[str, str], str]
+_FrameKey = tuple[str, str, int, int]  # id of the map, function, line and column
 T = TypeVar("T")
 
 
+class _Missing:
+    """What is not in a cache; None is what there is not."""
+
+
+_MISSING: Final = _Missing()
+
+
 class ProjectResolver:
-    """The maps of one project, for the work of one caller in one thread. Calls it after `deadline` resolve nothing."""
+    """The maps of one project, for the work of one caller in one thread. After `deadline` the database is not asked."""
 
     def __init__(self, maps: "SourceMaps", project_id: int, revision: int, deadline: float) -> None:
         self._maps = maps
         self._project = project_id, revision
         self._deadline = deadline
         self._resolved: dict[tuple[str, str], str] = {}
+        self._last: tuple[str, CompactMap | None] = "", None
 
     def resolve(self, release: str, stacktrace: str) -> str:
         """The stack trace with the frames of the sources; as it is if no frame can be resolved. Blocks, so call it in a
@@ -60,11 +76,33 @@ class ProjectResolver:
         if not release:
             return stacktrace
 
-        def find_map(path: str) -> CompactMap | None:
-            return self._maps.find_map(self._project, release, path, self._deadline)
+        def find_map(path: str) -> "_MapFrames | None":
+            source_map_id = self._maps.find_id(self._project, release, path, self._deadline)
+            return None if source_map_id is None else _MapFrames(self, source_map_id)
 
         resolved = resolve_stack_trace(stacktrace, find_map)
         return stacktrace if resolved is None else resolved
+
+    def frame(self, key: _FrameKey) -> OriginalFrame | None:
+        """A frame, from memory or from its map."""
+        return self._maps.frame(self._project[0], key, self._load)
+
+    def _load(self, source_map_id: str) -> CompactMap | None:
+        """A map. The last one is kept here, so that others do not displace it between two frames."""
+        if self._last[0] != source_map_id or self._last[1] is None:
+            self._last = source_map_id, self._maps.find_map(self._project[0], source_map_id, self._deadline)
+        return self._last[1]
+
+
+class _MapFrames:
+    """The frames of a minified file that has a map."""
+
+    def __init__(self, project: ProjectResolver, source_map_id: str) -> None:
+        self._project = project
+        self._id = source_map_id
+
+    def frame(self, function: str, line: int, column: int) -> OriginalFrame | None:
+        return self._project.frame((self._id, function, line, column))
 
 
 class SourceMaps:
@@ -77,23 +115,24 @@ class SourceMaps:
         *,
         max_bytes: int = MAX_BYTES,
         timeout_s: float = TIMEOUT_S,
+        burst_s: float = BURST_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
-        self._max_bytes = max_bytes
         self._timeout_s = timeout_s
         self._clock = clock
-        self._revisions: dict[int, int] = {}
-        self._indexes: OrderedDict[tuple[int, int], _Index] = OrderedDict()
-        self._maps: OrderedDict[str, CompactMap | None] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
+        self._revisions: dict[int, int] | None = None  # None: not read yet
+        self._indexes = FairCache[_Index | None](MAX_INDEXED)
+        self._maps = FairCache[CompactMap | _Missing | None](max_bytes)
+        self._frames = FairCache[OriginalFrame | _Missing | None](MAX_FRAME_BYTES)
+        self._allowance = WorkAllowance(burst_s, clock)
         self._retry_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unresolved = Counter(
             "sluice_source_map_failures",
-            "Look-ups of source maps that failed, by reason: database, damaged, timeout. The frames keep the minified "
-            "form.",
+            "Look-ups of source maps that failed, by reason: database (it did not answer), damaged, timeout (the "
+            "caller had waited for the database before), allowance (the project has used up its share of work). The "
+            "frames keep the minified form.",
             ["reason"],
             registry=registry,
         )
@@ -102,8 +141,15 @@ class SourceMaps:
         )
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Refresh until shutdown."""
+        """Refresh until shutdown. What starts afterwards knows the projects, unless the database does not answer in
+        time: a gateway reads its journal then.
+        """
         self._loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self.refresh()
+        except (TimeoutError, ApiError) as error:
+            log.warning("source maps are not known yet", error=str(error) or type(error).__name__)
         self._task.start()
         yield
         await self._task.close()
@@ -119,7 +165,10 @@ class SourceMaps:
         return self._clock() + self._timeout_s
 
     def of_project(self, project_id: int, deadline: float) -> ProjectResolver | None:
-        """The maps of a project; None if it has none."""
+        """The maps of a project; None if it has none. While that is not known, there is a failure for each call."""
+        if self._revisions is None:
+            self._unresolved.labels("database").inc()
+            return None
         revision = self._revisions.get(project_id)
         return None if revision is None else ProjectResolver(self, project_id, revision, deadline)
 
@@ -131,49 +180,46 @@ class SourceMaps:
         resolved = await asyncio.to_thread(project.resolve, release, stacktrace)
         return None if resolved == stacktrace else resolved
 
-    def find_map(self, project: tuple[int, int], release: str, path: str, deadline: float) -> CompactMap | None:
-        """The map of a minified file. Blocks until `deadline` at most."""
-        index = self._index(project, deadline)
-        source_map_id = None if index is None else index.get((release, path))
-        if source_map_id is None:
-            return None
-        if self._clock() >= deadline:
-            self._unresolved.labels("timeout").inc()
-            return None
-        with self._lock:
-            if source_map_id in self._maps:
-                self._maps.move_to_end(source_map_id)
-                return self._maps[source_map_id]
-        content = self._read(lambda: self._read_content(source_map_id), project[0], deadline)
-        return (
-            None if content is None else self._keep_map(source_map_id, self._decode(content, source_map_id, project[0]))
-        )
-
-    def _index(self, project: tuple[int, int], deadline: float) -> _Index | None:
-        with self._lock:
-            if project in self._indexes:
-                self._indexes.move_to_end(project)
-                return self._indexes[project]
-        index = self._read(lambda: self._read_index(project[0]), project[0], deadline)
+    def find_id(self, project: tuple[int, int], release: str, path: str, deadline: float) -> str | None:
+        """The id of the map of a minified file. Blocks until `deadline` at most."""
+        index = self._indexes.get(*project, None)
         if index is None:
-            return None
-        with self._lock:
-            for known in [one for one in self._indexes if one[0] == project[0]]:
-                del self._indexes[known]
-            self._indexes[project] = index
-            while len(self._indexes) > 1 and sum(map(len, self._indexes.values())) > MAX_INDEXED:
-                self._indexes.popitem(last=False)
-        return index
+            index = self._read(lambda: self._read_index(project[0]), project[0], deadline)
+            if index is None:
+                return None
+            self._indexes.forget(project[0])
+            self._indexes.put(*project, index, max(1, len(index)))
+        return index.get((release, path))
 
-    def _keep_map(self, source_map_id: str, found: CompactMap | None) -> CompactMap | None:
-        size = 0 if found is None else found.memory_bytes
-        with self._lock:
-            if source_map_id not in self._maps:
-                self._maps[source_map_id] = found
-                self._bytes += size
-            while len(self._maps) > 1 and self._bytes > self._max_bytes:
-                _, oldest = self._maps.popitem(last=False)
-                self._bytes -= 0 if oldest is None else oldest.memory_bytes
+    def frame(self, project_id: int, key: _FrameKey, load: Callable[[str], CompactMap | None]) -> OriginalFrame | None:
+        """A frame of a project's map, which `load` returns if the frame is not in memory."""
+        known = self._frames.get(project_id, key, _MISSING)
+        if not isinstance(known, _Missing):
+            return known
+        if not self._allowance.has(project_id):
+            self._unresolved.labels("allowance").inc()
+            return None
+        found = load(key[0])
+        if found is None:
+            return None
+        frame = found.frame(*key[1:])
+        self._allowance.use(project_id, LOOK_UP_S)
+        texts = len(key[1]) + (0 if frame is None else len(frame.position.source) + len(frame.function))
+        self._frames.put(project_id, key, frame, _FRAME_BYTES + 2 * texts)
+        return frame
+
+    def find_map(self, project_id: int, source_map_id: str, deadline: float) -> CompactMap | None:
+        """A map of a project. Blocks until `deadline` at most."""
+        known = self._maps.get(project_id, source_map_id, _MISSING)
+        if not isinstance(known, _Missing):
+            return known
+        content = self._read(lambda: self._read_content(source_map_id), project_id, deadline)
+        if content is None:
+            return None
+        found = self._decode(content, source_map_id, project_id)
+        size = len(content) if found is None else found.memory_bytes
+        self._allowance.use(project_id, size * LOAD_S)
+        self._maps.put(project_id, source_map_id, found, _FRAME_BYTES if found is None else size)
         return found
 
     def _decode(self, content: bytes, source_map_id: str, project_id: int) -> CompactMap | None:
@@ -196,13 +242,17 @@ class SourceMaps:
         """What a statement reads, from a thread; None if the database does not answer in time, or did not lately."""
         now = self._clock()
         if self._loop is None or now < self._retry_at or now >= deadline:
-            self._unresolved.labels("database").inc()
+            self._unresolved.labels("database" if now < deadline else "timeout").inc()
             return None
         future = asyncio.run_coroutine_threadsafe(make(), self._loop)
         try:
             return future.result(deadline - now)
         except Exception as error:  # noqa: BLE001 (an export must not fail for it)
+            was_late = isinstance(error, TimeoutError) and not future.done()
             future.cancel()
+            if was_late and deadline - now < self._timeout_s / 2:  # the caller's time was nearly over
+                self._unresolved.labels("timeout").inc()
+                return None
             self._retry_at = self._clock() + RETRY_S
             self._unresolved.labels("database").inc()
             log.warning(

@@ -3,12 +3,12 @@ other versions of the rules.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.clickhouse.storage_order import Position, StoredRow
-from chassis.source_maps.resolver import SourceMaps
+from chassis.source_maps.resolver import ProjectResolver, SourceMaps
 from control.issues.details import Details, details
 from control.issues.occurrences import IssueKey
 from proto.grouping.fingerprint import RULES_VERSION, fingerprint
@@ -75,8 +75,7 @@ async def read_occurrence_texts(
     for start in range(0, len(rows), MAX_ROWS):
         some = rows[start : start + MAX_ROWS]
         stored = await clickhouse.query(_SQL, _parameters(some), limits=_LIMITS)
-        texts = [(row, await _error_texts(row, source_maps)) for row in stored]
-        await asyncio.to_thread(_read, texts, found)
+        await asyncio.to_thread(_read, stored, source_maps, found)
     return found
 
 
@@ -95,10 +94,18 @@ def other_fingerprints(version: int, texts: Iterable[ErrorTexts]) -> list[bytes]
     )
 
 
-async def _error_texts(row: Sequence[Any], source_maps: SourceMaps | None) -> ErrorTexts:
-    project_id, _, _, release, type_, message, sent = row
-    resolved = None if source_maps is None else await source_maps.resolve(project_id, release, sent)
-    return ErrorTexts(type_, message, sent, resolved or sent)
+def _with_texts(
+    rows: Iterable[Sequence[Any]], source_maps: SourceMaps | None
+) -> Iterator[tuple[Sequence[Any], ErrorTexts]]:
+    """Rows with their texts. The rows of a statement wait for source maps once, however many there are."""
+    deadline = 0.0 if source_maps is None else source_maps.deadline()
+    of_projects: dict[int, ProjectResolver | None] = {}
+    for row in rows:
+        project_id, _, _, release, type_, message, sent = row
+        if source_maps is not None and project_id not in of_projects:
+            of_projects[project_id] = source_maps.of_project(project_id, deadline)
+        maps = of_projects.get(project_id)
+        yield row, ErrorTexts(type_, message, sent, sent if maps is None else maps.resolve(release, sent))
 
 
 def _parameters(rows: Sequence[StoredRow]) -> dict[str, object]:
@@ -112,9 +119,9 @@ def _parameters(rows: Sequence[StoredRow]) -> dict[str, object]:
     }
 
 
-def _read(rows: Iterable[tuple[Sequence[Any], ErrorTexts]], found: OccurrenceTexts) -> None:
+def _read(rows: Iterable[Sequence[Any]], source_maps: SourceMaps | None, found: OccurrenceTexts) -> None:
     texts: dict[tuple[IssueKey, int], list[ErrorTexts]] = {}
-    for (project_id, fingerprint_, version, *_), text in rows:
+    for (project_id, fingerprint_, version, *_), text in _with_texts(rows, source_maps):
         texts.setdefault(((project_id, bytes(fingerprint_)), version), []).append(text)
     for (key, version), of_key in texts.items():
         if key not in found.details:

@@ -69,6 +69,7 @@ async def _run(raw: bytes) -> _Result:
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # modules of the working directory are not those of Python
             "-m",
             "control.source_maps.parser_process",
             stdin=asyncio.subprocess.PIPE,

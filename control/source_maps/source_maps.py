@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -13,7 +14,7 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.errors import BadRequest, Issue, NotFound
+from chassis.errors import BadRequest, Issue, NotFound, ServiceUnavailable
 from chassis.http.access import authorization_context, bearer
 from chassis.http.body import read_body
 from chassis.http.media_type import require_media_type
@@ -36,7 +37,10 @@ from proto.identity import Scope
 from proto.source_maps.frame_rewriting import url_path
 
 MAX_MAP_BYTES: Final = 48 * 2**20
-MAX_RECEIVING: Final = 2  # at once, of all callers: each may hold MAX_MAP_BYTES
+MAX_RECEIVING: Final = 2  # at once, of all organizations, one of each: each may hold MAX_MAP_BYTES
+MAX_BODY_S: Final = 300.0  # of a body, however steadily it arrives: others wait for its place
+MAX_WAIT_S: Final = 20.0  # for a place, in the order of arrival
+RETRY_AFTER_S: Final = 10
 _PATH: Final = re.compile(r"/[!-~]{0,1023}")
 _Release = Annotated[str, Meta(min_length=1, max_length=MAX_VERSION_LENGTH)]
 
@@ -118,8 +122,8 @@ class SourceMapHandlers:
         """
         caller = authorization_context(request)
         require_media_type(request, (JSON_TYPE,))
-        async with self.slots.taken((caller.org_id, caller.principal_id)), self.receiving:
-            raw = await read_body(request, MAX_MAP_BYTES, self.context.body_timeout_s, min_rate=self.body_min_rate)
+        async with self._place(caller.org_id):
+            raw = await self._receive(request)
             release, path = _target(request)
             digest = hashlib.sha256(raw).digest()
             async with self.context.database.read() as connection:
@@ -144,6 +148,29 @@ class SourceMapHandlers:
                 removed = {"removedReleases": stored.removed_releases[:100]} if stored.removed_releases else {}
                 await _record_audit(connection, request, caller, "source_map.upload", stored.source_map, removed)
         return json_response(uploaded_body(stored.source_map, stored.removed_releases), status=201)
+
+    @asynccontextmanager
+    async def _place(self, org_id: str) -> AsyncIterator[None]:
+        """One of the places for uploads. Organizations have theirs in the order in which they have come. Raises
+        RateLimited and ServiceUnavailable.
+        """
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(MAX_WAIT_S):
+                    await held.enter_async_context(self.slots.taken(org_id))
+                    await held.enter_async_context(self.receiving)
+            except TimeoutError as error:
+                raise ServiceUnavailable(
+                    "Other source maps are being uploaded; retry later.", RETRY_AFTER_S, close=True
+                ) from error
+            yield
+
+    async def _receive(self, request: web.Request) -> bytes:
+        try:
+            async with asyncio.timeout(MAX_BODY_S):
+                return await read_body(request, MAX_MAP_BYTES, self.context.body_timeout_s, min_rate=self.body_min_rate)
+        except TimeoutError as error:
+            raise ServiceUnavailable("The body was not received in time.", close=True) from error
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Delete a source map. Fingerprints that were computed with it stay."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Self
 
 import msgspec
 
+from proto.source_maps.function_names import original_function
 from proto.source_maps.vlq import Segment, decode_segments
 
 COLUMNS: Final = 8  # of a place in `places`: its offset in `mappings`, and the segment before it
@@ -26,6 +27,13 @@ class OriginalPosition(NamedTuple):
     line: int
     column: int
     name: str | None
+
+
+class OriginalFrame(NamedTuple):
+    """What a frame of the minified file was made of. `function` is empty if its name is not known."""
+
+    position: OriginalPosition
+    function: str
 
 
 class StoredMap(msgspec.Struct, array_like=True, frozen=True):
@@ -61,10 +69,16 @@ class CompactMap:
         """Raises msgspec.MsgspecError for bytes that are no StoredMap."""
         return cls(msgspec.msgpack.decode(content, type=StoredMap))
 
-    @property
-    def renames(self) -> bool:
-        """Whether the minified file has other identifiers than the sources."""
-        return bool(self._stored.names)
+    def frame(self, function: str, line: int, column: int) -> OriginalFrame | None:
+        """What a frame of this function at a position of the minified file was made of."""
+        position = self.find(line, column)
+        if position is None:
+            return None
+
+        def original(minified: str) -> str | None:
+            return self.function(minified, line, column)
+
+        return OriginalFrame(position, original_function(function, original, renames=bool(self._stored.names)))
 
     def find(self, line: int, column: int) -> OriginalPosition | None:
         """What a position of the minified file was made of; None if nothing is known to be there."""
@@ -93,7 +107,7 @@ class CompactMap:
             return None
         end = self._offsets[at + 1] if at + 1 < len(self._offsets) else len(self._mappings)
         before = _segment_of(self._places[at * COLUMNS : (at + 1) * COLUMNS])
-        found = decode_segments(self._mappings[self._offsets[at] : end], before)
+        found = decode_segments(self._mappings[self._offsets[at] : end], before, key)
         number = bisect_right(found, key, key=itemgetter(0))
         return found[number - 1] if number else before
 

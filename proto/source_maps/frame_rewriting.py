@@ -6,25 +6,31 @@ Bounded: MAX_LINES lines of MAX_LINE characters are read.
 
 import re
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol
 
-from proto.source_maps.compact_map import CompactMap, OriginalPosition
+from proto.source_maps.compact_map import OriginalFrame, OriginalPosition
 
 MAX_LINES: Final = 200
 MAX_LINE: Final = 2_000
 MAX_PATH: Final = 1_024
-MAX_SHORT_NAME: Final = 2  # characters of a name that a minifier has made, rather than a programmer
 
-FindMap = Callable[[str], CompactMap | None]  # by the path of the minified file
+
+class Frames(Protocol):
+    """The frames of a minified file, as `CompactMap` has them."""
+
+    def frame(self, function: str, line: int, column: int) -> OriginalFrame | None:
+        """What a frame was made of."""
+
+
+FindMap = Callable[[str], Frames | None]  # by the path of the minified file
 
 _PLACE: Final = r"(?P<file>[^()\s]{1,1500}?):(?P<line>[1-9]\d{0,8}):(?P<column>[1-9]\d{0,8})"
 _V8: Final = re.compile(rf"(?P<begin>\s*at )(?:(?P<async>async )?(?P<function>[^()]{{1,300}}?) \({_PLACE}\))\s*\Z")
 _V8_BARE: Final = re.compile(rf"(?P<begin>\s*at )(?P<async>async )?(?P<function>){_PLACE}\s*\Z")
 _GECKO: Final = re.compile(rf"(?P<begin>\s*)(?P<async>async\*)?(?:(?P<function>[^@\s]{{0,300}})@)?{_PLACE}\s*\Z")
-_ORIGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*|[A-Za-z]:(?=[/\\])")
-_IDENTIFIER: Final = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*")
-_KEYWORDS: Final = frozenset(
-    ("new", "as", "get", "set", "async", "static", "Object", "global", "code", "module", "eval")
+_ORIGIN: Final = re.compile(
+    r"(?:file:(?://[^/?#]*)?)?/?[A-Za-z]:(?=[/\\])|[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*", re.IGNORECASE
 )
 
 
@@ -42,7 +48,8 @@ class _Frame(NamedTuple):
 
 def url_path(url: str) -> str:
     """The path of a URL or a file, by which maps are found: without origin, drive, query and fragment."""
-    path = re.split("[?#]", _ORIGIN.sub("", url, count=1), maxsplit=1)[0].replace("\\", "/")
+    found = _ORIGIN.match(url)
+    path = re.split("[?#]", url[found.end() if found else 0 :], maxsplit=1)[0].replace("\\", "/")
     return path if path.startswith("/") else f"/{path}"
 
 
@@ -51,7 +58,7 @@ def resolve_stack_trace(text: str, find_map: FindMap) -> str | None:
     changed = False
     lines = text.split("\n", MAX_LINES)
     for number, line in enumerate(lines[:MAX_LINES]):
-        frame = _parse(line)
+        frame = _parse(line) if len(line) <= MAX_LINE else None
         resolved = None if frame is None else _resolve(frame, find_map)
         if resolved is not None:
             lines[number] = resolved
@@ -59,8 +66,9 @@ def resolve_stack_trace(text: str, find_map: FindMap) -> str | None:
     return "\n".join(lines) if changed else None
 
 
+@lru_cache(maxsize=1_024)  # errors repeat; lines have MAX_LINE characters at most
 def _parse(line: str) -> _Frame | None:
-    if len(line) > MAX_LINE or not line.rstrip().rstrip(")")[-1:].isdigit():
+    if not line.rstrip().rstrip(")")[-1:].isdigit():
         return None
     match = _V8.match(line) or _V8_BARE.match(line)
     is_v8 = match is not None
@@ -84,10 +92,8 @@ def _parse(line: str) -> _Frame | None:
 def _resolve(frame: _Frame, find_map: FindMap) -> str | None:
     """The line of the frame in the sources."""
     found = find_map(frame.path)
-    position = None if found is None else found.find(frame.line - 1, frame.column - 1)
-    if found is None or position is None:
-        return None
-    return _format(frame, position, _original_function(frame, found))
+    original = None if found is None else found.frame(frame.function, frame.line - 1, frame.column - 1)
+    return None if original is None else _format(frame, *original)
 
 
 def _format(frame: _Frame, position: OriginalPosition, function: str) -> str:
@@ -95,16 +101,3 @@ def _format(frame: _Frame, position: OriginalPosition, function: str) -> str:
     if not frame.is_v8:
         return f"{frame.begin}{frame.is_async}{function}@{place}"
     return f"{frame.begin}{frame.is_async}{function} ({place})" if function else f"{frame.begin}{frame.is_async}{place}"
-
-
-def _original_function(frame: _Frame, found: CompactMap) -> str:
-    """The function of a frame, by its original name: minified names of functions become those that they had. A name
-    that only a minifier gives, and that the map does not know, is left out, because the next build gives another.
-    """
-
-    def original(match: re.Match[str]) -> str:
-        name = match[0]
-        return name if name in _KEYWORDS else found.function(name, frame.line - 1, frame.column - 1) or name
-
-    function = _IDENTIFIER.sub(original, frame.function)
-    return "" if found.renames and len(function) <= MAX_SHORT_NAME else function

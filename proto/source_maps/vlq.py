@@ -41,20 +41,25 @@ def _fields(segment: str) -> tuple[int, ...]:
     return tuple(fields)
 
 
-def decode_segments(text: str, before: Segment) -> list[Segment]:
+def decode_segments(text: str, before: Segment, last: int | None = None) -> list[Segment]:
     """The segments of a part of `mappings` that begins after a comma or semicolon, or at the start; `before` is the
     segment before it. Each line begins with a segment without source. Raises InvalidSourceMap, also for segments of a
-    line that are not in the order of their columns.
+    line that are not in the order of their columns. With `last`, what is behind the segments up to this key may be
+    left out.
     """
     found: list[Segment] = []
     key, _, _, source, line, column, name = before
     for number, of_line in enumerate(text.split(";")):
+        if last is not None and key > last:
+            break
         if number:
             key = (key >> 32) + 1 << 32
             found.append((key, False, False, source, line, column, name))
         for segment in of_line.split(","):
             if not segment:
                 continue
+            if last is not None and key > last:
+                break
             fields = _fields(segment)
             count = len(fields)
             if fields[0] < 0:

@@ -5,6 +5,7 @@ Use it after parts of a table were lost, once spans and logs are restored. Count
 """
 
 import argparse
+import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import date, timedelta
@@ -63,7 +64,7 @@ async def _repair(settings: ChassisSettings, days: list[date], keys_per_day: int
     try:
         await migrations.check(clickhouse)
         quiet_s = 0 if settings.uses_embedded_clickhouse else QUIET_S
-        source_maps = SourceMaps(database, timeout_s=_MAPS_S)
+        source_maps = SourceMaps(database, timeout_s=_MAPS_S, burst_s=math.inf)
         repair = Repair(
             clickhouse, replace=replace, quiet_s=quiet_s, keys_per_day=keys_per_day, source_maps=source_maps
         )

@@ -101,6 +101,24 @@ async def test_two_builds_of_one_error_have_one_fingerprint(database: Database, 
     assert await counted([raising(project_id + 1, RELEASE, MINIFIED)], maps) == [0, 1]
 
 
+async def test_a_storm_of_one_error_has_one_fingerprint(database: Database, acme: Tenant) -> None:
+    """However late it is, and whatever the database does: the frames are in memory after the first batch."""
+    await stored_maps(database, acme, [(RELEASE, "/a.js", document())])
+    seconds, step = [0.0], [0.0]
+
+    def clock() -> float:
+        seconds[0] += step[0]
+        return seconds[0]
+
+    maps = SourceMaps(database, clock=clock)
+    await maps.refresh()
+    assert await counted([raising(acme.project.id, RELEASE, MINIFIED)], maps) == [1, 0]
+    await database.close()
+    step[0] = 10.0
+    traces = [MINIFIED.replace("no\n", f"no {number}\n") for number in range(100)]
+    assert await counted([raising(acme.project.id, RELEASE, *traces)], maps) == [100, 0]
+
+
 async def test_a_repair_computes_the_same_fingerprints(database: Database, acme: Tenant) -> None:
     maps = await stored_maps(database, acme, [(RELEASE, "/a.js", document())])
     source = ExceptionSource(

@@ -144,6 +144,29 @@ async def test_only_the_current_rules_know_the_frames_of_the_sources(control: Co
     assert without.others[keys[0]] == ((project, unresolved),)
 
 
+async def test_a_page_waits_for_source_maps_once(
+    ledger: Ledger, clickhouse: ClickHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maps = SourceMaps(ledger.database)
+    waits: list[float] = []
+    asked: list[tuple[int, float]] = []
+
+    def deadline() -> float:
+        waits.append(len(waits) + 1.0)
+        return waits[-1]
+
+    monkeypatch.setattr(maps, "deadline", deadline)
+    monkeypatch.setattr(maps, "of_project", lambda project_id, deadline: asked.append((project_id, deadline)))
+    for number in range(1, 5):
+        await store(clickhouse, ledger.project_id + number % 2, number, "no", number, f"{TRACE} {number}")
+    table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
+    rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
+    keys = [(row.values[0], row.values[1]) for row in rows]
+    found = await read_occurrence_texts(clickhouse, choose_rows(rows, (), keys), maps)
+    assert set(found.details) == {(key[0], bytes(key[1])) for key in keys}
+    assert (waits, sorted(asked)) == ([1.0], [(ledger.project_id, 1.0), (ledger.project_id + 1, 1.0)])
+
+
 async def test_titles_of_erased_occurrences_are_cleared(
     ledger: Ledger, clickhouse: ClickHouse, database: Database
 ) -> None:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from chassis.db.database import Database
-from chassis.source_maps.resolver import REFRESH_S, RETRY_S, SourceMaps
+from chassis.source_maps.resolver import LOOK_UP_S, REFRESH_S, RETRY_S, SourceMaps
 from chassis.source_maps.tables import source_maps
 from tests.control.conftest import Control
 from tests.control.source_maps.uploaded import MAPS, MINIFIED, RELEASE, SHOWN, document, upload
@@ -111,20 +111,79 @@ async def test_maps_in_memory_are_bounded(control: Control) -> None:
         return await read(source_map_id)
 
     maps.maps._read_content = counted  # type: ignore[method-assign]
-    trace = "\n".join(f"    at t (https://shop.example/{name}.js:1:21)" for name in "aabbcca")
+    trace = "\n".join(
+        f"    at t (https://shop.example/{name}.js:1:{column})"
+        for name, column in zip("aabbccaa", (21, 22, 21, 22, 21, 22, 23, 21), strict=True)
+    )
     resolved = await maps.maps.resolve(control.acme.project.id, RELEASE, trace)
-    assert resolved == "\n".join(["    at addLine (src/cart.ts:11:1)"] * 7)
+    assert resolved == "\n".join(["    at addLine (src/cart.ts:11:1)"] * 8)
     assert [asked.index(one) for one in asked] == [0, 1, 2, 0]
 
 
-async def test_a_caller_has_a_deadline(control: Control, maps: Maps) -> None:
+async def test_a_caller_reads_until_its_deadline(control: Control, maps: Maps) -> None:
+    """What is in memory is resolved later, too: an error has one fingerprint however many there are."""
     project = maps.maps.of_project(control.acme.project.id, maps.seconds)
     assert project is not None
     assert await asyncio.to_thread(project.resolve, RELEASE, MINIFIED) == MINIFIED
-    assert maps.failures() == {"database": 2}
+    assert maps.failures() == {"timeout": 2}
     assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) == SHOWN
-    assert await asyncio.to_thread(project.resolve, RELEASE, f"{MINIFIED}\n") == f"{MINIFIED}\n"
-    assert maps.failures() == {"database": 2, "timeout": 2}
+    assert await asyncio.to_thread(project.resolve, RELEASE, f"{MINIFIED}\n") == f"{SHOWN}\n"
+    assert maps.failures() == {"timeout": 2}
+
+
+async def test_a_caller_whose_time_is_over_holds_up_no_other(control: Control, maps: Maps) -> None:
+    asked: list[int] = []
+    read = maps.maps._read_index
+
+    async def first_hangs(project_id: int) -> dict[tuple[str, str], str]:
+        asked.append(project_id)
+        if len(asked) == 1:
+            await asyncio.Event().wait()
+        return await read(project_id)
+
+    maps.maps._read_index = first_hangs  # type: ignore[method-assign]
+    project = maps.maps.of_project(control.acme.project.id, maps.seconds + 0.01)
+    assert project is not None
+    assert await asyncio.to_thread(project.resolve, RELEASE, MINIFIED.rpartition("\n")[0]) in MINIFIED
+    assert maps.failures() == {"timeout": 1}
+    assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) == SHOWN
+
+
+async def test_a_database_that_hangs_is_left_alone_for_some_seconds(control: Control) -> None:
+    assert (await upload(control, document()))[0] == 201
+    maps = Maps(control.checks.database, timeout_s=0.01)
+    await maps.maps.refresh()
+    asked: list[int] = []
+
+    async def hangs(project_id: int) -> dict[tuple[str, str], str]:
+        asked.append(project_id)
+        await asyncio.Event().wait()
+        return {}
+
+    maps.maps._read_index = hangs  # type: ignore[method-assign]
+    for after, expected in ((0.0, 1), (0.0, 1), (RETRY_S, 2)):
+        maps.seconds += after
+        assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) is None
+        assert len(asked) == expected
+
+
+async def test_work_is_bounded_by_project(control: Control) -> None:
+    """Frames in memory cost nothing, and other projects have their own allowance."""
+    theirs = MAPS.replace("acme", "globex")
+    assert (await upload(control, document()))[0] == 201
+    assert (await upload(control, document(), control.globex.token.secret, theirs))[0] == 201
+    maps = Maps(control.checks.database, burst_s=1.5 * LOOK_UP_S)
+    await maps.maps.refresh()
+    frames = [f"    at t (https://shop.example/a.js:1:{column})" for column in range(21, 25)]
+    shown = "    at addLine (src/cart.ts:11:1)"
+    for project_id in (control.acme.project.id, control.globex.project.id):
+        for _ in range(2):
+            resolved = await maps.maps.resolve(project_id, RELEASE, "\n".join(frames))
+            assert resolved == "\n".join([shown] * 2 + frames[2:])
+    assert maps.failures() == {"allowance": 8}
+    maps.seconds += 1
+    resolved = await maps.maps.resolve(control.acme.project.id, RELEASE, "\n".join(frames))
+    assert resolved == "\n".join([shown] * 4)
 
 
 async def test_the_revisions_are_refreshed_while_it_runs(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,3 +198,33 @@ async def test_the_revisions_are_refreshed_while_it_runs(control: Control, monke
             await asyncio.sleep(0.01)
     with pytest.raises(StopAsyncIteration):
         await anext(running)
+
+
+async def test_what_starts_next_knows_the_maps(control: Control) -> None:
+    assert (await upload(control, document()))[0] == 201
+    maps = Maps(control.checks.database, timeout_s=30)
+    running = maps.maps.running()
+    await anext(running)
+    assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) == SHOWN
+    assert [one async for one in running] == []
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_it_starts_without_the_database(control: Control, hangs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not known yet is counted as a failure."""
+    assert (await upload(control, document()))[0] == 201
+    maps = Maps(control.checks.database, timeout_s=0.05)
+    with monkeypatch.context() as patched:
+        if hangs:
+            patched.setattr(maps.maps, "refresh", asyncio.Event().wait)
+        else:
+            await control.checks.database.close()
+        running = maps.maps.running()
+        await anext(running)
+    assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) is None
+    assert maps.failures() == {"database": 1}
+    assert [one async for one in running] == []
+    if not hangs:
+        await control.checks.database.start()
+    await maps.maps.refresh()
+    assert maps.maps.of_project(control.acme.project.id, 0.0) is not None

@@ -1,6 +1,8 @@
 """Source maps are uploaded once per release and path, make room for newer ones, and end with their project."""
 
+import asyncio
 import zlib
+from collections.abc import AsyncIterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -250,3 +252,39 @@ def test_the_process_answers_with_the_fault_or_the_map() -> None:
     assert fault == [b"", None, "Object missing required field `version`."]
     content, debug_id, said = msgspec.msgpack.decode(parser_process.read_upload(msgspec.json.encode(document())))
     assert (len(content) > 50, debug_id, said) == (True, None, "")
+
+
+async def test_an_upload_waits_and_takes_a_bounded_time(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("control.source_maps.source_maps.MAX_WAIT_S", 0.05)
+    monkeypatch.setattr("control.source_maps.source_maps.MAX_BODY_S", 1.0)
+    began = asyncio.Event()
+
+    async def unfinished() -> AsyncIterator[bytes]:
+        yield b"{"
+        began.set()
+        await asyncio.Event().wait()
+
+    headers = {"Authorization": f"Bearer {control.acme.token.secret}", "Content-Type": "application/json"}
+    query = {"release": RELEASE, "url": "/a.js"}
+    first = asyncio.ensure_future(control.client.post(MAPS, data=unfinished(), headers=headers, params=query))
+    await began.wait()
+    await asyncio.sleep(0.2)
+    status, body, answered = await control.call("POST", MAPS, document(), params=query)
+    assert (status, body["error"]["message"], answered["Retry-After"]) == (
+        503,
+        "Other source maps are being uploaded; retry later.",
+        "10",
+    )
+    theirs = MAPS.replace("acme", "globex")
+    assert (await upload(control, document(), control.globex.token.secret, theirs))[0] == 201
+    async with await first as answer:
+        assert (answer.status, (await answer.json())["error"]["message"]) == (503, "The body was not received in time.")
+    assert (await upload(control, document()))[0] == 201
+
+
+async def test_files_of_the_working_directory_are_not_run(
+    control: Control, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "resource.py").write_text("raise SystemExit(1)\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert (await upload(control, document()))[0] == 201

@@ -33,8 +33,9 @@ FOUND = CompactMap(stored_map())
         ("    at t (https://shop.example/a.js?v=1#x:1:21)", "    at addLine (src/cart.ts:11:1)"),
         ("    at async t (file:///a.js:1:21)", "    at async addLine (src/cart.ts:11:1)"),
         ("    at new t (/a.js:1:21)", "    at new addLine (src/cart.ts:11:1)"),
-        ("    at t.add [as x] (/a.js:1:21)", "    at addLine.add [as x] (src/cart.ts:11:1)"),
-        ("    at Object.t (C:\\a.js:1:21)", "    at Object.t (src/cart.ts:11:1)"),
+        ("    at t.add [as x] (/a.js:1:21)", "    at addLine.add (src/cart.ts:11:1)"),
+        ("    at t.add [as put] (/a.js:1:21)", "    at addLine.put (src/cart.ts:11:1)"),
+        ("    at Object.t (C:\\a.js:1:21)", "    at src/cart.ts:11:1"),
         ("    at https://shop.example/a.js:1:21", "    at src/cart.ts:11:1"),
         ("    at async https://shop.example/a.js:1:21", "    at async src/cart.ts:11:1"),
         ("    at e (https://shop.example/a.js:1:21)", "    at src/cart.ts:11:1"),
@@ -74,6 +75,41 @@ def test_other_lines_stay(line: str) -> None:
     assert resolve_stack_trace(f"Error\n{line}", {"/a.js": FOUND}.get) is None
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "stable"),
+    [
+        ("    at Xe.addItem", "    at Qt.addItem", "    at addItem (src/cart.ts:11:1)"),
+        ("    at Object.q [as onClick]", "    at Object.abc [as onClick]", "    at onClick (src/cart.ts:11:1)"),
+        ("    at Cart.q [as onClick]", "    at Cart.$e [as onClick]", "    at Cart.onClick (src/cart.ts:11:1)"),
+        ("    at Cart.addItem [as x]", "    at Cart.addItem [as y]", "    at Cart.addItem (src/cart.ts:11:1)"),
+        (
+            "    at Cart.addItem [as put]",
+            "    at Cart.addItem [as put]",
+            "    at Cart.addItem [as put] (src/cart.ts:11:1)",
+        ),
+        ("    at new q", "    at new e1", "    at src/cart.ts:11:1"),
+        ("    at async q.r", "    at async s.u", "    at async src/cart.ts:11:1"),
+        ("    at Abc.add", "    at q.add", "    at add (src/cart.ts:11:1)"),
+        ("    at get total", "    at get total", "    at get total (src/cart.ts:11:1)"),
+        ("setup/q/<@", "setup/e/<@", "setup/<@src/cart.ts:11:1"),
+        ("q/<@", "e/<@", "@src/cart.ts:11:1"),
+        ("async*q@", "async*abc@", "async*@src/cart.ts:11:1"),
+        ("Xe.prototype.addItem@", "q.prototype.addItem@", "prototype.addItem@src/cart.ts:11:1"),
+    ],
+)
+def test_names_that_the_next_build_changes_are_left_out(first: str, second: str, stable: str) -> None:
+    for sent in (first, second):
+        line = f"{sent}/a.js:1:21" if sent.endswith("@") else f"{sent} (/a.js:1:21)"
+        assert resolve_stack_trace(line, {"/a.js": FOUND}.get) == stable
+
+
+def test_names_stay_where_the_build_renames_nothing() -> None:
+    plain = CompactMap(read_source_map(json.dumps(DOCUMENT | {"names": [], "mappings": "AAAA"}).encode()).stored)
+    for name in ("Xe.addItem", "new q", "Object.q [as onClick]"):
+        resolved = resolve_stack_trace(f"    at {name} (/a.js:1:21)", {"/a.js": plain}.get)
+        assert resolved == f"    at {name} (src/cart.ts:1:1)"
+
+
 def test_only_the_first_lines_are_read() -> None:
     frame = "    at t (/a.js:1:21)"
     resolved = resolve_stack_trace("\n".join([frame] * (MAX_LINES + 1)), {"/a.js": FOUND}.get)
@@ -99,6 +135,11 @@ def test_a_name_is_the_one_that_is_declared_before_the_frame() -> None:
         ("https://shop.example", "/"),
         ("file:///app/dist/a.js", "/app/dist/a.js"),
         ("C:\\app\\a.js", "/app/a.js"),
+        ("file:///C:/app/a.js", "/app/a.js"),
+        ("file:///c:\\app\\a.js?v=1", "/app/a.js"),
+        ("/C:/app/a.js", "/app/a.js"),
+        ("https://shop.example/C:/a.js", "/C:/a.js"),
+        ("/proxy/https://shop.example/a.js", "/proxy/https://shop.example/a.js"),
         ("assets/a.js", "/assets/a.js"),
         ("webpack://shop/./a.js", "/./a.js"),
     ],
