@@ -239,3 +239,19 @@ def test_closures_of_swift_have_no_number() -> None:
         "0   shop   0x0000000100003f2c closure #1 in Cart.add() + 40\n1   shop   0x0000000100003f2c Cart.add() + 4\n"
     )
     assert fingerprint("E", "a", first) == fingerprint("E", "b", first.replace("#1", "#2"))
+
+
+def test_a_range_error_of_v8_is_no_full_stack_unless_it_says_so() -> None:
+    """Browsers raise it for dates and digits, too, and a caller may stand in the stack trace twice."""
+    callers = [
+        f"    at {one} (/app/app.js:{line}:3)" for line, one in enumerate(["again", "wrap", "again", "main"], 30)
+    ]
+    invalid = ["RangeError: Invalid time value", "    at formatDate (/app/date.js:3:1)", *callers]
+    digits = ["RangeError: toFixed() digits", "    at renderPrice (/app/price.js:3:1)", *callers]
+    assert fingerprint("RangeError", "", "\n".join(invalid)) != fingerprint("RangeError", "", "\n".join(digits))
+    full = "RangeError: Maximum call stack size exceeded"
+    ends = ["\n".join([full, f"    at {one} (/app/app.js:3:1)", *callers * 4]) for one in ("again", "wrap")]
+    assert fingerprint("RangeError", "", ends[0]) == fingerprint("RangeError", "", ends[1])
+    safari = "\n".join(["again@https://shop.example/app.js:1:2", "wrap@https://shop.example/app.js:2:2"] * 9)
+    ends = [f"{safari}\n{one}@https://shop.example/app.js:9:9" for one in ("main", "other")]
+    assert fingerprint("RangeError", "", ends[0]) == fingerprint("RangeError", "", ends[1])

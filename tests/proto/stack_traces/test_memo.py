@@ -35,10 +35,10 @@ def test_long_entries_are_not_kept() -> None:
     memo = Memo(length, max_bytes=10_000, max_entry_bytes=1_000)
     assert memo["x" * 1_000] == 1_000
     assert memo["x" * 1_000, "y"] == length(("x" * 1_000, "y"))
-    assert not memo
-    repeated = Memo(lambda key: key * 1_000, max_bytes=10_000, max_entry_bytes=1_000)
+    assert len(memo) == 0
+    repeated: Memo[str, str] = Memo(lambda key: key * 1_000, max_bytes=10_000, max_entry_bytes=1_000)
     assert repeated["x"] == "x" * 1_000
-    assert not repeated, "the value counts, too"
+    assert len(repeated) == 0, "the value counts, too"
 
 
 def test_a_forgotten_key_is_computed_again() -> None:
