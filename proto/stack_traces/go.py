@@ -44,7 +44,9 @@ def join(function: str, file: str) -> Frame:
     """The frame of both lines."""
     name = _GENERIC.sub("", function) if "[" in function else function
     name = _CLOSURE.sub(".func", name)
-    package, _, short = name.rpartition("/")[2].partition(".")
+    path, slash, last = name.rpartition("/")
+    package, _, short = last.partition(".")
+    package = f"{path}{slash}{package}"  # `users/handler` is another one than `orders/handler`
     path = file.replace("\\", "/")
     is_standard = name in _PANICS or _is_standard(name, path)
     in_app = not (is_standard or _LIBRARY.search(path))

@@ -80,7 +80,7 @@ TRACES = {
     "java": (JAVA, ["com.other.Db:addQuery"]),
     "javascript": (JAVASCRIPT, ["dist/cart.<hash>.js:Cart.add", "src/http.js:handler"]),
     "firefox": (FIREFOX, ["static/app.<hash>.js:add", "static/main.js:"]),
-    "go": (GO, ["main:(*Cart).Add", "http:Handler.func"]),
+    "go": (GO, ["main:(*Cart).Add", "internal/http:Handler.func"]),
     "dotnet": (DOTNET, ["Shop.Cart:Add", "Shop.Api.CartController:Post", "Shop.Program:Main"]),
     "ruby": (RUBY, ["models/cart.rb:add"]),
     "php": (PHP, ["src/Cart.php:App\\Cart->add"]),
@@ -255,3 +255,11 @@ def test_a_range_error_of_v8_is_no_full_stack_unless_it_says_so() -> None:
     safari = "\n".join(["again@https://shop.example/app.js:1:2", "wrap@https://shop.example/app.js:2:2"] * 9)
     ends = [f"{safari}\n{one}@https://shop.example/app.js:9:9" for one in ("main", "other")]
     assert fingerprint("RangeError", "", ends[0]) == fingerprint("RangeError", "", ends[1])
+
+
+def test_packages_of_go_with_one_name_are_told_by_their_paths() -> None:
+    users, orders = (
+        f"goroutine 1 [running]:\nshop.example/shop/{one}/handler.List(0x1)\n\t/app/{one}/handler/list.go:3 +0x1"
+        for one in ("users", "orders")
+    )
+    assert fingerprint("*errors.errorString", "", users) != fingerprint("*errors.errorString", "", orders)
