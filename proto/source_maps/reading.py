@@ -19,6 +19,7 @@ MAX_NAMES: Final = 1_000_000
 MAX_SECTIONS: Final = 20_000
 MAX_FUNCTIONS: Final = 200_000
 MAX_MAPPINGS_BYTES: Final = 32 * 2**20
+MAX_DELIMITERS: Final = 10_000_000  # commas and semicolons of all mappings: lines and segments
 MAX_TEXT: Final = 300  # characters of a path or a name
 PLACE_CHARS: Final = 1_024  # of mappings between two places to begin at
 # A member of our own in the map, as ECMA-426 allows: by minified name of a function, lines and columns of declarations.
@@ -120,6 +121,7 @@ class _Builder:
         self._names: list[str] = []
         self._mappings: list[str] = []
         self._length = 0
+        self._delimiters = 0
         self._places = array("q")
         self._functions: dict[str, tuple[list[int], list[int]]] = {}
         self._last_key = 0
@@ -130,6 +132,7 @@ class _Builder:
             raise InvalidSourceMap("Its sections are not in the order of their offsets.")
         if not found.mappings.isascii():
             raise InvalidSourceMap("Its mappings are not base64 VLQ.")
+        self._count(found.mappings)
         before: Segment = (key, False, False, len(self._sources), 0, 0, len(self._names))
         first_source, first_name = len(self._sources), len(self._names)
         self._sources += [source_path(one, found.source_root) for one in found.sources]
@@ -147,6 +150,12 @@ class _Builder:
         if self._length > MAX_MAPPINGS_BYTES:
             raise InvalidSourceMap(f"Its mappings have more than {MAX_MAPPINGS_BYTES} bytes.")
         self._last_key = before[0]
+
+    def _count(self, mappings: str) -> None:
+        """Raises InvalidSourceMap for more lines or segments than can be read in time."""
+        self._delimiters += mappings.count(";") + mappings.count(",")
+        if self._delimiters > MAX_DELIMITERS:
+            raise InvalidSourceMap(f"Its mappings have more than {MAX_DELIMITERS} lines and segments.")
 
     def _check(self, segments: Sequence[Segment], sources: range, names: range) -> None:
         for key, has_source, has_name, source, line, column, name in segments:
