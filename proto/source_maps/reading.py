@@ -75,7 +75,7 @@ class ReadMap(NamedTuple):
 def read_source_map(raw: bytes) -> ReadMap:
     """Read a map. Raises InvalidSourceMap."""
     try:
-        found = msgspec.json.decode(raw, type=_IndexMap)
+        found = msgspec.json.decode(_unguarded(raw), type=_IndexMap)
     except msgspec.ValidationError as error:
         raise InvalidSourceMap(f"{str(error)[:300]}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -93,6 +93,12 @@ def read_source_map(raw: bytes) -> ReadMap:
     else:
         builder.add(_Map(VERSION, found.mappings, found.sources, found.names, found.source_root), 0)
     return ReadMap(builder.build(), parse_debug_id(found.debug_id or found.old_debug_id))
+
+
+def _unguarded(raw: bytes) -> bytes:
+    """Without a byte order mark, and without the first line that keeps a script from reading the map."""
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    return raw.partition(b"\n")[2] if raw.startswith(b")]}'") else raw
 
 
 def parse_debug_id(text: str) -> str | None:

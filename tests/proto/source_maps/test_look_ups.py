@@ -205,3 +205,9 @@ def test_lines_and_segments_are_counted_before_they_are_decoded(sign: str) -> No
     raw = json.dumps({"version": 3, "mappings": "!" + sign * 10_000_001}).encode()
     with pytest.raises(InvalidSourceMap, match=r"^Its mappings have more than 10000000 lines and segments\\.$"):
         read_source_map(raw)
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b")]}'\n", b"\xef\xbb\xbf)]}' x\r\n"])
+def test_what_may_stand_before_the_json_is_left_out(before: bytes) -> None:
+    raw = b'{"version": 3, "sources": ["a.ts"], "mappings": "AAAA"}'
+    assert read_source_map(before + raw) == read_source_map(raw)
