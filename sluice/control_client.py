@@ -44,6 +44,14 @@ class _Refusal(msgspec.Struct):
     error: _Error
 
 
+class Refused(StartupError):
+    """The server refuses a request."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Follows nothing: another host must not get the token."""
 
@@ -78,7 +86,9 @@ class ControlClient:
         self._token = token
 
     def post(self, path: str, data: bytes, answer: type[T]) -> tuple[int, T]:
-        """Status and answer to JSON data, which is sent again while the server is busy. Raises StartupError."""
+        """Status and answer to JSON data, which is sent again while the server is busy. Raises Refused; StartupError
+        without an answer.
+        """
         url = f"{self._server}{path}"
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         request = urllib.request.Request(url, data, headers, method="POST")  # noqa: S310 - http(s) is checked
@@ -87,7 +97,7 @@ class ControlClient:
             return status, msgspec.json.decode(body, type=answer)
         except urllib.error.HTTPError as error:
             with error:
-                raise StartupError(_refusal(url, error)) from error
+                raise Refused(_refusal(url, error), error.code) from error
         except (OSError, HTTPException) as error:
             raise StartupError(f"No response from {url} ({getattr(error, 'reason', error)}).") from error
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:

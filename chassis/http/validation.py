@@ -226,12 +226,16 @@ def decode_body(type_: type[T], raw: bytes, issues: Issues | None = None) -> T:
     """Decode a JSON body. Raises BadRequest with one issue per invalid field, with paths that start with `body`.
 
     `issues`: of a handler that checks the body further and then raises them. What they hold is raised here only
-    together with a fault of the body.
+    together with a fault of the body. Unknown fields of the body itself are left to the handler, to be raised with
+    what it finds.
     """
     collected = Issues() if issues is None else issues
     before = len(collected)
     decoded = decode_json(type_, raw, "body", collected)
-    if issues is None or len(collected) > before:
+    found = list(collected)[before:]
+    if issues is not None and found and all(issue.code == "unknown_field" for issue in found):
+        decoded = decode_with_placeholders(type_, raw, {}, Issues())
+    if issues is None or (found and decoded is None):
         collected.raise_if_any("The request body is not valid.")
     return decoded  # type: ignore[return-value]  # None only for types that permit null: else an issue was raised
 

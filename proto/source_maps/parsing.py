@@ -19,6 +19,7 @@ MAX_NAMES: Final = 1_000_000
 MAX_SECTIONS: Final = 20_000
 MAX_FUNCTIONS: Final = 200_000
 MAX_MAPPINGS_BYTES: Final = 32 * 2**20
+MAX_DELIMITERS: Final = 10_000_000  # commas and semicolons of all mappings: lines and segments
 MAX_TEXT: Final = 300  # characters of a path or a name
 PLACE_CHARS: Final = 1_024  # of mappings between two places to begin at
 # A member of our own in the map, as ECMA-426 allows: by minified name of a function, lines and columns of declarations.
@@ -74,7 +75,7 @@ class ReadMap(NamedTuple):
 def read_source_map(raw: bytes) -> ReadMap:
     """Read a map. Raises InvalidSourceMap."""
     try:
-        found = msgspec.json.decode(raw, type=_IndexMap)
+        found = msgspec.json.decode(_unguarded(raw), type=_IndexMap)
     except msgspec.ValidationError as error:
         raise InvalidSourceMap(f"{str(error)[:300]}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -92,6 +93,12 @@ def read_source_map(raw: bytes) -> ReadMap:
     else:
         builder.add(_Map(VERSION, found.mappings, found.sources, found.names, found.source_root), 0)
     return ReadMap(builder.build(), parse_debug_id(found.debug_id or found.old_debug_id))
+
+
+def _unguarded(raw: bytes) -> bytes:
+    """Without a byte order mark, and without the first line that keeps a script from reading the map."""
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    return raw.partition(b"\n")[2] if raw.startswith(b")]}'") else raw
 
 
 def parse_debug_id(text: str) -> str | None:
@@ -120,6 +127,7 @@ class _Builder:
         self._names: list[str] = []
         self._mappings: list[str] = []
         self._length = 0
+        self._delimiters = 0
         self._places = array("q")
         self._functions: dict[str, tuple[list[int], list[int]]] = {}
         self._last_key = 0
@@ -130,6 +138,7 @@ class _Builder:
             raise InvalidSourceMap("Its sections are not in the order of their offsets.")
         if not found.mappings.isascii():
             raise InvalidSourceMap("Its mappings are not base64 VLQ.")
+        self._count(found.mappings)
         before: Segment = (key, False, False, len(self._sources), 0, 0, len(self._names))
         first_source, first_name = len(self._sources), len(self._names)
         self._sources += [source_path(one, found.source_root) for one in found.sources]
@@ -147,6 +156,12 @@ class _Builder:
         if self._length > MAX_MAPPINGS_BYTES:
             raise InvalidSourceMap(f"Its mappings have more than {MAX_MAPPINGS_BYTES} bytes.")
         self._last_key = before[0]
+
+    def _count(self, mappings: str) -> None:
+        """Raises InvalidSourceMap for more lines or segments than can be read in time."""
+        self._delimiters += mappings.count(";") + mappings.count(",")
+        if self._delimiters > MAX_DELIMITERS:
+            raise InvalidSourceMap(f"Its mappings have more than {MAX_DELIMITERS} lines and segments.")
 
     def _check(self, segments: Sequence[Segment], sources: range, names: range) -> None:
         for key, has_source, has_name, source, line, column, name in segments:

@@ -5,6 +5,8 @@ after a failure. The token is read from a file or from the environment.
 """
 
 import argparse
+import os
+import sys
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -14,10 +16,12 @@ import msgspec
 
 from chassis.errors import StartupError
 from proto.source_maps.frame_rewriting import url_path
-from sluice.control_client import ControlClient, read_token
+from sluice.control_client import ControlClient, Refused, read_token
 from sluice.source_map_files import BuiltScript, find_scripts, upload_body
 
 MAX_NAMED: Final = 10  # scripts without map that are named
+_OF_ONE_FILE: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+_IN_PATHS: Final = "/!$&'()*+,:;=@[]|"  # what browsers do not encode in the path of a URL
 
 
 class _Answer(msgspec.Struct, rename="camel"):
@@ -39,36 +43,81 @@ def run(arguments: argparse.Namespace) -> int:
             "'hidden'."
         )
     prefix = url_path(arguments.url_prefix.removeprefix("~")).rstrip("/")
-    if arguments.dry_run:
-        for one in mapped:
-            print(f"{prefix}/{one.name}  {one.map_file}")
-    else:
-        _upload(arguments, mapped, prefix)
+    failed = _print_paths(mapped, prefix) if arguments.dry_run else _upload(arguments, mapped, prefix)
     _name_unmapped([one for one in scripts if one.map_file is None])
-    return 0
+    return 1 if failed else 0
 
 
-def _upload(arguments: argparse.Namespace, scripts: list[BuiltScript], prefix: str) -> None:
+def _print_paths(scripts: list[BuiltScript], prefix: str) -> int:
+    """How many have no path."""
+    failed = 0
+    for one in scripts:
+        try:
+            print(f"{_path(one, prefix)}  {_printable(str(one.map_file))}")
+        except StartupError as error:
+            failed += 1
+            _name_failure(one, error)
+    return failed
+
+
+def _upload(arguments: argparse.Namespace, scripts: list[BuiltScript], prefix: str) -> int:
+    """How many were not uploaded, each for a fault of its own. Raises StartupError for what all have in common."""
     client = ControlClient(arguments.server, read_token(arguments.token_file))
     org, project = quote(arguments.org, safe=""), quote(arguments.project, safe="")
     removed: dict[str, None] = {}
-    stored = 0
+    stored = known = failed = 0
     for one in scripts:
-        query = urlencode({"release": arguments.release, "url": f"{prefix}/{one.name}"})
-        status, answer = client.post(f"/orgs/{org}/projects/{project}/source-maps?{query}", upload_body(one), _Answer)
+        try:
+            query, body = urlencode({"release": arguments.release, "url": _path(one, prefix)}), upload_body(one)
+        except StartupError as error:
+            failed += 1
+            _name_failure(one, error)
+            continue
+        try:
+            status, answer = client.post(f"/orgs/{org}/projects/{project}/source-maps?{query}", body, _Answer)
+        except Refused as error:
+            if error.status not in _OF_ONE_FILE:
+                raise
+            failed += 1
+            _name_failure(one, error)
+            continue
         print(f"{answer.path}  {answer.bytes:,} bytes compressed".replace(",", " "))
         stored += status == HTTPStatus.CREATED
+        known += status != HTTPStatus.CREATED
         removed.update(dict.fromkeys(answer.removed_releases))
-    count, known = "1 source map" if stored == 1 else f"{stored} source maps", len(scripts) - stored
     already = f", {known} {'was' if known == 1 else 'were'} already stored" if known else ""
-    print(f"Stored {count} for release {arguments.release}{already}.")
+    print(f"Stored {_counted(stored)} for release {arguments.release}{already}.")
     if removed:
         releases = f"release{'s' if len(removed) > 1 else ''} {', '.join(removed)}"
         print(f"Deleted the source maps of {releases}, because the project reached its limit.")
+    if failed:
+        print(f"{_counted(failed)} {'was' if failed == 1 else 'were'} not uploaded.", file=sys.stderr)
+    return failed
+
+
+def _path(script: BuiltScript, prefix: str) -> str:
+    """The path of a script as frames have it. Raises StartupError."""
+    try:
+        return f"{prefix}/{quote(script.name, safe=_IN_PATHS)}"
+    except UnicodeEncodeError as error:
+        raise StartupError("the name of the file is not UTF-8.") from error
+
+
+def _counted(number: int) -> str:
+    return "1 source map" if number == 1 else f"{number} source maps"
+
+
+def _name_failure(script: BuiltScript, error: StartupError) -> None:
+    print(f"{_printable(script.name)}: {_printable(str(error))}", file=sys.stderr)
+
+
+def _printable(name: str) -> str:
+    """A name that need not be UTF-8."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _name_unmapped(scripts: list[BuiltScript]) -> None:
     if scripts:
-        names = ", ".join(one.name for one in scripts[:MAX_NAMED])
+        names = ", ".join(_printable(one.name) for one in scripts[:MAX_NAMED])
         more = f", and {len(scripts) - MAX_NAMED} more" if len(scripts) > MAX_NAMED else ""
         print(f"No source map found for: {names}{more}.")

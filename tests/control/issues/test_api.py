@@ -318,3 +318,16 @@ async def test_issues_of_other_projects_cannot_be_merged(control: Control, error
     assert [answer[0] for answer in answers] == [404] * 3
     assert len({answer[1]["error"]["message"] for answer in answers}) == 1
     assert (await the(control, "WEB-1"))["count"] == 1
+
+
+async def test_an_unknown_field_hides_no_other_fault(control: Control, errors: Ledger) -> None:
+    sent = {"status": "ignored", "ignoredUntil": "2026-11-31T00:00:00Z", "bogus": 1}
+    status, body = await changed(control, "WEB-1", sent)
+    assert (status, sorted(one["path"] for one in body["error"]["details"])) == (
+        400,
+        ["body.bogus", "body.ignoredUntil"],
+    )
+    report = {"version": "1.4.0", "projects": ["web"], "releasedAt": "2026-02-30T00:00:00Z", "bogus": 1}
+    status, body, _ = await control.call("POST", "/orgs/acme/releases", report)
+    found = sorted(one["path"] for one in body["error"]["details"])
+    assert (status, found) == (400, ["body.bogus", "body.releasedAt"])

@@ -204,3 +204,16 @@ def test_the_debug_id_is_read_where_tools_write_it(member: str) -> None:
     written = "85314830-023F-4cf1-a267-535f4e37bb17"
     assert read_source_map(map_of(**{member: written})).debug_id == written.lower()
     assert read_source_map(map_of(**{member: "x"})).debug_id is None
+
+
+@pytest.mark.parametrize("sign", [";", ","])
+def test_lines_and_segments_are_counted_before_they_are_decoded(sign: str) -> None:
+    raw = json.dumps({"version": 3, "mappings": "!" + sign * 10_000_001}).encode()
+    with pytest.raises(InvalidSourceMap, match=r"^Its mappings have more than 10000000 lines and segments\.$"):
+        read_source_map(raw)
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b")]}'\n", b"\xef\xbb\xbf)]}' x\r\n"])
+def test_what_may_stand_before_the_json_is_left_out(before: bytes) -> None:
+    raw = b'{"version": 3, "sources": ["a.ts"], "mappings": "AAAA"}'
+    assert read_source_map(before + raw) == read_source_map(raw)

@@ -8,7 +8,7 @@ import { LineChart, Sparkline } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
 import { CopyAs } from '../../ui/copy';
-import { count } from '../../ui/format';
+import { count, counted } from '../../ui/format';
 import { Link } from '../../ui/link';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
@@ -139,7 +139,7 @@ function One({ place }: { place: Place }): JSX.Element {
             </p>
             <div class="panel">
               <LineChart
-                title={`${data.count.toLocaleString('en')} occurrences in ${data.traces.toLocaleString('en')} traces`}
+                title={`${counted(data.count, 'occurrence')} in ${counted(data.traces, 'trace')}`}
                 buckets={data.series.map((point) => point.bucket)}
                 zone={zone}
                 format={count}

@@ -8,7 +8,7 @@ import type { Json, Page } from '../../api/types';
 import { apiBase, type Place, projectPath, type ViewProps } from '../../router';
 import { printed } from '../../trace/span';
 import { CopyAs } from '../../ui/copy';
-import { count } from '../../ui/format';
+import { count, counted } from '../../ui/format';
 import { Link } from '../../ui/link';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
@@ -94,7 +94,9 @@ function List({ place }: { place: Place }): JSX.Element {
                   {page.data.map((issue) => (
                     <tr key={issue.id}>
                       <td>
-                        <Link to={projectPath(place, 'issues', issue.id) + kept(here)}>{issue.shortId}</Link>{' '}
+                        <span class="unbroken">
+                          <Link to={projectPath(place, 'issues', issue.id) + kept(here)}>{issue.shortId}</Link>
+                        </span>{' '}
                         <Text of={issue.title} />
                         <br />
                         <span class="quiet">
@@ -103,7 +105,13 @@ function List({ place }: { place: Place }): JSX.Element {
                       </td>
                       <td class="number">{count(issue.count)}</td>
                       <td>
-                        <Text of={issue.firstRelease} /> to <Text of={issue.lastRelease} />
+                        <Text of={issue.firstRelease} />
+                        {issue.lastRelease !== issue.firstRelease && (
+                          <>
+                            {' to '}
+                            <Text of={issue.lastRelease} />
+                          </>
+                        )}
                       </td>
                       <td class="mono">{shownTime(issue.firstSeen, zone, 0)}</td>
                       <td class="mono">{shownTime(issue.lastSeen, zone, 0)}</td>
@@ -161,7 +169,7 @@ function One({ place }: { place: Place }): JSX.Element {
                   in the release after <Text of={data.resolvedAfterRelease} />
                 </span>
               )}
-              <span>{data.count.toLocaleString('en')} occurrences</span>
+              <span>{counted(data.count, 'occurrence')}</span>
               <span>
                 {shownTime(data.firstSeen, zone, 0)} to {shownTime(data.lastSeen, zone, 0)}
               </span>
