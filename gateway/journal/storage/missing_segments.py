@@ -37,6 +37,7 @@ UNREADABLE_END: Final = (
     "nothing of the last segment of the journal can be read; whether it had requests, acknowledged within the last "
     "second before the crash, is not known"
 )
+SKIPPED_NUMBERS: Final = 10**10  # behind a missing last segment: more than a segment of the smallest requests can have
 _MAX_SEGMENTS_IN_LOG: Final = 8
 
 
@@ -46,7 +47,8 @@ def missing_ranges(state: BatchState, segments: Iterable[Range]) -> list[Range]:
     for first, last in state.missing:
         known.add(first, last)
     holes = state.finished.holes(1, state.next_sequence - 1)
-    return [part for hole in holes for part in known.holes(*hole)]
+    parts = (part for hole in holes for part in known.holes(*hole))
+    return [(first, last) for first, last in parts if last - first + 1 < SKIPPED_NUMBERS]  # else they were skipped
 
 
 class MissingSegments:
@@ -85,6 +87,13 @@ class MissingSegments:
             self._log.error(UNREADABLE_END, segment=str(self._directory / segment_name(unreadable_end)))
         if missing:
             self._report(missing, is_certain=is_certain, at_the_end=at_the_end)
+
+    def skip_numbers(self) -> None:
+        """Begin the next segment above every number that the last segment, which is missing, may have used. The ledger
+        has the numbers between as missing and reported: they are read if the segment is put back.
+        """
+        first = self._ledger.state.next_sequence
+        self._ledger.append(MissingRecord(((first, first + SKIPPED_NUMBERS - 1),)))
 
     def _report(self, missing: Sequence[Range], *, is_certain: bool, at_the_end: bool) -> None:
         state = self._ledger.state

@@ -10,7 +10,13 @@ from chassis.errors import StartupError
 from gateway.journal import Batch, DamagedRequests
 from gateway.journal.format import frames as fmt
 from gateway.journal.storage.corruption_store import DamageNote
-from gateway.journal.storage.missing_segments import MISSING, MISSING_AT_THE_END, UNCERTAIN, UNREADABLE_END
+from gateway.journal.storage.missing_segments import (
+    MISSING,
+    MISSING_AT_THE_END,
+    SKIPPED_NUMBERS,
+    UNCERTAIN,
+    UNREADABLE_END,
+)
 from gateway.journal.storage.segment_set import UNCERTAIN_END
 from gateway.journal.storage.segments import segment_name
 from gateway.journal.tools.inspection import list_damaged
@@ -72,7 +78,7 @@ def test_a_deleted_segment_is_counted_said_and_noted_once(
     kill(rig)
     rig.start()
     assert (said(rig), counted(rig)) == ([], (5, int(is_end)))
-    assert sequences(rig) == [*without(first, last), 16]
+    assert sequences(rig) == [*without(first, last), 16 + is_end * SKIPPED_NUMBERS]
 
 
 def test_a_deleted_segment_that_is_put_back_is_read(rig: Rig, disk: Disk) -> None:
@@ -89,6 +95,26 @@ def test_a_deleted_segment_that_is_put_back_is_read(rig: Rig, disk: Disk) -> Non
     disk.unlink(path(6))
     rig.start()
     assert counted(rig) == (10, 0)  # once for each time
+
+
+def test_the_last_segment_is_read_whole_if_it_is_put_back_later(rig: Rig, disk: Disk) -> None:
+    rig.journal.tick()
+    for number in (16, 17, 18):  # in a segment of their own; the ledger knows the first of them alone
+        write(rig, number)
+        if number == 16:
+            rig.journal.tick()
+    kill(rig, ticked=False)
+    file = disk.files.pop(path(16))
+    rig.start()
+    assert counted(rig) == (1, 1)
+    first = rig.journal.commit([rig.request(b"new")])
+    assert first == 17 + SKIPPED_NUMBERS
+    kill(rig)
+    disk.files[path(16)] = file
+    rig.start()
+    assert rig.log.said == [("warning", "missing segments of the journal were put back and are read", {"requests": 3})]
+    assert [entry.sequence for entry in rig.read()] == [*EVERYTHING, 16, 17, 18, first]
+    assert counted(rig) == (1, 1)
 
 
 def test_a_deleted_segment_of_which_all_is_stored_is_no_loss(rig: Rig, disk: Disk) -> None:
@@ -118,7 +144,7 @@ def test_all_segments_may_be_gone(rig: Rig, disk: Disk) -> None:
     assert counted(rig) == (15, 1)
     assert [note.sequences for note in list_damaged(ROOT, disk)] == [((1, 15),)]
     write(rig, 16)
-    assert sequences(rig) == [16]
+    assert sequences(rig) == [16 + SKIPPED_NUMBERS]
 
 
 @pytest.mark.parametrize("length", [0, 30, fmt.PAGE], ids=["nothing", "part-of-the-header", "header"])
@@ -146,7 +172,7 @@ def test_of_an_emptied_last_segment_the_last_second_is_not_known(rig: Rig, disk:
     rig.start()
     assert said(rig)[-1] == (UNREADABLE_END, {"segment": str(path(11))})
     assert counted(rig) == (0, 1)
-    assert rig.journal.commit([rig.request(b"new")]) == 11
+    assert rig.journal.commit([rig.request(b"new")]) == 11 + SKIPPED_NUMBERS
 
 
 @pytest.mark.parametrize("in_order", [True, False], ids=["closed", "killed"])
