@@ -125,6 +125,10 @@ class MissingSegments:
         if returned:
             requests = sum(last - first + 1 for first, last in returned)
             self._log.warning("missing segments of the journal were put back and are read", requests=requests)
+            try:
+                self._corruption_store.take_back(self._directory.name, returned)
+            except OSError as error:
+                self._log.error("notes of missing journal segments cannot be updated", error=str(error))
 
     def _reports(self, missing: Sequence[Range]) -> Iterator[DamagedRequests]:
         """One report per segment; the number of items is known if the ledger has its record and nothing was stored."""

@@ -90,7 +90,7 @@ def test_a_deleted_segment_that_is_put_back_is_read(rig: Rig, disk: Disk) -> Non
     disk.files[path(6)] = file
     rig.start()
     assert rig.log.said == [("warning", "missing segments of the journal were put back and are read", {"requests": 5})]
-    assert sequences(rig) == EVERYTHING
+    assert (sequences(rig), list_damaged(ROOT, disk)) == (EVERYTHING, [])
     kill(rig)
     disk.unlink(path(6))
     rig.start()
@@ -115,6 +115,17 @@ def test_the_last_segment_is_read_whole_if_it_is_put_back_later(rig: Rig, disk: 
     assert rig.log.said == [("warning", "missing segments of the journal were put back and are read", {"requests": 3})]
     assert [entry.sequence for entry in rig.read()] == [*EVERYTHING, 16, 17, 18, first]
     assert counted(rig) == (1, 1)
+
+
+def test_the_note_keeps_what_was_not_put_back(rig: Rig, disk: Disk) -> None:
+    kill(rig)
+    file = disk.files.pop(path(1))
+    del disk.files[path(6)]
+    rig.start()
+    kill(rig)
+    disk.files[path(1)] = file
+    rig.start()
+    assert [note.sequences for note in list_damaged(ROOT, disk)] == [((6, 10),)]
 
 
 def test_a_deleted_segment_of_which_all_is_stored_is_no_loss(rig: Rig, disk: Disk) -> None:
