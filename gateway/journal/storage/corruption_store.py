@@ -92,7 +92,7 @@ class CorruptionStore:
         """Write a note of requests of which there are no bytes. `segment`: the first that had them. Raises OSError."""
         self._files.make_directory(self._directory)
         note = msgspec.structs.replace(self._note(segment, Damage(0, 0, 0, 0), sequences), uncertain=is_uncertain)
-        self._write(f"{self._name(segment, segment.name)}{_MISSING_SUFFIX}", [msgspec.json.encode(note)])
+        self._write(f"{self._name(segment, f'{sequences[0][0]:020d}')}{_MISSING_SUFFIX}", [msgspec.json.encode(note)])
 
     def take_back(self, journal: str, returned: Sequence[Range]) -> None:
         """Remove sequences that were put back from the notes of missing ones, and notes without any. Raises OSError."""

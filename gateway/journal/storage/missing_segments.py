@@ -21,7 +21,7 @@ from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.corruption_store import CorruptionStore
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.segment_set import SegmentSet
-from gateway.journal.storage.segments import segment_name
+from gateway.journal.storage.segments import parse_segment_name, segment_name
 
 MISSING: Final = (
     "segments of the journal are missing, and their requests are not stored: put the files back and restart"
@@ -49,6 +49,18 @@ def missing_ranges(state: BatchState, segments: Iterable[Range]) -> list[Range]:
     holes = state.finished.holes(1, state.next_sequence - 1)
     parts = (part for hole in holes for part in known.holes(*hole))
     return [(first, last) for first, last in parts if last - first + 1 < SKIPPED_NUMBERS]  # else they were skipped
+
+
+def missing_names(sealed: Mapping[int, SealRecord], missing: Sequence[Range]) -> Sequence[str]:
+    """The names of the segments that had `missing`. Where the ledger has no record, no name is known."""
+    lost, rest = RangeSet(missing), RangeSet(missing)
+    names = {}
+    for facts in sealed.values():
+        if lost.overlaps(facts.first, facts.last):
+            names[facts.first] = segment_name(facts.first)
+            rest.discard(facts.first, facts.last)
+    names |= {first: f"the segment that contained request {first}" for first, _ in rest}
+    return [names[first] for first in sorted(names)]
 
 
 class MissingSegments:
@@ -103,15 +115,15 @@ class MissingSegments:
         else:
             self._metrics.damaged_frames.inc()  # the ledger
             self._metrics.uncertain_requests.inc(requests)
-        paths = [self._directory / segment_name(first) for first in self._firsts(missing)]
+        names = missing_names(self._gone, missing)
         self._log.error(
             UNCERTAIN if not is_certain else MISSING_AT_THE_END if at_the_end else MISSING,
-            segments=[str(path) for path in paths[:_MAX_SEGMENTS_IN_LOG]],
+            segments=[self._shown(name) for name in names[:_MAX_SEGMENTS_IN_LOG]],
             requests=requests,
             of_begun_batches=_count_begun(state, missing),
         )
         try:
-            self._corruption_store.note_missing(paths[0], tuple(missing), is_uncertain=not is_certain)
+            self._corruption_store.note_missing(self._directory / names[0], tuple(missing), is_uncertain=not is_certain)
         except OSError as error:
             self._log.error("missing journal segments cannot be noted in damaged/", error=str(error))
         self._ledger.append(MissingRecord(tuple(missing)))
@@ -140,15 +152,8 @@ class MissingSegments:
         for first, last in rest:
             yield DamagedRequests(first, last)
 
-    def _firsts(self, missing: Sequence[Range]) -> Sequence[int]:
-        """The sequences in the names of the missing segments. Without a record, a segment began where others end."""
-        lost, rest = RangeSet(missing), RangeSet(missing)
-        firsts = []
-        for facts in self._gone.values():
-            if lost.overlaps(facts.first, facts.last):
-                firsts.append(facts.first)
-                rest.discard(facts.first, facts.last)
-        return sorted([*firsts, *(first for first, _ in rest)])
+    def _shown(self, name: str) -> str:
+        return str(self._directory / name) if parse_segment_name(name) is not None else name
 
 
 def _count_begun(state: BatchState, missing: Sequence[Range]) -> int:
