@@ -230,6 +230,8 @@ class _SegmentLoader:
         expected = self._expected_last(found, following, facts)
         is_end_known = facts is not None or following is not None
         self._segment_set.record_damage(segment, found, expected, is_end_known=is_end_known)
+        if found.beyond:
+            self._segment_set.report_overlap(segment, found.beyond)
         segment.last = max(segment.last, expected)
         if segment.last < segment.first:  # nothing was written to it, and the next segment gets its name
             self._files.unlink(segment.path)

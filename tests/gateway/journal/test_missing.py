@@ -17,7 +17,7 @@ from gateway.journal.storage.missing_segments import (
     UNCERTAIN,
     UNREADABLE_END,
 )
-from gateway.journal.storage.segment_set import UNCERTAIN_END
+from gateway.journal.storage.segment_set import OVERLAP, UNCERTAIN_END
 from gateway.journal.storage.segments import segment_name
 from gateway.journal.tools.inspection import list_damaged
 from tests.gateway.journal.disk import Disk, File
@@ -117,6 +117,23 @@ def test_the_last_segment_is_read_whole_if_it_is_put_back_later(rig: Rig, disk: 
     assert rig.log.said == [("warning", "missing segments of the journal were put back and are read", {"requests": 3})]
     assert [entry.sequence for entry in rig.read()] == [*EVERYTHING, 16, 17, 18, first]
     assert counted(rig) == (1, 1)
+
+
+def test_segments_with_the_same_sequences_are_said_and_counted_once(rig: Rig, disk: Disk) -> None:
+    kill(rig)
+    file = disk.files.pop(path(11))
+    rig.start()
+    rig.journal.ledger.state.next_sequence = 14  # as earlier releases began it
+    write(rig, 14)
+    kill(rig)
+    disk.files[path(11)] = file
+    disk.unlink(ledger(disk))
+    rig.start()
+    assert (OVERLAP, {"segment": str(path(11)), "requests": 2}) in said(rig)
+    assert sequences(rig) == [*range(1, 15)]
+    kill(rig)
+    rig.start()
+    assert (said(rig), counted(rig)[0]) == ([], 5 + 2)
 
 
 def test_the_note_keeps_what_was_not_put_back(rig: Rig, disk: Disk) -> None:
