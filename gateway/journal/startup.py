@@ -28,7 +28,7 @@ from gateway.journal.storage.corruption_store import CorruptionStore
 from gateway.journal.storage.directory_lock import DirectoryLock
 from gateway.journal.storage.files import TEMPORARY_SUFFIX
 from gateway.journal.storage.ledger import Ledger, ledger_numbers, ledger_path, read_ledger
-from gateway.journal.storage.missing_segments import MissingSegments
+from gateway.journal.storage.missing_segments import SKIPPED_NUMBERS, MissingSegments
 from gateway.journal.storage.page_reader import load_file_header
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY as QUARANTINE
 from gateway.journal.storage.quarantine import remove_begun
@@ -92,9 +92,13 @@ def _open_journal(
         context.clock,
     )
     segment_set = SegmentSet(context.files, ledger, corruption_store, context.metrics, context.log)
+    sealed = set(state.sealed)
     gone = _SegmentLoader(directory_lock, context, headers, segment_set, ledger, is_certain=is_certain).load_all()
+    has_last = bool(segment_set.segments) and segment_set.segments[-1].first > max(sealed, default=0)
     missing = MissingSegments(directory_lock.directory, context, ledger, segment_set, corruption_store, gone)
     missing.report(unreadable_end, is_certain=is_certain, is_end_known=is_end_known)
+    if headers and not is_end_known and not has_last:
+        missing.skip_numbers()
     clean = (clean_at == state.next_sequence and checked) or not headers
     _reconcile(context, segment_set, state)
     remove_begun(context.files, directory_lock.root / QUARANTINE, state.begun)
@@ -227,6 +231,8 @@ class _SegmentLoader:
         expected = self._expected_last(found, following, facts)
         is_end_known = facts is not None or following is not None
         self._segment_set.record_damage(segment, found, expected, is_end_known=is_end_known)
+        if found.beyond:
+            self._segment_set.report_overlap(segment, found.beyond)
         segment.last = max(segment.last, expected)
         if segment.last < segment.first:  # nothing was written to it, and the next segment gets its name
             self._files.unlink(segment.path)
@@ -249,11 +255,16 @@ class _SegmentLoader:
         """The last sequence known to have been on disk, from the segment's record, the next segment or the ledger."""
         if facts is not None:
             return facts.last
+        # What was reported as missing, or skipped behind a missing segment, need not be in a segment that was put back.
+        end = self._ledger.state.next_sequence if following is None else following
+        before = self._ledger.state.missing.last_missing(end - 1)
+        if before - found.segment.last >= SKIPPED_NUMBERS:
+            return found.segment.last
         if following is None:
-            return self._ledger.state.next_sequence - 1
+            return before
         has_damaged_end = any(damage.last is None for damage in found.damages)
         # Segments in between may have been removed; only an intact ledger knows that there were none.
-        return following - 1 if self._is_certain or has_damaged_end else found.segment.last
+        return before if self._is_certain or has_damaged_end else found.segment.last
 
 
 def _reconcile(context: JournalContext, segment_set: SegmentSet, state: BatchState) -> None:

@@ -214,10 +214,12 @@ def _journal(sources: SettingsSources, settings: ChassisSettings) -> str:
     if free < gateway.journal_min_free_bytes:
         least = _mib(gateway.journal_min_free_bytes)
         raise StartupError(f"{directory}: {_mib(free)} free on its disk; below {least} exports are rejected with 503.")
+    if lost := _lost_requests(directory):
+        raise StartupError(f"{directory}: {lost}; docs/operations.md (SluiceJournalDamaged) has what to do.")
     used = sum(map(_allocated, directory.glob("[0-9]*/*")))
     waiting = sum(1 for _ in directory.glob("quarantine/*.json"))
     state = (
-        f"journals: {len(journals)} ({_mib(used)}), requests in quarantine: {waiting}{_lost_requests(directory)}"
+        f"journals: {len(journals)} ({_mib(used)}), requests in quarantine: {waiting}"
         if journals
         else "not created yet"
     )
@@ -237,8 +239,9 @@ def _lost_requests(directory: Path) -> str:
         raise StartupError(f"{directory}: the journal cannot be read: {error}.") from error
     lost = _count([part for note in notes if not note.uncertain for part in note.sequences] + missing)
     unknown = _count([part for note in notes if note.uncertain for part in note.sequences])
-    text = f", lost requests: {lost}" if lost else ""
-    text += f", possibly lost requests: {unknown}" if unknown else ""
+    parts = [f"lost requests: {lost}"] if lost else []
+    parts += [f"possibly lost requests: {unknown}"] if unknown else []
+    text = ", ".join(parts)
     return f"{text} (`sluice journal inspect`)" if text else ""
 
 

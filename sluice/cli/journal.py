@@ -104,9 +104,9 @@ def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
             _print_result(
                 False, f"{Path(facts.directory).name}/ledger", f"{facts.damaged_records} records cannot be read"
             )
-        for first, last in facts.missing:
+        for (first, last), segment in zip(facts.missing, facts.missing_segments, strict=True):
             bad += 1
-            name = f"{Path(facts.directory).name}/{segment_name(first)}"
+            name = f"{Path(facts.directory).name}/{segment}"
             _print_result(False, name, f"is missing, requests {first} to {last}")
     if bad:
         files = f"{bad} files are" if bad > 1 else "1 file is"
@@ -197,8 +197,8 @@ def _batch_rows(facts: JournalFacts) -> Iterable[Sequence[object]]:
 
 
 def _missing_rows(facts: JournalFacts) -> Iterable[Sequence[object]]:
-    for first, last in facts.missing:
-        yield Path(facts.directory).name, f"{first} to {last}", segment_name(first)
+    for (first, last), segment in zip(facts.missing, facts.missing_segments, strict=True):
+        yield Path(facts.directory).name, f"{first} to {last}", segment
 
 
 def _quarantine_row(request: QuarantinedRequest) -> Sequence[object]:

@@ -2,12 +2,13 @@
 
 import contextlib
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from gateway.journal.format.ranges import RangeSet
 from gateway.journal.interface import Range
 from gateway.journal.storage.files import Files, write_atomic
 from gateway.journal.storage.page_reader import ReadErrorFlag, build_reader
@@ -15,6 +16,7 @@ from gateway.journal.storage.scanning import Damage
 from gateway.journal.storage.segments import Segment
 
 DAMAGED_DIRECTORY: Final = "damaged"
+_MISSING_SUFFIX: Final = "-missing.json"
 _COPY_CHUNK_BYTES: Final = 8 * 2**20
 
 
@@ -90,7 +92,32 @@ class CorruptionStore:
         """Write a note of requests of which there are no bytes. `segment`: the first that had them. Raises OSError."""
         self._files.make_directory(self._directory)
         note = msgspec.structs.replace(self._note(segment, Damage(0, 0, 0, 0), sequences), uncertain=is_uncertain)
-        self._write(f"{self._name(segment, segment.name)}-missing.json", [msgspec.json.encode(note)])
+        self._write(f"{self._name(segment, f'{sequences[0][0]:020d}')}{_MISSING_SUFFIX}", [msgspec.json.encode(note)])
+
+    def take_back(self, journal: str, returned: Sequence[Range]) -> None:
+        """Remove sequences that were put back from the notes of missing ones, and notes without any. Raises OSError."""
+        self._files.make_directory(self._directory)
+        for name in self._files.list_directory(self._directory):
+            path = self._directory / name
+            note = self._read_note(path) if name.endswith(_MISSING_SUFFIX) else None
+            if note is None or note.journal != journal:
+                continue
+            rest = RangeSet(note.sequences)
+            for first, last in returned:
+                rest.discard(first, last)
+            if not rest:
+                self._files.unlink(path)
+            elif tuple(rest) != note.sequences:
+                self._write(name, [msgspec.json.encode(msgspec.structs.replace(note, sequences=tuple(rest)))])
+
+    def _read_note(self, path: Path) -> DamageNote | None:
+        fd = self._files.open(path)
+        try:
+            return msgspec.json.decode(build_reader(self._files, fd)(self._files.size(fd), 0), type=DamageNote)
+        except msgspec.MsgspecError:
+            return None
+        finally:
+            self._files.close(fd)
 
     def _name(self, segment: Path, what: str) -> str:
         return f"{self._clock() // 10**6:013d}-{segment.parent.name}-{what}"

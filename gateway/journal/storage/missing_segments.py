@@ -21,7 +21,7 @@ from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.corruption_store import CorruptionStore
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.segment_set import SegmentSet
-from gateway.journal.storage.segments import segment_name
+from gateway.journal.storage.segments import parse_segment_name, segment_name
 
 MISSING: Final = (
     "segments of the journal are missing, and their requests are not stored: put the files back and restart"
@@ -37,6 +37,7 @@ UNREADABLE_END: Final = (
     "the last journal segment is unreadable and was moved to damaged/; it may have held requests acknowledged in the "
     "last second before the crash"
 )
+SKIPPED_NUMBERS: Final = 10**10  # behind a missing last segment: more than a segment of the smallest requests can have
 _MAX_SEGMENTS_IN_LOG: Final = 8
 
 
@@ -46,7 +47,20 @@ def missing_ranges(state: BatchState, segments: Iterable[Range]) -> list[Range]:
     for first, last in state.missing:
         known.add(first, last)
     holes = state.finished.holes(1, state.next_sequence - 1)
-    return [part for hole in holes for part in known.holes(*hole)]
+    parts = (part for hole in holes for part in known.holes(*hole))
+    return [(first, last) for first, last in parts if last - first + 1 < SKIPPED_NUMBERS]  # else they were skipped
+
+
+def missing_names(sealed: Mapping[int, SealRecord], missing: Sequence[Range]) -> Sequence[str]:
+    """The names of the segments that had `missing`. Where the ledger has no record, no name is known."""
+    lost, rest = RangeSet(missing), RangeSet(missing)
+    names = {}
+    for facts in sealed.values():
+        if lost.overlaps(facts.first, facts.last):
+            names[facts.first] = segment_name(facts.first)
+            rest.discard(facts.first, facts.last)
+    names |= {first: f"the segment that contained request {first}" for first, _ in rest}
+    return [names[first] for first in sorted(names)]
 
 
 class MissingSegments:
@@ -86,6 +100,13 @@ class MissingSegments:
         if missing:
             self._report(missing, is_certain=is_certain, at_the_end=at_the_end)
 
+    def skip_numbers(self) -> None:
+        """Begin the next segment above every number that the last segment, which is missing, may have used. The ledger
+        has the numbers between as missing and reported: they are read if the segment is put back.
+        """
+        first = self._ledger.state.next_sequence
+        self._ledger.append(MissingRecord(((first, first + SKIPPED_NUMBERS - 1),)))
+
     def _report(self, missing: Sequence[Range], *, is_certain: bool, at_the_end: bool) -> None:
         state = self._ledger.state
         requests = sum(last - first + 1 for first, last in missing)
@@ -94,15 +115,15 @@ class MissingSegments:
         else:
             self._metrics.damaged_frames.inc()  # the ledger
             self._metrics.uncertain_requests.inc(requests)
-        paths = [self._directory / segment_name(first) for first in self._firsts(missing)]
+        names = missing_names(self._gone, missing)
         self._log.error(
             UNCERTAIN if not is_certain else MISSING_AT_THE_END if at_the_end else MISSING,
-            segments=[str(path) for path in paths[:_MAX_SEGMENTS_IN_LOG]],
+            segments=[self._shown(name) for name in names[:_MAX_SEGMENTS_IN_LOG]],
             requests=requests,
             possibly_stored=_count_begun(state, missing),
         )
         try:
-            self._corruption_store.note_missing(paths[0], tuple(missing), is_uncertain=not is_certain)
+            self._corruption_store.note_missing(self._directory / names[0], tuple(missing), is_uncertain=not is_certain)
         except OSError as error:
             self._log.error("missing journal segments cannot be noted in damaged/", error=str(error))
         self._ledger.append(MissingRecord(tuple(missing)))
@@ -116,6 +137,10 @@ class MissingSegments:
         if returned:
             requests = sum(last - first + 1 for first, last in returned)
             self._log.warning("missing segments of the journal were put back and are read", requests=requests)
+            try:
+                self._corruption_store.take_back(self._directory.name, returned)
+            except OSError as error:
+                self._log.error("notes of missing journal segments cannot be updated", error=str(error))
 
     def _reports(self, missing: Sequence[Range]) -> Iterator[DamagedRequests]:
         """One report per segment; the number of items is known if the ledger has its record and nothing was stored."""
@@ -127,15 +152,8 @@ class MissingSegments:
         for first, last in rest:
             yield DamagedRequests(first, last)
 
-    def _firsts(self, missing: Sequence[Range]) -> Sequence[int]:
-        """The sequences in the names of the missing segments. Without a record, a segment began where others end."""
-        lost, rest = RangeSet(missing), RangeSet(missing)
-        firsts = []
-        for facts in self._gone.values():
-            if lost.overlaps(facts.first, facts.last):
-                firsts.append(facts.first)
-                rest.discard(facts.first, facts.last)
-        return sorted([*firsts, *(first for first, _ in rest)])
+    def _shown(self, name: str) -> str:
+        return str(self._directory / name) if parse_segment_name(name) is not None else name
 
 
 def _count_begun(state: BatchState, missing: Sequence[Range]) -> int:

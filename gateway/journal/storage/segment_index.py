@@ -21,13 +21,14 @@ class IndexResult(NamedTuple):
     last_synced: int  # requests up to this one were on disk once, because a later group exists
     damages: Sequence[Damage]
     unreadable: bool  # the disk failed to read a part of it
+    beyond: int = 0  # intact requests above the limit: another segment has their sequences too
 
 
 def index_segment(files: Files, segment: Segment, length: int | None, limit: int) -> CooperativeSteps[IndexResult]:
     """Read the first `length` bytes of a segment, or all of it. The length of the result is the end of its last frame,
     rounded up to a page.
 
-    Requests with sequences above `limit` are ignored: they belong to another segment. Raises OSError.
+    Requests with sequences above `limit` are only counted: they belong to another segment. Raises OSError.
     """
     found = Segment(segment.path, segment.first, segment.seed)
     found.block_index = BlockIndex()
@@ -36,7 +37,7 @@ def index_segment(files: Files, segment: Segment, length: int | None, limit: int
     fd = files.open(segment.path)
     try:
         end = min(files.size(fd), length or fmt.MAX_SEQUENCE)
-        stepped = synced = 0
+        stepped = synced = beyond = 0
         for part in frames_and_damage(
             build_reader(files, fd, error_flag), segment.seed, fmt.PAGE, end, segment.first - 1
         ):
@@ -45,13 +46,14 @@ def index_segment(files: Files, segment: Segment, length: int | None, limit: int
                 continue
             _index_frame(found, found.block_index, part, limit)
             synced = part.header.group - 1
+            beyond += part.header.kind == fmt.REQUEST and part.header.sequence > limit
             if part.end - stepped >= WINDOW_BYTES:
                 stepped = part.end
                 yield
     finally:
         files.close(fd)
     found.length = min(fmt.align_to_page(found.length), max(end, fmt.PAGE))
-    return IndexResult(found, synced, damages, error_flag.is_set)
+    return IndexResult(found, synced, damages, error_flag.is_set, beyond)
 
 
 def _index_frame(segment: Segment, blocks: BlockIndex, frame: JournalFrame, limit: int) -> None:

@@ -25,6 +25,10 @@ from gateway.journal.storage.segments import Segment
 from proto.otlp.policy import Policy
 
 ANY_LANE: Final = FRESH | SLOW
+OVERLAP: Final = (
+    "two segments of the journal have the same sequences; requests of the first are not stored, and its file is moved "
+    "to damaged/ when the others are"
+)
 UNCERTAIN_END: Final = (
     "the last bytes of the journal cannot be read: a request that was being written when the process stopped, or one "
     "that was acknowledged within the second before; the journal cannot tell which"
@@ -136,6 +140,12 @@ class SegmentSet:
         self._unreported.extend(reports)
         self._metrics.damaged_frames.inc(requests)
         self._metrics.lost_requests.inc(requests)
+
+    def report_overlap(self, segment: Segment, requests: int) -> None:
+        """Report intact requests whose sequences the next segment has too: the file is kept, and they are not read."""
+        segment.keep = True
+        self.report_lost((), requests)
+        self._log.error(OVERLAP, segment=str(segment.path), requests=requests)
 
     def record_damage(self, segment: Segment, found: IndexResult, expected: int, *, is_end_known: bool = True) -> None:
         """Save, report and skip damage that indexing has found. Requests up to `expected` were on disk once. Unless

@@ -21,7 +21,7 @@ from gateway.journal.storage.corruption_store import DamageNote
 from gateway.journal.storage.directory_lock import LOCK_FILE, list_journals
 from gateway.journal.storage.files import Files, RealFiles
 from gateway.journal.storage.ledger import ledger_numbers, ledger_path, read_ledger
-from gateway.journal.storage.missing_segments import missing_ranges
+from gateway.journal.storage.missing_segments import missing_names, missing_ranges
 from gateway.journal.storage.page_reader import build_reader, load_file_header
 from gateway.journal.storage.quarantine import NOTE_SUFFIX, QuarantineNote, read_quarantine_file
 from gateway.journal.storage.scanning import Damage
@@ -70,6 +70,7 @@ class JournalFacts(msgspec.Struct, frozen=True):
     held: int  # number of retained batches: finished, with their requests still on disk
     segments: Sequence[SegmentFacts]
     missing: Sequence[Range] = ()  # sequences that no segment has, which the next start reports as lost
+    missing_segments: Sequence[str] = ()  # which had each of `missing`, in words if the ledger does not know the name
 
 
 class CorruptRange(msgspec.Struct, frozen=True):
@@ -166,6 +167,7 @@ def _inspect_journal(files: Files, directory: Path) -> JournalFacts:
     state, damaged_records = _replay_ledger(files, directory, names)
     firsts = [first for name in names if (first := parse_segment_name(name)) is not None]
     is_locked = _is_locked(files, directory)
+    missing = () if is_locked else missing_ranges(state, _segment_ranges(firsts, state))
     return JournalFacts(
         str(directory),
         is_locked,
@@ -177,7 +179,8 @@ def _inspect_journal(files: Files, directory: Path) -> JournalFacts:
         ],
         len(state.retained),
         [facts for first in firsts if (facts := _inspect_segment(files, directory, first, state)) is not None],
-        () if is_locked else missing_ranges(state, _segment_ranges(firsts, state)),
+        missing,
+        [", ".join(missing_names(state.sealed, [part])) for part in missing],
     )
 
 

@@ -191,3 +191,24 @@ def again(rig: Rig, disk: Disk, written: Written, stored: set[int]) -> None:
     assert sequence not in RangeSet((each, each) for each in stored)
     assert sequence > written.recorded
     assert [entry.request.body for entry in rig.read()][-1] == b"new"
+
+
+@pytest.mark.sized
+@given(steps=STEPS, in_order=st.booleans(), which=st.integers(0, 9))
+@settings(max_examples=scaled(25, 500), deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_segment_that_is_put_back_later_is_stored_whole(steps: list[Step], in_order: bool, which: int) -> None:
+    rig = Rig(disk := Disk())
+    written = run(rig, steps, in_order=in_order)
+    disk.kill_process()
+    found = sorted(path for path in disk.files if path.parent == FIRST and path.suffix == ".segment")
+    away = found[which % len(found)] if found else None
+    file = disk.files.pop(away) if away else None
+    rig.start()
+    sequence = rig.journal.commit([rig.request(b"new")])
+    assert sequence not in written.bodies
+    disk.kill_process()
+    if away and file:
+        disk.files[away] = file
+    rig.start()
+    bodies = {**written.bodies, sequence: b"new"}
+    assert read(rig, written._replace(bodies=bodies)) == bodies.keys() - written.finished
