@@ -214,7 +214,7 @@ def _journal(sources: SettingsSources, settings: ChassisSettings) -> str:
     if free < gateway.journal_min_free_bytes:
         least = _mib(gateway.journal_min_free_bytes)
         raise StartupError(f"{directory}: {_mib(free)} free on its disk; below {least} exports are rejected with 503.")
-    if lost := _lost_requests(directory):
+    if directory.exists() and (lost := _lost_requests(directory)):  # else it would need the gateway's packages
         raise StartupError(f"{directory}: {lost}; docs/operations.md (SluiceJournalDamaged) has what to do.")
     used = sum(map(_allocated, directory.glob("[0-9]*/*")))
     waiting = sum(1 for _ in directory.glob("quarantine/*.json"))
