@@ -5,7 +5,7 @@ from typing import Final
 
 import structlog
 
-from chassis.source_maps.resolver import SourceMaps
+from chassis.source_maps.resolver import ProjectResolver, SourceMaps
 from proto.grouping.fingerprint import RULES_VERSION, fingerprint
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY, Block, DecodedPayload, RaisedException
@@ -31,8 +31,7 @@ def occurrence_blocks(
         if source_maps is not None and request.exceptions:
             maps = source_maps.of_project(request.project_id, deadline)
         for raised in request.exceptions:
-            trace = raised.stacktrace if maps is None else maps.resolve(raised.release, raised.stacktrace)
-            digest = safe_fingerprint(raised.type, raised.message, trace)
+            digest = safe_fingerprint(raised, maps)
             row = occurrence_row(request.project_id, raised, digest, source, batch_id, number)
             days.setdefault(raised.time_ns // NANOS_PER_DAY, []).append(row)
             number += 1
@@ -42,16 +41,21 @@ def occurrence_blocks(
     ]
 
 
-def safe_fingerprint(kind: str, message: str, trace: str) -> bytes:
-    """The fingerprint; where it cannot be computed, that of type and message, or of the type. An acknowledged batch
-    would otherwise be built again for ever because of one stack trace.
+def safe_fingerprint(raised: RaisedException, maps: ProjectResolver | None) -> bytes:
+    """The fingerprint of the stack trace with the frames of the sources. Where it cannot be computed, the fingerprint
+    of type and message, or of the type: an acknowledged batch would otherwise be built again for ever because of one
+    stack trace.
     """
-    for texts in ((kind, message, trace), (kind, message, "")):
-        try:
-            return fingerprint(*texts)
-        except Exception:
-            log.exception("bug: a fingerprint cannot be computed", trace_chars=len(texts[2]))
-    return fingerprint(kind, "", "")
+    try:
+        trace = raised.stacktrace if maps is None else maps.resolve(raised.release, raised.stacktrace)
+        return fingerprint(raised.type, raised.message, trace)
+    except Exception:
+        log.exception("bug: a fingerprint cannot be computed", trace_chars=len(raised.stacktrace))
+    try:
+        return fingerprint(raised.type, raised.message, "")
+    except Exception:
+        log.exception("bug: the fingerprint of a message cannot be computed", chars=len(raised.message))
+    return fingerprint(raised.type, "", "")
 
 
 def occurrence_row(

@@ -64,15 +64,14 @@ def occurrence_rows(
             maps[row.project_id] = source_maps.of_project(row.project_id, deadline)
         resolver = maps.get(row.project_id)
         for number, texts in enumerate(_exceptions_of(table, row)):
-            kind, message, sent = texts
-            trace = sent if resolver is None else resolver.resolve(row.release, sent)
-            digest = safe_fingerprint(kind, message, trace)
             raised = RaisedException(
                 row.time_ns, row.trace_id, row.span_id, *texts, row.service_name, row.environment, row.release
             )
             occurrence = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % FIRST_REBUILT_ROW
             occurrence += FIRST_REBUILT_ROW
-            yield occurrence_row(row.project_id, raised, digest, _SOURCES[table], row.batch_id, occurrence)
+            yield occurrence_row(
+                row.project_id, raised, safe_fingerprint(raised, resolver), _SOURCES[table], row.batch_id, occurrence
+            )
 
 
 def _exceptions_of(table: str, row: ExceptionSource) -> Iterator[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from chassis.db.database import Database
-from chassis.source_maps.resolver import SourceMaps
+from chassis.source_maps.resolver import ProjectResolver, SourceMaps
 from control.source_maps import repository
 from control.source_maps.parser_process import read_upload
 from control.source_maps.repository import NewSourceMap
@@ -146,3 +146,15 @@ def test_an_exception_whose_fingerprint_fails_is_stored_by_type_and_message(
     assert (block.rows, b"".join(block.pieces).count(known)) == (2, 2)
     source = ExceptionSource(1, 0, b"t" * 16, b"s" * 8, "web", "", RELEASE, 7, 0, "TypeError", "no", MINIFIED)
     assert [row[2] for row in occurrence_rows("logs", [source])] == [known]
+
+
+async def test_a_stack_trace_that_cannot_be_resolved_does_not_stop_its_batch(
+    database: Database, acme: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_self: object, _release: str, _stacktrace: str) -> str:
+        raise MemoryError
+
+    monkeypatch.setattr(ProjectResolver, "resolve", fail)
+    maps = await stored_maps(database, acme, [(RELEASE, "/a.js", document())])
+    (block,) = occurrence_blocks([raising(acme.project.id, RELEASE, MINIFIED)], 1, maps)
+    assert b"".join(block.pieces).count(fingerprint("TypeError", "no", "")) == 1
