@@ -1,1 +1,1 @@
-"""What grouping costs: the fingerprint of an exception, for each runtime."""
+"""The CPU time of the fingerprint of an exception, for each runtime."""

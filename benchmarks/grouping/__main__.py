@@ -1,4 +1,4 @@
-"""What the fingerprint of an exception costs: `python -m benchmarks.grouping`.
+"""The CPU time of the fingerprint of an exception: `python -m benchmarks.grouping`.
 
 Three kinds of exceptions for each runtime. Identical: the same text arrives again. Again: the same error, with another
 message and other addresses. Different: no line was ever seen. Beside each, its ratio to the rules of version 1, which
@@ -42,7 +42,7 @@ def _kinds(runtime: Runtime) -> Iterator[WriteTraces]:
 
 
 def _measure(write_traces: WriteTraces) -> tuple[float, float]:
-    """Microseconds under the rules now and under those of version 1; each round has texts of its own."""
+    """Microseconds under the current rules and under the rules of version 1. Each round has texts of its own."""
     forget()
     best = [float("inf")] * 2
     for _ in range(ROUNDS):

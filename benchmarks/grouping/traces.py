@@ -69,7 +69,7 @@ RUNTIMES: Final = (
     Runtime(
         "Rust",
         "   7: shop::{name}::add\n             at ./src/{name}.rs:2:40\n",
-        "   8: tower::{name}::call\n             at /root/.cargo/registry/src/index/tower-0.4.13/src/{name}.rs:2:40\n",
+        "   8: tower::{name}::call\n             at /cargo/registry/src/index/tower-0.4.13/src/{name}.rs:2:40\n",
         "stack backtrace:\n",
     ),
     Runtime(

@@ -1,6 +1,6 @@
 """Replaces what is invalid in decoded JSON, so that the rest of it can be checked in the same pass; pure.
 
-A path is that of an issue: `body.figures[0].filters[1].op`.
+Paths have the form of `Issue.path`: `body.figures[0].filters[1].op`.
 """
 
 import re

@@ -184,9 +184,10 @@ def _report_repeated_keys(raw: bytes, path: str, issues: Issues) -> None:
 def decode_with_placeholders(type_: type[T], raw: bytes, placeholders: Mapping[str, Any], issues: Issues) -> T | None:
     """A JSON body as `type_`, also an invalid one, so that checks beyond its types run in the same pass.
 
-    Every fault is an issue under `body`. An invalid field has its value from `placeholders`, else its default; an
-    invalid item of a list `name`, at whatever depth, that of `name[]`, so that the other items are checked in their
-    places. The result must not be used when there are issues. None when no `type_` can be built even so.
+    Every fault is an issue under `body`. An invalid field gets its value from `placeholders`, else its default. An
+    invalid item of a list `name`, at whatever depth, is replaced with `placeholders["name[]"]`, so that the other items
+    are checked in their places. The result must not be used when there are issues. None when no `type_` can be built
+    even so.
     """
     decoded = decode_json(type_, raw, "body", issues)
     if decoded is not None:

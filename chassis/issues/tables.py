@@ -43,7 +43,8 @@ issues: Final = sa.Table(
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
     sa.Column("number", sa.BigInteger, nullable=False),  # of the project, in order of creation
-    # One of those that lead to the issue: the first by the current rules, before there is one, that of its creation.
+    # A fingerprint that leads to the issue: the first one by the current rules, or, until there is one, the fingerprint
+    # that the issue was created for.
     sa.Column("fingerprint", sa.LargeBinary(FINGERPRINT_BYTES), nullable=False),
     sa.Column("type", text(MAX_TYPE_LENGTH)),
     sa.Column("title", text(MAX_TITLE_LENGTH), nullable=False),

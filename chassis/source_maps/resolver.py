@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class _Missing:
-    """What is not in a cache; None is what there is not."""
+    """Marks a key that a cache does not have; None marks a map or frame that does not exist."""
 
 
 _MISSING: Final = _Missing()
@@ -239,7 +239,9 @@ class SourceMaps:
             return None
 
     def _read(self, make: Callable[[], Coroutine[Any, Any, T]], project_id: int, deadline: float) -> T | None:
-        """What a statement reads, from a thread; None if the database does not answer in time, or did not lately."""
+        """Read from the database, in a thread that is not the loop's. None if the database does not answer in time, or
+        has failed in the last RETRY_S.
+        """
         now = self._clock()
         if self._loop is None or now < self._retry_at or now >= deadline:
             self._unresolved.labels("database" if now < deadline else "timeout").inc()

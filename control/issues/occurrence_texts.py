@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import structlog
+
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.clickhouse.storage_order import Position, StoredRow
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
@@ -18,6 +20,8 @@ MAX_ROWS: Final = 200  # of one statement: each has a message and a stack trace,
 
 # The current rules first.
 RULES: Final[Mapping[int, Callable[[str, str, str], bytes]]] = {RULES_VERSION: fingerprint, 1: fingerprint_version_1}
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _LIMITS: Final = QueryLimits(max_seconds=30, max_memory_bytes=512 * 2**20, max_result_rows=0, priority=3)
 _SQL: Final = """
@@ -124,10 +128,15 @@ def _read(rows: Iterable[Sequence[Any]], source_maps: SourceMaps | None, found: 
     for (project_id, fingerprint_, version, *_), text in _with_texts(rows, source_maps):
         texts.setdefault(((project_id, bytes(fingerprint_)), version), []).append(text)
     for (key, version), of_key in texts.items():
-        if key not in found.details:
-            found.details[key] = details(of_key[0].type, of_key[0].message, of_key[0].resolved)
+        first = of_key[0]
+        try:
+            shown, others = details(first.type, first.message, first.resolved), other_fingerprints(version, of_key)
+        except Exception:  # else one stack trace would stop the counting of all projects
+            log.exception("bug: the texts of an error cannot be read", project_id=key[0], fingerprint=key[1].hex())
+            shown, others = details(first.type, first.message, ""), []
+        found.details.setdefault(key, shown)
         known = found.others.get(key, ())
-        added = ((key[0], one) for one in other_fingerprints(version, of_key) if one != key[1])
+        added = ((key[0], one) for one in others if one != key[1])
         found.others[key] = tuple(dict.fromkeys((*known, *added)))
 
 

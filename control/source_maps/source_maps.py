@@ -195,6 +195,8 @@ def _target(request: web.Request) -> tuple[str, str]:
     path = url_path((url or "").removeprefix("~"))
     if url is not None and (_PATH.fullmatch(path) is None or path == "/"):
         issues.add("query.url", "Must be the URL or the path of a file, in visible ASCII.", "format")
+    elif not {".", ".."}.isdisjoint(path.split("/")):  # browsers resolve them, so no frame has them
+        issues.add("query.url", "Must have no segments `.` and `..`.", "format")
     issues.raise_if_any("The query is not valid.")
     if release is None:
         raise BadRequest("The query is not valid.", [Issue("query.release", "Is required.", "missing")])

@@ -15,6 +15,7 @@ from chassis.erasures.tables import ErasureKind, ErasureState
 from chassis.erasures.tables import erasures as erasure_rows
 from chassis.issues.tables import IssueStatus
 from chassis.source_maps.resolver import SourceMaps
+from control.issues import details as details_module
 from control.issues import lifecycle
 from control.issues.details import Details, details
 from control.issues.housekeeping import IssueHousekeeping
@@ -27,6 +28,7 @@ from proto.grouping.fingerprint import RULES_VERSION
 from proto.grouping.fingerprint import fingerprint as fingerprint_of
 from proto.grouping.version_1 import fingerprint_version_1
 from proto.otlp.native import write_block
+from proto.stack_traces import in_app_frames
 from proto.storage.tables import ERROR_OCCURRENCES
 from tests.control.conftest import Control
 from tests.control.issues.conftest import MINUTE, START, Ledger, fingerprint
@@ -165,6 +167,25 @@ async def test_a_page_waits_for_source_maps_once(
     found = await read_occurrence_texts(clickhouse, choose_rows(rows, (), keys), maps)
     assert set(found.details) == {(key[0], bytes(key[1])) for key in keys}
     assert (waits, sorted(asked)) == ([1.0], [(ledger.project_id, 1.0), (ledger.project_id + 1, 1.0)])
+
+
+async def test_a_stack_trace_that_cannot_be_read_stops_no_counting(
+    ledger: Ledger, clickhouse: ClickHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(stacktrace: str) -> list[str]:
+        if "hostile" in stacktrace:
+            raise RecursionError
+        return in_app_frames(stacktrace)
+
+    monkeypatch.setattr(details_module, "in_app_frames", fail)
+    for number, trace in enumerate([TRACE, f"{TRACE}hostile"], 1):
+        await store(clickhouse, ledger.project_id, number, "no", number, trace)
+    table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
+    rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
+    keys = [(row.values[0], row.values[1]) for row in rows]
+    found = await read_occurrence_texts(clickhouse, choose_rows(rows, (), keys))
+    assert [found.details[key].culprit is None for key in sorted(keys)] == [False, True]
+    assert len({found.details[key].title for key in keys}) == 1
 
 
 async def test_titles_of_erased_occurrences_are_cleared(

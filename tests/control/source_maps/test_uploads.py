@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from chassis.auth.tables import projects
+from chassis.http.body import read_body
 from chassis.source_maps.tables import source_maps
 from control.settings import ControlSettings
 from control.source_maps import parser_process, repository
@@ -124,6 +125,7 @@ async def test_who_may_upload_list_and_delete(control: Control) -> None:
         ({"url": ""}, "query.url", "Must have at least 1 character."),
         ({"url": "https://shop.example"}, "query.url", "Must be the URL or the path of a file, in visible ASCII."),
         ({"url": "/é.js"}, "query.url", "Must be the URL or the path of a file, in visible ASCII."),
+        ({"url": "/a/../a.js"}, "query.url", "Must have no segments `.` and `..`."),
         ({"url": "/" + "x" * 1_024}, "query.url", "Must have at most 1024 characters."),
     ],
 )
@@ -261,14 +263,17 @@ async def test_an_upload_waits_and_takes_a_bounded_time(control: Control, monkey
 
     async def unfinished() -> AsyncIterator[bytes]:
         yield b"{"
-        began.set()
         await asyncio.Event().wait()
 
+    async def read(*arguments: Any, **options: Any) -> bytes:
+        began.set()  # it has its place
+        return await read_body(*arguments, **options)
+
+    monkeypatch.setattr("control.source_maps.source_maps.read_body", read)
     headers = {"Authorization": f"Bearer {control.acme.token.secret}", "Content-Type": "application/json"}
     query = {"release": RELEASE, "url": "/a.js"}
     first = asyncio.ensure_future(control.client.post(MAPS, data=unfinished(), headers=headers, params=query))
     await began.wait()
-    await asyncio.sleep(0.2)
     status, body, answered = await control.call("POST", MAPS, document(), params=query)
     assert (status, body["error"]["message"], answered["Retry-After"]) == (
         503,
