@@ -13,6 +13,7 @@ pytest_plugins = (
     "tests.control.receiver",
     "tests.databases",
     "tests.division",
+    "tests.cpu",
     "tests.redis_server",
     "tests.selection",
 )

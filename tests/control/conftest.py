@@ -2,12 +2,13 @@
 
 import asyncio
 import shutil
+from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -27,6 +28,11 @@ from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.databases import WAIT_S
 from tests.forks import CHEAP_HASHER
 
+SETTINGS: Final[dict[str, Any]] = {
+    "max_body_bytes": 64 * 1_024,
+    "egress_allow": ("127.0.0.0/8",),
+    "egress_http": True,
+}
 KEY_FILES = ("cursor.key", "sealing.keys", "signing.key")
 
 
@@ -65,15 +71,21 @@ def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def late_background(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a service does in the background begins when most tests are over: eight reads of the database each."""
-    monkeypatch.setattr("chassis.runtime.periodic.FIRST_RUN_DELAY_S", 0.3)
+def background(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a service does in the background (it delivers, expires, deletes) it does in tests marked `background` alone:
+    the tasks of a service read the database twenty times when it starts, which cost more than most tests.
+    """
+    if request.node.get_closest_marker("background") is None:
+        monkeypatch.setattr("chassis.runtime.periodic.FIRST_RUN_DELAY_S", 3_600.0)
 
 
 @pytest.fixture
-def control_settings() -> ControlSettings:
-    """What the service is started with; folders of tests have their own."""
-    return ControlSettings(max_body_bytes=4_096)
+def control_settings(request: pytest.FixtureRequest) -> ControlSettings:
+    """What the service is started with: it may call servers of tests. `@pytest.mark.control_settings(name=value)` of a
+    test, class or module says what else.
+    """
+    marked = [mark.kwargs for mark in request.node.iter_markers("control_settings")]
+    return ControlSettings(**ChainMap(*marked, SETTINGS))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,96 @@
+"""Where the CPU seconds of a run go: of every part (tests/division.py), and of the whole run beside a fixed loop.
+
+Seconds on the wall depend on what else the machine does, CPU seconds hardly: a run is compared with another one by them. How fast
+a machine counts is what the loop tells: a run costs as many CPU seconds as so many loops.
+"""
+
+import ctypes
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import Final
+
+import pytest
+
+from tests.division import part_of
+
+LONGEST: Final = 25  # parts that are printed
+LOOPS: Final = 20_000_000
+_SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER, prctl(2)
+
+
+def spent() -> float:
+    """CPU seconds of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def calibration() -> float:
+    """CPU seconds of a fixed loop."""
+    before, number = time.process_time(), 0
+    for each in range(LOOPS):
+        number ^= each
+    return time.process_time() - before
+
+
+def reap() -> None:
+    """Wait for what has ended and lost its parent: only then its CPU seconds are counted."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+class Meter:
+    """Of one process of the run: says with each report how much CPU its step took. What a process that outlives its test took
+    counts for the test at which it ends.
+    """
+
+    def __init__(self) -> None:
+        self._until = spent()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> object:
+        """Since the last report."""
+        report = yield
+        now = spent()
+        report.user_properties.append(("cpu", now - self._until))
+        self._until = now
+        return report
+
+
+class Bill:
+    """Adds the reports of all processes up."""
+
+    def __init__(self) -> None:
+        self._parts: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """The last property is that of this step."""
+        seconds = [value for name, value in report.user_properties if name == "cpu"]
+        if seconds:
+            self._parts[part_of(report.nodeid)] += float(str(seconds[-1]))  # type: ignore[assignment]  # a counter of seconds
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """What costs most, and the sum beside the loop. Workers have ended by now."""
+        reap()
+        own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        whole = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+        loop = calibration()
+        terminalreporter.section("CPU seconds")
+        for part, seconds in self._parts.most_common(LONGEST):
+            terminalreporter.line(f"{seconds:8.1f} {part}")
+        tests = sum(self._parts.values())
+        terminalreporter.line(f"{tests:8.1f} all tests and what they set up; {whole - tests:.1f} collecting and the rest")
+        terminalreporter.line(f"{whole:8.1f} in all: {whole / loop:.0f} loops of {loop:.2f} s")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Every process measures, the first one adds up."""
+    config.pluginmanager.register(Meter())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Bill())
+        if sys.platform == "linux":  # what has lost its parent is counted here, where it is waited for
+            ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
