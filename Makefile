@@ -174,6 +174,10 @@ SEED ?= 1
 mutants: programs $(VENV)/.dev ## changes of the code that the tests must notice: MUTANTS of them, drawn by SEED
 	$(BIN)/python -m tests.mutants --count $(MUTANTS) --seed $(SEED) $(if $(BASE),--base $(BASE)) $(MUTANTS_ARGS)
 
+.PHONY: size
+size: $(VENV)/.dev $(PAGE)/node_modules/.made ## statements, nodes and lines by package, beside their ceilings
+	$(BIN)/python -m tests.size
+
 lint: $(VENV)/.dev $(PAGE)/node_modules/.made ## ruff, mypy and tsc
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -1,7 +1,7 @@
 """Where the CPU seconds of a run go: of every part (tests/division.py), and of the whole run beside a fixed loop.
 
-Seconds on the wall depend on what else the machine does, CPU seconds hardly: a run is compared with another one by them. How fast
-a machine counts is what the loop tells: a run costs as many CPU seconds as so many loops.
+Seconds on the wall depend on what else the machine does, CPU seconds depend on it little, so that two runs can be
+compared. How fast the machine is at the moment, the loop tells.
 """
 
 import ctypes
@@ -10,6 +10,7 @@ import resource
 import sys
 import time
 from collections import Counter
+from collections.abc import Generator
 from contextlib import suppress
 from typing import Final
 
@@ -44,15 +45,15 @@ def reap() -> None:
 
 
 class Meter:
-    """Of one process of the run: says with each report how much CPU its step took. What a process that outlives its test took
-    counts for the test at which it ends.
+    """Of one process of the run: says with each report how much CPU its step took. CPU of a child process counts for
+    the test at which the child ends.
     """
 
     def __init__(self) -> None:
         self._until = spent()
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> object:
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Since the last report."""
         report = yield
         now = spent()
@@ -83,7 +84,9 @@ class Bill:
         for part, seconds in self._parts.most_common(LONGEST):
             terminalreporter.line(f"{seconds:8.1f} {part}")
         tests = sum(self._parts.values())
-        terminalreporter.line(f"{tests:8.1f} all tests and what they set up; {whole - tests:.1f} collecting and the rest")
+        terminalreporter.line(
+            f"{tests:8.1f} all tests and what they set up; {whole - tests:.1f} collecting and the rest"
+        )
         terminalreporter.line(f"{whole:8.1f} in all: {whole / loop:.0f} loops of {loop:.2f} s")
 
 
