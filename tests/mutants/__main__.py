@@ -104,7 +104,11 @@ def _run(options: argparse.Namespace) -> int:
             _say(f"{len(survivors)} survived; now with the tests of {options.base}")
             product = trees.copy_with_tests(ROOT, options.base, pristine, workspace / "before")
             before = compare(
-                survivors, session, product, lambda: trees.copy_revision(ROOT, options.base, workspace / "revision")
+                survivors,
+                session,
+                product,
+                lambda: trees.copy_revision(ROOT, options.base, workspace / "revision"),
+                trees.renamed_since(ROOT, options.base),
             )
             for result in before:
                 _record(result, report, base=options.base)

@@ -94,6 +94,36 @@ def test_what_the_tests_pass_with_survives_and_what_another_suite_catches_newly_
     ]
 
 
+def test_a_mutant_of_a_file_that_was_renamed_goes_into_the_file_that_it_was(
+    tmp_path: Path, tree: Callable[[str, str], Path]
+) -> None:
+    def session(root: Path) -> Session:
+        return Session(tmp_path, root, jobs=1, seed=1, say=lambda _: None)
+
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments], cwd=head, check=True)
+
+    head = tree("head", WEAK)
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message=before")
+    for old, new in (("code", "step"), ("step", "least")):
+        git("mv", f"product/{old}.py", f"product/{new}.py")
+        git("commit", "--quiet", f"--message={new}")
+    renamed = trees.renamed_since(head, "HEAD~2")
+    assert renamed == {"product/least.py": "product/code.py"}
+    (head / "tests/product/test_code.py").write_text(WEAK.replace("product.code", "product.least"))
+    mutant = drawing.find(head, OPPOSITE.replace("code", "least"))
+    (survivor,) = session(head).results([(mutant,)])
+    assert survivor.survived
+
+    # The tests of before import a module that is no longer there.
+    before = tree("before", STRONG)
+    (before / "product/code.py").rename(before / "product/least.py")
+    (found,) = compare([survivor], session, before, lambda: tree("revision", STRONG), renamed)
+    assert (found.caught, found.mutant.path) == (True, "product/code.py")
+
+
 def test_a_kernel_that_does_not_compile_gives_way_to_the_next_and_the_built_one_comes_back(
     tmp_path: Path, tree: Callable[[str, str], Path]
 ) -> None:

@@ -98,6 +98,18 @@ def copy_with_tests(source: Path, revision: str, pristine: Path, target: Path) -
     return target
 
 
+def renamed_since(source: Path, revision: str) -> dict[str, str]:
+    """The names that files had at the revision, by the names that they have now: all that git takes for renames in the
+    commits since. Raises TreeError.
+    """
+    command = ("log", "--reverse", "--topo-order", "-M", "--diff-filter=R", "--name-status", "-z", "--format=")
+    listed = _git(source, *command, f"{revision}..HEAD").decode().strip("\0\n").split("\0")
+    before = dict[str, str]()
+    for old, new in zip(listed[1::3], listed[2::3], strict=True):
+        before[new] = before.pop(old, old)
+    return before
+
+
 def copy_for(pristine: Path, target: Path) -> Tree:
     """A copy to run in, of one that stays as it is."""
     shutil.copytree(pristine, target, symlinks=True)
