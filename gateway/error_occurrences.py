@@ -7,7 +7,7 @@ import structlog
 from prometheus_client import Counter
 
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
-from proto.grouping.fingerprint import RULES_VERSION, fingerprint
+from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY, Block, DecodedPayload, RaisedException
 from proto.storage.tables import ERROR_OCCURRENCES
@@ -63,11 +63,11 @@ class SafeFingerprints:
         try:
             trace = raised.stacktrace if maps is None else maps.resolve(raised.release, raised.stacktrace)
             return fingerprint(raised.type, raised.message, trace)
-        except Exception as error:  # noqa: BLE001 - the exception is stored whatever is wrong with its stack trace
+        except Exception as error:  # noqa: BLE001 (it is stored whatever is wrong with its stack trace)
             self._report(raised, error)
         try:
             return fingerprint(raised.type, raised.message, "")
-        except Exception:  # noqa: BLE001 - the first failure is reported
+        except Exception:  # noqa: BLE001 (as above, and reported there)
             return fingerprint(raised.type, "", "")
 
     def _report(self, raised: RaisedException, error: Exception) -> None:
@@ -86,7 +86,7 @@ class SafeFingerprints:
 def occurrence_row(
     project_id: int, raised: RaisedException, digest: bytes, source: str, batch_id: int, number: int
 ) -> tuple[object, ...]:
-    """The row of `error_occurrences` for an exception; `digest` is its fingerprint by the current rules, and `number`
+    """The row of `error_occurrences` for an exception; `digest` is its fingerprint of the current version, and `number`
     identifies it within the batch.
     """
     return (
@@ -104,5 +104,5 @@ def occurrence_row(
         raised.release,
         batch_id,
         number,
-        RULES_VERSION,
+        FINGERPRINT_VERSION,
     )
