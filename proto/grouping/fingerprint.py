@@ -18,7 +18,7 @@ from proto.stack_traces.memo import Memo
 from proto.stack_traces.recursion import fold
 from proto.stack_traces.trace import Trace, read_trace
 
-RULES_VERSION: Final = 2
+FINGERPRINT_VERSION: Final = 2  # of the rules that make a fingerprint
 FINGERPRINT_BYTES: Final = 16
 FINGERPRINT_FRAMES: Final = 5  # the deeper ones change with the callers
 MAX_CAUSES: Final = 8  # whose messages count
