@@ -152,7 +152,7 @@ def _is_hash(text: str, directory: str, *, is_whole: bool) -> bool:
     is_bundlers = directory in _BUNDLERS
     if _HEX.fullmatch(text):
         return True
-    if not _HASH.fullmatch(text) or (is_whole and not is_bundlers):
+    if text.isdigit() or not _HASH.fullmatch(text) or (is_whole and not is_bundlers):
         return False
     varies = text != text.lower() or any(one.isdigit() for one in text)
     if len(text) == _SHORT_HASH and is_bundlers and not is_whole:

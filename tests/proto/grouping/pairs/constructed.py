@@ -207,6 +207,14 @@ _SAME_MESSAGES: Final = (
     ("date in words", "bad Sat, 28 Nov 2026 08:00:00 GMT", "bad Mon, 05 Oct 2026 09:11:10 GMT"),
     ("UUID", "u 8c1f0000-0000-4000-8000-000000000001", "u 8c1f0000-0000-4000-8000-000000000002"),
     ("address", "User a@example.com", "User b@example.org"),
+    *(
+        (f"one and more: {one}", f"after 1 {one} of cart", f"after 2 {more} of cart")
+        for one, more in (
+            ("process", "processes"), ("match", "matches"), ("cache", "caches"), ("box", "boxes"), ("case", "cases"),
+            ("status", "statuses"), ("alias", "aliases"), ("index", "indices"), ("matrix", "matrices"),
+            ("service", "services"), ("retry", "retries"), ("house", "houses"), ("hash", "hashes"), ("row", "rows"),
+        )  # fmt: skip
+    ),
 )
 
 
