@@ -37,10 +37,9 @@ def _overflown(texts: Sequence[str], kind: str, stacktrace: str) -> set[str]:
     counts = Counter(texts)
     most = max(counts.values())
     cycle = {text for text, count in counts.items() if count > max(1, most // _SELDOM)}
-    is_full = _KIND.search(kind) or _TRACE.search(stacktrace[:_TRACE_CHARS])
-    is_full = is_full or (
-        kind == _RANGE_ERROR and texts[0] in cycle and not stacktrace.lstrip().startswith(_RANGE_ERROR)
-    )
+    if _KIND.search(kind) or _TRACE.search(stacktrace[:_TRACE_CHARS]):
+        return cycle
+    is_full = kind == _RANGE_ERROR and texts[0] in cycle and not stacktrace.lstrip().startswith(_RANGE_ERROR)
     return cycle if is_full else set()
 
 

@@ -48,6 +48,14 @@ class _Shape(NamedTuple):
     causes: Sequence[int]
 
 
+class _Own(NamedTuple):
+    """The frames of an exception, the application's own of them, and how many of these are at the place of the error."""
+
+    frames: Sequence[Frame]
+    own: Sequence[Frame]
+    place: int
+
+
 def read_trace(stacktrace: str) -> Trace:
     """The application's own frames, and the causes, of a stack trace of any runtime."""
     texts = _split(stacktrace)
@@ -86,8 +94,12 @@ def _read(text: str) -> Line:
 
 def _read_shapes(lines: tuple[Line, ...]) -> tuple[_Shape, ...]:
     """One, or those of the members of a group in an order that depends on their frames alone."""
-    shapes = [_read_shape(chain) for chain in _arrange(lines)]
-    return tuple(sorted(shapes, key=_order) if len(shapes) > 1 else shapes)
+    known: dict[int, _Own] = {}  # members share the exceptions around them
+    shapes = [_read_shape(chain, known) for chain in _arrange(lines)]
+    if len(shapes) == 1:
+        return (shapes[0],)
+    distinct = {(id(one.own), one.cause) if one.own else (index, ""): one for index, one in enumerate(shapes)}
+    return tuple(sorted(distinct.values(), key=_order))
 
 
 def _order(shape: _Shape) -> tuple[bool, list[tuple[str, str, str]], str]:
@@ -96,14 +108,24 @@ def _order(shape: _Shape) -> tuple[bool, list[tuple[str, str, str]], str]:
     return not shape.own, [(frame.text, frame.location, frame.function) for frame in frames], shape.cause
 
 
-def _read_shape(raised: Sequence[Raised]) -> _Shape:
-    for one in raised:
-        one.frames = _after_panic(one.frames)
-    all_frames = next((one.frames for one in raised if any(frame.in_app for frame in one.frames)), [])
-    own = [frame for frame in all_frames if frame.in_app]
-    frames = own or next((one.frames for one in raised if one.frames), [])
+def _read_shape(raised: Sequence[Raised], known: dict[int, _Own]) -> _Shape:
+    frames: Sequence[Frame] = []
     causes = [one.line for one in raised[:-1] if one.line >= 0]
-    return _Shape(own, frames, _count_place(all_frames), raised[0].type if len(raised) > 1 else "", causes)
+    cause = raised[0].type if len(raised) > 1 else ""
+    for one in raised:
+        if id(one) not in known:
+            known[id(one)] = _read_own(one.frames)
+        all_frames, own, place = known[id(one)]
+        if own:
+            return _Shape(own, own, place, cause, causes)
+        frames = frames or all_frames
+    return _Shape([], frames, 0, cause, causes)
+
+
+def _read_own(frames: list[Frame]) -> _Own:
+    frames = _after_panic(frames)
+    own = [frame for frame in frames if frame.in_app]
+    return _Own(frames, own, _count_place(frames) if own else 0)
 
 
 def _count_place(frames: Sequence[Frame]) -> int:
