@@ -1,8 +1,9 @@
 """The fingerprint of an error: 16 bytes that stay the same across releases, builds and starts of a process.
 
 It is a hash of the exception's type, the type of its innermost cause and the top frames of that cause in the
-application's own code; of types and messages where no frame is the application's; of all members of a group. Line numbers, addresses, ids, hashes,
-versions and directories are removed first: they change with every build while the error stays the same.
+application's own code; of types and messages where no frame is the application's. Of a group all members count. Line
+numbers, addresses, ids, hashes, versions and directories are removed first: they change with every build while the
+error stays the same.
 """
 
 import hashlib

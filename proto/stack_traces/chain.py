@@ -1,5 +1,5 @@
-"""Puts the lines of a stack trace together: the exceptions of a chain of causes, the innermost cause first, one chain for
-each exception of a group.
+"""Puts the lines of a stack trace together: the exceptions of a chain of causes, the innermost cause first; of a group
+of exceptions, a chain for each of its members.
 
 For the runtimes that print frames from the innermost outwards, all but Python. Java and Node print a cause after its
 wrapper, .NET prints it before the frames of its wrapper, PHP and Go before the wrapper.

@@ -49,7 +49,7 @@ class _Shape(NamedTuple):
 
 
 class _Own(NamedTuple):
-    """The frames of an exception, the application's own of them, and how many of these are at the place of the error."""
+    """The frames of an exception, the application's own of them, and how many of these are at its place."""
 
     frames: Sequence[Frame]
     own: Sequence[Frame]
