@@ -16,7 +16,13 @@ import structlog
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreError, StoreUnavailable
 from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.errors import StartupError
+from proto.storage.tables import TABLES
 
+LAST_OF_BUILDS: Final = 6  # before the first release, and the only one whose tables are taken over
+UPGRADE_OF_BUILDS: Final = (
+    f"This release migrates no schema of a build before the first release but version {LAST_OF_BUILDS}. Start the last of "
+    "these builds (commit cb9c19bf) with it once, then this release."
+)
 _FILE: Final = re.compile(r"(\d{4})_\w+\.sql")
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _RETENTION: Final = re.compile(r"\{retention:([^}]+)\}")
@@ -103,6 +109,10 @@ async def migrate(
     await clickhouse.command(_CREATE_VERSION_TABLE)
     known = migrations()
     current = await _version(_UnverifiedReader(clickhouse), known)
+    if current == LAST_OF_BUILDS:
+        await _require_columns_of_baseline(_UnverifiedReader(clickhouse))
+        current = known[0].version
+        await _record(clickhouse, known[0])
     settings = await _supported_settings(_UnverifiedReader(clickhouse))
     bucketed = "map_buckets_strategy" in settings  # older engines cannot split Maps by key
     pending = [migration for migration in known if migration.version > current]
@@ -118,14 +128,29 @@ async def migrate(
             sql = render(statement, embedded=clickhouse.embedded, retention_days=retention_days, bucketed=bucketed)
             await clickhouse.command(sql)
         await _apply_settings(clickhouse, migration, settings, resumed=True)
-        # Both values are from our own files.
-        await clickhouse.command(
-            f"INSERT INTO sluice_schema (version, name) VALUES ({migration.version}, '{migration.name}')"
-        )
+        await _record(clickhouse, migration)
     for migration in known:
         await _apply_settings(clickhouse, migration, settings)
     await _apply_retention(clickhouse, known, retention_days)
     return [migration.name for migration in pending]
+
+
+async def _record(clickhouse: ClickHouse, migration: Migration) -> None:
+    """Both values are from our own files."""
+    await clickhouse.command(
+        f"INSERT INTO sluice_schema (version, name) VALUES ({migration.version}, '{migration.name}')"
+    )
+
+
+async def _require_columns_of_baseline(clickhouse: SchemaReader) -> None:
+    """Raises ClickHouseSchemaMismatch unless the tables have the columns of the first release."""
+    sql = "SELECT table, name FROM system.columns WHERE database = currentDatabase()"
+    found = {(str(table), str(name)) for table, name in await clickhouse.query(sql, {}, limits=_LIMITS)}
+    missing = sorted({(table.name, column) for table in TABLES for column in table.column_names} - found)
+    if missing:
+        raise ClickHouseSchemaMismatch(
+            f"The ClickHouse table {missing[0][0]} lacks the column {missing[0][1]}. {UPGRADE_OF_BUILDS}"
+        )
 
 
 class VerifiedClickHouse(ClickHouse):
@@ -234,7 +259,9 @@ async def _version(clickhouse: SchemaReader, known: list[Migration]) -> int:
             " upgrade Sluice."
         )
     names = {migration.version: migration.name for migration in known}
-    if any(names[int(str(version))] != name for version, name in rows):
+    if 0 < current < LAST_OF_BUILDS:
+        raise ClickHouseSchemaMismatch(f"The ClickHouse schema has version {current}. {UPGRADE_OF_BUILDS}")
+    if any(names.get(int(str(version)), name) != name for version, name in rows):
         raise ClickHouseSchemaMismatch(
             "The ClickHouse tables have the incompatible schema of a build before the first release;"
             " use an empty database or data directory."

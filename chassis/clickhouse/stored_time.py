@@ -1,6 +1,6 @@
 """A lower bound for `stored_time`, the floor: rows stored later have a later position, even if a clock goes back.
 
-ClickHouse writes its own clock into every row that it stores (`proto/storage/sql/0003_storage_order.sql`). A clock can
+ClickHouse writes its own clock into every row that it stores (`proto/storage/sql/0007_tables.sql`). A clock can
 go back: it is set, or a server restarts with a wrong one. So each insert carries a floor, and its rows get the later
 time of the two. The floor is ClickHouse's own time as the inserting process last read it, plus the time since then by a
 monotonic clock. The clocks of the machines that insert play no part.

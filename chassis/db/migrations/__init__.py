@@ -31,8 +31,15 @@ from chassis.db.database import (
     server_version,
     sqlite_file,
 )
+from chassis.db.migrations.baseline import statements
 from chassis.errors import StartupError
 
+BASELINE: Final = "0023"
+LAST_OF_BUILDS: Final = "0022"  # before the first release, and the only one whose databases are stamped as BASELINE
+UPGRADE_OF_BUILDS: Final = (
+    f"This release migrates no schema of a build before the first release but {LAST_OF_BUILDS}. Start the last of "
+    "these builds (commit cb9c19bf) with it once, then this release."
+)
 _SCRIPTS: Final = Path(__file__).parent
 
 
@@ -69,14 +76,16 @@ def migrate(url: str, on_pending: Callable[[int], None] = lambda _count: None) -
     if file is not None:
         _create_private(file)
     with _connect(url, MIGRATION_WAIT_S) as connection:
+        scripts, config = _scripts(), _config()
+        config.attributes["connection"] = connection
         before = _current_revision(connection)
-        scripts = _scripts()
-        _reject_newer(scripts, before, url)
+        _reject_unknown(scripts, before, url)
+        if before == LAST_OF_BUILDS:
+            _require_tables_of_baseline(connection, url)
+            command.stamp(config, before := BASELINE, purge=True)
         pending = [script.revision for script in scripts.iterate_revisions("head", before or "base")][::-1]
         if pending:
             on_pending(len(pending))
-        config = _config()
-        config.attributes["connection"] = connection
         command.upgrade(config, "head")
         return pending
 
@@ -98,7 +107,7 @@ def check(url: str) -> str:
     with _connect(url) as connection:
         current = _current_revision(connection)
     scripts = _scripts()
-    _reject_newer(scripts, current, url)
+    _reject_unknown(scripts, current, url)
     head = scripts.get_current_head()
     if current is None or current != head:
         state = "has no schema yet" if current is None else f"has the older schema {current}"
@@ -110,7 +119,7 @@ def check(url: str) -> str:
 
 def is_known(revision: str) -> bool:
     """Whether this release can use or migrate a schema of this revision."""
-    return revision in {script.revision for script in _scripts().walk_revisions()}
+    return revision == LAST_OF_BUILDS or revision in {script.revision for script in _scripts().walk_revisions()}
 
 
 def describe_server(url: str) -> str:
@@ -168,13 +177,42 @@ def _create_private(file: Path) -> None:
         raise DatabaseUnusable(f"The database file {file} cannot be opened for writing: {error.strerror}.") from error
 
 
-def _reject_newer(scripts: ScriptDirectory, current: str | None, url: str) -> None:
+def _reject_unknown(scripts: ScriptDirectory, current: str | None, url: str) -> None:
+    """Raises DatabaseSchemaTooNew, and DatabaseUnusable for the schema of a build before the first release."""
     known = {script.revision for script in scripts.walk_revisions()}
-    if current is not None and current not in known:
-        raise DatabaseSchemaTooNew(
-            f"The database {redacted_url(url)} has the schema {current} of a newer release; "
-            "run that release or a later one."
+    if current is None or current == LAST_OF_BUILDS or current in known:
+        return
+    if current < BASELINE:
+        raise DatabaseUnusable(f"The database {redacted_url(url)} has the schema {current}. {UPGRADE_OF_BUILDS}")
+    raise DatabaseSchemaTooNew(
+        f"The database {redacted_url(url)} has the schema {current} of a newer release; "
+        "run that release or a later one."
+    )
+
+
+def _require_tables_of_baseline(connection: sa.Connection, url: str) -> None:
+    """Raises DatabaseUnusable unless the database has the tables and columns of the baseline, and no others."""
+    engine = sa.create_engine("sqlite://")
+    with engine.connect() as scratch:
+        for statement in statements("sqlite"):
+            scratch.exec_driver_sql(statement)
+        expected = _columns(scratch)
+    engine.dispose()
+    found = _columns(connection) - {("alembic_version", "version_num")}
+    if found != expected:
+        table, column = min(found ^ expected)
+        state = "lacks the" if (table, column) in expected else "has a"
+        raise DatabaseUnusable(
+            f"The database {redacted_url(url)} has the schema {LAST_OF_BUILDS}, but its table {table} {state} column "
+            f"{column}. {UPGRADE_OF_BUILDS}"
         )
+
+
+def _columns(connection: sa.Connection) -> set[tuple[str, str]]:
+    inspector = sa.inspect(connection)
+    return {
+        (table, column["name"]) for (_, table), columns in inspector.get_multi_columns().items() for column in columns
+    }
 
 
 def _current_revision(connection: sa.Connection) -> str | None:

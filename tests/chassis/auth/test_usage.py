@@ -4,16 +4,11 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import sqlalchemy as sa
-from alembic import command
 
 from chassis.auth import usage
-from chassis.auth.tables import organizations, project_keys
-from chassis.db import migrations
-from chassis.db.database import Database, migration_engine
+from chassis.db.database import Database
 from control.identity import organization_repository, project_key_repository
 from tests.chassis.auth.tenants import Tenant
-from tests.databases import REVISIONS
 
 MONTH = "2026-11"
 QUARTER = timedelta(minutes=15)
@@ -98,41 +93,3 @@ async def test_projects_of_an_organization(database: Database, acme: Tenant, glo
     async with database.write() as connection:
         further = await organization_repository.create_project(connection, acme.organization.id, "app", "App")
         assert await usage.list_project_ids(connection, acme.organization.id) == sorted((further.id, acme.project.id))
-
-
-@pytest.mark.both_stores
-def test_a_store_of_the_first_schema_is_brought_up_with_its_rows(database_url: str) -> None:
-    migrate_to_the_first(database_url)
-    engine = migration_engine(database_url)
-    moment = "2026-11-01T00:00:00.000Z"
-    with engine.begin() as connection:
-        connection.execute(
-            sa.text("INSERT INTO organizations (id, slug, name, created_at) VALUES ('o', 'acme', 'Acme', :at)"),
-            {"at": moment},
-        )
-        connection.execute(
-            sa.text(
-                "INSERT INTO projects (id, org_id, slug, name, sensitive_words, created_at)"
-                " VALUES (1, 'o', 'web', 'Web', '[]', :at)"
-            ),
-            {"at": moment},
-        )
-        connection.execute(
-            sa.text(
-                "INSERT INTO project_keys (id, org_id, project_id, name, hash, hint, enabled, created_at)"
-                " VALUES ('k', 'o', 1, 'first', :hash, 'abcd', true, :at)"
-            ),
-            {"at": moment, "hash": b"h" * 32},
-        )
-    assert migrations.migrate(database_url) == REVISIONS[1:]
-    with engine.begin() as connection:
-        assert connection.scalar(sa.select(organizations.c.monthly_items)) == 0
-        assert connection.scalar(sa.select(project_keys.c.rate)) is None
-    engine.dispose()
-
-
-def migrate_to_the_first(url: str) -> None:
-    with migrations._connect(url) as connection:
-        config = migrations._config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")

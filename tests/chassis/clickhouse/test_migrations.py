@@ -70,14 +70,6 @@ async def test_tables_of_a_later_release_are_left_alone(clickhouse: ClickHouse) 
         await migrations.migrate(clickhouse, retention_days=30)
 
 
-async def test_tables_of_a_build_before_the_release_are_left_alone(clickhouse: ClickHouse) -> None:
-    await clickhouse.command("INSERT INTO sluice_schema (version, name) VALUES (1, '0001_telemetry.sql')")
-    with pytest.raises(ClickHouseSchemaMismatch, match="empty database or data directory"):
-        await migrations.check(clickhouse)
-    with pytest.raises(ClickHouseSchemaMismatch, match="empty database or data directory"):
-        await migrations.migrate(clickhouse, retention_days=30)
-
-
 @pytest.mark.parametrize("days", [7, 0])
 async def test_another_retention_changes_the_tables(clickhouse: ClickHouse, days: int) -> None:
     await migrations.migrate(clickhouse, retention_days=days)
@@ -198,33 +190,36 @@ async def test_closing_ends_a_look_for_all(silent: str, monkeypatch: pytest.Monk
             await waiting
 
 
-async def test_tables_of_the_release_before_stop_building_statistics(empty: ClickHouse) -> None:
-    first, *_ = migrations.migrations()
-    for statement in first.statements:
-        await empty.command(migrations.render(statement, embedded=True, retention_days=30))
-    await empty.command(
-        "CREATE TABLE sluice_schema (version UInt32, name String, applied_at DateTime DEFAULT now())"
-        " ENGINE = MergeTree ORDER BY version"
-    )
-    await empty.command(f"INSERT INTO sluice_schema (version, name) VALUES (1, '{first.name}')")
+async def build_before(clickhouse: ClickHouse, version: int) -> None:
+    """Make the tables look like those of a build before the first release: the same tables, of another history."""
+    await clickhouse.command("TRUNCATE TABLE sluice_schema")
+    rows = ", ".join(f"({number}, '{number:04}_a.sql')" for number in range(1, version + 1))
+    await clickhouse.command(f"INSERT INTO sluice_schema (version, name) VALUES {rows}")
+
+
+async def test_tables_of_the_last_build_before_the_first_release_are_taken_over(clickhouse: ClickHouse) -> None:
+    await build_before(clickhouse, 6)
     with pytest.raises(ClickHouseSchemaTooOld, match="sluice migrate"):
-        await migrations.check(empty)
-    assert await migrations.migrate(empty, retention_days=30) == [
-        "0002_merges.sql",
-        "0003_storage_order.sql",
-        "0004_outcomes_in_storage_order.sql",
-        "0005_truncations.sql",
-        "0006_fingerprint_versions.sql",
-    ]
-    await migrations.check(empty)
-    assert await tables_without_statistics(empty) == sorted([*(table.name for table in TABLES), "sluice_schema"])
-    await empty.close()
+        await migrations.check(clickhouse)
+    assert await migrations.migrate(clickhouse, retention_days=30) == []
+    await migrations.check(clickhouse)
+
+
+async def test_other_tables_of_builds_before_the_first_release_are_refused(clickhouse: ClickHouse) -> None:
+    await build_before(clickhouse, 5)
+    for refused in (migrations.check(clickhouse), migrations.migrate(clickhouse, retention_days=30)):
+        with pytest.raises(ClickHouseSchemaMismatch, match=r"version 5\. .* Start the last of these builds"):
+            await refused
+    await build_before(clickhouse, 6)
+    await clickhouse.command("ALTER TABLE logs DROP COLUMN truncations")
+    with pytest.raises(ClickHouseSchemaMismatch, match=r"table logs lacks the column truncations\. This release"):
+        await migrations.migrate(clickhouse, retention_days=30)
 
 
 async def test_merges_that_an_interrupted_migration_has_stopped_go_on(clickhouse: ClickHouse) -> None:
     await clickhouse.command("SYSTEM STOP MERGES logs")  # and had the setting, when it was killed
-    await clickhouse.command("ALTER TABLE sluice_schema DELETE WHERE version >= 2", settings={"mutations_sync": 2})
-    assert (await migrations.migrate(clickhouse, retention_days=30))[0] == "0002_merges.sql"
+    await clickhouse.command("ALTER TABLE sluice_schema DELETE WHERE version > 0", settings={"mutations_sync": 2})
+    assert await migrations.migrate(clickhouse, retention_days=30) == ["0007_tables.sql"]
     columns = "INSERT INTO logs (project_id, time) VALUES (1, now64(9))"
     for _ in range(2):
         await clickhouse.command(columns, settings={"insert_deduplicate": 0})
@@ -239,7 +234,7 @@ async def test_tables_that_keep_no_rows_of_their_own_are_left_alone(empty: Click
                 await empty.command(migrations.render(statement, embedded=True, retention_days=0))
     await empty.command("RENAME TABLE logs TO logs_local")
     await empty.command("CREATE VIEW logs AS SELECT * FROM logs_local")
-    assert "0002_merges.sql" in await migrations.migrate(empty, retention_days=0)
+    assert await migrations.migrate(empty, retention_days=0) == ["0007_tables.sql"]
     await migrations.check(empty)
     assert "logs" not in await tables_without_statistics(empty)
     await empty.close()

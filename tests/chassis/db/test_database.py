@@ -140,6 +140,31 @@ def test_a_schema_of_a_later_release_is_left_alone(database_url: str) -> None:
             function(database_url)
 
 
+@pytest.mark.both_stores
+def test_only_the_last_schema_before_the_first_release_is_taken_over(migrated_url: str) -> None:
+    engine = migration_engine(migrated_url)
+
+    def change(statement: str) -> None:
+        with engine.begin() as connection:
+            connection.execute(sa.text(statement))
+
+    change("UPDATE alembic_version SET version_num = '0022'")
+    with pytest.raises(DatabaseSchemaTooOld, match=rf"has the older schema 0022, but .* requires {REVISIONS[-1]}"):
+        check(migrated_url)
+    assert migrate(migrated_url) == REVISIONS[1:]
+    assert check(migrated_url) == REVISIONS[-1]
+
+    change("UPDATE alembic_version SET version_num = '0021'")
+    with pytest.raises(DatabaseUnusable, match=r"has the schema 0021\. This release .* Start the last of these builds"):
+        migrate(migrated_url)
+    change("UPDATE alembic_version SET version_num = '0022'")
+    change("ALTER TABLE releases ADD COLUMN odd INTEGER")
+    with pytest.raises(DatabaseUnusable, match=r"its table releases has a column odd\. This release"):
+        migrate(migrated_url)
+    engine.dispose()
+
+
+@pytest.mark.both_stores
 def test_several_may_migrate_at_once(database_url: str) -> None:
     with ThreadPoolExecutor(4) as threads:
         applied = list(threads.map(lambda _: migrate(database_url), range(4)))

@@ -1,0 +1,27 @@
+"""The tables of the first release. Builds before it left no history: a database that has exactly these tables is taken
+over, and any other of such a build is refused (`chassis.db.migrations`).
+"""
+
+from importlib.resources import files
+from typing import Final
+
+_SQLITE_TYPES: Final = {
+    ' COLLATE "C"': "",
+    "BYTEA": "BLOB",
+    "JSONB": "JSON",
+    "TIMESTAMP WITH TIME ZONE": "VARCHAR(24)",
+}
+
+
+def statements(dialect: str) -> list[str]:
+    """What makes the tables in a database of this dialect, `sqlite` or `postgresql`."""
+    tables = _read("tables.sql")
+    if dialect == "sqlite":
+        for name, other in _SQLITE_TYPES.items():
+            tables = [statement.replace(name, other) for statement in tables]
+    return [*tables, *_read(f"triggers.{dialect}.sql")]
+
+
+def _read(name: str) -> list[str]:
+    text = files("chassis.db.migrations").joinpath("sql", f"baseline_{name}").read_text("utf-8")
+    return [part for part in text.split("\n\n") if not part.startswith("--")]
