@@ -28,11 +28,7 @@ from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.databases import WAIT_S
 from tests.forks import CHEAP_HASHER
 
-SETTINGS: Final[dict[str, Any]] = {
-    "max_body_bytes": 64 * 1_024,
-    "egress_allow": ("127.0.0.0/8",),
-    "egress_http": True,
-}
+SETTINGS: Final[dict[str, Any]] = {"max_body_bytes": 64 * 1_024, "egress_allow": ("127.0.0.0/8",), "egress_http": True}
 KEY_FILES = ("cursor.key", "sealing.keys", "signing.key")
 
 
@@ -141,7 +137,8 @@ async def serving(
     telemetry = Telemetry("control")
     chassis_settings = ChassisSettings(data=str(directory), public_url="https://sluice.example.org", **chassis)
     checks = AuthGuards.create(Database(url, max_wait_s=WAIT_S), telemetry.registry)
-    part = service(settings, chassis_settings, checks, telemetry.registry, check_filters, **parts)
+    parts = {"check_filters": check_filters, **parts}
+    part = service(settings, chassis_settings, checks, telemetry.registry, **parts)
     app = build_app(
         part.routes,
         service=part.name,
@@ -158,8 +155,23 @@ async def serving(
 
 
 @pytest.fixture
+def service_parts() -> dict[str, Any]:
+    """What the service of a test has in the place of what it would build."""
+    return {}
+
+
+@pytest.fixture
 async def control(
-    migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path, control_settings: ControlSettings
+    request: pytest.FixtureRequest,
+    migrated_url: str,
+    tenants: tuple[Tenant, Tenant] | None,
+    tmp_path: Path,
+    control_settings: ControlSettings,
+    service_parts: dict[str, Any],
 ) -> AsyncIterator[Control]:
-    async with serving(migrated_url, tmp_path, control_settings, tenants=tenants) as control:
+    """`@pytest.mark.chassis_settings(name=value)` says what else of the chassis is set."""
+    chassis = ChainMap(*[mark.kwargs for mark in request.node.iter_markers("chassis_settings")])
+    async with serving(
+        migrated_url, tmp_path, control_settings, tenants=tenants, parts=service_parts, **chassis
+    ) as control:
         yield control

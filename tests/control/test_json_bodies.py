@@ -19,12 +19,7 @@ TWICE = b'{"nonsense": [{"deep": 1, "d\\u0065ep": 2}], "name": "a", "name": "b"}
 PLACES = ["body.nonsense[0].deep", "body.name"]
 JSON = "application/json"
 # Proof bundles that are validated have their faults in a 200; source maps are written by tools of others.
-OTHERS = (
-    "/scim",
-    "/webhooks",
-    "/orgs/acme/projects/web/proof-bundles/validate",
-    "/orgs/acme/projects/web/source-maps",
-)
+OTHERS = ("/scim", "/webhooks", "/orgs/acme/projects/web/proof-bundles/validate", "/orgs/acme/projects/web/source-maps")
 
 
 class Asked(NamedTuple):

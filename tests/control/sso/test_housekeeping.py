@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
@@ -12,16 +11,11 @@ from control.sso.housekeeping import SsoHousekeeping
 from control.sso.tables import sso_assertions, sso_handoff_codes, sso_logins
 from tests.control.conftest import Control
 from tests.control.sso import saml_idp
-from tests.control.sso.conftest import Browser, SamlProvider
+from tests.control.sso.conftest import Browser, SamlProvider, count
 
 
 def _later(than: datetime, hours: float) -> datetime:
     return than + timedelta(hours=hours)
-
-
-async def count(control: Control, table: sa.Table) -> int:
-    async with control.checks.database.read() as connection:
-        return await connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
 
 
 @pytest.mark.both_stores
@@ -29,7 +23,7 @@ async def test_logins_codes_and_assertions_are_deleted_when_they_have_expired(
     saml: SamlProvider, browser: Browser, control: Control
 ) -> None:
     await browser.start()
-    await saml.log_in(browser, ending="redirect")
+    await saml.log_in(ending="redirect")
     now = datetime.now(UTC)
     for hours, left in ((0.0, (2, 1, 1)), (1.05, (2, 0, 1)), (1.13, (2, 0, 0)), (1.25, (0, 0, 0))):
         housekeeping = SsoHousekeeping(control.checks.database, None, now=partial(_later, now, hours))

@@ -4,15 +4,15 @@ import pytest
 
 from tests.control.conftest import Control
 from tests.control.identity.conftest import NewPerson
-from tests.control.sso.conftest import Browser, SamlProvider, audit
+from tests.control.sso.conftest import SamlProvider, audit
 
 IDENTITIES = "/orgs/acme/sso/identities"
 
 
 @pytest.mark.both_stores
-async def test_an_unlinked_user_is_somebody_new(saml: SamlProvider, browser: Browser, control: Control) -> None:
+async def test_an_unlinked_user_is_somebody_new(saml: SamlProvider, control: Control) -> None:
     assert (await control.call("GET", IDENTITIES))[1] == {"data": [], "nextCursor": None, "hasMore": False}
-    status, body, _ = await saml.log_in(browser, subject="ada-1")
+    status, body, _ = await saml.log_in(subject="ada-1")
     assert status == 200, body
     token = body["tokens"]["accessToken"]
     status, page, _ = await control.call("GET", IDENTITIES)
@@ -27,14 +27,12 @@ async def test_an_unlinked_user_is_somebody_new(saml: SamlProvider, browser: Bro
         {"principalId": body["user"]["id"], "connectionId": identity["connectionId"]}
     ]
     # The account has the address still, and nothing proves that it is the same person.
-    status, again, _ = await saml.log_in(browser, subject="ada-1")
+    status, again, _ = await saml.log_in(subject="ada-1")
     assert (status, again["error"]["code"]) == (400, "bad_request")
 
 
-async def test_who_may_see_and_unlink(
-    saml: SamlProvider, browser: Browser, control: Control, person: NewPerson
-) -> None:
-    await saml.log_in(browser)
+async def test_who_may_see_and_unlink(saml: SamlProvider, control: Control, person: NewPerson) -> None:
+    await saml.log_in()
     (identity,) = (await control.call("GET", IDENTITIES))[1]["data"]
     path = f"{IDENTITIES}/{identity['id']}"
     other = control.globex.token.secret

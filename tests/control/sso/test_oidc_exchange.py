@@ -71,21 +71,13 @@ class World:
 
 @pytest.fixture
 async def at(authority: Authority) -> AsyncIterator[World]:
-    async with (
-        serving(authority) as site,
-        opened(EgressPolicy((LOOPBACK,)), tls=authority.client_context()) as egress,
-    ):
+    async with serving(authority) as site, opened(EgressPolicy((LOOPBACK,)), tls=authority.client_context()) as egress:
         site.publish("/token", TOKENS)
         site.publish("/userinfo", {"sub": "1"})
         yield World(site, egress)
 
 
-FORM = {
-    "grant_type": "authorization_code",
-    "code": "code&1",
-    "redirect_uri": REDIRECT_URI,
-    "code_verifier": "verifier",
-}
+FORM = {"grant_type": "authorization_code", "code": "code&1", "redirect_uri": REDIRECT_URI, "code_verifier": "verifier"}
 
 
 @pytest.mark.parametrize(

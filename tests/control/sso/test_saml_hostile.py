@@ -8,7 +8,8 @@ refuse it.
 import base64
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import pytest
 from lxml import etree
@@ -53,30 +54,45 @@ def reason_of(encoded: str) -> str:
     return refused.value.reason
 
 
+# What is refused by the reason for which it is.
+Table = dict[str, dict[str, Build]]
+
+
+def check(table: Table) -> None:
+    found = {name: reason_of(post(build())) for cases in table.values() for name, build in cases.items()}
+    assert found == {name: reason for reason, cases in table.items() for name in cases}
+
+
 # What is not a response at all, or not one that is worth decoding.
 
-ENCODED: dict[str, tuple[Callable[[], str], str]] = {
-    "nothing": (lambda: "", "not_xml"),
-    "line breaks alone": (lambda: "\r\n\n", "not_xml"),
-    "no base64": (lambda: "<samlp:Response/>", "not_base64"),
-    "base64 of URLs": (lambda: "PD94bWw_" * 4, "not_base64"),
-    "base64 without padding": (lambda: "PHg+PC94Pg", "not_base64"),
-    "base64 with too much padding": (lambda: post("<x/>") + "=", "not_base64"),
-    "base64 with something after it": (lambda: post("<a></a>!") + "PHg+", "not_base64"),
-    "base64 with spaces": (lambda: "PHg+ PC94 Pg==", "not_base64"),
-    "letters that are not ASCII": (lambda: "PHg\u212a", "not_base64"),
-    "a lone surrogate": (lambda: "PHg\udc80", "not_base64"),
-    "a byte more than may be": (lambda: post(b" " * (MAX_BYTES + 1)), "response_too_large"),
-    "300 KiB": (lambda: post(b" " * 300 * 1024), "response_too_large"),
-    "300 KiB of line breaks": (lambda: "\n" * 300 * 1024, "not_xml"),
-    "a megabyte of line breaks": (lambda: "\n" * 1024 * 1024, "response_too_large"),
-    "a megabyte of nothing in base64": (lambda: "!" * 1024 * 1024, "response_too_large"),
+ENCODED: Final[dict[str, dict[str, Callable[[], str]]]] = {
+    "not_xml": {
+        "nothing": lambda: "",
+        "line breaks alone": lambda: "\r\n\n",
+        "300 KiB of line breaks": lambda: "\n" * 300 * 1024,
+    },
+    "not_base64": {
+        "no base64": lambda: "<samlp:Response/>",
+        "base64 of URLs": lambda: "PD94bWw_" * 4,
+        "base64 without padding": lambda: "PHg+PC94Pg",
+        "base64 with too much padding": lambda: post("<x/>") + "=",
+        "base64 with something after it": lambda: post("<a></a>!") + "PHg+",
+        "base64 with spaces": lambda: "PHg+ PC94 Pg==",
+        "letters that are not ASCII": lambda: "PHg\u212a",
+        "a lone surrogate": lambda: "PHg\udc80",
+    },
+    "response_too_large": {
+        "a byte more than may be": lambda: post(b" " * (MAX_BYTES + 1)),
+        "300 KiB": lambda: post(b" " * 300 * 1024),
+        "a megabyte of line breaks": lambda: "\n" * 1024 * 1024,
+        "a megabyte of nothing in base64": lambda: "!" * 1024 * 1024,
+    },
 }
 
 
-@pytest.mark.parametrize(("build", "reason"), ENCODED.values(), ids=ENCODED)
-def test_a_field_that_is_no_document_is_refused(build: Callable[[], str], reason: str) -> None:
-    assert reason_of(build()) == reason
+def test_a_field_that_is_no_document_is_refused() -> None:
+    for reason, cases in ENCODED.items():
+        assert {name: reason_of(build()) for name, build in cases.items()} == dict.fromkeys(cases, reason)
 
 
 # Documents that attack the parser, or are ambiguous. Those that have a place for it are signed.
@@ -111,152 +127,124 @@ def altered(name: str, attribute: str, value: str) -> Element:
     return root
 
 
-DOCUMENTS: dict[str, tuple[Build, str]] = {
-    "text": (lambda: "hello", "not_xml"),
-    "a document that is cut off": (lambda: etree.tostring(login())[:-20], "not_xml"),
-    "two documents": (lambda: etree.tostring(login()) * 2, "not_xml"),
-    "HTML": (lambda: "<html><body>Log in</body></html>", "not_a_response"),
-    "an assertion alone": (lambda: etree.tostring(find(login(), "saml:Assertion")), "not_a_response"),
-    "a logout response": (lambda: f'<samlp:LogoutResponse xmlns:samlp="{SAMLP}" Version="2.0"/>', "not_a_response"),
-    "a response of SAML 1.1": (
-        lambda: '<Response xmlns="urn:oasis:names:tc:SAML:1.0:protocol" MajorVersion="1"/>',
-        "foreign_namespace",
-    ),
-    "UTF-16": (lambda: etree.tostring(login(), encoding="utf-16"), "not_utf8"),
-    "UTF-16 without a mark": (lambda: etree.tostring(login(), encoding="unicode").encode("utf-16-le"), "not_xml"),
-    "Latin-1": (
-        lambda: etree.tostring(login(subject="älice"), encoding="iso-8859-1"),
-        "not_utf8",
-    ),
-    "UTF-7 that hides a document type": (
-        lambda: with_prolog('<?xml version="1.0" encoding="UTF-7"?>+ADwAIQ-DOCTYPE x+AD4-', "x"),
-        "not_xml",
-    ),
-    "a NUL": (lambda: with_text("alice@example.com", "alice\0"), "not_xml"),
-    "an external entity": (
-        lambda: with_prolog('<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>'),
-        "doctype",
-    ),
-    "an external entity of the network": (
-        lambda: with_prolog('<!DOCTYPE r [<!ENTITY x SYSTEM "http://127.0.0.1:1/">]>'),
-        "doctype",
-    ),
-    "an external document type": (
-        lambda: with_prolog('<!DOCTYPE r SYSTEM "http://127.0.0.1:1/x.dtd">', "x"),
-        "doctype",
-    ),
-    "parameter entities": (
-        lambda: with_prolog('<!DOCTYPE r [<!ENTITY % p SYSTEM "file:///etc/hostname"> %p;]>', "x"),
-        "doctype",
-    ),
-    "a billion laughs": (lambda: with_prolog(f'<!DOCTYPE r [<!ENTITY l0 "lol">{LOL}]>', "&l9;"), "doctype"),
-    "a billion laughs in an attribute": (
-        lambda: f'<!DOCTYPE r [<!ENTITY l0 "lol">{LOL}]><r a="&l9;"/>',
-        "doctype",
-    ),
-    "defaults of attributes": (
-        lambda: with_prolog('<!DOCTYPE r [<!ATTLIST samlp:Response Destination CDATA "x">]>', "x"),
-        "doctype",
-    ),
-    "a document type after an XML declaration": (
-        lambda: with_prolog('<?xml version="1.0"?>\n<!DOCTYPE r>', "x"),
-        "doctype",
-    ),
-    "an entity that nobody declares": (lambda: with_text("alice@example.com", "&victim;"), "not_xml"),
-    "a style sheet": (
-        lambda: with_prolog('<?xml-stylesheet href="http://127.0.0.1:1/x.xsl"?>', "x"),
-        "processing_instruction",
-    ),
-    "a processing instruction in the NameID": (
-        lambda: with_text("alice@example.com", "root@example.com<?x?>.evil.example"),
-        "processing_instruction",
-    ),
-    "a comment in the NameID": (
-        lambda: with_text("alice@example.com", "alice<!-- -->@example.com"),
-        "comment",
-    ),
-    "a comment outside of the assertion": (lambda: around("<!-- -->"), "comment"),
-    "a prefix that is not declared": (lambda: around("<a:b/>"), "not_xml"),
-    "deep nesting": (lambda: around("<a>" * MAX_DEPTH + "</a>" * MAX_DEPTH), "too_deep"),
-    "very deep nesting": (lambda: around("<a>" * 4_000 + "</a>" * 4_000), "not_xml"),
-    "a quarter of a megabyte of elements": (lambda: around("<a/>" * 60_000), "too_many_elements"),
-    "many elements": (lambda: around("<a/>" * MAX_ELEMENTS), "too_many_elements"),
-    "many signed attributes of a user": (
-        lambda: login(attributes=(("groups", ("g",) * MAX_ELEMENTS),)),
-        "response_too_large",
-    ),
-    "many short signed attributes of a user": (
-        lambda: login(
+DOCUMENTS: Final[Table] = {
+    "not_xml": {
+        "text": lambda: "hello",
+        "a document that is cut off": lambda: etree.tostring(login())[:-20],
+        "two documents": lambda: etree.tostring(login()) * 2,
+        "UTF-16 without a mark": lambda: etree.tostring(login(), encoding="unicode").encode("utf-16-le"),
+        "UTF-7 that hides a document type": lambda: with_prolog(
+            '<?xml version="1.0" encoding="UTF-7"?>+ADwAIQ-DOCTYPE x+AD4-', "x"
+        ),
+        "a NUL": lambda: with_text("alice@example.com", "alice\0"),
+        "an entity that nobody declares": lambda: with_text("alice@example.com", "&victim;"),
+        "a prefix that is not declared": lambda: around("<a:b/>"),
+        "very deep nesting": lambda: around("<a>" * 4_000 + "</a>" * 4_000),
+    },
+    "not_a_response": {
+        "HTML": lambda: "<html><body>Log in</body></html>",
+        "an assertion alone": lambda: etree.tostring(find(login(), "saml:Assertion")),
+        "a logout response": lambda: f'<samlp:LogoutResponse xmlns:samlp="{SAMLP}" Version="2.0"/>',
+    },
+    "foreign_namespace": {
+        "a response of SAML 1.1": lambda: '<Response xmlns="urn:oasis:names:tc:SAML:1.0:protocol" MajorVersion="1"/>',
+        "an assertion in another namespace": lambda: around('<Assertion xmlns="urn:x"/>'),
+        "a signature without a namespace": lambda: around("<Signature/>"),
+        "a response of another protocol within": lambda: around(
+            '<Response xmlns="urn:oasis:names:tc:SAML:1.0:protocol"/>'
+        ),
+        "a NameID in another namespace": lambda: around(f'<NameID xmlns="{SAMLP}">{VICTIM}</NameID>'),
+    },
+    "not_utf8": {
+        "UTF-16": lambda: etree.tostring(login(), encoding="utf-16"),
+        "Latin-1": lambda: etree.tostring(login(subject="älice"), encoding="iso-8859-1"),
+    },
+    "doctype": {
+        "an external entity": lambda: with_prolog('<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>'),
+        "an external entity of the network": lambda: with_prolog(
+            '<!DOCTYPE r [<!ENTITY x SYSTEM "http://127.0.0.1:1/">]>'
+        ),
+        "an external document type": lambda: with_prolog('<!DOCTYPE r SYSTEM "http://127.0.0.1:1/x.dtd">', "x"),
+        "parameter entities": lambda: with_prolog(
+            '<!DOCTYPE r [<!ENTITY % p SYSTEM "file:///etc/hostname"> %p;]>', "x"
+        ),
+        "a billion laughs": lambda: with_prolog(f'<!DOCTYPE r [<!ENTITY l0 "lol">{LOL}]>', "&l9;"),
+        "a billion laughs in an attribute": lambda: f'<!DOCTYPE r [<!ENTITY l0 "lol">{LOL}]><r a="&l9;"/>',
+        "defaults of attributes": lambda: with_prolog(
+            '<!DOCTYPE r [<!ATTLIST samlp:Response Destination CDATA "x">]>', "x"
+        ),
+        "a document type after an XML declaration": lambda: with_prolog('<?xml version="1.0"?>\n<!DOCTYPE r>', "x"),
+    },
+    "processing_instruction": {
+        "a style sheet": lambda: with_prolog('<?xml-stylesheet href="http://127.0.0.1:1/x.xsl"?>', "x"),
+        "a processing instruction in the NameID": lambda: with_text(
+            "alice@example.com", "root@example.com<?x?>.evil.example"
+        ),
+    },
+    "comment": {
+        "a comment in the NameID": lambda: with_text("alice@example.com", "alice<!-- -->@example.com"),
+        "a comment outside of the assertion": lambda: around("<!-- -->"),
+    },
+    "too_deep": {
+        "deep nesting": lambda: around("<a>" * MAX_DEPTH + "</a>" * MAX_DEPTH),
+    },
+    "too_many_elements": {
+        "a quarter of a megabyte of elements": lambda: around("<a/>" * 60_000),
+        "many elements": lambda: around("<a/>" * MAX_ELEMENTS),
+        "many short signed attributes of a user": lambda: login(
             statements="<saml:AttributeStatement>"
             + '<saml:Attribute Name="a"/>' * MAX_ELEMENTS
             + "</saml:AttributeStatement>"
         ),
-        "too_many_elements",
-    ),
-    "many attributes of an element": (
-        lambda: around(start_tag('a{}=""', MAX_ATTRIBUTES + 1)),
-        "too_many_attributes",
-    ),
-    "a start tag of a quarter of a megabyte": (
-        lambda: around(start_tag('a{}=""', 25_000)),
-        "too_many_attributes",
-    ),
-    "many namespaces": (
-        lambda: around(start_tag('xmlns:a{}="urn:a"', MAX_NAMESPACES)),
-        "too_many_namespaces",
-    ),
-    "many namespaces, hidden by one another": (
-        lambda: around("<a xmlns='urn:a' xmlns:b='urn:b'>" * 16 + "</a>" * 16),
-        "too_many_namespaces",
-    ),
-    "void canonicalization": (lambda: around('<a xmlns:a="1"/>'), "relative_namespace"),
-    "void canonicalization of what is signed": (
-        lambda: with_text("<saml:Subject>", '<saml:Subject xmlns:a="1">'),
-        "relative_namespace",
-    ),
-    "void canonicalization by a URI with a colon": (
-        lambda: with_text("<saml:Subject>", '<saml:Subject xmlns:a="./a:b">'),
-        "canonicalization_failed",
-    ),
-    "void canonicalization of SignedInfo": (
-        lambda: with_text("<ds:SignedInfo>", '<ds:SignedInfo xmlns:a="./a:b">'),
-        "canonicalization_failed",
-    ),
-    "two elements of one ID": (lambda: around('<a ID="_assertion1"/>'), "duplicate_id"),
-    "two elements of one ID, spelled otherwise": (lambda: around('<a id="_assertion1"/>'), "duplicate_id"),
-    "an ID in a namespace": (lambda: around(f'<a xmlns:b="{SAML}" b:ID="_x"/>'), "ambiguous_id"),
-    "xml:id": (lambda: around('<a xml:id="_x"/>'), "ambiguous_id"),
-    "attribute pollution": (
-        lambda: altered("saml:Assertion", f"{{{SAMLP}}}ID", "_evil"),
-        "ambiguous_id",
-    ),
-    "two IDs of one element": (lambda: altered("saml:Assertion", "Id", "_evil"), "ambiguous_id"),
-    "an assertion in another namespace": (lambda: around('<Assertion xmlns="urn:x"/>'), "foreign_namespace"),
-    "a signature without a namespace": (lambda: around("<Signature/>"), "foreign_namespace"),
-    "a response of another protocol within": (
-        lambda: around('<Response xmlns="urn:oasis:names:tc:SAML:1.0:protocol"/>'),
-        "foreign_namespace",
-    ),
-    "a NameID in another namespace": (
-        lambda: around(f'<NameID xmlns="{SAMLP}">{VICTIM}</NameID>'),
-        "foreign_namespace",
-    ),
-    "an encrypted assertion": (lambda: around(f'<EncryptedAssertion xmlns="{SAML}"/>'), "encrypted_assertion"),
-    "an encrypted NameID": (
-        lambda: sign(etree.fromstring(etree.tostring(Idp().response()).replace(b"NameID", b"EncryptedID"))),
-        "encrypted_assertion",
-    ),
-    "an encrypted attribute": (
-        lambda: login(statements="<saml:AttributeStatement><saml:EncryptedAttribute/></saml:AttributeStatement>"),
-        "encrypted_assertion",
-    ),
-    "encrypted data": (lambda: around(f'<EncryptedData xmlns="{XENC}"/>'), "encrypted_assertion"),
+    },
+    "response_too_large": {
+        "many signed attributes of a user": lambda: login(attributes=(("groups", ("g",) * MAX_ELEMENTS),)),
+    },
+    "too_many_attributes": {
+        "many attributes of an element": lambda: around(start_tag('a{}=""', MAX_ATTRIBUTES + 1)),
+        "a start tag of a quarter of a megabyte": lambda: around(start_tag('a{}=""', 25_000)),
+    },
+    "too_many_namespaces": {
+        "many namespaces": lambda: around(start_tag('xmlns:a{}="urn:a"', MAX_NAMESPACES)),
+        "many namespaces, hidden by one another": lambda: around(
+            "<a xmlns='urn:a' xmlns:b='urn:b'>" * 16 + "</a>" * 16
+        ),
+    },
+    "relative_namespace": {
+        "void canonicalization": lambda: around('<a xmlns:a="1"/>'),
+        "void canonicalization of what is signed": lambda: with_text("<saml:Subject>", '<saml:Subject xmlns:a="1">'),
+    },
+    "canonicalization_failed": {
+        "void canonicalization by a URI with a colon": lambda: with_text(
+            "<saml:Subject>", '<saml:Subject xmlns:a="./a:b">'
+        ),
+        "void canonicalization of SignedInfo": lambda: with_text("<ds:SignedInfo>", '<ds:SignedInfo xmlns:a="./a:b">'),
+    },
+    "duplicate_id": {
+        "two elements of one ID": lambda: around('<a ID="_assertion1"/>'),
+        "two elements of one ID, spelled otherwise": lambda: around('<a id="_assertion1"/>'),
+    },
+    "ambiguous_id": {
+        "an ID in a namespace": lambda: around(f'<a xmlns:b="{SAML}" b:ID="_x"/>'),
+        "xml:id": lambda: around('<a xml:id="_x"/>'),
+        "attribute pollution": lambda: altered("saml:Assertion", f"{{{SAMLP}}}ID", "_evil"),
+        "two IDs of one element": lambda: altered("saml:Assertion", "Id", "_evil"),
+    },
+    "encrypted_assertion": {
+        "an encrypted assertion": lambda: around(f'<EncryptedAssertion xmlns="{SAML}"/>'),
+        "an encrypted NameID": lambda: sign(
+            etree.fromstring(etree.tostring(Idp().response()).replace(b"NameID", b"EncryptedID"))
+        ),
+        "an encrypted attribute": lambda: login(
+            statements="<saml:AttributeStatement><saml:EncryptedAttribute/></saml:AttributeStatement>"
+        ),
+        "encrypted data": lambda: around(f'<EncryptedData xmlns="{XENC}"/>'),
+    },
 }
 
 
-@pytest.mark.parametrize(("build", "reason"), DOCUMENTS.values(), ids=DOCUMENTS)
-def test_a_hostile_document_is_refused(build: Build, reason: str) -> None:
-    assert reason_of(post(build())) == reason
+def test_a_hostile_document_is_refused() -> None:
+    check(DOCUMENTS)
 
 
 # Signature wrapping: the eight forms of "On Breaking SAML" as SAML Raider numbers them. All evil copies have IDs of
@@ -371,19 +359,20 @@ def response_within(root: Element) -> Element:
     return wrapper
 
 
-WRAPPINGS: dict[str, tuple[Callable[[], Element], str]] = {
-    **{
-        f"XSW {number}, the {place} is signed": (
-            lambda wrap=wrap, place=place: wrap(login(place)),  # type: ignore[misc]  # bound now
-            "assertion_count",
-        )
-        for number, wrap in enumerate((xsw1, xsw2, xsw3, xsw4, xsw5, xsw6, xsw7, xsw8), 1)
-        for place in ("assertion", "response", "both")
+WRAPPINGS: Final[Table] = {
+    "assertion_count": {
+        **{
+            f"XSW {number}, the {place} is signed": partial(lambda wrap, place: wrap(login(place)), wrap, place)
+            for number, wrap in enumerate((xsw1, xsw2, xsw3, xsw4, xsw5, xsw6, xsw7, xsw8), 1)
+            for place in ("assertion", "response", "both")
+        },
+        "the signed assertion as advice": lambda: advised(login()),
     },
-    "the signed assertion as advice": (lambda: advised(login()), "assertion_count"),
-    "the signed assertion elsewhere": (lambda: elsewhere(login()), "assertion_misplaced"),
-    "the signed response within another one": (lambda: response_within(login("response")), "assertion_misplaced"),
-    "two assertions, both signed": (lambda: twice(login()), "duplicate_id"),
+    "assertion_misplaced": {
+        "the signed assertion elsewhere": lambda: elsewhere(login()),
+        "the signed response within another one": lambda: response_within(login("response")),
+    },
+    "duplicate_id": {"two assertions, both signed": lambda: twice(login())},
 }
 
 
@@ -392,9 +381,8 @@ def twice(root: Element) -> Element:
     return root
 
 
-@pytest.mark.parametrize(("build", "reason"), WRAPPINGS.values(), ids=WRAPPINGS)
-def test_a_wrapped_assertion_is_refused(build: Callable[[], Element], reason: str) -> None:
-    assert reason_of(post(build())) == reason
+def test_a_wrapped_assertion_is_refused() -> None:
+    check(WRAPPINGS)
 
 
 # Signatures that are not what SAML allows.
@@ -564,110 +552,113 @@ ENVELOPED = f"{DS}enveloped-signature"
 C14N = "http://www.w3.org/TR/2001/REC-xml-c14n-20010315"
 MORE = "http://www.w3.org/2001/04/xmldsig-more#"
 
-SIGNATURES: dict[str, tuple[Build, str]] = {
-    "no signature": (lambda: sign(Idp().response(), "nothing"), "signature_missing"),
-    "the signature was removed": (lambda: find_and_remove(login(), "ds:Signature"), "signature_missing"),
-    "the signature was moved": (moved_signature, "signature_missing"),
-    "two signatures of one element": (doubled_signature, "signature_count"),
-    "another signature elsewhere": (nested_signature, "signature_misplaced"),
-    "the key of an attacker": (lambda: signed_by_another(names_its_key=False), "signature_invalid"),
-    "an assertion of the provider in a response of an attacker": (signed_around, "signature_invalid"),
-    "the key of an attacker in KeyInfo": (lambda: signed_by_another(names_its_key=True), "signature_invalid"),
-    "the key of an attacker as a value": (with_key_value, "signature_invalid"),
-    "SHA-1": (lambda: weak(SignatureMethod.RSA_SHA1, DigestAlgorithm.SHA256), "signature_algorithm"),
-    "a digest by SHA-1": (lambda: weak(SignatureMethod.RSA_SHA256, DigestAlgorithm.SHA1), "digest_algorithm"),
-    "SHA-224": (lambda: weak(SignatureMethod.RSA_SHA224, DigestAlgorithm.SHA256), "signature_algorithm"),
-    "HMAC with the certificate as its key": (hmac_of_the_certificate, "signature_algorithm"),
-    "the algorithm none": (lambda: with_algorithm("ds:SignatureMethod", "none"), "signature_algorithm"),
-    "no algorithm": (lambda: with_algorithm("ds:SignatureMethod", ""), "signature_algorithm"),
-    "MD5": (lambda: with_algorithm("ds:SignatureMethod", f"{MORE}rsa-md5"), "signature_algorithm"),
-    "DSA": (
-        lambda: with_algorithm("ds:SignatureMethod", "http://www.w3.org/2009/xmldsig11#dsa-sha256"),
-        "signature_algorithm",
-    ),
-    "an RSA signature as ECDSA": (raw_ecdsa, "signature_invalid"),
-    "an RSA signature as PSS": (
-        lambda: with_algorithm("ds:SignatureMethod", "http://www.w3.org/2007/05/xmldsig-more#sha256-rsa-MGF1"),
-        "signature_invalid",
-    ),
-    "an unknown digest": (lambda: with_algorithm("ds:DigestMethod", f"{MORE}md5"), "digest_algorithm"),
-    "an unknown canonicalization": (
-        lambda: with_algorithm("ds:CanonicalizationMethod", "http://www.w3.org/2010/xml-c14n2"),
-        "canonicalization_algorithm",
-    ),
-    "no canonicalization": (lambda: with_algorithm("ds:CanonicalizationMethod", ""), "canonicalization_algorithm"),
-    "a truncated HMAC": (
-        lambda: inserted("ds:SignatureMethod", f'<HMACOutputLength xmlns="{DS}">1</HMACOutputLength>'),
-        "signature_form",
-    ),
-    "parameters of a digest": (lambda: inserted("ds:DigestMethod", "<a/>"), "signature_form"),
-    "no references": (lambda: many_references(0), "reference_count"),
-    "two references": (lambda: many_references(2), "reference_count"),
-    "a thousand references": (lambda: many_references(500), "reference_count"),
-    "a reference to the whole document": (lambda: referring_to(""), "reference_mismatch"),
-    "a reference to nothing": (lambda: referring_to(None), "reference_mismatch"),
-    "a reference to another element": (lambda: referring_to("#_response1"), "reference_mismatch"),
-    "a reference without a hash": (lambda: referring_to("_assertion1"), "reference_mismatch"),
-    "a reference with two": (lambda: referring_to("##_assertion1"), "reference_mismatch"),
-    "a reference to the network": (lambda: referring_to("http://127.0.0.1:1/#_assertion1"), "reference_mismatch"),
-    "a reference to a file": (lambda: referring_to("file:///etc/passwd"), "reference_mismatch"),
-    "an XPointer": (lambda: referring_to("#xpointer(id('_assertion1'))"), "reference_mismatch"),
-    "an XPath expression as ID": (
-        lambda: login(assertion_id="x' or '1'='1"),
-        "reference_mismatch",
-    ),
-    "XSLT": (lambda: with_transforms(ENVELOPED, STYLE_SHEET), "signature_transforms"),
-    "XSLT first": (lambda: with_transforms(STYLE_SHEET), "signature_transforms"),
-    "XPath": (lambda: with_transforms(ENVELOPED, XPATH), "signature_transforms"),
-    "an XPath filter": (
-        lambda: with_transforms(ENVELOPED, "http://www.w3.org/2002/06/xmldsig-filter2"),
-        "signature_transforms",
-    ),
-    "base64 as a transform": (lambda: with_transforms(ENVELOPED, f"{DS}base64"), "signature_transforms"),
-    "no transforms": (with_transforms, "signature_transforms"),
-    "canonicalization alone": (lambda: with_transforms(EXCLUSIVE_C14N), "signature_transforms"),
-    "canonicalization first": (lambda: with_transforms(EXCLUSIVE_C14N, ENVELOPED), "signature_transforms"),
-    "enveloped twice": (lambda: with_transforms(ENVELOPED, ENVELOPED), "signature_transforms"),
-    "three transforms": (lambda: with_transforms(ENVELOPED, C14N, EXCLUSIVE_C14N), "signature_transforms"),
-    "a thousand transforms": (lambda: with_transforms(ENVELOPED, *[C14N] * 1_000), "signature_transforms"),
-    "parameters of the enveloped signature": (
-        lambda: with_transforms(f'<Transform xmlns="{DS}" Algorithm="{ENVELOPED}"><a/></Transform>'),
-        "signature_form",
-    ),
-    "a transform of another name": (
-        lambda: with_transforms(f'<T xmlns="{DS}" Algorithm="{ENVELOPED}"/>'),
-        "signature_form",
-    ),
-    "many prefixes": (lambda: with_prefixes(EXCLUSIVE_C14N, "a " * 17), "prefix_list"),
-    "no prefixes": (lambda: with_prefixes(EXCLUSIVE_C14N, " "), "prefix_list"),
-    "prefixes of inclusive canonicalization": (lambda: with_prefixes(C14N, "xs"), "prefix_list"),
-    "prefixes of the enveloped signature": (
-        lambda: with_prefixes(ENVELOPED, "a", of="ds:Transform"),
-        "signature_form",
-    ),
-    "something else than prefixes": (lambda: inserted("ds:CanonicalizationMethod", "<a/>"), "prefix_list"),
-    "an object": (lambda: inserted("", f'<Object xmlns="{DS}"/>'), "signature_form"),
-    "two KeyInfo": (lambda: inserted("", f'<KeyInfo xmlns="{DS}"/>'), "signature_form"),
-    "no value": (lambda: find_and_remove(login(), "ds:SignatureValue"), "signature_form"),
-    "no SignedInfo": (lambda: find_and_remove(login(), "ds:SignedInfo"), "signature_form"),
-    "no digest": (lambda: find_and_remove(login(), "ds:DigestValue"), "signature_form"),
-    "an empty value": (lambda: tampered("assertion", "ds:SignatureValue", ""), "signature_form"),
-    "a value that is no base64": (lambda: tampered("assertion", "ds:SignatureValue", "ä"), "signature_form"),
-    "an endless value": (lambda: tampered("assertion", "ds:SignatureValue", "A" * 4_096), "signature_form"),
-    "another value": (lambda: tampered("assertion", "ds:SignatureValue", "AAAA"), "signature_invalid"),
-    "another digest": (lambda: tampered("assertion", "ds:DigestValue", "A" * 43 + "="), "signature_invalid"),
-    "another subject": (lambda: tampered("assertion", "saml:NameID", VICTIM), "digest_mismatch"),
-    "another subject in a signed response": (
-        lambda: tampered("response", "saml:NameID", VICTIM),
-        "digest_mismatch",
-    ),
-    "another issuer of a signed response": (lambda: tampered("both", "saml:Issuer", VICTIM), "digest_mismatch"),
+SIGNATURES: Final[Table] = {
+    "signature_missing": {
+        "no signature": lambda: sign(Idp().response(), "nothing"),
+        "the signature was removed": lambda: find_and_remove(login(), "ds:Signature"),
+        "the signature was moved": moved_signature,
+    },
+    "signature_count": {
+        "two signatures of one element": doubled_signature,
+    },
+    "signature_misplaced": {
+        "another signature elsewhere": nested_signature,
+    },
+    "signature_invalid": {
+        "the key of an attacker": lambda: signed_by_another(names_its_key=False),
+        "an assertion of the provider in a response of an attacker": signed_around,
+        "the key of an attacker in KeyInfo": lambda: signed_by_another(names_its_key=True),
+        "the key of an attacker as a value": with_key_value,
+        "an RSA signature as ECDSA": raw_ecdsa,
+        "an RSA signature as PSS": lambda: with_algorithm(
+            "ds:SignatureMethod", "http://www.w3.org/2007/05/xmldsig-more#sha256-rsa-MGF1"
+        ),
+        "another value": lambda: tampered("assertion", "ds:SignatureValue", "AAAA"),
+        "another digest": lambda: tampered("assertion", "ds:DigestValue", "A" * 43 + "="),
+    },
+    "signature_algorithm": {
+        "SHA-1": lambda: weak(SignatureMethod.RSA_SHA1, DigestAlgorithm.SHA256),
+        "SHA-224": lambda: weak(SignatureMethod.RSA_SHA224, DigestAlgorithm.SHA256),
+        "HMAC with the certificate as its key": hmac_of_the_certificate,
+        "the algorithm none": lambda: with_algorithm("ds:SignatureMethod", "none"),
+        "no algorithm": lambda: with_algorithm("ds:SignatureMethod", ""),
+        "MD5": lambda: with_algorithm("ds:SignatureMethod", f"{MORE}rsa-md5"),
+        "DSA": lambda: with_algorithm("ds:SignatureMethod", "http://www.w3.org/2009/xmldsig11#dsa-sha256"),
+    },
+    "digest_algorithm": {
+        "a digest by SHA-1": lambda: weak(SignatureMethod.RSA_SHA256, DigestAlgorithm.SHA1),
+        "an unknown digest": lambda: with_algorithm("ds:DigestMethod", f"{MORE}md5"),
+    },
+    "canonicalization_algorithm": {
+        "an unknown canonicalization": lambda: with_algorithm(
+            "ds:CanonicalizationMethod", "http://www.w3.org/2010/xml-c14n2"
+        ),
+        "no canonicalization": lambda: with_algorithm("ds:CanonicalizationMethod", ""),
+    },
+    "signature_form": {
+        "a truncated HMAC": lambda: inserted(
+            "ds:SignatureMethod", f'<HMACOutputLength xmlns="{DS}">1</HMACOutputLength>'
+        ),
+        "parameters of a digest": lambda: inserted("ds:DigestMethod", "<a/>"),
+        "parameters of the enveloped signature": lambda: with_transforms(
+            f'<Transform xmlns="{DS}" Algorithm="{ENVELOPED}"><a/></Transform>'
+        ),
+        "a transform of another name": lambda: with_transforms(f'<T xmlns="{DS}" Algorithm="{ENVELOPED}"/>'),
+        "prefixes of the enveloped signature": lambda: with_prefixes(ENVELOPED, "a", of="ds:Transform"),
+        "an object": lambda: inserted("", f'<Object xmlns="{DS}"/>'),
+        "two KeyInfo": lambda: inserted("", f'<KeyInfo xmlns="{DS}"/>'),
+        "no value": lambda: find_and_remove(login(), "ds:SignatureValue"),
+        "no SignedInfo": lambda: find_and_remove(login(), "ds:SignedInfo"),
+        "no digest": lambda: find_and_remove(login(), "ds:DigestValue"),
+        "an empty value": lambda: tampered("assertion", "ds:SignatureValue", ""),
+        "a value that is no base64": lambda: tampered("assertion", "ds:SignatureValue", "ä"),
+        "an endless value": lambda: tampered("assertion", "ds:SignatureValue", "A" * 4_096),
+    },
+    "reference_count": {
+        "no references": lambda: many_references(0),
+        "two references": lambda: many_references(2),
+        "a thousand references": lambda: many_references(500),
+    },
+    "reference_mismatch": {
+        "a reference to the whole document": lambda: referring_to(""),
+        "a reference to nothing": lambda: referring_to(None),
+        "a reference to another element": lambda: referring_to("#_response1"),
+        "a reference without a hash": lambda: referring_to("_assertion1"),
+        "a reference with two": lambda: referring_to("##_assertion1"),
+        "a reference to the network": lambda: referring_to("http://127.0.0.1:1/#_assertion1"),
+        "a reference to a file": lambda: referring_to("file:///etc/passwd"),
+        "an XPointer": lambda: referring_to("#xpointer(id('_assertion1'))"),
+        "an XPath expression as ID": lambda: login(assertion_id="x' or '1'='1"),
+    },
+    "signature_transforms": {
+        "XSLT": lambda: with_transforms(ENVELOPED, STYLE_SHEET),
+        "XSLT first": lambda: with_transforms(STYLE_SHEET),
+        "XPath": lambda: with_transforms(ENVELOPED, XPATH),
+        "an XPath filter": lambda: with_transforms(ENVELOPED, "http://www.w3.org/2002/06/xmldsig-filter2"),
+        "base64 as a transform": lambda: with_transforms(ENVELOPED, f"{DS}base64"),
+        "no transforms": with_transforms,
+        "canonicalization alone": lambda: with_transforms(EXCLUSIVE_C14N),
+        "canonicalization first": lambda: with_transforms(EXCLUSIVE_C14N, ENVELOPED),
+        "enveloped twice": lambda: with_transforms(ENVELOPED, ENVELOPED),
+        "three transforms": lambda: with_transforms(ENVELOPED, C14N, EXCLUSIVE_C14N),
+        "a thousand transforms": lambda: with_transforms(ENVELOPED, *[C14N] * 1_000),
+    },
+    "prefix_list": {
+        "many prefixes": lambda: with_prefixes(EXCLUSIVE_C14N, "a " * 17),
+        "no prefixes": lambda: with_prefixes(EXCLUSIVE_C14N, " "),
+        "prefixes of inclusive canonicalization": lambda: with_prefixes(C14N, "xs"),
+        "something else than prefixes": lambda: inserted("ds:CanonicalizationMethod", "<a/>"),
+    },
+    "digest_mismatch": {
+        "another subject": lambda: tampered("assertion", "saml:NameID", VICTIM),
+        "another subject in a signed response": lambda: tampered("response", "saml:NameID", VICTIM),
+        "another issuer of a signed response": lambda: tampered("both", "saml:Issuer", VICTIM),
+    },
 }
 
 
-@pytest.mark.parametrize(("build", "reason"), SIGNATURES.values(), ids=SIGNATURES)
-def test_a_hostile_signature_is_refused(build: Build, reason: str) -> None:
-    assert reason_of(post(build())) == reason
+def test_a_hostile_signature_is_refused() -> None:
+    check(SIGNATURES)
 
 
 def test_an_ecdsa_signature_of_another_length_is_refused() -> None:
@@ -710,144 +701,177 @@ def missing(name: str) -> Element:
     return rebuilt(change)
 
 
-PROFILE: dict[str, tuple[Callable[[], Element], str]] = {
-    "a failed login": (lambda: login(status=f"{STATUS}Responder"), "status_not_success"),
-    "no status": (lambda: missing("samlp:Status"), "status_count"),
-    "two statuses": (lambda: doubled("samlp:Status"), "status_count"),
-    "no code": (lambda: missing("samlp:StatusCode"), "status_code_count"),
-    "no assertion": (lambda: find_and_remove(login("nothing"), "saml:Assertion"), "assertion_count"),
-    "SAML 1.1": (lambda: login(version="1.1"), "version"),
-    "an assertion of SAML 1.1": (
-        lambda: rebuilt(lambda root: find(root, "saml:Assertion").set("Version", "1.1")),
-        "version",
-    ),
-    "another issuer": (lambda: login(issuer="https://evil.example.com"), "issuer_mismatch"),
-    "an issuer within other characters": (lambda: login(issuer=f"\u00a0{IDP}"), "issuer_mismatch"),
-    "an audience within other characters": (lambda: login(audiences=(f"{SP}\u2003",)), "audience_mismatch"),
-    "an audience with white space inside": (lambda: login(audiences=(SP.replace("/", " /", 1),)), "audience_mismatch"),
-    "another issuer of the response": (lambda: login(response_issuer="https://evil.example.com"), "issuer_mismatch"),
-    "no issuer": (lambda: login(issuer=None), "issuer_count"),
-    "an issuer that is a person": (
-        lambda: login(issuer_format="urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"),
-        "issuer_mismatch",
-    ),
-    "two issuers": (
-        lambda: rebuilt(lambda root: find(root, "saml:Assertion").insert(0, deepcopy(find(root, "saml:Issuer")))),
-        "issuer_count",
-    ),
-    "another destination": (lambda: login(destination="https://evil.example.com/acs"), "destination_mismatch"),
-    "a signed other destination": (lambda: login("response", destination=""), "destination_mismatch"),
-    "another recipient": (lambda: login(recipient="https://evil.example.com/acs"), "recipient_mismatch"),
-    "no recipient": (lambda: login(recipient=None), "recipient_mismatch"),
-    "another audience": (lambda: login(audiences=("https://other.example.com",)), "audience_mismatch"),
-    "an empty audience": (lambda: login(audiences=()), "audience_mismatch"),
-    "no audience": (lambda: login(audiences=None), "audience_missing"),
-    "another audience besides": (
-        lambda: login(
+PROFILE: Final[Table] = {
+    "status_not_success": {
+        "a failed login": lambda: login(status=f"{STATUS}Responder"),
+    },
+    "status_count": {
+        "no status": lambda: missing("samlp:Status"),
+        "two statuses": lambda: doubled("samlp:Status"),
+    },
+    "status_code_count": {
+        "no code": lambda: missing("samlp:StatusCode"),
+    },
+    "assertion_count": {
+        "no assertion": lambda: find_and_remove(login("nothing"), "saml:Assertion"),
+    },
+    "version": {
+        "SAML 1.1": lambda: login(version="1.1"),
+        "an assertion of SAML 1.1": lambda: rebuilt(lambda root: find(root, "saml:Assertion").set("Version", "1.1")),
+    },
+    "issuer_mismatch": {
+        "another issuer": lambda: login(issuer="https://evil.example.com"),
+        "an issuer within other characters": lambda: login(issuer=f"\u00a0{IDP}"),
+        "another issuer of the response": lambda: login(response_issuer="https://evil.example.com"),
+        "an issuer that is a person": lambda: login(
+            issuer_format="urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"
+        ),
+    },
+    "audience_mismatch": {
+        "an audience within other characters": lambda: login(audiences=(f"{SP}\u2003",)),
+        "an audience with white space inside": lambda: login(audiences=(SP.replace("/", " /", 1),)),
+        "another audience": lambda: login(audiences=("https://other.example.com",)),
+        "an empty audience": lambda: login(audiences=()),
+        "another audience besides": lambda: login(
             conditions="<saml:AudienceRestriction><saml:Audience>x</saml:Audience></saml:AudienceRestriction>"
         ),
-        "audience_mismatch",
-    ),
-    "elements in the audience": (
-        lambda: rebuilt(lambda root: etree.SubElement(find(root, "saml:Audience"), "a")),
-        "text_with_elements",
-    ),
-    "an unknown condition": (lambda: login(conditions="<saml:Condition/>"), "unknown_condition"),
-    "a condition of others": (lambda: login(conditions='<OneTimeUse xmlns="urn:x"/>'), "unknown_condition"),
-    "no conditions": (lambda: missing("saml:Conditions"), "conditions_count"),
-    "two conditions": (lambda: doubled("saml:Conditions"), "conditions_count"),
-    "no subject": (lambda: missing("saml:Subject"), "subject_count"),
-    "two subjects": (lambda: doubled("saml:Subject"), "subject_count"),
-    "no confirmation": (lambda: missing("saml:SubjectConfirmation"), "confirmation_count"),
-    "several confirmations of others": (
-        lambda: login_confirmed_by({"Recipient": "https://evil.example.com/acs"}, {"Recipient": None}),
-        "recipient_mismatch",
-    ),
-    "several confirmations, ours expired": (
-        lambda: login_confirmed_by({"Recipient": "https://evil.example.com/acs"}, {"NotOnOrAfter": instant(-60)}),
-        "confirmation_expired",
-    ),
-    "what holds of several confirmations does not add up": (
-        lambda: login_confirmed_by({"InResponseTo": "_other"}, {"Recipient": "x"}, {"NotOnOrAfter": instant(-60)}),
-        "in_response_to_mismatch",
-    ),
-    "several confirmations of no request": (
-        lambda: login_confirmed_by({"InResponseTo": None}, {"InResponseTo": None}),
-        "in_response_to_missing",
-    ),
-    "two data of one confirmation": (
-        lambda: doubled("saml:SubjectConfirmationData"),
-        "subject_confirmation_data_count",
-    ),
-    "a confirmation by the sender": (
-        lambda: login(method="urn:oasis:names:tc:SAML:2.0:cm:sender-vouches"),
-        "confirmation_count",
-    ),
-    "no data of the confirmation": (
-        lambda: missing("saml:SubjectConfirmationData"),
-        "subject_confirmation_data_count",
-    ),
-    "a confirmation of the future": (
-        lambda: login(confirmation_not_before=instant(61)),
-        "confirmation_not_yet_valid",
-    ),
-    "a confirmation from a time that is none": (lambda: login(confirmation_not_before="now"), "instant_format"),
-    "a confirmation for ever": (lambda: login(confirmation_not_on_or_after=None), "confirmation_unlimited"),
-    "an expired confirmation": (lambda: login(confirmation_not_on_or_after=instant(-60)), "confirmation_expired"),
-    "expired conditions": (lambda: login(not_on_or_after=instant(-60)), "conditions_expired"),
-    "conditions of the future": (lambda: login(not_before=instant(61)), "not_yet_valid"),
-    "an expired session": (lambda: login(session_not_on_or_after=instant(-60)), "session_expired"),
-    "an assertion for ever": (
-        lambda: login(confirmation_not_on_or_after="9999-12-31T23:59:59Z", not_on_or_after=None),
-        "lifetime_too_long",
-    ),
-    "the beginning of time": (
-        lambda: login(confirmation_not_on_or_after="0001-01-01T00:00:00Z"),
-        "confirmation_expired",
-    ),
-    "a time without a zone": (lambda: login(not_on_or_after="2026-11-20T15:05:00"), "instant_format"),
-    "a time in another zone": (lambda: login(not_on_or_after="2026-11-20T15:05:00+01:00"), "instant_format"),
-    "a time with a space": (lambda: login(not_on_or_after="2026-11-20T15:05:00Z "), "instant_format"),
-    "a time with other digits": (lambda: login(not_on_or_after="２026-11-20T15:05:00Z"), "instant_format"),  # noqa: RUF001
-    "a leap second": (lambda: login(not_before="2026-11-20T14:59:60Z"), "instant_format"),
-    "no time": (lambda: login(session_not_on_or_after=""), "instant_format"),
-    "a login that nobody has asked for": (
-        lambda: login(in_response_to=None, response_in_response_to=None),
-        "idp_initiated",
-    ),
-    "a confirmation of no request": (lambda: login(in_response_to=None), "in_response_to_missing"),
-    "a response to no request": (lambda: login(response_in_response_to=None), "in_response_to_missing"),
-    "a confirmation of another request": (lambda: login(in_response_to="_other"), "in_response_to_mismatch"),
-    "a response to another request": (lambda: login(response_in_response_to="_other"), "in_response_to_mismatch"),
-    "no statement of authentication": (lambda: missing("saml:AuthnStatement"), "authn_statement_count"),
-    "two statements of authentication": (lambda: doubled("saml:AuthnStatement"), "authn_statement_count"),
-    "two contexts": (lambda: doubled("saml:AuthnContextClassRef"), "authn_context"),
-    "an endless context": (
-        lambda: rebuilt(lambda root: find(root, "saml:AuthnContextClassRef").__setattr__("text", "x" * 1_025)),
-        "authn_context",
-    ),
-    "a transient NameID": (lambda: login(subject_format=TRANSIENT), "name_id_transient"),
-    "an empty NameID": (lambda: login(subject=""), "name_id_length"),
-    "a long NameID": (lambda: login(subject="x" * 257), "name_id_length"),
-    "a long format": (lambda: login(subject_format="x" * 1_025), "name_id_length"),
-    "a NameID with spaces around": (lambda: login(subject=" alice "), "name_id_characters"),
-    "a NameID with a line break": (lambda: login(subject="alice\nroot"), "name_id_characters"),
-    "a NameID that is invisible": (lambda: login(subject="\u200b"), "name_id_characters"),
-    "a NameID with elements": (
-        lambda: login(subject="root@example.com<saml:x/>.evil.example"),
-        "text_with_elements",
-    ),
-    "no NameID": (lambda: missing("saml:NameID"), "name_id_count"),
-    "two NameIDs": (lambda: doubled("saml:NameID"), "name_id_count"),
-    "an attribute without a name": (lambda: login(attributes=(("", ("x",)),)), "attribute_name"),
-    "an attribute with a long name": (lambda: login(attributes=(("x" * 1_025, ("x",)),)), "attribute_name"),
-    "an ID that cannot be remembered": (lambda: login("response", assertion_id="x" * 257), "assertion_id"),
+    },
+    "issuer_count": {
+        "no issuer": lambda: login(issuer=None),
+        "two issuers": lambda: rebuilt(
+            lambda root: find(root, "saml:Assertion").insert(0, deepcopy(find(root, "saml:Issuer")))
+        ),
+    },
+    "destination_mismatch": {
+        "another destination": lambda: login(destination="https://evil.example.com/acs"),
+        "a signed other destination": lambda: login("response", destination=""),
+    },
+    "recipient_mismatch": {
+        "another recipient": lambda: login(recipient="https://evil.example.com/acs"),
+        "no recipient": lambda: login(recipient=None),
+        "several confirmations of others": lambda: login_confirmed_by(
+            {"Recipient": "https://evil.example.com/acs"}, {"Recipient": None}
+        ),
+    },
+    "audience_missing": {
+        "no audience": lambda: login(audiences=None),
+    },
+    "text_with_elements": {
+        "elements in the audience": lambda: rebuilt(lambda root: etree.SubElement(find(root, "saml:Audience"), "a")),
+        "a NameID with elements": lambda: login(subject="root@example.com<saml:x/>.evil.example"),
+    },
+    "unknown_condition": {
+        "an unknown condition": lambda: login(conditions="<saml:Condition/>"),
+        "a condition of others": lambda: login(conditions='<OneTimeUse xmlns="urn:x"/>'),
+    },
+    "conditions_count": {
+        "no conditions": lambda: missing("saml:Conditions"),
+        "two conditions": lambda: doubled("saml:Conditions"),
+    },
+    "subject_count": {
+        "no subject": lambda: missing("saml:Subject"),
+        "two subjects": lambda: doubled("saml:Subject"),
+    },
+    "confirmation_count": {
+        "no confirmation": lambda: missing("saml:SubjectConfirmation"),
+        "a confirmation by the sender": lambda: login(method="urn:oasis:names:tc:SAML:2.0:cm:sender-vouches"),
+    },
+    "confirmation_expired": {
+        "several confirmations, ours expired": lambda: login_confirmed_by(
+            {"Recipient": "https://evil.example.com/acs"}, {"NotOnOrAfter": instant(-60)}
+        ),
+        "an expired confirmation": lambda: login(confirmation_not_on_or_after=instant(-60)),
+        "the beginning of time": lambda: login(confirmation_not_on_or_after="0001-01-01T00:00:00Z"),
+    },
+    "in_response_to_mismatch": {
+        "what holds of several confirmations does not add up": lambda: login_confirmed_by(
+            {"InResponseTo": "_other"}, {"Recipient": "x"}, {"NotOnOrAfter": instant(-60)}
+        ),
+        "a confirmation of another request": lambda: login(in_response_to="_other"),
+        "a response to another request": lambda: login(response_in_response_to="_other"),
+    },
+    "in_response_to_missing": {
+        "several confirmations of no request": lambda: login_confirmed_by(
+            {"InResponseTo": None}, {"InResponseTo": None}
+        ),
+        "a confirmation of no request": lambda: login(in_response_to=None),
+        "a response to no request": lambda: login(response_in_response_to=None),
+    },
+    "subject_confirmation_data_count": {
+        "two data of one confirmation": lambda: doubled("saml:SubjectConfirmationData"),
+        "no data of the confirmation": lambda: missing("saml:SubjectConfirmationData"),
+    },
+    "confirmation_not_yet_valid": {
+        "a confirmation of the future": lambda: login(confirmation_not_before=instant(61)),
+    },
+    "instant_format": {
+        "a confirmation from a time that is none": lambda: login(confirmation_not_before="now"),
+        "a time without a zone": lambda: login(not_on_or_after="2026-11-20T15:05:00"),
+        "a time in another zone": lambda: login(not_on_or_after="2026-11-20T15:05:00+01:00"),
+        "a time with a space": lambda: login(not_on_or_after="2026-11-20T15:05:00Z "),
+        "a time with other digits": lambda: login(not_on_or_after="２026-11-20T15:05:00Z"),  # noqa: RUF001
+        "a leap second": lambda: login(not_before="2026-11-20T14:59:60Z"),
+        "no time": lambda: login(session_not_on_or_after=""),
+    },
+    "confirmation_unlimited": {
+        "a confirmation for ever": lambda: login(confirmation_not_on_or_after=None),
+    },
+    "conditions_expired": {
+        "expired conditions": lambda: login(not_on_or_after=instant(-60)),
+    },
+    "not_yet_valid": {
+        "conditions of the future": lambda: login(not_before=instant(61)),
+    },
+    "session_expired": {
+        "an expired session": lambda: login(session_not_on_or_after=instant(-60)),
+    },
+    "lifetime_too_long": {
+        "an assertion for ever": lambda: login(
+            confirmation_not_on_or_after="9999-12-31T23:59:59Z", not_on_or_after=None
+        ),
+    },
+    "idp_initiated": {
+        "a login that nobody has asked for": lambda: login(in_response_to=None, response_in_response_to=None),
+    },
+    "authn_statement_count": {
+        "no statement of authentication": lambda: missing("saml:AuthnStatement"),
+        "two statements of authentication": lambda: doubled("saml:AuthnStatement"),
+    },
+    "authn_context": {
+        "two contexts": lambda: doubled("saml:AuthnContextClassRef"),
+        "an endless context": lambda: rebuilt(
+            lambda root: find(root, "saml:AuthnContextClassRef").__setattr__("text", "x" * 1_025)
+        ),
+    },
+    "name_id_transient": {
+        "a transient NameID": lambda: login(subject_format=TRANSIENT),
+    },
+    "name_id_length": {
+        "an empty NameID": lambda: login(subject=""),
+        "a long NameID": lambda: login(subject="x" * 257),
+        "a long format": lambda: login(subject_format="x" * 1_025),
+    },
+    "name_id_characters": {
+        "a NameID with spaces around": lambda: login(subject=" alice "),
+        "a NameID with a line break": lambda: login(subject="alice\nroot"),
+        "a NameID that is invisible": lambda: login(subject="\u200b"),
+    },
+    "name_id_count": {
+        "no NameID": lambda: missing("saml:NameID"),
+        "two NameIDs": lambda: doubled("saml:NameID"),
+    },
+    "attribute_name": {
+        "an attribute without a name": lambda: login(attributes=(("", ("x",)),)),
+        "an attribute with a long name": lambda: login(attributes=(("x" * 1_025, ("x",)),)),
+    },
+    "assertion_id": {
+        "an ID that cannot be remembered": lambda: login("response", assertion_id="x" * 257),
+    },
 }
 
 
-@pytest.mark.parametrize(("build", "reason"), PROFILE.values(), ids=PROFILE)
-def test_a_response_that_is_not_for_this_login_is_refused(build: Callable[[], Element], reason: str) -> None:
-    assert reason_of(post(build())) == reason
+def test_a_response_that_is_not_for_this_login_is_refused() -> None:
+    check(PROFILE)
 
 
 def test_signxml_decides_whatever_key_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -855,8 +879,7 @@ def test_signxml_decides_whatever_key_was_found(monkeypatch: pytest.MonkeyPatch)
     assert reason_of(post(signed_by_another(names_its_key=True))) == "signature_invalid"
 
 
-@pytest.mark.parametrize("place", ["assertion", "response", "both"])
-def test_what_was_digested_is_read_and_nothing_else(monkeypatch: pytest.MonkeyPatch, place: Signed) -> None:
+def test_what_was_digested_is_read_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here the two differ, as they must never do."""
     verify = XMLVerifier.verify
 
@@ -866,12 +889,12 @@ def test_what_was_digested_is_read_and_nothing_else(monkeypatch: pytest.MonkeyPa
         return found
 
     monkeypatch.setattr(XMLVerifier, "verify", digested)
-    assert verify_response(post(login(place)), expected()).subject == "digested"
+    places: tuple[Signed, ...] = ("assertion", "response", "both")
+    assert {verify_response(post(login(place)), expected()).subject for place in places} == {"digested"}
 
 
-@pytest.mark.parametrize("xml", [None, "<x/>", f'<Assertion xmlns="{SAML}" ID="_other"/>'])
-def test_what_is_signed_must_be_the_element(monkeypatch: pytest.MonkeyPatch, xml: str | None) -> None:
-    signed = None if xml is None else etree.fromstring(xml)
-    found = VerifyResult(b"", signed, etree.Element("x"), b"")
-    monkeypatch.setattr(XMLVerifier, "verify", lambda *_, **__: found)
-    assert reason_of(post(login())) == "signature_invalid"
+def test_what_is_signed_must_be_the_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    for xml in ("", "<x/>", f'<Assertion xmlns="{SAML}" ID="_other"/>'):
+        found = VerifyResult(b"", etree.fromstring(xml) if xml else None, etree.Element("x"), b"")
+        monkeypatch.setattr(XMLVerifier, "verify", lambda *_, found=found, **__: found)
+        assert reason_of(post(login())) == "signature_invalid", xml
