@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
@@ -52,6 +53,21 @@ class Control:
         async with self.client.request(method, path, headers=headers, **options) as answer:
             raw = await answer.read()
             return answer.status, msgspec.json.decode(raw) if raw else None, answer.headers
+
+    async def execute(self, statement: sa.Executable) -> None:
+        """Change the database, behind the service."""
+        async with self.checks.database.write() as connection:
+            await connection.execute(statement)
+
+    async def scalars(self, statement: sa.Select[Any]) -> list[Any]:
+        """The first column of what is in the database."""
+        async with self.checks.database.read() as connection:
+            return list((await connection.scalars(statement)).all())
+
+    async def count(self, table: sa.FromClause) -> int:
+        """How many rows a table has."""
+        (found,) = await self.scalars(sa.select(sa.func.count()).select_from(table))
+        return int(found)
 
 
 @pytest.fixture(autouse=True)

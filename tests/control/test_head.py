@@ -2,17 +2,14 @@
 its answer, HEAD is a 405 that changes nothing.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
-from control.settings import ControlSettings
-from tests.chassis.auth.tenants import Tenant
-from tests.control.conftest import Control, serving
+from tests.control.conftest import Control
 from tests.control.identity.accounts import join
 from tests.control.test_query_parameters import UNLIMITED, VALUES
+
+pytestmark = UNLIMITED
 
 OWN_OF_EACH = ("x-request-id", "date", "set-cookie")
 WITHOUT_HEAD = {
@@ -21,14 +18,6 @@ WITHOUT_HEAD = {
     "/sso/oidc/{orgSlug}/callback",
     "/orgs/{orgSlug}/audit/export",
 }
-
-
-@pytest.fixture
-async def control(
-    migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path, control_settings: ControlSettings
-) -> AsyncIterator[Control]:
-    async with serving(migrated_url, tmp_path, control_settings, tenants=tenants, **UNLIMITED) as control:
-        yield control
 
 
 async def gettable(control: Control) -> list[tuple[str, str]]:

@@ -2,19 +2,15 @@
 body has other faults. Directories and webhooks keep the rules of their senders.
 """
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import pytest
-
-from control.settings import ControlSettings
-from tests.chassis.auth.tenants import Tenant
-from tests.control.conftest import Control, serving
+from tests.control.conftest import Control
 from tests.control.identity.accounts import join
-from tests.control.test_query_parameters import UNLIMITED
+from tests.control.test_query_parameters import UNLIMITED, Asked
+from tests.control.test_query_parameters import operations as every_operation
 
-VALUES = {"orgSlug": "acme", "projectSlug": "web", "protocol": "SAML"}
+pytestmark = UNLIMITED
+
 TWICE = b'{"nonsense": [{"deep": 1, "d\\u0065ep": 2}], "name": "a", "name": "b"}'
 PLACES = ["body.nonsense[0].deep", "body.name"]
 JSON = "application/json"
@@ -22,34 +18,9 @@ JSON = "application/json"
 OTHERS = ("/scim", "/webhooks", "/orgs/acme/projects/web/proof-bundles/validate", "/orgs/acme/projects/web/source-maps")
 
 
-class Asked(NamedTuple):
-    """An operation with a JSON body; `security`: its schemes."""
-
-    method: str
-    path: str
-    security: list[str]
-
-
-@pytest.fixture
-async def control(
-    migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path, control_settings: ControlSettings
-) -> AsyncIterator[Control]:
-    async with serving(migrated_url, tmp_path, control_settings, tenants=tenants, **UNLIMITED) as control:
-        yield control
-
-
 async def operations(control: Control) -> list[Asked]:
-    _, document, _ = await control.call("GET", "/openapi.json")
-    return [
-        Asked(
-            method.upper(),
-            path.format_map({parameter["name"]: "x" for parameter in operation["parameters"]} | VALUES),
-            [scheme for each in operation["security"] for scheme in each],
-        )
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-        if JSON in operation.get("requestBody", {}).get("content", {})
-    ]
+    """Those with a JSON body."""
+    return [each for each in await every_operation(control) if each.example is not None]
 
 
 async def ask(control: Control, asked: Asked, body: bytes, media_type: str, session: str) -> tuple[int, Any]:

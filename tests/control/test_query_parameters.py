@@ -3,38 +3,32 @@ wrong, and nothing happens. Single sign-on, directories,
 webhooks and login ignore it.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pytest
-import sqlalchemy as sa
 
 from chassis.auth.tables import metadata
-from control.settings import ControlSettings
 from sluice.erasure_filters import check_filters
-from tests.chassis.auth.tenants import Tenant
-from tests.control.conftest import Control, serving
+from tests.control.conftest import Control
 from tests.control.identity.accounts import join
 from tests.control.test_existence import everything_of
 
 VALUES = {"orgSlug": "acme", "projectSlug": "web", "protocol": "OIDC"}
 UNDECLARED = {"nonsense": "1", "Limit": "2", "cursor ": "3"}
-UNLIMITED: dict[str, Any] = dict.fromkeys(
-    ("api_rate", "approval_rate", "channel_test_rate", "scim_rate", "webhook_rate", "failed_webhook_rate"), 0
-) | dict.fromkeys(
-    (
-        "visitor_rate",
-        "refresh_rate",
-        "failed_bearer_rate",
-        "failed_login_rate",
-        "new_address_login_rate",
-        "failed_sso_rate",
-    ),
-    0,
+UNLIMITED: Final = pytest.mark.chassis_settings(
+    **dict.fromkeys(
+        (
+            *("api_rate", "approval_rate", "channel_test_rate", "scim_rate", "webhook_rate", "failed_webhook_rate"),
+            *("visitor_rate", "refresh_rate", "failed_bearer_rate", "failed_login_rate", "new_address_login_rate"),
+            "failed_sso_rate",
+        ),
+        0,
+    )
 )
+pytestmark = UNLIMITED
 
 
 class Asked(NamedTuple):
@@ -48,13 +42,9 @@ class Asked(NamedTuple):
 
 
 @pytest.fixture
-async def control(
-    migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path, control_settings: ControlSettings
-) -> AsyncIterator[Control]:
-    async with serving(
-        migrated_url, tmp_path, control_settings, check_filters, tenants=tenants, **UNLIMITED
-    ) as control:
-        yield control
+def service_parts() -> dict[str, Any]:
+    """With the check of filters that explore has, as in one process."""
+    return {"check_filters": check_filters}
 
 
 async def operations(control: Control, ids: Mapping[str, str] = MappingProxyType({})) -> list[Asked]:
@@ -110,11 +100,7 @@ async def operations_on_acme(control: Control) -> list[Asked]:
 
 async def rows(control: Control) -> dict[str, int]:
     """How many rows each table has."""
-    async with control.checks.database.read() as connection:
-        return {
-            table.name: await connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
-            for table in metadata.sorted_tables
-        }
+    return {table.name: await control.count(table) for table in metadata.sorted_tables}
 
 
 async def test_every_route_for_a_token_names_what_it_does_not_know_and_does_nothing(control: Control) -> None:

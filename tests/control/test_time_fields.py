@@ -2,8 +2,6 @@
 
 from typing import Any, Final, NamedTuple
 
-import pytest
-
 from proto.proofs import dsse
 from tests.control.conftest import Control
 from tests.control.proofs.made import KEY, register
@@ -96,18 +94,12 @@ FIELDS: Final = (
 )
 
 
-@pytest.mark.parametrize("field", FIELDS, ids=lambda one: f"{one.method} {one.path} {one.name}")
-async def test_a_time_that_the_calendar_does_not_have_is_refused_by_name(control: Control, field: Field) -> None:
-    path = field.path
-    if "{issue}" in path:
-        path = path.format(issue=await new_issue(control, 1))
-    if "{key}" in path:
-        path = path.format(key=(await register(control))["id"])
-    for text in BAD:
-        if field.body is None:
-            answered = await control.call("GET", path, params={field.name.removeprefix("query."): text})
-        else:
-            answered = await control.call(field.method, path, field.body(text))
-        status, answer, _ = answered
-        assert status == 400, (text, answer)
-        assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == [(field.name, "format")], text
+async def test_a_time_that_the_calendar_does_not_have_is_refused_by_name(control: Control) -> None:
+    there = {"issue": await new_issue(control, 1), "key": (await register(control))["id"]}
+    for field in FIELDS:
+        path, name = field.path.format_map(there), field.name.removeprefix("query.")
+        for text in BAD:
+            asked = {"params": {name: text}} if field.body is None else {"body": field.body(text)}
+            status, answer, _ = await control.call(field.method, path, **asked)
+            named = [(one["path"], one["code"]) for one in answer.get("error", {}).get("details", ())]
+            assert (status, named) == (400, [(field.name, "format")]), (field, text)

@@ -77,17 +77,16 @@ async def test_changing_the_password_ends_all_other_sessions(control: Control, p
     assert (await ada.login(password="another horse battery"))[0] == 200
 
 
-@pytest.mark.parametrize(("length", "expected"), [(11, 400), (12, 204), (200, 204), (201, 400)])
-async def test_passwords_have_12_to_200_characters(
-    control: Control, person: NewPerson, length: int, expected: int
-) -> None:
-    ada = await person()
-    password = "pä" * (length // 2) + "x" * (length % 2)
-    assert (await ada.call("POST", "/auth/password", {"current": PASSWORD, "password": password}))[0] == expected
-    if expected == 204:
-        composed = password.replace("ä", "a\N{COMBINING DIAERESIS}")
-        status = (await ada.login(password=composed[:200]))[0]
-        assert status == (200 if len(composed) <= 200 else 401)
+async def test_passwords_have_12_to_200_characters(control: Control, person: NewPerson) -> None:
+    ada, current = await person(), PASSWORD
+    for length, expected in ((11, 400), (12, 204), (200, 204), (201, 400)):
+        password = "pä" * (length // 2) + "x" * (length % 2)
+        assert (await ada.call("POST", "/auth/password", {"current": current, "password": password}))[0] == expected
+        if expected == 204:
+            current = password
+            composed = password.replace("ä", "a\N{COMBINING DIAERESIS}")
+            status = (await ada.login(password=composed[:200]))[0]
+            assert status == (200 if len(composed) <= 200 else 401)
 
 
 async def test_own_organizations_are_listed(control: Control, person: NewPerson) -> None:

@@ -102,8 +102,7 @@ async def test_only_users_can_invite(control: Control, person: NewPerson, kind: 
     assert len((await control.call("GET", INVITATIONS, token=token))[1]["data"]) == 1, "that of who owns it"
     _, made, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
     [worker] = (await boss.call("GET", "/orgs/acme/principals"))[1]["data"]
-    async with control.checks.database.write() as connection:
-        await connection.execute(invitations.update().values(created_by=worker["principalId"]))
+    await control.execute(invitations.update().values(created_by=worker["principalId"]))
     assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
 
 
@@ -164,20 +163,20 @@ async def test_existing_user_accepts_with_the_own_password(control: Control, per
     assert (await control.call("GET", f"{MEMBERS}/{ada.id}"))[1]["role"] == "VIEWER"
 
 
-@pytest.mark.parametrize("role", list(Role))
-async def test_role_beyond_own_scopes_cannot_be_granted(control: Control, role: Role) -> None:
+async def test_role_beyond_own_scopes_cannot_be_granted(control: Control) -> None:
     database = control.checks.database
     _, admin = await new_member_token(database, control.acme, Role.ADMIN)
     _, narrow = await new_member_token(database, control.acme, Role.OWNER, frozenset({Scope.MEMBERS_WRITE}))
     _, member = await new_member_token(database, control.acme, Role.MEMBER)
-    body = {"email": "ada@example.org", "role": role}
-    expected = {admin: 403 if role is Role.OWNER else 201, narrow: 403, member: 403, control.acme.token.secret: 201}
-    for token, status in expected.items():
-        assert (await control.call("POST", INVITATIONS, body, token))[0] == status
-    changed, _ = await new_member_token(database, control.acme, Role.VIEWER)
-    for token, status in expected.items():
-        answer = await control.call("PATCH", f"{MEMBERS}/{changed}", {"role": role}, token)
-        assert answer[0] == (200 if status == 201 else status)
+    for role in Role:
+        body = {"email": "ada@example.org", "role": role}
+        expected = {admin: 403 if role is Role.OWNER else 201, narrow: 403, member: 403, control.acme.token.secret: 201}
+        for token, status in expected.items():
+            assert (await control.call("POST", INVITATIONS, body, token))[0] == status
+        changed, _ = await new_member_token(database, control.acme, Role.VIEWER)
+        for token, status in expected.items():
+            answer = await control.call("PATCH", f"{MEMBERS}/{changed}", {"role": role}, token)
+            assert answer[0] == (200 if status == 201 else status)
 
 
 async def test_only_owners_change_and_remove_owners(control: Control) -> None:
@@ -252,53 +251,10 @@ async def test_returning_member_has_no_earlier_credentials(control: Control, per
         assert (await control.call("GET", "/orgs/acme/projects", token=token))[0] == 401
 
 
-@pytest.mark.parametrize("member_id", ["none", "prn_" + "0" * 26, "%00", "FOREIGN", "x" * 500])
-async def test_unknown_member_is_404(control: Control, member_id: str) -> None:
-    path = f"{MEMBERS}/{member_id.replace('FOREIGN', control.globex.owner_id)}"
-    for method, body in (("GET", None), ("PATCH", {"role": "VIEWER"}), ("PATCH", {}), ("DELETE", None)):
-        status, answer, _ = await control.call(method, path, body)
-        assert (status, answer["error"]["message"]) == (404, "Not found.")
-
-
-@pytest.mark.parametrize("invitation_id", ["none", "inv_" + "0" * 26, "%00", "FOREIGN"])
-async def test_unknown_invitation_is_404(control: Control, invitation_id: str) -> None:
-    _, foreign, _ = await control.call(
-        "POST", "/orgs/globex/invitations", {"email": "a@b", "role": "VIEWER"}, control.globex.token.secret
-    )
-    path = f"{INVITATIONS}/{invitation_id.replace('FOREIGN', foreign['id'])}"
-    assert (await control.call("DELETE", path))[0] == 404
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "issues"),
-    [
-        (INVITATIONS, {}, [("body.email", "missing"), ("body.role", "missing")]),
-        (INVITATIONS, {"email": "a", "role": "KING"}, [("body.email", "too_short"), ("body.role", "not_allowed")]),
-        (INVITATIONS, {"email": "a@b c", "role": "VIEWER"}, [("body.email", "format")]),
-        (INVITATIONS, {"email": "a@b.", "role": "VIEWER"}, [("body.email", "format")]),
-        (INVITATIONS, {"email": "a@" + "b" * 253, "role": "VIEWER"}, [("body.email", "too_long")]),
-        (ACCEPT, {}, [("body.inviteToken", "missing"), ("body.name", "missing"), ("body.password", "missing")]),
-        (
-            ACCEPT,
-            {"inviteToken": "x" * 129, "name": "", "password": ""},
-            [("body.inviteToken", "too_long"), ("body.name", "too_short"), ("body.password", "too_short")],
-        ),
-        (ACCEPT, {"inviteToken": "x", "name": "x", "password": "x" * 201}, [("body.password", "too_long")]),
-    ],
-)
-async def test_invalid_bodies_name_every_field(
-    control: Control, path: str, body: object, issues: list[tuple[str, str]]
-) -> None:
-    status, answer, _ = await control.call("POST", path, body)
-    assert status == 400
-    assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
-
-
 async def test_minimum_length_applies_to_new_passwords_only(control: Control, person: NewPerson) -> None:
     ada = await person(org="globex", verified=True)
     short = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("x" * 11)
-    async with control.checks.database.write() as connection:
-        await connection.execute(users.update().values(password_hash=short))
+    await control.execute(users.update().values(password_hash=short))
     expected: list[tuple[str, int, int]] = [(ada.email, 11, 201), ("bob@example.org", 11, 400), ("b@b", 12, 201)]
     for email, length, status in expected:
         _, made, _ = await control.call("POST", INVITATIONS, {"email": email, "role": "VIEWER"})
@@ -312,34 +268,33 @@ async def test_minimum_length_applies_to_new_passwords_only(control: Control, pe
     assert (await control.call("POST", ACCEPT, acceptance("x", password="x")))[0] == 401
 
 
-async def test_longest_address_is_accepted(control: Control) -> None:
-    label = "b" * 63
-    email = "a" * 62 + f"@{label}.{label}.{label}"
-    assert len(email) == 254
-    status, made, _ = await control.call("POST", INVITATIONS, {"email": email, "role": "VIEWER"})
-    assert (status, made["email"]) == (201, email)
+async def test_invalid_invitation_secrets_are_401(control: Control) -> None:
+    for token in ("x", "inv_" + "0" * 49, "é", "\x00", control.acme.token.secret):
+        status, answer, _ = await control.call("POST", ACCEPT, acceptance(token))
+        assert (status, answer["error"]["message"]) == (401, "The invitation is not valid.")
 
 
-@pytest.mark.parametrize("token", ["x", "inv_" + "0" * 49, "é", "\x00", "PAT"])
-async def test_invalid_invitation_secrets_are_401(control: Control, token: str) -> None:
-    token = token.replace("PAT", control.acme.token.secret)
-    status, answer, _ = await control.call("POST", ACCEPT, acceptance(token))
-    assert (status, answer["error"]["message"]) == (401, "The invitation is not valid.")
-
-
-@pytest.mark.parametrize("role", [Role.VIEWER, Role.BILLING, Role.MEMBER])
-async def test_managing_members_requires_an_administrator(control: Control, role: Role) -> None:
-    _, token = await new_member_token(control.checks.database, control.acme, role)
-    for method, path, body in (
+async def test_managing_members_and_tokens_requires_a_role(control: Control) -> None:
+    of_owner, tokens, principals = f"{MEMBERS}/{control.acme.owner_id}", "/orgs/acme/tokens", "/orgs/acme/principals"
+    managing: list[tuple[str, str, dict[str, str] | None]] = [
         ("GET", MEMBERS, None),
-        ("GET", f"{MEMBERS}/{control.acme.owner_id}", None),
-        ("PATCH", f"{MEMBERS}/{control.acme.owner_id}", {"role": "VIEWER"}),
-        ("DELETE", f"{MEMBERS}/{control.acme.owner_id}", None),
+        ("GET", of_owner, None),
+        ("PATCH", of_owner, {"role": "VIEWER"}),
+        ("DELETE", of_owner, None),
         ("GET", INVITATIONS, None),
         ("POST", INVITATIONS, {"email": "a@b", "role": "VIEWER"}),
         ("DELETE", f"{INVITATIONS}/none", None),
-    ):
-        assert (await control.call(method, path, body, token))[0] == 403
+    ]
+    own: list[tuple[str, str, dict[str, str] | None]] = [
+        ("GET", tokens, None),
+        ("POST", tokens, {"name": "x"}),
+        ("GET", principals, None),
+        ("POST", principals, {"kind": "agent", "name": "x"}),
+    ]
+    for role in (Role.VIEWER, Role.BILLING, Role.MEMBER):
+        _, token = await new_member_token(control.checks.database, control.acme, role)
+        for method, path, body in managing if role is Role.MEMBER else managing + own:
+            assert (await control.call(method, path, body, token))[0] == 403, (role, method, path)
 
 
 @pytest.mark.both_stores

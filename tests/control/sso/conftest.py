@@ -9,7 +9,6 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import sqlalchemy as sa
 from lxml import etree
 
 from control.sso.browser import REFUSED
@@ -201,18 +200,6 @@ def bearer(tokens: Any) -> str:
     """The access token of a login's response."""
     token: str = tokens["accessToken"]
     return token
-
-
-async def change(control: Control, statement: sa.Update | sa.Delete) -> None:
-    """In the database, behind the service."""
-    async with control.checks.database.write() as connection:
-        await connection.execute(statement)
-
-
-async def count(control: Control, table: sa.Table) -> int:
-    """How many rows there are."""
-    async with control.checks.database.read() as connection:
-        return await connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
 
 
 async def prove(control: Control, records: Records, domain: str = "example.com") -> None:

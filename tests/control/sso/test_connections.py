@@ -12,7 +12,7 @@ from control.sso.tables import sso_connections
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
-from tests.control.sso.conftest import audit, change
+from tests.control.sso.conftest import audit
 from tests.control.sso.saml_idp import certificate_pem as certificate
 from tests.control.sso.saml_idp import ec_key, rsa_key
 
@@ -192,7 +192,7 @@ async def test_what_could_not_work_or_would_lock_everybody_out_is_a_conflict(con
     assert "Nobody has logged in" in await conflict("OIDC", enabled=True, enforced=True)
     await put_ok(control, "OIDC", enabled=True)
     assert "needs oidcClientId" in await conflict("OIDC", oidcClientId=None)
-    await change(control, sso_connections.update().values(tested_at=datetime.now(UTC)))
+    await control.execute(sso_connections.update().values(tested_at=datetime.now(UTC)))
     assert "No owner has a password" in await conflict("OIDC", enforced=True)
 
 

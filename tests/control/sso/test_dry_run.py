@@ -9,7 +9,7 @@ from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.identity.conftest import NewPerson
-from tests.control.sso.conftest import Records, SamlProvider, count, prove, refusals
+from tests.control.sso.conftest import Records, SamlProvider, prove, refusals
 
 DRY_RUN = "/orgs/acme/sso/connections/SAML/dry-run"
 
@@ -35,7 +35,7 @@ async def test_a_dry_run_says_what_a_login_does(
         "groups": ["dev", "x"],
         "role": "MEMBER",
     }
-    assert await count(control, sso_identities) == 0
+    assert await control.count(sso_identities) == 0
     assert (await saml.log_in(groups=("dev",)))[1]["role"] == "MEMBER"
     assert (await said(control, subject="ada-1"))["account"] == "KNOWN"
     refused = await said(control, subject="ada-2")

@@ -11,7 +11,7 @@ from control.sso.housekeeping import SsoHousekeeping
 from control.sso.tables import sso_assertions, sso_handoff_codes, sso_logins
 from tests.control.conftest import Control
 from tests.control.sso import saml_idp
-from tests.control.sso.conftest import Browser, SamlProvider, count
+from tests.control.sso.conftest import Browser, SamlProvider
 
 
 def _later(than: datetime, hours: float) -> datetime:
@@ -28,7 +28,7 @@ async def test_logins_codes_and_assertions_are_deleted_when_they_have_expired(
     for hours, left in ((0.0, (2, 1, 1)), (1.05, (2, 0, 1)), (1.13, (2, 0, 0)), (1.25, (0, 0, 0))):
         housekeeping = SsoHousekeeping(control.checks.database, None, now=partial(_later, now, hours))
         await housekeeping.run_once()
-        found = [await count(control, table) for table in (sso_logins, sso_handoff_codes, sso_assertions)]
+        found = [await control.count(table) for table in (sso_logins, sso_handoff_codes, sso_assertions)]
         assert tuple(found) == left, hours
 
 

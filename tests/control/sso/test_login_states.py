@@ -14,7 +14,7 @@ from chassis.limits.rate_limits import RateLimits
 from control.sso import connection_repository
 from control.sso.tables import sso_connections, sso_handoff_codes, sso_logins
 from tests.control.conftest import Control
-from tests.control.sso.conftest import Browser, SamlProvider, audit, begun_at, change, count, refusals, refused
+from tests.control.sso.conftest import Browser, SamlProvider, audit, begun_at, refusals, refused
 
 
 @pytest.mark.both_stores
@@ -36,7 +36,7 @@ async def test_a_login_that_was_begun_elsewhere_is_unknown(
 async def test_a_login_has_to_end_in_time(saml: SamlProvider, browser: Browser, control: Control) -> None:
     begun = await browser.start()
     response = saml.response(begun)
-    await change(control, sso_logins.update().values(expires_at=datetime.now(UTC)))
+    await control.execute(sso_logins.update().values(expires_at=datetime.now(UTC)))
     assert refused(await saml.answer(begun, response))
     assert await refusals(control) == ["state_unknown"]
 
@@ -44,10 +44,10 @@ async def test_a_login_has_to_end_in_time(saml: SamlProvider, browser: Browser, 
 @pytest.mark.both_stores
 async def test_a_code_has_to_be_spent_in_time(saml: SamlProvider, browser: Browser, control: Control) -> None:
     code = await saml.handoff_code()
-    await change(control, sso_handoff_codes.update().values(expires_at=datetime.now(UTC)))
+    await control.execute(sso_handoff_codes.update().values(expires_at=datetime.now(UTC)))
     assert refused(await browser.spend(code))
     assert [data["reason"] for _, data in await audit(control, "sso.handoff")] == ["code_used_or_expired"]
-    assert await count(control, sessions) == 0
+    assert await control.count(sessions) == 0
 
 
 async def test_a_code_of_a_disabled_account_is_worth_nothing(
@@ -55,10 +55,10 @@ async def test_a_code_of_a_disabled_account_is_worth_nothing(
 ) -> None:
     code = await saml.handoff_code()
     ada = sa.select(sso_handoff_codes.c.principal_id).scalar_subquery()
-    await change(control, principals.update().where(principals.c.id == ada).values(disabled_at=datetime.now(UTC)))
+    await control.execute(principals.update().where(principals.c.id == ada).values(disabled_at=datetime.now(UTC)))
     assert refused(await browser.spend(code))
     assert [data["reason"] for _, data in await audit(control, "sso.handoff")] == ["access_removed"]
-    assert await count(control, sessions) == 0
+    assert await control.count(sessions) == 0
 
 
 CHANGES: Final[tuple[dict[str, Any], ...]] = ({"enabled": False}, {"idp_entity_id": "https://other.example.com"})
@@ -70,7 +70,7 @@ def changing(monkeypatch: pytest.MonkeyPatch, control: Control, statement: sa.Up
 
     async def found_before(*arguments: Any) -> Any:
         found = await find_enabled(*arguments)
-        await change(control, statement)
+        await control.execute(statement)
         return found
 
     monkeypatch.setattr(connection_repository, "find_enabled", found_before)
@@ -101,7 +101,7 @@ async def test_a_connection_that_changes_while_a_login_begins_ends_it(
             assert refused(await browser.call("GET", "/sso/saml/acme/start")), statement
         await saml.connect()
     assert await refusals(control) == ["connection_changed"] * 3
-    assert await count(control, sso_logins) == 0
+    assert await control.count(sso_logins) == 0
 
 
 async def test_an_address_that_repeats_a_code_does_not_fill_the_audit_log(
@@ -138,7 +138,7 @@ async def test_pages_of_other_sites_neither_begin_nor_fail_logins(
             assert refused(await browser.call("GET", "/sso/oidc/acme/callback?state=x", headers=headers))
     assert browser.cookies == {}
     assert await refusals(control) == []
-    assert await count(control, sso_logins) == 0
+    assert await control.count(sso_logins) == 0
     assert (await saml.log_in())[0] == 200
 
 

@@ -100,7 +100,7 @@ WRONG: Final[dict[str, tuple[dict[str, Any], ...]]] = {
 def test_a_claim_that_is_wrong_is_refused_with_its_reason() -> None:
     for reason, changes in WRONG.items():
         for change in changes:
-            assert refusal(token({**CLAIMS, **change})).reason == reason, change
+            assert refusal(token({**CLAIMS, **change})).reason == reason
 
 
 def test_a_required_claim_that_is_missing_is_refused() -> None:

@@ -25,8 +25,6 @@ from tests.control.sso.conftest import (
     SamlProvider,
     audit,
     bearer,
-    change,
-    count,
     moment,
     prove,
     refusals,
@@ -74,7 +72,7 @@ async def test_with_a_redirect_the_session_begins_when_its_code_is_spent(
     assert headers["Referrer-Policy"] == "no-referrer"
     name, _, code = url.fragment.partition("=")
     assert name == "code"
-    assert await count(control, sessions) == 0
+    assert await control.count(sessions) == 0
     answers = await asyncio.gather(*(browser.spend(code) for _ in range(5)))
     (won,) = [body for status, body, _ in answers if status == 200]
     assert all(refused(answer) for answer in answers if answer[0] != 200)
@@ -126,7 +124,7 @@ async def test_a_code_of_a_deleted_organization_is_worth_nothing(
     code = await saml.handoff_code()
     assert (await control.call("DELETE", "/orgs/acme?confirm=acme"))[0] == 202
     assert refused(await browser.spend(code))
-    assert await count(control, sessions) == 0
+    assert await control.count(sessions) == 0
 
 
 async def test_a_login_that_changes_nothing_makes_nobody_be_looked_up_again(
@@ -296,7 +294,7 @@ async def test_what_the_provider_says_is_checked(saml: SamlProvider, control: Co
     for changes, _ in said:
         assert refused(await saml.log_in(**changes))
     assert await refusals(control) == [reason for _, reason in said]
-    assert await count(control, sso_identities) == 0
+    assert await control.count(sso_identities) == 0
 
 
 async def test_a_response_belongs_to_one_login_of_one_browser_and_organization(
@@ -349,7 +347,7 @@ async def test_of_many_posts_of_one_response_one_wins(saml: SamlProvider, browse
     browsers = [Browser(control, dict(browser.cookies)) for _ in range(6)]
     answers = await asyncio.gather(*(saml.answer(begun, response, browser=each) for each in browsers))
     assert sorted(status for status, *_ in answers) == [200] + [400] * 5
-    assert [await count(control, table) for table in (sso_identities, sessions)] == [1, 1]
+    assert [await control.count(table) for table in (sso_identities, sessions)] == [1, 1]
 
 
 async def test_an_alternate_certificate_counts_and_a_removed_one_does_not(saml: SamlProvider, control: Control) -> None:
@@ -443,7 +441,7 @@ async def test_the_second_factor_of_ours_does_not_prolong_the_providers_session(
 async def test_a_disabled_account_stays_outside(saml: SamlProvider, control: Control) -> None:
     _, body, _ = await saml.log_in()
     disabled = principals.update().where(principals.c.id == body["user"]["id"])
-    await change(control, disabled.values(disabled_at=sa.func.now()))
+    await control.execute(disabled.values(disabled_at=sa.func.now()))
     assert refused(await saml.log_in())
     assert await refusals(control) == ["account_disabled"]
 
@@ -469,10 +467,10 @@ async def test_a_login_that_an_earlier_release_has_begun_leads_nowhere_else(
 ) -> None:
     for ending, key in (("json", "relayState"), ("redirect", "next")):
         begun = await browser.start(relayState="/x")
-        await change(control, sso_logins.update().values(relay_state="/.//evil.example"))
+        await control.execute(sso_logins.update().values(relay_state="/.//evil.example"))
         status, body, headers = await saml.answer(begun, saml.response(begun), ending=ending)
         if ending == "redirect":
-            await change(control, sso_handoff_codes.update().values(next="/x/..//evil.example"))
+            await control.execute(sso_handoff_codes.update().values(next="/x/..//evil.example"))
             code = headers["Location"].partition("#code=")[2]
             status, body, _ = await browser.spend(code)
         assert (status, body[key]) == (200, None)
