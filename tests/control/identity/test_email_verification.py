@@ -345,12 +345,8 @@ async def test_refused_mail_is_reported(control: Control, person: NewPerson, off
     assert (await confirmed(ada, await requested(ada, office)))[0] == 200, "and can be asked for again"
     async with control.client.get("/metrics") as reply:
         metrics = await reply.text()
-    for line in (
-        'kind="verification",result="sent"} 1.0',
-        'kind="invitation",result="rejected"} 2.0',
-        'kind="invitation",result="deferred"} 2.0',
-    ):
-        assert f"sluice_account_mails_total{{{line}" in metrics
+    assert 'sluice_account_mails_total{kind="verification",result="sent"} 1.0' in metrics
+    assert 'sluice_account_mails_total{kind="invitation",result="rejected"} 4.0' in metrics
 
 
 async def test_unavailable_mail_server_is_503(control: Control, person: NewPerson, office: Office) -> None:

@@ -21,6 +21,7 @@ OPERATIONS: tuple[tuple[dict[str, Any], int, str], ...] = (
 )
 
 
+@pytest.mark.control_settings(max_body_bytes=2**20)
 async def test_operations_on_a_user_are_bounded(directory: Directory) -> None:
     ada = await directory.user("ada@example.com", phoneNumbers=PHONES)
     for operation, number, scim_type in OPERATIONS:

@@ -256,6 +256,7 @@ async def test_the_last_administrator_stays_one(control: Control, directory: Dir
     ]
 
 
+@pytest.mark.control_settings(max_body_bytes=2**20)
 async def test_operations_that_compare_too_much_are_refused(directory: Directory) -> None:
     """Each would take minutes, in a transaction for which all other writers wait."""
     many = " or ".join(f'value eq "{number}"' for number in range(200))

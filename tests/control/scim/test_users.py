@@ -158,6 +158,7 @@ NO_USERS: dict[str, tuple[object, ...]] = {
 }
 
 
+@pytest.mark.control_settings(max_body_bytes=2**20)
 async def test_what_is_no_user(directory: Directory) -> None:
     for scim_type, bodies in NO_USERS.items():
         for body in bodies:

@@ -23,8 +23,10 @@ LOOPBACK = EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),))
 
 
 @pytest.fixture(scope="module")
-def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OidcProvider]:
-    with OidcProvider(tmp_path_factory.mktemp("oidc"), redirect_uris=(CALLBACK,)) as running:
+def provider(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OidcProvider]:
+    """`param`: options of another one than the usual."""
+    options = getattr(request, "param", {})
+    with OidcProvider(tmp_path_factory.mktemp("oidc"), redirect_uris=(CALLBACK,), **options) as running:
         yield running
 
 
@@ -192,3 +194,17 @@ async def test_a_login_that_has_to_wait_for_its_turn_may_try_again(
         await asyncio.gather(*waiting)
     status, body, _ = await complete(browser, url)
     assert status == 200, body
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "provider",
+    [
+        {"auth_method": "client_secret_post", "algorithm": "PS256", "claims_in_id_token": True},
+        {"auth_method": "none", "algorithm": "ES256", "claims_in_id_token": True},
+    ],
+    indirect=True,
+)
+async def test_clients_of_other_kinds_log_in(provider: OidcProvider, browser: Browser) -> None:
+    status, body, _ = await complete(browser, await returned(provider, browser, "ada"))
+    assert (status, body["user"]["email"]) == (200, "ada@example.com")
