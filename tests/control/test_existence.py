@@ -172,7 +172,7 @@ async def answered(control: Control, method: str, path: str, body: object, token
     return status, msgspec.json.encode(answer), sorted((n, v) for n, v in headers.items() if n.lower() not in VARIES)
 
 
-@pytest.mark.chassis_settings(api_rate=0)
+@pytest.mark.chassis_settings(api_rate=0, approval_rate=0, channel_test_rate=0)
 async def test_foreign_and_missing_resources_get_the_same_response(control: Control) -> None:
     theirs = await everything_of(control, control.globex)
     for role in Role:
