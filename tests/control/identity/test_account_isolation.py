@@ -3,18 +3,16 @@
 import pytest
 from argon2 import PasswordHasher, extract_parameters
 
-from control.identity import organization_repository
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
-from tests.control.identity.accounts import accept
-from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
+from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 
 INVITATIONS = "/orgs/acme/invitations"
 MEMBERS = "/orgs/acme/members"
 
 
-async def test_recovery_code_is_valid_for_its_own_account_only(control: Control, person: NewPerson) -> None:
+async def test_recovery_code_is_valid_for_its_own_account_only(person: NewPerson) -> None:
     ada, bob = await person(), await person("bob@example.org")
     _, of_ada = await enrol(ada)
     await enrol(bob)
@@ -22,24 +20,7 @@ async def test_recovery_code_is_valid_for_its_own_account_only(control: Control,
     assert (await ada.login(totp=of_ada[0]))[0] == 200, "and is not spent by who tries it elsewhere"
 
 
-async def test_owner_invitation_is_void_after_the_inviter_is_demoted(control: Control, person: NewPerson) -> None:
-    boss = await person("boss@example.org", "OWNER")
-    _, owner, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "OWNER"})
-    _, admin, _ = await boss.call("POST", INVITATIONS, {"email": "bob@example.org", "role": "ADMIN"})
-    assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "ADMIN"}))[0] == 200
-    assert [(await accept(control, one))[0] for one in (owner, admin)] == [401, 201]
-
-
-async def test_invitations_of_a_disabled_inviter_are_void(control: Control, person: NewPerson) -> None:
-    boss = await person("boss@example.org", "ADMIN")
-    _, made, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
-    async with control.checks.database.write() as connection:
-        await organization_repository.disable_principal(connection, boss.id)
-    assert (await accept(control, made))[0] == 401
-
-
-async def test_read_scope_does_not_permit_retiring_an_agent(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_read_scope_does_not_permit_retiring_an_agent(control: Control, ada: Person) -> None:
     _, agent, _ = await ada.call("POST", "/orgs/acme/principals", {"kind": "agent", "name": "x"})
     path = f"/orgs/acme/principals/{agent['principalId']}"
     scopes = frozenset({Scope.TOKENS_WRITE, Scope.MEMBERS_READ})

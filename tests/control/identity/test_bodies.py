@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from proto.identity import Scope
 from tests.control.conftest import Control
-from tests.control.identity.conftest import NewPerson
+from tests.control.identity.conftest import Person
 
 ACCEPT: Final = "/auth/invitations/accept"
 INVITATIONS: Final = "/orgs/acme/invitations"
@@ -74,8 +74,7 @@ INVALID: Final[dict[str, tuple[tuple[Any, dict[str, str]], ...]]] = {
 }
 
 
-async def test_invalid_bodies_name_every_field(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_invalid_bodies_name_every_field(control: Control, ada: Person) -> None:
     for path, bodies in INVALID.items():
         token = ada.access if path.startswith("/auth/totp") else None
         for body, issues in bodies:

@@ -69,11 +69,7 @@ async def confirmed(person: Person, secret: str, password: str = PASSWORD) -> tu
     return status, answer
 
 
-@pytest.mark.both_stores
-async def test_verified_account_may_join_other_organizations(
-    control: Control, person: NewPerson, office: Office
-) -> None:
-    ada = await person()
+async def test_verified_account_may_join_other_organizations(control: Control, ada: Person, office: Office) -> None:
     other = (await ada.login())[1]["tokens"]["accessToken"]
     secret = await requested(ada, office)
     status, shown = await confirmed(ada, secret)
@@ -121,10 +117,9 @@ async def test_mail_says_what_it_is_for(
 
 
 async def test_stolen_secret_is_worth_nothing_to_another_account(
-    control: Control, person: NewPerson, office: Office
+    control: Control, person: NewPerson, ada: Person, office: Office
 ) -> None:
     """Nor to the squatter whose victim can be made to open a link: it takes the session and the mailbox."""
-    ada = await person()
     squatter = await join(control, control.globex, SQUATTED)
     bob = await person("bob@example.org")
     of_squatter = await requested(squatter, office)
@@ -202,7 +197,7 @@ async def test_who_has_the_mailbox_sets_the_password(control: Control, office: O
 
 
 async def test_verified_account_makes_no_passwords_be_hashed(
-    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+    person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its attempts are not limited like failed ones, and two at a time keep everybody's logins waiting."""
     ada = await person(verified=True)
@@ -213,9 +208,8 @@ async def test_verified_account_makes_no_passwords_be_hashed(
 
 
 async def test_second_account_joins_as_the_verified_one_after_its_removal(
-    control: Control, person: NewPerson, office: Office
+    control: Control, ada: Person, office: Office
 ) -> None:
-    ada = await person()
     there = await join(control, control.globex, SQUATTED)
     assert (await confirmed(ada, await requested(ada, office)))[0] == 200
     path = f"/orgs/globex/members/{there.id}"
@@ -226,7 +220,6 @@ async def test_second_account_joins_as_the_verified_one_after_its_removal(
     assert (await control.call("POST", "/auth/login", {"email": ADA, "password": SQUATTED}))[0] == 401
 
 
-@pytest.mark.both_stores
 async def test_mailed_invitation_verifies_the_address(control: Control, office: Office) -> None:
     squatter = await join(control, control.globex, SQUATTED)
     made = await invite(control, control.acme, sendMail=True)
@@ -257,9 +250,8 @@ async def test_mailed_invitation_to_a_verified_address_needs_its_account(
 
 
 async def test_address_verified_during_acceptance_gets_no_second_account(
-    control: Control, person: NewPerson, office: Office, monkeypatch: pytest.MonkeyPatch
+    control: Control, ada: Person, office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ada = await person()
     await invite(control, control.globex, sendMail=True)
     find = user_repository.find_password_hash
 
@@ -349,8 +341,7 @@ async def test_refused_mail_is_reported(control: Control, person: NewPerson, off
     assert 'sluice_account_mails_total{kind="invitation",result="rejected"} 4.0' in metrics
 
 
-async def test_unavailable_mail_server_is_503(control: Control, person: NewPerson, office: Office) -> None:
-    ada = await person()
+async def test_unavailable_mail_server_is_503(control: Control, ada: Person, office: Office) -> None:
     office.hangs = True
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("control.outbound.smtp.TOTAL_TIMEOUT_S", 0.3)
@@ -361,9 +352,7 @@ async def test_unavailable_mail_server_is_503(control: Control, person: NewPerso
     assert (await ada.call("GET", "/auth/user"))[0] == 200
 
 
-async def test_mails_in_flight_are_bounded(
-    control: Control, person: NewPerson, office: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_mails_in_flight_are_bounded(person: NewPerson, office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     accounts = [await person(f"p{number}@example.org") for number in range(6)]
     release, inside = asyncio.Event(), 0
 
@@ -387,10 +376,9 @@ async def test_mails_in_flight_are_bounded(
 
 
 async def test_mails_are_limited_by_account_and_by_address_within_an_organization(
-    control: Control, person: NewPerson, office: Office
+    control: Control, ada: Person, office: Office
 ) -> None:
     """One organization uses up nothing of another, and learns nothing about it."""
-    ada = await person()
     squatter = await join(control, control.globex, SQUATTED)
     statuses = [(await squatter.call("POST", REQUEST))[0] for _ in range(6)]
     assert statuses == [202] * 5 + [429]
@@ -403,8 +391,7 @@ async def test_mails_are_limited_by_account_and_by_address_within_an_organizatio
     assert (await control.call("POST", INVITATIONS, body | {"sendMail": False}))[0] == 201
 
 
-async def test_pending_second_factor_verifies_no_address(control: Control, person: NewPerson, office: Office) -> None:
-    ada = await person()
+async def test_pending_second_factor_verifies_no_address(control: Control, ada: Person, office: Office) -> None:
     secret = await requested(ada, office)
     await enrol(ada)
     status, material = await log_in(control, PASSWORD)
@@ -415,7 +402,6 @@ async def test_pending_second_factor_verifies_no_address(control: Control, perso
     assert (await confirmed(ada, secret))[0] == 200
 
 
-@pytest.mark.both_stores
 async def test_removed_account_verifies_nothing(control: Control, person: NewPerson, office: Office) -> None:
     """And keeps no secrets, unless it is verified and can return."""
     for email, verified in (("ada@example.org", False), ("bob@example.org", True)):
@@ -453,8 +439,7 @@ async def test_mailed_secrets_are_neither_stored_nor_logged(
     assert [(name, secret) for secret in secrets for name, text in searched.items() if secret.encode() in text] == []
 
 
-async def test_mails_link_to_the_page_of_sluice(control: Control, person: NewPerson, office: Office) -> None:
-    ada = await person()
+async def test_mails_link_to_the_page_of_sluice(control: Control, ada: Person, office: Office) -> None:
     secret = await requested(ada, office)
     text = mail(office).get_content()
     assert secret in text

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
-from tests.control.identity.conftest import NewPerson
+from tests.control.identity.conftest import Person
 
 TEXT = {"Content-Type": "text/plain"}
 PRINCIPALS = "/orgs/acme/principals"
@@ -35,8 +35,7 @@ async def test_changing_an_owner_is_403_before_400(control: Control) -> None:
     await check(control, "PATCH", f"/orgs/acme/members/{control.acme.owner_id}", admin, control.acme.token.secret)
 
 
-async def test_changing_a_foreign_agent_is_403_before_400(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_changing_a_foreign_agent_is_403_before_400(control: Control, ada: Person) -> None:
     _, agent, _ = await ada.call("POST", PRINCIPALS, {"kind": "agent", "name": "Bot"})
     path = f"{PRINCIPALS}/{agent['principalId']}"
     seeing = frozenset({Scope.MEMBERS_READ, Scope.TOKENS_WRITE})

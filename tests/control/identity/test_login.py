@@ -26,13 +26,12 @@ from control.identity.session_issuer import KeyWithdrawn, SessionIssuer
 from proto.identity import Role
 from tests.control.conftest import Control
 from tests.control.identity.accounts import accept, invite
-from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
+from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 
 
-async def test_login_response_has_the_specified_shape(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_login_response_has_the_specified_shape(ada: Person) -> None:
     status, body, headers = await ada.login()
     assert (status, headers["Content-Type"]) == (200, "application/json")
     assert list(body) == ["tokens", "user"]
@@ -52,8 +51,7 @@ async def test_login_response_has_the_specified_shape(control: Control, person: 
     }
 
 
-async def test_access_token_is_a_jwt_verifiable_with_public_keys(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_access_token_is_a_jwt_verifiable_with_public_keys(control: Control, ada: Person) -> None:
     status, keys, headers = await control.call("GET", "/auth/keys")
     assert (status, headers["Cache-Control"]) == (200, "public, max-age=300")
     assert [sorted(key) for key in keys["keys"]] == [["alg", "crv", "kid", "kty", "use", "x"]]
@@ -64,7 +62,6 @@ async def test_access_token_is_a_jwt_verifiable_with_public_keys(control: Contro
     assert token.claims["exp"] - token.claims["iat"] == 900
 
 
-@pytest.mark.both_stores
 async def test_key_set_is_cached_for_five_seconds(control: Control) -> None:
     now = 100.0
     issuer = SessionIssuer(JwtSigner.from_seed(bytes(32)), control.checks.database, lambda: now)
@@ -85,8 +82,7 @@ async def test_signing_key_is_published_before_the_first_login(control: Control)
             await asyncio.sleep(0.01)
 
 
-async def test_withdrawn_key_starts_no_session(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_withdrawn_key_starts_no_session(control: Control, ada: Person) -> None:
     issuer = SessionIssuer(JwtSigner.from_seed(bytes(32)), control.checks.database)
     await issuer.ensure_key_published()
     await control.execute(signing_keys.update().values(withdrawn_at=datetime.now(UTC)))
@@ -120,9 +116,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.both_stores
 async def test_withdrawn_key_refreshes_no_session_and_consumes_no_token(
-    impatient: None, control: Control, person: NewPerson
+    impatient: None, control: Control, ada: Person
 ) -> None:
-    ada = await person()
     await control.execute(signing_keys.update().values(withdrawn_at=datetime.now(UTC)))
     status, answer, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
     assert (status, answer["error"]["message"]) == (
@@ -145,8 +140,7 @@ async def test_session_has_the_scopes_of_its_users_role(control: Control, person
     assert (await ada.call("POST", "/orgs/acme/projects", {"slug": "x", "name": "x"}))[0] == 201
 
 
-async def test_wrong_password_and_unknown_account_get_the_same_response(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_wrong_password_and_unknown_account_get_the_same_response(ada: Person) -> None:
     for change in ({"password": "wrong horse battery"}, {"email": "eve@example.org"}, {"password": PASSWORD + " "}):
         status, answer, headers = await ada.login(**change)
         assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
@@ -184,8 +178,7 @@ async def test_unknown_account_is_locked_like_any_other(control: Control) -> Non
         assert answers == [401] * 5 + [429] * 2, named
 
 
-async def test_parallel_attempts_get_no_additional_guesses(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_parallel_attempts_get_no_additional_guesses(ada: Person) -> None:
     answers = await asyncio.gather(*(ada.login(password="wrong") for _ in range(12)))
     assert sorted(status for status, _, _ in answers) == [401] * 5 + [429] * 7
 
@@ -209,7 +202,7 @@ async def test_user_of_several_organizations_selects_one(control: Control, perso
     assert (await ada.login(orgSlug="initech"))[0] == 401
 
 
-async def test_organizations_are_listed_only_after_full_authentication(control: Control, person: NewPerson) -> None:
+async def test_organizations_are_listed_only_after_full_authentication(person: NewPerson) -> None:
     ada = await person(verified=True)
     await person(org="globex", role="VIEWER", existing=True)
     app, codes = await enrol(ada)
@@ -227,18 +220,16 @@ async def test_organizations_are_listed_only_after_full_authentication(control: 
 
 @pytest.mark.both_stores
 async def test_password_changed_during_login_starts_no_session(
-    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+    control: Control, ada: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ada = await person()
     monkeypatch.setattr(Passwords, "find_matching", changing(control, monkeypatch))
     assert (await ada.login())[0] == 401
     assert None not in await control.scalars(sa.select(sessions.c.revoked_at))
 
 
 async def test_rehash_does_not_restore_an_old_password(
-    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+    control: Control, ada: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ada = await person()
     dated = PasswordHasher(time_cost=2, memory_cost=16, parallelism=1).hash(PASSWORD)
     await control.execute(users.update().values(password_hash=dated))
     monkeypatch.setattr(Passwords, "hash", changing(control, monkeypatch))
@@ -257,9 +248,8 @@ async def test_password_changed_during_acceptance_accepts_no_invitation(
 
 
 async def test_password_changed_during_a_password_change_sets_no_password(
-    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+    control: Control, ada: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ada = await person()
     monkeypatch.setattr(Passwords, "find_matching", changing(control, monkeypatch, end_sessions=False))
     body = {"current": PASSWORD, "password": "a third horse battery"}
     assert (await ada.call("POST", "/auth/password", body))[0] == 403
@@ -276,8 +266,7 @@ async def test_user_without_an_organization_is_rejected(control: Control, person
 
 
 @pytest.mark.both_stores
-async def test_refresh_token_can_be_used_once(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_refresh_token_can_be_used_once(control: Control, ada: Person) -> None:
     status, first, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
     assert (status, list(first), first["user"]["id"]) == (200, ["tokens", "user"], ada.id)
     assert first["tokens"]["refreshToken"] != ada.refresh
@@ -295,8 +284,7 @@ async def test_refresh_token_can_be_used_once(control: Control, person: NewPerso
     assert "session.end" in await actions(control)
 
 
-async def test_refresh_token_is_accepted_again_within_ten_seconds(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_refresh_token_is_accepted_again_within_ten_seconds(control: Control, ada: Person) -> None:
     answers = [await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}) for _ in range(2)]
     await age(control, timedelta(seconds=9))
     answers.append(await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))
@@ -307,8 +295,7 @@ async def test_refresh_token_is_accepted_again_within_ten_seconds(control: Contr
 
 
 @pytest.mark.both_stores
-async def test_idle_and_old_sessions_expire(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_idle_and_old_sessions_expire(control: Control, ada: Person) -> None:
     for table, days in ((refresh_tokens, 14), (sessions, 90)):
         async with control.checks.database.read() as connection:
             row = (await connection.execute(sa.select(table.c.expires_at, table.c.created_at))).first()
@@ -319,16 +306,14 @@ async def test_idle_and_old_sessions_expire(control: Control, person: NewPerson)
             assert (await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))[0] == expected
 
 
-async def test_invalid_refresh_tokens_are_rejected(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_invalid_refresh_tokens_are_rejected(control: Control, ada: Person) -> None:
     refused = {400: ("", "x" * 129, ada.access), 401: ("x", "ref_" + "0" * 49, "\x00", "ref_é")}
     for expected, tokens in refused.items():
         for token in (*tokens, *((control.acme.token.secret,) if expected == 401 else ())):
             assert (await control.call("POST", "/auth/refresh", {"refreshToken": token}))[0] == expected, token
 
 
-async def test_a_logout_ends_the_session_at_once(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_a_logout_ends_the_session_at_once(control: Control, ada: Person) -> None:
     other = (await ada.login())[1]["tokens"]["accessToken"]
     assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
     for _ in range(2):
@@ -341,8 +326,7 @@ async def test_a_logout_ends_the_session_at_once(control: Control, person: NewPe
     assert (await actions(control)).count("session.end") == 1
 
 
-async def test_forged_and_altered_tokens_are_401(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_forged_and_altered_tokens_are_401(control: Control, ada: Person) -> None:
     head, body, signature = ada.access.split(".")
     none = encoded({"alg": "none", "typ": "at+jwt", "kid": decoded(head)["kid"]})
     admin = encoded(decoded(body) | {"exp": decoded(body)["exp"] + 1})
@@ -364,9 +348,7 @@ async def test_forged_and_altered_tokens_are_401(control: Control, person: NewPe
     assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
 
 
-@pytest.mark.both_stores
-async def test_outdated_hash_is_replaced_at_the_next_login(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_outdated_hash_is_replaced_at_the_next_login(control: Control, ada: Person) -> None:
     dated = PasswordHasher(time_cost=2, memory_cost=16, parallelism=1).hash(PASSWORD)
     await control.execute(users.update().values(password_hash=dated))
     assert (await ada.login())[0] == 200
@@ -417,10 +399,9 @@ async def actions(control: Control) -> list[str]:
 
 
 async def test_login_is_unavailable_without_shared_rate_limits(
-    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+    control: Control, ada: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each process counting for itself would give a guesser so many times more."""
-    ada = await person()
     admission = control.client.app[RATE_LIMITS]
     away = open_redis("redis://127.0.0.1:1/0", 0.05)
     monkeypatch.setattr(admission, "_limiter", RedisLimiter(away, LocalLimiter()))

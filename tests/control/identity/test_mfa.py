@@ -15,19 +15,24 @@ from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 
 
-async def test_proposed_factor_is_not_required_until_confirmed(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_proposed_factor_is_not_required_until_confirmed(ada: Person) -> None:
+    for path in ("confirm", "verify"):
+        assert (await ada.call("POST", f"/auth/totp/{path}", {"code": "123456"}))[0] == 409
+    assert (await ada.call("POST", "/auth/totp", {"password": "wrong"}))[0] == 403
     status, first, _ = await ada.call("POST", "/auth/totp", {"password": PASSWORD})
     assert (status, list(first)) == (201, ["secret", "uri"])
     assert first["uri"] == f"otpauth://totp/Sluice:ada@example.org?secret={first['secret']}&issuer=Sluice"
     status, second, _ = await ada.call("POST", "/auth/totp", {"password": PASSWORD})
     assert second["secret"] != first["secret"]
+    assert (await ada.call("POST", "/auth/totp/confirm", {"code": "abcdef"}))[0] == 403
     assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
     assert (await ada.login())[1]["user"]["mfaEnabled"] is False
+    await enrol(ada)
+    for path, body in (("totp", {"password": PASSWORD}), ("totp/confirm", {"code": "123456"})):
+        assert (await ada.call("POST", f"/auth/{path}", body))[0] == 409
 
 
-async def test_pending_session_can_only_verify_the_factor(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_pending_session_can_only_verify_the_factor(control: Control, ada: Person) -> None:
     before = await again(ada)
     app, _ = await enrol(ada)
     assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200, "it has just shown it"
@@ -57,8 +62,7 @@ async def test_pending_session_can_only_verify_the_factor(control: Control, pers
     assert (await before.call("GET", "/auth/user"))[0] == 401, "what one session has shown is not another's"
 
 
-async def test_verification_invalidates_earlier_tokens(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_verification_invalidates_earlier_tokens(control: Control, ada: Person) -> None:
     _, codes = await enrol(ada)
     owing = await again(ada)
     _, refreshed, _ = await control.call("POST", "/auth/refresh", {"refreshToken": owing.refresh})
@@ -74,8 +78,7 @@ async def test_verification_invalidates_earlier_tokens(control: Control, person:
     assert (await control.call("GET", "/auth/user", token=later["tokens"]["accessToken"]))[0] == 200
 
 
-async def test_only_one_of_several_concurrent_verifications_succeeds(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_only_one_of_several_concurrent_verifications_succeeds(control: Control, ada: Person) -> None:
     _, codes = await enrol(ada)
     owing = await again(ada)
     answers = await asyncio.gather(*(owing.call("POST", "/auth/totp/verify", {"code": one}) for one in codes[:4]))
@@ -84,8 +87,7 @@ async def test_only_one_of_several_concurrent_verifications_succeeds(control: Co
     assert len(await control.scalars(used)) == 1, "the others were not spent"
 
 
-async def test_login_accepts_a_code(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_login_accepts_a_code(control: Control, ada: Person) -> None:
     assert (await ada.login(totp="123456"))[0] == 200, "without a factor it is ignored"
     app, _ = await enrol(ada)
     code = app.now()
@@ -96,8 +98,7 @@ async def test_login_accepts_a_code(control: Control, person: NewPerson) -> None
     assert (await ada.login(totp=code))[0] == 401, "a step is accepted once"
 
 
-async def test_steps_are_accepted_in_order(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_steps_are_accepted_in_order(ada: Person) -> None:
     app, _ = await enrol(ada)
     late = (await ada.login(totp=app.at(time.time() + 30)))[0]
     early = (await ada.login(totp=app.now()))[0]
@@ -105,8 +106,7 @@ async def test_steps_are_accepted_in_order(control: Control, person: NewPerson) 
     assert (await ada.login(totp=app.at(time.time() + 120)))[0] == 401, "and none of a time to come"
 
 
-async def test_code_failures_count_with_password_failures(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_code_failures_count_with_password_failures(ada: Person) -> None:
     app, _ = await enrol(ada)
     owing = await again(ada)
     statuses = []
@@ -119,17 +119,15 @@ async def test_code_failures_count_with_password_failures(control: Control, pers
 
 
 @pytest.mark.chassis_settings(failed_bearer_rate=3)
-async def test_wrong_code_of_a_login_counts_once_for_the_address(control: Control, person: NewPerson) -> None:
+async def test_wrong_code_of_a_login_counts_once_for_the_address(ada: Person) -> None:
     """Although it counts for the login and for the account."""
-    ada = await person()
     app, codes = await enrol(ada)
     assert [(await ada.login(totp=wrong(app.now())))[0] for _ in range(2)] == [401, 401]
     assert (await ada.login(totp=codes[0]))[0] == 200
 
 
 @pytest.mark.both_stores
-async def test_recovery_code_can_be_used_once(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_recovery_code_can_be_used_once(control: Control, ada: Person) -> None:
     _, codes = await enrol(ada)
     assert (len(codes), len(set(codes)), {len(code) for code in codes}) == (10, 10, {17})
     assert (await ada.login(totp=codes[0].upper().replace("-", "")))[0] == 200
@@ -140,9 +138,7 @@ async def test_recovery_code_can_be_used_once(control: Control, person: NewPerso
     assert len(await control.scalars(used)) == 2
 
 
-@pytest.mark.both_stores
-async def test_disabling_requires_password_and_code(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_disabling_requires_password_and_code(control: Control, ada: Person) -> None:
     app, codes = await enrol(ada)
     path = "/auth/totp/disable"
     for body, expected in (
@@ -159,9 +155,8 @@ async def test_disabling_requires_password_and_code(control: Control, person: Ne
 
 @pytest.mark.both_stores
 async def test_proposal_overtaken_by_a_confirmation_is_409(
-    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+    control: Control, ada: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ada = await person()
     app, _ = await enrol(ada)
     await control.execute(users.update().values(totp_confirmed_at=None))
     matches = Passwords.matches
@@ -176,7 +171,6 @@ async def test_proposal_overtaken_by_a_confirmation_is_409(
     assert (await ada.login(totp=app.now()))[0] == 200, "the secret is the one that was confirmed"
 
 
-@pytest.mark.both_stores
 async def test_account_changes_are_audited_in_every_organization(control: Control, person: NewPerson) -> None:
     ada = await person(verified=True)
     await person(org="globex", existing=True)
@@ -198,23 +192,6 @@ async def test_account_changes_are_audited_in_every_organization(control: Contro
         assert all(event.actor_id == ada.id and (event.token_id is not None) is knows_session for event in told)
 
 
-async def test_conflicting_states_are_409(control: Control, person: NewPerson) -> None:
-    ada = await person()
-    assert (await ada.call("POST", "/auth/totp/confirm", {"code": "123456"}))[0] == 409
-    assert (await ada.call("POST", "/auth/totp/verify", {"code": "123456"}))[0] == 409
-    await enrol(ada)
-    assert (await ada.call("POST", "/auth/totp", {"password": PASSWORD}))[0] == 409
-    assert (await ada.call("POST", "/auth/totp/confirm", {"code": "123456"}))[0] == 409
-
-
-async def test_wrong_password_or_code_is_403(control: Control, person: NewPerson) -> None:
-    ada = await person()
-    assert (await ada.call("POST", "/auth/totp", {"password": "wrong"}))[0] == 403
-    await ada.call("POST", "/auth/totp", {"password": PASSWORD})
-    assert (await ada.call("POST", "/auth/totp/confirm", {"code": "abcdef"}))[0] == 403
-    assert (await ada.login())[1]["user"]["mfaEnabled"] is False
-
-
 async def test_personal_access_tokens_cannot_manage_accounts(control: Control) -> None:
     for method, path in (("GET", "/auth/user"), ("POST", "/auth/totp"), ("POST", "/auth/totp/verify")):
         status, body, _ = await control.call(method, path, {} if method == "POST" else None)
@@ -222,9 +199,7 @@ async def test_personal_access_tokens_cannot_manage_accounts(control: Control) -
     assert (await control.client.get("/auth/user")).status == 401
 
 
-@pytest.mark.both_stores
-async def test_totp_secret_is_stored_encrypted_only(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_totp_secret_is_stored_encrypted_only(control: Control, ada: Person) -> None:
     app, codes = await enrol(ada)
     secret = app.byte_secret()
     async with control.checks.database.read() as connection:

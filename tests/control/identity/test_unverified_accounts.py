@@ -14,7 +14,7 @@ from control.identity.passwords import same_salt
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.conftest import Control
 from tests.control.identity.accounts import ADA, SQUATTED, accept, invite, join, log_in
-from tests.control.identity.conftest import PASSWORD, NewPerson, enrol, verify
+from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol, verify
 
 
 async def test_squatter_with_a_second_factor_keeps_nobody_out(control: Control) -> None:
@@ -109,8 +109,7 @@ async def test_verified_account_returns_to_an_organization_as_the_same(control: 
     assert page["data"][1]["emailVerified"] is True
 
 
-async def test_unverified_account_accepts_nowhere_else(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_unverified_account_accepts_nowhere_else(control: Control, ada: Person) -> None:
     invitation = await invite(control, control.globex)
     status, answer = await accept(control, invitation, existingAccount=True)
     assert (status, answer["error"]["code"]) == (401, "unauthorized")
@@ -119,7 +118,6 @@ async def test_unverified_account_accepts_nowhere_else(control: Control, person:
     assert (status, material["user"]["id"] == ada.id) == (201, False)
 
 
-@pytest.mark.both_stores
 async def test_verified_account_of_a_person_comes_first(control: Control, person: NewPerson) -> None:
     """Also where squatters were there before, and chose the same password."""
     squatter = await join(control, control.globex, PASSWORD)
@@ -171,8 +169,7 @@ async def test_accounts_created_at_once_share_a_salt(control: Control) -> None:
         assert (status, found["user"]["id"]) == (200, material["user"]["id"])
 
 
-async def test_salt_stays_when_a_password_changes(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_salt_stays_when_a_password_changes(control: Control, ada: Person) -> None:
     await join(control, control.globex, SQUATTED)
     change = {"current": PASSWORD, "password": "another horse battery"}
     assert (await ada.call("POST", "/auth/password", change))[0] == 204
@@ -208,8 +205,7 @@ async def test_login_costs_one_computation_however_many_accounts_there_are(
     assert len(hashed) == 3
 
 
-async def test_failures_with_another_account_lock_nobody_out(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_failures_with_another_account_lock_nobody_out(control: Control, ada: Person) -> None:
     squatter = await join(control, control.globex, SQUATTED)
     for _ in range(5):
         assert (await log_in(control, "wrong", orgSlug="globex"))[0] == 401
@@ -302,8 +298,7 @@ async def test_organization_has_at_most_one_account_of_an_address(control: Contr
         assert (await accept(control, invitation, existingAccount=existing))[0] == 409
 
 
-async def test_audit_says_whether_the_address_was_verified(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_audit_says_whether_the_address_was_verified(control: Control, ada: Person) -> None:
     await verify(control, ada.id)
     await join(control, control.globex, existingAccount=True)
     async with control.checks.database.read() as connection:

@@ -202,7 +202,7 @@ async def test_an_invitation_is_no_way_back(control: Control, directory: Directo
 
 
 async def test_a_link_that_was_begun_ends(
-    control: Control, directory: Directory, saml: SamlProvider, browser: Browser, person: Any
+    directory: Directory, saml: SamlProvider, browser: Browser, person: Any
 ) -> None:
     ada = await person("ada@example.com")
     user = await directory.user("ada@example.com")

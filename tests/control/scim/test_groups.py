@@ -199,7 +199,7 @@ async def test_a_role_is_that_of_the_groups_from_the_first_moment(control: Contr
     assert (await directory.members())["bob@example.com"]["role"] == "MEMBER"
 
 
-async def test_without_a_mapping_groups_give_no_role(control: Control, directory: Directory, person: Any) -> None:
+async def test_without_a_mapping_groups_give_no_role(directory: Directory, person: Any) -> None:
     await person("grace@example.com", "ADMIN")
     grace = await directory.user("grace@example.com")
     await directory.group("anything", grace)

@@ -31,9 +31,7 @@ async def test_the_account_is_the_directorys(directory: Directory, saml: SamlPro
         assert len(await directory.members()) == number
 
 
-async def test_a_login_gives_no_role_to_whom_the_directory_manages(
-    control: Control, directory: Directory, saml: SamlProvider, browser: Browser
-) -> None:
+async def test_a_login_gives_no_role_to_whom_the_directory_manages(directory: Directory, saml: SamlProvider) -> None:
     await saml.connect(roleMapping={"admins": "ADMIN", "billing": "BILLING"})
     ada = await directory.user("ada@example.com")
     await directory.group("billing", ada)
@@ -65,7 +63,7 @@ async def test_who_is_out_cannot_log_in_and_can_when_back(
 
 
 async def test_a_code_that_was_not_spent_is_worth_nothing(
-    control: Control, directory: Directory, saml: SamlProvider, browser: Browser
+    directory: Directory, saml: SamlProvider, browser: Browser
 ) -> None:
     ada = await directory.user("ada@example.com")
     code = await saml.handoff_code()
@@ -75,7 +73,7 @@ async def test_a_code_that_was_not_spent_is_worth_nothing(
 
 
 async def test_an_account_that_a_person_brought_is_not_linked_by_a_directory(
-    control: Control, directory: Directory, saml: SamlProvider, browser: Browser, person: Any
+    control: Control, directory: Directory, saml: SamlProvider, person: Any
 ) -> None:
     await person("ada@example.com")
     await directory.user("ada@example.com", externalId="ada-1")
@@ -121,7 +119,7 @@ async def test_who_is_out_is_refused_by_any_address(control: Control, directory:
 
 
 async def test_the_directory_does_not_choose_who_logs_in_as_an_owner(
-    control: Control, directory: Directory, saml: SamlProvider, browser: Browser
+    control: Control, directory: Directory, saml: SamlProvider
 ) -> None:
     ada = await directory.user("ada@example.com", externalId="ada-7")
     owner = (await directory.members())["ada@example.com"]
@@ -134,7 +132,7 @@ async def test_the_directory_does_not_choose_who_logs_in_as_an_owner(
 
 
 async def test_the_directory_does_not_choose_who_logs_in_as_a_member_of_others(
-    control: Control, directory: Directory, saml: SamlProvider, browser: Browser
+    control: Control, directory: Directory, saml: SamlProvider
 ) -> None:
     ada = await directory.user("ada@example.com")
     member = (await directory.members())["ada@example.com"]

@@ -5,7 +5,7 @@ from typing import Any
 from tests.control.conftest import Control
 from tests.control.identity.accounts import accept, invite
 from tests.control.scim.conftest import Directory, map_roles
-from tests.control.sso.conftest import Browser, SamlProvider, browser, refusals, saml
+from tests.control.sso.conftest import SamlProvider, browser, refusals, saml
 
 __all__ = ("browser", "saml")
 
@@ -21,7 +21,7 @@ async def make_owner(control: Control, email: str, directory: Directory) -> str:
 
 
 async def test_a_directory_does_not_give_an_owner_to_another_subject(
-    control: Control, directory: Directory, saml: SamlProvider, browser: Browser
+    control: Control, directory: Directory, saml: SamlProvider
 ) -> None:
     ada = await directory.user("ada@example.com", externalId="ada-1")
     owner_id = await make_owner(control, "ada@example.com", directory)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from control.sso.tables import sso_identities
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token
@@ -21,7 +19,6 @@ async def said(control: Control, email: str = "ada@example.com", **more: Any) ->
     return body
 
 
-@pytest.mark.both_stores
 async def test_a_dry_run_says_what_a_login_does(
     saml: SamlProvider, control: Control, person: NewPerson, records: Records
 ) -> None:

@@ -56,7 +56,6 @@ async def test_no_password_reaches_an_organization_that_requires_single_sign_on(
     assert (await bob.login())[0] == 200
 
 
-@pytest.mark.both_stores
 async def test_tokens_of_users_work_as_the_organization_says(
     saml: SamlProvider, control: Control, olga: Person
 ) -> None:
@@ -112,7 +111,6 @@ async def test_whoever_keeps_a_way_in_is_an_owner_with_a_password(
     assert (await olga.login())[0] == 200, "the next one"
 
 
-@pytest.mark.both_stores
 async def test_whoever_loses_the_way_in_loses_the_session(
     saml: SamlProvider, control: Control, person: NewPerson, olga: Person
 ) -> None:

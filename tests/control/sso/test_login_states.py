@@ -17,7 +17,6 @@ from tests.control.conftest import Control
 from tests.control.sso.conftest import Browser, SamlProvider, audit, begun_at, refusals, refused
 
 
-@pytest.mark.both_stores
 async def test_a_login_that_was_begun_elsewhere_is_unknown(
     saml: SamlProvider, browser: Browser, control: Control
 ) -> None:
@@ -90,7 +89,6 @@ async def test_a_connection_that_changes_during_a_login_ends_it(
     assert await refusals(control) == ["connection_changed"] * 2
 
 
-@pytest.mark.both_stores
 async def test_a_connection_that_changes_while_a_login_begins_ends_it(
     saml: SamlProvider, browser: Browser, control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:

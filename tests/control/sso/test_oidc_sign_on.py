@@ -63,7 +63,6 @@ async def complete(
     return await browser.call("GET", f"/sso/oidc/acme/callback?{urlencode(present | {'format': ending})}")
 
 
-@pytest.mark.both_stores
 async def test_a_login_from_the_start_to_the_session(
     provider: OidcProvider, browser: Browser, control: Control
 ) -> None:
