@@ -411,7 +411,8 @@ async def test_the_session_ends_when_the_provider_says(saml: SamlProvider, contr
     assert status == 200, verified
     async with control.checks.database.read() as connection:
         rows = (await connection.execute(sa.select(sessions))).mappings().all()
-    (federated,), (with_both,) = ([row for row in rows if row["methods"] == how] for how in (["fed"], ["fed", "otp"]))
+    federated = min((row for row in rows if row["methods"] == ["fed"]), key=lambda row: row["expires_at"])
+    (with_both,) = [row for row in rows if row["methods"] == ["fed", "otp"]]
     assert 3_500 < (federated["expires_at"] - federated["created_at"]).total_seconds() <= 3_600
     assert with_both["expires_at"] == federated["expires_at"]
     assert (await control.call("GET", "/auth/user", token=bearer(verified["tokens"])))[0] == 200
