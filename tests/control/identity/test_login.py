@@ -32,7 +32,7 @@ TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]
 
 
 async def test_login_response_has_the_specified_shape(ada: Person) -> None:
-    status, body, headers = await ada.login()
+    status, body, headers = await ada.login(email="aDA@example.ORG")
     assert (status, headers["Content-Type"]) == (200, "application/json")
     assert list(body) == ["tokens", "user"]
     assert list(body["tokens"]) == ["accessToken", "refreshToken", "expiresIn", "tokenType"]
@@ -149,12 +149,6 @@ async def test_wrong_password_and_unknown_account_get_the_same_response(ada: Per
             "message": "The e-mail address, the password, the second factor or the organization is not valid.",
             "requestId": "",
         }
-
-
-async def test_email_address_is_case_insensitive(control: Control, person: NewPerson) -> None:
-    await person("Ada@Example.org")
-    status, body, _ = await control.call("POST", "/auth/login", {"email": "aDA@example.ORG", "password": PASSWORD})
-    assert (status, body["user"]["email"]) == (200, "ada@example.org")
 
 
 async def test_five_failures_lock_the_account_for_the_right_password_too(control: Control, person: NewPerson) -> None:

@@ -54,16 +54,6 @@ async def test_invitation_secret_is_returned_once_and_accepted_once(control: Con
     ]  # fmt: skip
 
 
-async def test_only_one_of_several_concurrent_acceptances_succeeds(control: Control) -> None:
-    _, made, _ = await control.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"})
-    body = acceptance(made["inviteToken"])
-    answers = await asyncio.gather(*(control.call("POST", ACCEPT, body) for _ in range(8)))
-    statuses = [status for status, _, _ in answers]
-    assert statuses.count(201) == 1
-    assert set(statuses) <= {201, 401, 409}
-    assert len((await control.call("GET", MEMBERS))[1]["data"]) == 2
-
-
 @pytest.mark.both_stores
 async def test_revoked_replaced_and_expired_invitations_are_void(control: Control) -> None:
     made = [

@@ -188,10 +188,23 @@ async def test_revoking_a_token_revokes_what_it_created(control: Control, person
     assert page["data"][0]["data"] == {"holder": ada.id, "tokens": 3, "invitations": 1}
 
 
-async def test_tokens_created_in_a_session_outlive_it(control: Control, ada: Person) -> None:
-    _, made, _ = await ada.call("POST", TOKENS, {"name": "x"})
+async def test_tokens_end_with_what_holds_them_and_not_with_a_session(control: Control, ada: Person) -> None:
+    async def works(token: dict[str, Any]) -> int:
+        return (await control.call("GET", "/orgs/acme/projects", token=token["token"]))[0]
+
+    agent, service = [f"{PRINCIPALS}/{(await new_agent(ada, kind))['principalId']}" for kind in ("agent", "service")]
+    own, of_agent, of_service = [
+        (await ada.call("POST", path, {"name": "x"}))[1] for path in (TOKENS, f"{agent}/tokens", f"{service}/tokens")
+    ]
+    assert (await ada.call("DELETE", agent))[0] == 204
+    assert [await works(token) for token in (own, of_agent, of_service)] == [200, 401, 200]
+    assert [(await ada.call(method, agent))[0] for method in ("GET", "DELETE")] == [404, 404]
     assert (await control.call("POST", "/auth/logout", {"refreshToken": ada.refresh}))[0] == 204
-    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 200
+    assert [await works(token) for token in (own, of_service)] == [200, 200]
+    async with control.checks.database.write() as connection:
+        await organization_repository.disable_principal(connection, ada.id)
+    control.checks.bearer.invalidate_all()
+    assert [await works(token) for token in (own, of_service)] == [401, 401]
 
 
 async def test_only_owners_revoke_tokens_of_owners(control: Control) -> None:
@@ -202,16 +215,6 @@ async def test_only_owners_revoke_tokens_of_owners(control: Control) -> None:
     _, second = await new_member_token(control.checks.database, control.acme, Role.OWNER)
     assert (await control.call("DELETE", path, token=second))[0] == 204
     assert (await control.call("GET", "/orgs/acme/projects"))[0] == 401
-
-
-async def test_retiring_an_agent_revokes_its_tokens(control: Control, ada: Person) -> None:
-    agent = await new_agent(ada)
-    path = f"{PRINCIPALS}/{agent['principalId']}"
-    _, made, _ = await ada.call("POST", f"{path}/tokens", {"name": "x"})
-    assert (await ada.call("DELETE", path))[0] == 204
-    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 401
-    for method in ("GET", "DELETE"):
-        assert (await ada.call(method, path))[0] == 404
 
 
 async def test_owners_and_administrators_list_agents(control: Control, person: NewPerson) -> None:
@@ -351,12 +354,3 @@ async def test_chain_of_owners_is_limited(control: Control, ada: Person) -> None
             _, made, _ = await control.call("POST", path, {"name": "x"}, token)
             token = made["token"]
     assert len((await reached(control, token)).act_chain) == 15
-
-
-async def test_disabling_an_owner_disables_owned_agents(control: Control, ada: Person) -> None:
-    service = await new_agent(ada, "service")
-    _, made, _ = await ada.call("POST", f"{PRINCIPALS}/{service['principalId']}/tokens", {"name": "x"})
-    async with control.checks.database.write() as connection:
-        await organization_repository.disable_principal(connection, ada.id)
-    control.checks.bearer.invalidate_all()
-    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 401

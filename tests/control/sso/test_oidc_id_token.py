@@ -246,14 +246,21 @@ def test_a_key_without_an_id_is_not_the_key_of_any_id() -> None:
 
 
 def test_a_key_that_is_not_for_the_algorithm_does_not_verify() -> None:
-    for members in ({"alg": "ES384"}, {"alg": "RS256"}, {"alg": "ECDH-ES"}, {"key_ops": ["sign"]}, {"key_ops": []}):
+    others: tuple[dict[str, Any], ...] = (
+        *({"alg": algorithm} for algorithm in ("ES384", "RS256", "ECDH-ES")),
+        *({"key_ops": uses} for uses in (["sign"], [])),
+    )
+    for members in others:
         assert refusal(token(), key_set(jwk("P-256", **members))).reason == "key_not_suitable", members
     for algorithm, kind in (("ES256", "P-384"), ("ES384", "P-256"), ("RS256", "P-256"), ("EdDSA", "RSA")):
         assert refusal(token(algorithm=algorithm, kid=kind)).reason == "key_not_suitable", (algorithm, kind)
 
 
 def test_a_key_that_is_for_the_algorithm_verifies() -> None:
-    for members in ({"use": "sig"}, {"alg": "ES256"}, {"key_ops": ["verify"]}, {"key_ops": ["verify", "sign"]}):
+    ours: tuple[dict[str, Any], ...] = (
+        *({"use": "sig"}, {"alg": "ES256"}, {"key_ops": ["verify"]}, {"key_ops": ["verify", "sign"]}),
+    )
+    for members in ours:
         assert verified(token(), key_set(jwk("P-256", **members))).subject == CLAIMS["sub"], members
 
 
