@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
@@ -28,11 +29,7 @@ from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.databases import WAIT_S
 from tests.forks import CHEAP_HASHER
 
-SETTINGS: Final[dict[str, Any]] = {
-    "max_body_bytes": 64 * 1_024,
-    "egress_allow": ("127.0.0.0/8",),
-    "egress_http": True,
-}
+SETTINGS: Final[dict[str, Any]] = {"max_body_bytes": 64 * 1_024, "egress_allow": ("127.0.0.0/8",), "egress_http": True}
 KEY_FILES = ("cursor.key", "sealing.keys", "signing.key")
 
 
@@ -56,6 +53,21 @@ class Control:
         async with self.client.request(method, path, headers=headers, **options) as answer:
             raw = await answer.read()
             return answer.status, msgspec.json.decode(raw) if raw else None, answer.headers
+
+    async def execute(self, statement: sa.Executable) -> None:
+        """Change the database, behind the service."""
+        async with self.checks.database.write() as connection:
+            await connection.execute(statement)
+
+    async def scalars(self, statement: sa.Select[Any]) -> list[Any]:
+        """The first column of what is in the database."""
+        async with self.checks.database.read() as connection:
+            return list((await connection.scalars(statement)).all())
+
+    async def count(self, table: sa.FromClause) -> int:
+        """How many rows a table has."""
+        (found,) = await self.scalars(sa.select(sa.func.count()).select_from(table))
+        return int(found)
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +153,8 @@ async def serving(
     telemetry = Telemetry("control")
     chassis_settings = ChassisSettings(data=str(directory), public_url="https://sluice.example.org", **chassis)
     checks = AuthGuards.create(Database(url, max_wait_s=WAIT_S), telemetry.registry)
-    part = service(settings, chassis_settings, checks, telemetry.registry, check_filters, **parts)
+    parts = {"check_filters": check_filters, **parts}
+    part = service(settings, chassis_settings, checks, telemetry.registry, **parts)
     app = build_app(
         part.routes,
         service=part.name,
@@ -158,8 +171,23 @@ async def serving(
 
 
 @pytest.fixture
+def service_parts() -> dict[str, Any]:
+    """What the service of a test has in the place of what it would build."""
+    return {}
+
+
+@pytest.fixture
 async def control(
-    migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path, control_settings: ControlSettings
+    request: pytest.FixtureRequest,
+    migrated_url: str,
+    tenants: tuple[Tenant, Tenant] | None,
+    tmp_path: Path,
+    control_settings: ControlSettings,
+    service_parts: dict[str, Any],
 ) -> AsyncIterator[Control]:
-    async with serving(migrated_url, tmp_path, control_settings, tenants=tenants) as control:
+    """`@pytest.mark.chassis_settings(name=value)` says what else of the chassis is set."""
+    chassis = ChainMap(*[mark.kwargs for mark in request.node.iter_markers("chassis_settings")])
+    async with serving(
+        migrated_url, tmp_path, control_settings, tenants=tenants, parts=service_parts, **chassis
+    ) as control:
         yield control

@@ -21,6 +21,12 @@ class Office:
     data: str = "250 OK"
     hangs: bool = False
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """With which the control service sends its mail here."""
+        url = f"smtp://127.0.0.1:{self.port}"
+        return {"smtp_url": url, "smtp_from": "sluice@example.org", "smtp_allow": ("127.0.0.0/8",)}
+
     async def handle_RCPT(  # noqa: N802  # aiosmtpd's names
         self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
     ) -> str:

@@ -47,41 +47,34 @@ async def test_responses_have_rate_limit_headers(control: Control) -> None:
     )
 
 
+@pytest.mark.chassis_settings(failed_bearer_rate=5)
 async def test_address_is_limited_after_the_configured_failures(control: Control) -> None:
     failures = 0
     while (answer := await control.call("GET", "/orgs/acme/projects", token="pat_no"))[0] == 401:
         failures += 1
-    assert failures >= ChassisSettings().failed_bearer_rate, "a slow run is forgiven some"
+    assert failures >= 5, "a slow run is forgiven some"
     status, body, headers = answer
     assert (status, body["error"]["code"]) == (429, "rate_limited")
-    assert 1 <= int(headers["Retry-After"]) <= 2
+    assert 1 <= int(headers["Retry-After"]) <= 12
 
 
-@pytest.mark.parametrize("over", ["expired", "ended"])
-async def test_ended_session_does_not_limit_the_address(control: Control, person: NewPerson, over: str) -> None:
+@pytest.mark.chassis_settings(failed_bearer_rate=5)
+async def test_a_credential_that_was_good_does_not_limit_the_address(control: Control, person: NewPerson) -> None:
     """A page that is left open asks with it again and again."""
-    ada, bob = await person(), await person("bob@example.org")
-    assert (await ada.call("GET", "/auth/user"))[0] == 200
-    if over == "expired":
-        later = datetime.now(UTC) + LIFETIME
-        control.checks.bearer._jwt._now = lambda: later
-    else:
-        assert (await control.call("POST", "/auth/logout", {"refreshToken": ada.refresh}))[0] == 204
-    for _ in range(ChassisSettings().failed_bearer_rate + 10):
-        status, body, _ = await ada.call("GET", "/orgs/acme/projects")
-        assert (status, body["error"]["message"]) == (401, "The access token is invalid, expired or revoked.")
-    assert (await control.call("POST", "/auth/refresh", {"refreshToken": bob.refresh}))[0] == 200
-    assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200
-
-
-async def test_expired_access_token_does_not_limit_the_address(control: Control) -> None:
+    ada, eve, bob = [await person(f"{name}@example.org") for name in ("ada", "eve", "bob")]
+    for one in (ada, eve):
+        assert (await one.call("GET", "/auth/user"))[0] == 200
+    assert (await control.call("POST", "/auth/logout", {"refreshToken": eve.refresh}))[0] == 204
     async with control.checks.database.write() as connection:
-        expired = await organization_repository.create_token(
-            *(connection, control.acme.organization.id, control.acme.owner_id, "old"), expires_at=datetime.now(UTC)
-        )
-    for _ in range(ChassisSettings().failed_bearer_rate + 10):
-        status, body, _ = await control.call("GET", "/orgs/acme/projects", token=expired.secret)
-        assert (status, body["error"]["message"]) == (401, "The access token is invalid, expired or revoked.")
+        acme = control.acme.organization.id, control.acme.owner_id
+        token = await organization_repository.create_token(connection, *acme, "old", expires_at=datetime.now(UTC))
+    for name, expired in {"ended": eve.access, "token": token.secret, "expired": ada.access}.items():
+        if name == "expired":
+            control.checks.bearer._jwt._now = lambda: datetime.now(UTC) + LIFETIME
+        for _ in range(10):
+            status, body, _ = await control.call("GET", "/orgs/acme/projects", token=expired)
+            assert (status, body["error"]["message"]) == (401, "The access token is invalid, expired or revoked.")
+    assert (await control.call("POST", "/auth/refresh", {"refreshToken": bob.refresh}))[0] == 200
     assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200
 
 
@@ -132,12 +125,13 @@ async def test_pending_mfa_responses_have_rate_limit_headers(control: Control, p
         assert ALL <= {name.lower() for name in headers}
 
 
+@pytest.mark.chassis_settings(refresh_rate=5)
 async def test_refreshes_are_limited_as_configured(control: Control, person: NewPerson) -> None:
     ada = await person()
     token, passed = ada.refresh, 0
     while (answer := await control.call("POST", "/auth/refresh", {"refreshToken": token}))[0] == 200:
         token, passed = answer[1]["tokens"]["refreshToken"], passed + 1
-    assert passed >= ChassisSettings().refresh_rate, "a slow run is forgiven some"
+    assert passed >= 5, "a slow run is forgiven some"
     status, body, headers = answer
     assert (status, body["error"]["code"], headers["x-ratelimit-remaining"]) == (429, "rate_limited", "0")
     assert "refreshes of this session" in body["error"]["message"]
@@ -146,12 +140,12 @@ async def test_refreshes_are_limited_as_configured(control: Control, person: New
     assert grace[0] == 200, "others have a bucket of their own"
 
 
+@pytest.mark.chassis_settings(visitor_rate=5)
 async def test_body_of_a_rate_limited_request_is_not_read(control: Control) -> None:
-    rate = ChassisSettings().visitor_rate
     while (answer := await control.call("POST", "/auth/logout", []))[0] == 400:
         pass
     status, _, headers = answer
-    assert (status, headers["x-ratelimit-limit"]) == (429, str(rate))
+    assert (status, headers["x-ratelimit-limit"]) == (429, "5")
     statuses = set()
     for _ in range(10):  # a permit may have come back since
         statuses.add((await control.call("POST", "/auth/login", headers={"Content-Type": "text/plain"}))[0])

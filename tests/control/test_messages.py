@@ -3,19 +3,16 @@
 import builtins
 import random
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from enum import Enum
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pytest
 from pydantic import BaseModel
 
-from control.settings import ControlSettings
 from sluice.erasure_filters import check_filters
-from tests.chassis.auth.tenants import Tenant
-from tests.control.conftest import Control, serving
+from tests.control.conftest import Control
 from tests.control.identity.accounts import join
 from tests.control.test_query_parameters import UNLIMITED, Asked, operations, operations_on_acme
 from tests.selection import scaled
@@ -95,13 +92,9 @@ def texts(value: Any) -> Iterator[str]:
 
 
 @pytest.fixture
-async def control(
-    migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path, control_settings: ControlSettings
-) -> AsyncIterator[Control]:
-    async with serving(
-        migrated_url, tmp_path, control_settings, check_filters, tenants=tenants, **UNLIMITED
-    ) as control:
-        yield control
+def service_parts() -> dict[str, Any]:
+    """With the check of filters that explore has, as in one process."""
+    return {"check_filters": check_filters}
 
 
 async def said(control: Control, asked: Asked, body: Any, query: dict[str, str], token: str) -> set[str]:
@@ -117,6 +110,7 @@ def check(messages: set[str]) -> None:
     assert {text: found[0] for text in messages if (found := pattern.search(text))} == {}
 
 
+@UNLIMITED
 @pytest.mark.sized
 async def test_messages_name_no_type_of_ours(control: Control) -> None:
     session = (await join(control, control.acme)).access

@@ -3,17 +3,15 @@ and content of its body, its query parameters.
 """
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import pytest
 from yarl import URL
 
-from control.settings import ControlSettings
-from tests.chassis.auth.tenants import Tenant
-from tests.control.conftest import Control, serving
+from tests.control.conftest import Control
 from tests.control.test_existence import NOWHERE, everything_of, filled, routes
+from tests.control.test_query_parameters import UNLIMITED
+
+pytestmark = UNLIMITED
 
 JSON: Final = {"Content-Type": "application/json"}
 
@@ -31,7 +29,7 @@ BAD: Final = (
     Bad("", JSON, b"["),
     Bad("", JSON, b'{"nonsense":1}'),
     Bad("", {"Content-Type": "text/plain"}, b"{}"),
-    Bad("", JSON, b" " * 5_000),
+    Bad("", JSON, b" " * 70_000),
     Bad("?nonsense=1&limit=0&cursor=x&verified=x&status=x", JSON, b"{}"),
 )
 SCIM_ROUTES: Final = [
@@ -41,15 +39,6 @@ SCIM_ROUTES: Final = [
 ]
 
 
-@pytest.fixture
-async def unlimited(
-    migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path, control_settings: ControlSettings
-) -> AsyncIterator[Control]:
-    rates: dict[str, Any] = dict.fromkeys(("api_rate", "approval_rate", "channel_test_rate", "scim_rate"), 0)
-    async with serving(migrated_url, tmp_path, control_settings, tenants=tenants, **rates) as control:
-        yield control
-
-
 async def status_of(control: Control, method: str, path: str, bad: Bad, token: str | None = None) -> tuple[int, Any]:
     options: dict[str, Any] = {} if method == "GET" else {"data": bad.body}
     url = URL(path + bad.query, encoded=True)
@@ -57,8 +46,7 @@ async def status_of(control: Control, method: str, path: str, bad: Bad, token: s
     return status, answer
 
 
-async def test_what_a_path_names_is_looked_for_before_anything_else_is_refused(unlimited: Control) -> None:
-    control = unlimited
+async def test_what_a_path_names_is_looked_for_before_anything_else_is_refused(control: Control) -> None:
     ours = await everything_of(control, control.acme)
     theirs = await everything_of(control, control.globex)
     found = [(method, path) for method, path in routes(control) if "Id}" in path and method != "HEAD"]
@@ -72,10 +60,10 @@ async def test_what_a_path_names_is_looked_for_before_anything_else_is_refused(u
                     assert (status, answer["error"]["code"]) == (404, "not_found"), (method, path, name, bad)
 
 
-async def test_a_directory_learns_that_a_resource_is_missing_before_its_body_is_read(unlimited: Control) -> None:
-    _, made, _ = await unlimited.call("POST", "/orgs/acme/scim-tokens", {"name": "Directory"})
+async def test_a_directory_learns_that_a_resource_is_missing_before_its_body_is_read(control: Control) -> None:
+    _, made, _ = await control.call("POST", "/orgs/acme/scim-tokens", {"name": "Directory"})
     token = made["token"]
     for method, path in SCIM_ROUTES:
         for bad in BAD[:5] if method in ("PUT", "PATCH") else BAD[:1]:
-            status, answer = await status_of(unlimited, method, path, bad, token)
+            status, answer = await status_of(control, method, path, bad, token)
             assert (status, answer["status"]) == (404, "404"), (method, path, bad)

@@ -146,8 +146,7 @@ async def test_token_revoked_during_the_request_changes_nothing(control: Control
 
     async def revoke(holder: str) -> None:
         of_holder = access_tokens.c.principal_id == holder
-        async with control.checks.database.write() as connection:
-            await connection.execute(access_tokens.update().where(of_holder).values(revoked_at=datetime.now(UTC)))
+        await control.execute(access_tokens.update().where(of_holder).values(revoked_at=datetime.now(UTC)))
 
     assert await statuses(control, revoke) == dict.fromkeys(CHANGES, 401)
 

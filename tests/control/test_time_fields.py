@@ -2,8 +2,6 @@
 
 from typing import Any, Final, NamedTuple
 
-import pytest
-
 from proto.proofs import dsse
 from tests.control.conftest import Control
 from tests.control.proofs.made import KEY, register
@@ -41,73 +39,44 @@ class Field(NamedTuple):
     body: Any = None
 
 
+ORG: Final = "/orgs/acme"
+RELEASE: Final = {"version": "1", "projects": ["web"]}
+COMMIT: Final = {"repository": "shop/web", "sha": "a" * 40, "message": "x"}
+PROPOSAL: Final = {"repository": "shop/web", "number": "1", "title": "x", "state": "open"}
+ISSUER: Final = {"issuer": "x", "name": "x", "publicKey": dsse.public_pem(KEY.public_key())}
 FIELDS: Final = (
-    Field("GET", "/orgs/acme/audit", "query.from"),
-    Field("GET", "/orgs/acme/audit", "query.to"),
-    Field("GET", "/orgs/acme/audit/export", "query.from"),
-    Field("GET", "/orgs/acme/changes", "query.from"),
-    Field("GET", "/orgs/acme/changes", "query.to"),
-    Field("POST", "/orgs/acme/changes", "body.at", lambda at: {"kind": "generic", "title": "x", "at": at}),
+    *(Field("GET", f"{ORG}/audit", f"query.{name}") for name in ("from", "to")),
+    Field("GET", f"{ORG}/audit/export", "query.from"),
+    *(Field("GET", f"{ORG}/changes", f"query.{name}") for name in ("from", "to")),
+    Field("POST", f"{ORG}/changes", "body.at", lambda at: {"kind": "generic", "title": "x", "at": at}),
+    Field("POST", f"{ORG}/releases", "body.releasedAt", lambda at: RELEASE | {"releasedAt": at}),
     Field(
         "POST",
-        "/orgs/acme/releases",
-        "body.releasedAt",
-        lambda at: {"version": "1", "projects": ["web"], "releasedAt": at},
-    ),
-    Field(
-        "POST",
-        "/orgs/acme/releases",
+        f"{ORG}/releases",
         "body.commits[0].authoredAt",
-        lambda at: {
-            "version": "1",
-            "projects": ["web"],
-            "commits": [{"repository": "shop/web", "sha": "a" * 40, "message": "x", "authoredAt": at}],
-        },
+        lambda at: RELEASE | {"commits": [COMMIT | {"authoredAt": at}]},
     ),
-    Field(
-        "PUT",
-        "/orgs/acme/proposals",
-        "body.changedAt",
-        lambda at: {"repository": "shop/web", "number": "1", "title": "x", "state": "open", "changedAt": at},
-    ),
-    Field("POST", "/orgs/acme/projects/web/erasures", "body.from", lambda at: {"from": at}),
-    Field("POST", "/orgs/acme/projects/web/erasures", "body.to", lambda at: {"to": at}),
+    Field("PUT", f"{ORG}/proposals", "body.changedAt", lambda at: PROPOSAL | {"changedAt": at}),
+    Field("POST", f"{ORG}/projects/web/erasures", "body.from", lambda at: {"from": at}),
+    Field("POST", f"{ORG}/projects/web/erasures", "body.to", lambda at: {"to": at}),
     Field(
         "PATCH",
-        "/orgs/acme/projects/web/issues/{issue}",
+        f"{ORG}/projects/web/issues/{{issue}}",
         "body.ignoredUntil",
         lambda at: {"status": "ignored", "ignoredUntil": at},
     ),
-    *(
-        Field(
-            "POST",
-            "/orgs/acme/proof-issuers",
-            f"body.{name}",
-            lambda at, name=name: {
-                "issuer": "x",
-                "name": "x",
-                "publicKey": dsse.public_pem(KEY.public_key()),
-                name: at,
-            },
-        )
-        for name in ("validFrom", "validUntil")
-    ),
-    Field("PATCH", "/orgs/acme/proof-issuers/{key}", "body.validUntil", lambda at: {"validUntil": at}),
+    Field("POST", f"{ORG}/proof-issuers", "body.validFrom", lambda at: ISSUER | {"validFrom": at}),
+    Field("POST", f"{ORG}/proof-issuers", "body.validUntil", lambda at: ISSUER | {"validUntil": at}),
+    Field("PATCH", f"{ORG}/proof-issuers/{{key}}", "body.validUntil", lambda at: {"validUntil": at}),
 )
 
 
-@pytest.mark.parametrize("field", FIELDS, ids=lambda one: f"{one.method} {one.path} {one.name}")
-async def test_a_time_that_the_calendar_does_not_have_is_refused_by_name(control: Control, field: Field) -> None:
-    path = field.path
-    if "{issue}" in path:
-        path = path.format(issue=await new_issue(control, 1))
-    if "{key}" in path:
-        path = path.format(key=(await register(control))["id"])
-    for text in BAD:
-        if field.body is None:
-            answered = await control.call("GET", path, params={field.name.removeprefix("query."): text})
-        else:
-            answered = await control.call(field.method, path, field.body(text))
-        status, answer, _ = answered
-        assert status == 400, (text, answer)
-        assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == [(field.name, "format")], text
+async def test_a_time_that_the_calendar_does_not_have_is_refused_by_name(control: Control) -> None:
+    there = {"issue": await new_issue(control, 1), "key": (await register(control))["id"]}
+    for field in FIELDS:
+        path, name = field.path.format_map(there), field.name.removeprefix("query.")
+        for text in BAD:
+            asked = {"params": {name: text}} if field.body is None else {"body": field.body(text)}
+            status, answer, _ = await control.call(field.method, path, **asked)
+            named = [(one["path"], one["code"]) for one in answer.get("error", {}).get("details", ())]
+            assert (status, named) == (400, [(field.name, "format")]), (field, text)

@@ -63,6 +63,12 @@ async def person(control: Control) -> NewPerson:
     return made
 
 
+@pytest.fixture
+async def ada(person: NewPerson) -> Person:
+    """A member of acme."""
+    return await person()
+
+
 async def verify(control: Control, user_id: str) -> None:
     """The address of an account, without a mail."""
     async with control.checks.database.write() as connection:

@@ -1,28 +1,18 @@
 """What is one's own stays one's own: codes, rights to invite, workers, and what one has in another organization."""
 
-from datetime import UTC, datetime
-
 import pytest
 from argon2 import PasswordHasher, extract_parameters
 
-from control.identity import organization_repository, user_repository
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
-from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
-from tests.control.test_rights_meanwhile import CHANGES, sent_slowly
+from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 
 INVITATIONS = "/orgs/acme/invitations"
 MEMBERS = "/orgs/acme/members"
 
 
-async def accepted(control: Control, invitation: dict[str, str]) -> int:
-    """The status of whoever accepts it."""
-    body = {"inviteToken": invitation["inviteToken"], "name": "Eve", "password": PASSWORD}
-    return (await control.call("POST", "/auth/invitations/accept", body))[0]
-
-
-async def test_recovery_code_is_valid_for_its_own_account_only(control: Control, person: NewPerson) -> None:
+async def test_recovery_code_is_valid_for_its_own_account_only(person: NewPerson) -> None:
     ada, bob = await person(), await person("bob@example.org")
     _, of_ada = await enrol(ada)
     await enrol(bob)
@@ -30,24 +20,7 @@ async def test_recovery_code_is_valid_for_its_own_account_only(control: Control,
     assert (await ada.login(totp=of_ada[0]))[0] == 200, "and is not spent by who tries it elsewhere"
 
 
-async def test_owner_invitation_is_void_after_the_inviter_is_demoted(control: Control, person: NewPerson) -> None:
-    boss = await person("boss@example.org", "OWNER")
-    _, owner, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "OWNER"})
-    _, admin, _ = await boss.call("POST", INVITATIONS, {"email": "bob@example.org", "role": "ADMIN"})
-    assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "ADMIN"}))[0] == 200
-    assert [await accepted(control, one) for one in (owner, admin)] == [401, 201]
-
-
-async def test_invitations_of_a_disabled_inviter_are_void(control: Control, person: NewPerson) -> None:
-    boss = await person("boss@example.org", "ADMIN")
-    _, made, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
-    async with control.checks.database.write() as connection:
-        await organization_repository.disable_principal(connection, boss.id)
-    assert await accepted(control, made) == 401
-
-
-async def test_read_scope_does_not_permit_retiring_an_agent(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_read_scope_does_not_permit_retiring_an_agent(control: Control, ada: Person) -> None:
     _, agent, _ = await ada.call("POST", "/orgs/acme/principals", {"kind": "agent", "name": "x"})
     path = f"/orgs/acme/principals/{agent['principalId']}"
     scopes = frozenset({Scope.TOKENS_WRITE, Scope.MEMBERS_READ})
@@ -71,18 +44,6 @@ async def test_removal_keeps_credentials_of_other_organizations(control: Control
     ):
         assert (await control.call("GET", f"/orgs/{org}/projects", token=token))[0] == expected
     assert (await control.call("POST", "/auth/refresh", {"refreshToken": elsewhere.refresh}))[0] == 200
-
-
-async def test_factor_enabled_during_a_request_body_is_required(control: Control, person: NewPerson) -> None:
-    """By another process, of which this one has not heard."""
-    ada = await person()
-
-    async def set_up() -> None:
-        async with control.checks.database.write() as connection:
-            await user_repository.enroll_factor(connection, ada.id, b"sealed")
-            await user_repository.confirm_factor(connection, ada.id, 1, datetime.now(UTC))
-
-    assert await sent_slowly(control, ada.access, CHANGES["token"], set_up) == 401
 
 
 async def test_login_takes_as_long_for_an_unknown_account(

@@ -6,12 +6,11 @@ from http.cookies import SimpleCookie
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from control.identity import login_code_repository, user_repository
 from control.identity.login_code_repository import LIFETIME, login_codes
 from tests.control.conftest import Control
-from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
+from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 
 COOKIE = "__Secure-sluice"
 OF_THE_PAGE = {"Sec-Fetch-Site": "same-origin"}
@@ -28,8 +27,7 @@ def cookie_of(headers: Any) -> Any:
 
 
 @pytest.mark.both_stores
-async def test_a_code_is_good_once_whoever_comes_first(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_a_code_is_good_once_whoever_comes_first(control: Control, ada: Person) -> None:
     code = await new_code(control, ada.id)
     answers = await asyncio.gather(*(control.call("POST", "/auth/exchange", {"code": code}) for _ in range(4)))
     assert sorted(status for status, _, _ in answers) == [200, 401, 401, 401]
@@ -40,25 +38,21 @@ async def test_a_code_is_good_once_whoever_comes_first(control: Control, person:
     assert (status, me["session"], me["principal"]["id"]) == (200, True, ada.id)
 
 
-async def test_codes_expire_and_are_deleted(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_codes_expire_and_are_deleted(control: Control, ada: Person) -> None:
     code = await new_code(control, ada.id, age=LIFETIME)
     assert (await control.call("POST", "/auth/exchange", {"code": code}))[0] == 401
     await new_code(control, ada.id)
-    async with control.checks.database.read() as connection:
-        assert await connection.scalar(sa.select(sa.func.count()).select_from(login_codes)) == 1
+    assert await control.count(login_codes) == 1
     assert (await control.call("POST", "/auth/exchange", {"code": "x" * 43}))[0] == 401
 
 
-async def test_a_code_of_somebody_who_is_gone(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_a_code_of_somebody_who_is_gone(control: Control, ada: Person) -> None:
     code = await new_code(control, ada.id)
     assert (await control.call("DELETE", f"/orgs/acme/members/{ada.id}"))[0] == 204
     assert (await control.call("POST", "/auth/exchange", {"code": code}))[0] == 401
 
 
-async def test_the_refresh_token_in_a_cookie(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_the_refresh_token_in_a_cookie(control: Control, ada: Person) -> None:
     body = {"email": ada.email, "password": PASSWORD, "cookie": True}
     status, session, headers = await control.call("POST", "/auth/login", body, headers=OF_THE_PAGE)
     assert (status, session["tokens"]["refreshToken"]) == (200, "")
@@ -77,8 +71,7 @@ async def test_the_refresh_token_in_a_cookie(control: Control, person: NewPerson
     assert (await control.call("POST", "/auth/refresh", {"cookie": True}, headers=OF_THE_PAGE))[0] == 401
 
 
-async def test_a_verified_second_factor_replaces_the_cookie(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_a_verified_second_factor_replaces_the_cookie(control: Control, ada: Person) -> None:
     app, _ = await enrol(ada)
     body = {"email": ada.email, "password": PASSWORD, "cookie": True}
     _, owing, headers = await control.call("POST", "/auth/login", body, headers=OF_THE_PAGE)
@@ -104,19 +97,16 @@ async def test_whoever_accepts_an_invitation_gets_the_cookie(control: Control) -
     assert (await control.call("POST", "/auth/refresh", {"cookie": True}, headers=cookie))[0] == 200
 
 
-@pytest.mark.parametrize("origin", [{}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}])
-async def test_another_page_gets_nothing_by_the_cookie(
-    control: Control, person: NewPerson, origin: dict[str, str]
-) -> None:
-    ada = await person()
+async def test_another_page_gets_nothing_by_the_cookie(control: Control, ada: Person) -> None:
     cookie = {"Cookie": f"{COOKIE}={ada.refresh}"}
-    for path, body in (
-        ("/auth/refresh", {"cookie": True}),
-        ("/auth/logout", {"cookie": True}),
-        ("/auth/login", {"email": ada.email, "password": PASSWORD, "cookie": True}),
-        ("/auth/exchange", {"code": await new_code(control, ada.id), "cookie": True}),
-    ):
-        assert (await control.call("POST", path, body, headers=cookie | origin))[0] == 403, path
+    for origin in ({}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}):
+        for path, body in (
+            ("/auth/refresh", {"cookie": True}),
+            ("/auth/logout", {"cookie": True}),
+            ("/auth/login", {"email": ada.email, "password": PASSWORD, "cookie": True}),
+            ("/auth/exchange", {"code": await new_code(control, ada.id), "cookie": True}),
+        ):
+            assert (await control.call("POST", path, body, headers=cookie | origin))[0] == 403, (path, origin)
     assert (await control.call("POST", "/auth/refresh", {}, headers=cookie | OF_THE_PAGE))[0] == 400
     both = {"cookie": True, "refreshToken": ada.refresh}
     assert (await control.call("POST", "/auth/refresh", both, headers=cookie | OF_THE_PAGE))[0] == 400

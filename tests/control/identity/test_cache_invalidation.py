@@ -2,7 +2,7 @@
 
 from control.identity import organization_repository
 from tests.control.conftest import Control
-from tests.control.identity.conftest import NewPerson
+from tests.control.identity.conftest import Person
 
 
 async def count_lookups(control: Control) -> float:
@@ -25,8 +25,7 @@ async def test_change_invalidates_only_its_own_organization(control: Control) ->
     assert await count_lookups(control) > before
 
 
-async def test_logout_of_an_ended_session_invalidates_nothing(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_logout_of_an_ended_session_invalidates_nothing(control: Control, ada: Person) -> None:
     other = (await ada.login())[1]["tokens"]["accessToken"]
     gone = {"refreshToken": ada.refresh}
     assert (await control.call("POST", "/auth/logout", gone))[0] == 204
@@ -39,8 +38,7 @@ async def test_logout_of_an_ended_session_invalidates_nothing(control: Control, 
     assert await count_lookups(control) == before
 
 
-async def test_session_ended_by_a_refresh_is_rejected_at_once(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_session_ended_by_a_refresh_is_rejected_at_once(control: Control, ada: Person) -> None:
     async with control.checks.database.write() as connection:
         await organization_repository.remove_membership(connection, control.acme.organization.id, ada.id)
     assert (await ada.call("GET", "/auth/user"))[0] == 200

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -53,16 +54,6 @@ async def test_invitation_secret_is_returned_once_and_accepted_once(control: Con
     ]  # fmt: skip
 
 
-async def test_only_one_of_several_concurrent_acceptances_succeeds(control: Control) -> None:
-    _, made, _ = await control.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"})
-    body = acceptance(made["inviteToken"])
-    answers = await asyncio.gather(*(control.call("POST", ACCEPT, body) for _ in range(8)))
-    statuses = [status for status, _, _ in answers]
-    assert statuses.count(201) == 1
-    assert set(statuses) <= {201, 401, 409}
-    assert len((await control.call("GET", MEMBERS))[1]["data"]) == 2
-
-
 @pytest.mark.both_stores
 async def test_revoked_replaced_and_expired_invitations_are_void(control: Control) -> None:
     made = [
@@ -81,30 +72,42 @@ async def test_revoked_replaced_and_expired_invitations_are_void(control: Contro
     assert [one["state"] for one in page["data"]] == ["EXPIRED", "REVOKED", "REVOKED"]
 
 
-async def test_invitation_is_void_when_the_inviter_lacks_the_role(control: Control, person: NewPerson) -> None:
-    boss = await person("boss@example.org", "ADMIN")
-    _, made, _ = await boss.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "ADMIN"})
-    assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "MEMBER"}))[0] == 200
-    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
-    assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "ADMIN"}))[0] == 200
-    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 201
+async def test_invitation_is_void_when_the_inviter_could_not_make_it(control: Control, person: NewPerson) -> None:
+    async def accepted(made: dict[str, Any]) -> int:
+        return (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0]
+
+    boss, one = await person("boss@example.org", "OWNER"), "{}@example.org"
+    owner, admin, *others = [
+        (await boss.call("POST", INVITATIONS, {"email": one.format(number), "role": role}))[1]
+        for number, role in enumerate(("OWNER", "ADMIN", "MEMBER", "MEMBER"))
+    ]
+    for role, expected in (("MEMBER", [401, 401]), ("ADMIN", [401, 201])):
+        assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": role}))[0] == 200
+        assert [await accepted(made) for made in (owner, admin)] == expected, role
+    async with control.checks.database.write() as connection:
+        await organization_repository.disable_principal(connection, boss.id)
+    assert await accepted(others[0]) == 401
+    _, kept, _ = await control.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
+    assert (await control.call("DELETE", f"{MEMBERS}/{boss.id}"))[0] == 204
+    states = {each["id"]: each["state"] for each in (await control.call("GET", INVITATIONS))[1]["data"]}
+    assert [states[each["id"]] for each in (*others, kept)] == ["REVOKED", "REVOKED", "OPEN"]
 
 
-@pytest.mark.parametrize("kind", ["agent", "service"])
-@pytest.mark.both_stores
-async def test_only_users_can_invite(control: Control, person: NewPerson, kind: str) -> None:
+async def test_only_users_can_invite(control: Control, person: NewPerson) -> None:
     """Else an agent makes itself a person, who approves what it asks for."""
     boss = await person("boss@example.org", "ADMIN")
-    token = await worker_token(boss, kind)
-    for body in ({"email": "eve@example.org", "role": "MEMBER"}, {}):
-        status, answer, _ = await control.call("POST", INVITATIONS, body, token)
-        assert (status, answer["error"]["message"].partition(":")[0]) == (403, "Only users can invite members")
-    assert len((await control.call("GET", INVITATIONS, token=token))[1]["data"]) == 1, "that of who owns it"
-    _, made, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
-    [worker] = (await boss.call("GET", "/orgs/acme/principals"))[1]["data"]
-    async with control.checks.database.write() as connection:
-        await connection.execute(invitations.update().values(created_by=worker["principalId"]))
-    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
+    for number, kind in enumerate(("agent", "service")):
+        eve = {"email": f"eve{number}@example.org", "role": "MEMBER"}
+        token = await worker_token(boss, kind)
+        for body in (eve, {}):
+            status, answer, _ = await control.call("POST", INVITATIONS, body, token)
+            assert (status, answer["error"]["message"].partition(":")[0]) == (403, "Only users can invite members")
+        assert len((await control.call("GET", INVITATIONS, token=token))[1]["data"]) == 1 + number, "of who owns it"
+        _, made, _ = await boss.call("POST", INVITATIONS, eve)
+        worker = (await boss.call("GET", "/orgs/acme/principals"))[1]["data"][number]
+        of_eve = invitations.update().where(invitations.c.id == made["id"])
+        await control.execute(of_eve.values(created_by=worker["principalId"]))
+        assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
 
 
 def test_delegated_tokens_cannot_invite() -> None:
@@ -128,16 +131,6 @@ async def test_inviter_demoted_during_password_hashing_voids_the_invitation(
     monkeypatch.setattr(Passwords, "hash", slow)
     assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
     assert len((await control.call("GET", MEMBERS))[1]["data"]) == 2
-
-
-async def test_invitations_of_a_removed_inviter_are_void(control: Control, person: NewPerson) -> None:
-    boss = await person("boss@example.org", "ADMIN")
-    _, own, _ = await boss.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"})
-    _, other, _ = await control.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
-    assert (await control.call("DELETE", f"{MEMBERS}/{boss.id}"))[0] == 204
-    _, page, _ = await control.call("GET", INVITATIONS)
-    states = {one["id"]: one["state"] for one in page["data"]}
-    assert [states[one["id"]] for one in (own, other)] == ["REVOKED", "OPEN"]
 
 
 @pytest.mark.both_stores
@@ -164,20 +157,20 @@ async def test_existing_user_accepts_with_the_own_password(control: Control, per
     assert (await control.call("GET", f"{MEMBERS}/{ada.id}"))[1]["role"] == "VIEWER"
 
 
-@pytest.mark.parametrize("role", list(Role))
-async def test_role_beyond_own_scopes_cannot_be_granted(control: Control, role: Role) -> None:
+async def test_role_beyond_own_scopes_cannot_be_granted(control: Control) -> None:
     database = control.checks.database
     _, admin = await new_member_token(database, control.acme, Role.ADMIN)
     _, narrow = await new_member_token(database, control.acme, Role.OWNER, frozenset({Scope.MEMBERS_WRITE}))
     _, member = await new_member_token(database, control.acme, Role.MEMBER)
-    body = {"email": "ada@example.org", "role": role}
-    expected = {admin: 403 if role is Role.OWNER else 201, narrow: 403, member: 403, control.acme.token.secret: 201}
-    for token, status in expected.items():
-        assert (await control.call("POST", INVITATIONS, body, token))[0] == status
-    changed, _ = await new_member_token(database, control.acme, Role.VIEWER)
-    for token, status in expected.items():
-        answer = await control.call("PATCH", f"{MEMBERS}/{changed}", {"role": role}, token)
-        assert answer[0] == (200 if status == 201 else status)
+    for role in Role:
+        body = {"email": "ada@example.org", "role": role}
+        expected = {admin: 403 if role is Role.OWNER else 201, narrow: 403, member: 403, control.acme.token.secret: 201}
+        for token, status in expected.items():
+            assert (await control.call("POST", INVITATIONS, body, token))[0] == status
+        changed, _ = await new_member_token(database, control.acme, Role.VIEWER)
+        for token, status in expected.items():
+            answer = await control.call("PATCH", f"{MEMBERS}/{changed}", {"role": role}, token)
+            assert answer[0] == (200 if status == 201 else status)
 
 
 async def test_only_owners_change_and_remove_owners(control: Control) -> None:
@@ -239,8 +232,7 @@ async def test_concurrent_mutual_removal_keeps_one_owner(control: Control) -> No
         control.checks.bearer.invalidate_all()
 
 
-async def test_returning_member_has_no_earlier_credentials(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_returning_member_has_no_earlier_credentials(control: Control, ada: Person) -> None:
     _, made, _ = await ada.call("POST", "/orgs/acme/tokens", {"name": "x"})
     of_agent = await worker_token(ada, role="MEMBER")
     of_deeper = await worker_token(ada, role="MEMBER", token=of_agent)
@@ -252,53 +244,10 @@ async def test_returning_member_has_no_earlier_credentials(control: Control, per
         assert (await control.call("GET", "/orgs/acme/projects", token=token))[0] == 401
 
 
-@pytest.mark.parametrize("member_id", ["none", "prn_" + "0" * 26, "%00", "FOREIGN", "x" * 500])
-async def test_unknown_member_is_404(control: Control, member_id: str) -> None:
-    path = f"{MEMBERS}/{member_id.replace('FOREIGN', control.globex.owner_id)}"
-    for method, body in (("GET", None), ("PATCH", {"role": "VIEWER"}), ("PATCH", {}), ("DELETE", None)):
-        status, answer, _ = await control.call(method, path, body)
-        assert (status, answer["error"]["message"]) == (404, "Not found.")
-
-
-@pytest.mark.parametrize("invitation_id", ["none", "inv_" + "0" * 26, "%00", "FOREIGN"])
-async def test_unknown_invitation_is_404(control: Control, invitation_id: str) -> None:
-    _, foreign, _ = await control.call(
-        "POST", "/orgs/globex/invitations", {"email": "a@b", "role": "VIEWER"}, control.globex.token.secret
-    )
-    path = f"{INVITATIONS}/{invitation_id.replace('FOREIGN', foreign['id'])}"
-    assert (await control.call("DELETE", path))[0] == 404
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "issues"),
-    [
-        (INVITATIONS, {}, [("body.email", "missing"), ("body.role", "missing")]),
-        (INVITATIONS, {"email": "a", "role": "KING"}, [("body.email", "too_short"), ("body.role", "not_allowed")]),
-        (INVITATIONS, {"email": "a@b c", "role": "VIEWER"}, [("body.email", "format")]),
-        (INVITATIONS, {"email": "a@b.", "role": "VIEWER"}, [("body.email", "format")]),
-        (INVITATIONS, {"email": "a@" + "b" * 253, "role": "VIEWER"}, [("body.email", "too_long")]),
-        (ACCEPT, {}, [("body.inviteToken", "missing"), ("body.name", "missing"), ("body.password", "missing")]),
-        (
-            ACCEPT,
-            {"inviteToken": "x" * 129, "name": "", "password": ""},
-            [("body.inviteToken", "too_long"), ("body.name", "too_short"), ("body.password", "too_short")],
-        ),
-        (ACCEPT, {"inviteToken": "x", "name": "x", "password": "x" * 201}, [("body.password", "too_long")]),
-    ],
-)
-async def test_invalid_bodies_name_every_field(
-    control: Control, path: str, body: object, issues: list[tuple[str, str]]
-) -> None:
-    status, answer, _ = await control.call("POST", path, body)
-    assert status == 400
-    assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
-
-
 async def test_minimum_length_applies_to_new_passwords_only(control: Control, person: NewPerson) -> None:
     ada = await person(org="globex", verified=True)
     short = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("x" * 11)
-    async with control.checks.database.write() as connection:
-        await connection.execute(users.update().values(password_hash=short))
+    await control.execute(users.update().values(password_hash=short))
     expected: list[tuple[str, int, int]] = [(ada.email, 11, 201), ("bob@example.org", 11, 400), ("b@b", 12, 201)]
     for email, length, status in expected:
         _, made, _ = await control.call("POST", INVITATIONS, {"email": email, "role": "VIEWER"})
@@ -312,34 +261,33 @@ async def test_minimum_length_applies_to_new_passwords_only(control: Control, pe
     assert (await control.call("POST", ACCEPT, acceptance("x", password="x")))[0] == 401
 
 
-async def test_longest_address_is_accepted(control: Control) -> None:
-    label = "b" * 63
-    email = "a" * 62 + f"@{label}.{label}.{label}"
-    assert len(email) == 254
-    status, made, _ = await control.call("POST", INVITATIONS, {"email": email, "role": "VIEWER"})
-    assert (status, made["email"]) == (201, email)
+async def test_invalid_invitation_secrets_are_401(control: Control) -> None:
+    for token in ("x", "inv_" + "0" * 49, "é", "\x00", control.acme.token.secret):
+        status, answer, _ = await control.call("POST", ACCEPT, acceptance(token))
+        assert (status, answer["error"]["message"]) == (401, "The invitation is not valid.")
 
 
-@pytest.mark.parametrize("token", ["x", "inv_" + "0" * 49, "é", "\x00", "PAT"])
-async def test_invalid_invitation_secrets_are_401(control: Control, token: str) -> None:
-    token = token.replace("PAT", control.acme.token.secret)
-    status, answer, _ = await control.call("POST", ACCEPT, acceptance(token))
-    assert (status, answer["error"]["message"]) == (401, "The invitation is not valid.")
-
-
-@pytest.mark.parametrize("role", [Role.VIEWER, Role.BILLING, Role.MEMBER])
-async def test_managing_members_requires_an_administrator(control: Control, role: Role) -> None:
-    _, token = await new_member_token(control.checks.database, control.acme, role)
-    for method, path, body in (
+async def test_managing_members_and_tokens_requires_a_role(control: Control) -> None:
+    of_owner, tokens, principals = f"{MEMBERS}/{control.acme.owner_id}", "/orgs/acme/tokens", "/orgs/acme/principals"
+    managing: list[tuple[str, str, dict[str, str] | None]] = [
         ("GET", MEMBERS, None),
-        ("GET", f"{MEMBERS}/{control.acme.owner_id}", None),
-        ("PATCH", f"{MEMBERS}/{control.acme.owner_id}", {"role": "VIEWER"}),
-        ("DELETE", f"{MEMBERS}/{control.acme.owner_id}", None),
+        ("GET", of_owner, None),
+        ("PATCH", of_owner, {"role": "VIEWER"}),
+        ("DELETE", of_owner, None),
         ("GET", INVITATIONS, None),
         ("POST", INVITATIONS, {"email": "a@b", "role": "VIEWER"}),
         ("DELETE", f"{INVITATIONS}/none", None),
-    ):
-        assert (await control.call(method, path, body, token))[0] == 403
+    ]
+    own: list[tuple[str, str, dict[str, str] | None]] = [
+        ("GET", tokens, None),
+        ("POST", tokens, {"name": "x"}),
+        ("GET", principals, None),
+        ("POST", principals, {"kind": "agent", "name": "x"}),
+    ]
+    for role in (Role.VIEWER, Role.BILLING, Role.MEMBER):
+        _, token = await new_member_token(control.checks.database, control.acme, role)
+        for method, path, body in managing if role is Role.MEMBER else managing + own:
+            assert (await control.call(method, path, body, token))[0] == 403, (role, method, path)
 
 
 @pytest.mark.both_stores
@@ -359,9 +307,7 @@ async def test_pages_list_every_member_and_invitation_once(control: Control) -> 
         assert len(seen) == len(set(seen)) == expected
 
 
-@pytest.mark.both_stores
-async def test_disabled_user_cannot_log_in_or_refresh(control: Control, person: NewPerson) -> None:
-    ada = await person()
+async def test_disabled_user_cannot_log_in_or_refresh(control: Control, ada: Person) -> None:
     async with control.checks.database.write() as connection:
         await organization_repository.disable_principal(connection, ada.id)
     control.checks.bearer.invalidate_all()

@@ -3,12 +3,11 @@
 from datetime import UTC, datetime
 from typing import Final
 
-import pytest
-
 from chassis.auth.tables import sessions as sessions_table
 from control.identity import session_repository, user_repository
 from tests.control.conftest import Control
-from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
+from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
+from tests.control.test_rights_meanwhile import CHANGES as CHANGES_WITH_A_TOKEN
 from tests.control.test_rights_meanwhile import sent_slowly
 
 CHANGES: Final[dict[str, tuple[str, str, object]]] = {
@@ -18,50 +17,46 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
-async def test_session_ended_during_the_request_changes_nothing(control: Control, person: NewPerson, name: str) -> None:
+async def test_session_ended_during_the_request_changes_nothing(control: Control, person: NewPerson) -> None:
     """By another process, of which this one has not heard."""
-    ada = await person()
+    for number, (name, change) in enumerate(CHANGES.items()):
+        ada = await person(f"ada{number}@example.org")
 
+        async def end(ada: Person = ada) -> None:
+            async with control.checks.database.write() as connection:
+                await session_repository.end_all(connection, ada.id, datetime.now(UTC))
+
+        assert await sent_slowly(control, ada.access, change, end) == 401, name
+        assert (await ada.login())[1]["user"]["name"] == f"Ada{number}", "and the password is the one of before"
+
+
+async def test_session_ended_while_a_code_is_sent_consumes_nothing(control: Control, person: NewPerson) -> None:
     async def end() -> None:
-        async with control.checks.database.write() as connection:
-            await session_repository.end_all(connection, ada.id, datetime.now(UTC))
+        await control.execute(sessions_table.update().values(revoked_at=datetime.now(UTC)))
 
-    assert await sent_slowly(control, ada.access, CHANGES[name], end) == 401
-    assert (await ada.login())[1]["user"]["name"] == "Ada", "and the password is the one of before"
-
-
-@pytest.mark.parametrize("path", ["confirm", "verify", "disable"])
-async def test_session_ended_while_a_code_is_sent_consumes_nothing(
-    control: Control, person: NewPerson, path: str
-) -> None:
-    ada = await person()
-    app, codes = await enrol(ada)
-    if path == "confirm":
-        async with control.checks.database.write() as connection:
-            await user_repository.remove_factor(connection, ada.id)
-        secret = (await ada.call("POST", "/auth/totp", {"password": PASSWORD}))[1]["secret"]
-        app.secret = secret
-    access = (await ada.login())[1]["tokens"]["accessToken"]
-    body = {"code": app.now() if path == "confirm" else codes[0]}
-    if path == "disable":
-        access, body = ada.access, body | {"password": PASSWORD}
-
-    async def end() -> None:
-        async with control.checks.database.write() as connection:
-            await connection.execute(sessions_table.update().values(revoked_at=datetime.now(UTC)))
-
-    assert await sent_slowly(control, access, ("POST", f"/auth/totp/{path}", body), end) == 401
-    status, material, _ = await ada.login(**({} if path == "confirm" else {"totp": codes[0]}))
-    assert (status, material["user"]["mfaEnabled"]) == (200, path != "confirm"), "and the code is not spent"
+    for path in ("confirm", "verify", "disable"):
+        ada = await person(f"{path}@example.org")
+        app, codes = await enrol(ada)
+        if path == "confirm":
+            async with control.checks.database.write() as connection:
+                await user_repository.remove_factor(connection, ada.id)
+            app.secret = (await ada.call("POST", "/auth/totp", {"password": PASSWORD}))[1]["secret"]
+        access = (await ada.login())[1]["tokens"]["accessToken"]
+        body = {"code": app.now() if path == "confirm" else codes[0]}
+        if path == "disable":
+            access, body = ada.access, body | {"password": PASSWORD}
+        assert await sent_slowly(control, access, ("POST", f"/auth/totp/{path}", body), end) == 401
+        status, material, _ = await ada.login(**({} if path == "confirm" else {"totp": codes[0]}))
+        assert (status, material["user"]["mfaEnabled"]) == (200, path != "confirm"), "and the code is not spent"
 
 
 async def test_factor_enabled_during_the_request_is_required(control: Control, person: NewPerson) -> None:
-    ada = await person()
+    for number, change in enumerate((CHANGES["account"], CHANGES_WITH_A_TOKEN["token"])):
+        ada = await person(f"ada{number}@example.org")
 
-    async def set_up() -> None:
-        async with control.checks.database.write() as connection:
-            await user_repository.enroll_factor(connection, ada.id, b"sealed")
-            await user_repository.confirm_factor(connection, ada.id, 1, datetime.now(UTC))
+        async def set_up(ada: Person = ada) -> None:
+            async with control.checks.database.write() as connection:
+                await user_repository.enroll_factor(connection, ada.id, b"sealed")
+                await user_repository.confirm_factor(connection, ada.id, 1, datetime.now(UTC))
 
-    assert await sent_slowly(control, ada.access, CHANGES["account"], set_up) == 401
+        assert await sent_slowly(control, ada.access, change, set_up) == 401

@@ -6,7 +6,6 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from control.settings import ControlSettings
 from tests.control.conftest import Control
 from tests.control.identity.conftest import person  # noqa: F401  # a fixture
 
@@ -46,20 +45,15 @@ class Directory:
             "schemas": [USER],
             "userName": user_name,
             "emails": [{"value": user_name, "primary": True}],
-            **attributes,
-        }
+        } | attributes
         status, made, _ = await self.call("POST", "/Users", body)
         assert status == 201, made
         return dict(made)
 
     async def group(self, display_name: str, *members: dict[str, Any], **attributes: Any) -> dict[str, Any]:
         """A new group."""
-        body = {
-            "schemas": [GROUP],
-            "displayName": display_name,
-            "members": [{"value": each["id"]} for each in members],
-            **attributes,
-        }
+        listed = [{"value": each["id"]} for each in members]
+        body = {"schemas": [GROUP], "displayName": display_name, "members": listed} | attributes
         status, made, _ = await self.call("POST", "/Groups", body)
         assert status == 201, made
         return dict(made)
@@ -87,11 +81,6 @@ class Directory:
         status, page, _ = await self.control.call("GET", f"/orgs/{self.org}/audit?limit=100")
         assert status == 200, page
         return [each for each in page["data"] if each["action"].startswith(prefix)]
-
-
-@pytest.fixture
-def control_settings() -> ControlSettings:
-    return ControlSettings()
 
 
 @pytest.fixture

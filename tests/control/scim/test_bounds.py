@@ -11,24 +11,22 @@ PHONES: list[dict[str, Any]] = [{"value": str(number)} for number in range(100)]
 FILTER = " or ".join(f'value eq "{number}"' for number in range(40))
 
 
-@pytest.mark.parametrize(
-    ("operation", "number", "scim_type"),
-    [
-        ({"op": "replace", "path": 'phoneNumbers[value eq "1"].display', "value": "x"}, 100, "tooMany"),
-        ({"op": "add", "path": f"phoneNumbers[{FILTER}].display", "value": "x"}, 3, "tooMany"),
-        ({"op": "remove", "path": "phoneNumbers", "value": PHONES}, 1, "tooMany"),
-        ({"op": "add", "path": "phoneNumbers", "value": PHONES}, 30, "tooMany"),
-        ({"op": "replace", "value": {f"name.a{number}": "x" for number in range(4_000)}}, 1, "tooMany"),
-        ({"op": "replace", "path": f"emails[{'(' * 3_000}value pr{')' * 3_000}].type"}, 1, "invalidPath"),
-    ],
-    ids=["filters", "comparisons", "removals", "additions", "attributes", "length"],
+OPERATIONS: tuple[tuple[dict[str, Any], int, str], ...] = (
+    ({"op": "replace", "path": 'phoneNumbers[value eq "1"].display', "value": "x"}, 100, "tooMany"),
+    ({"op": "add", "path": f"phoneNumbers[{FILTER}].display", "value": "x"}, 3, "tooMany"),
+    ({"op": "remove", "path": "phoneNumbers", "value": PHONES}, 1, "tooMany"),
+    ({"op": "add", "path": "phoneNumbers", "value": PHONES}, 30, "tooMany"),
+    ({"op": "replace", "value": {f"name.a{number}": "x" for number in range(4_000)}}, 1, "tooMany"),
+    ({"op": "replace", "path": f"emails[{'(' * 3_000}value pr{')' * 3_000}].type"}, 1, "invalidPath"),
 )
-async def test_operations_on_a_user_are_bounded(
-    directory: Directory, operation: dict[str, Any], number: int, scim_type: str
-) -> None:
+
+
+@pytest.mark.control_settings(max_body_bytes=2**20)
+async def test_operations_on_a_user_are_bounded(directory: Directory) -> None:
     ada = await directory.user("ada@example.com", phoneNumbers=PHONES)
-    status, body = await directory.patch(ada, *[operation] * number)
-    assert (status, body["scimType"]) == (400, scim_type), body
+    for operation, number, scim_type in OPERATIONS:
+        status, body = await directory.patch(ada, *[operation] * number)
+        assert (status, body["scimType"]) == (400, scim_type), body
     assert (await directory.call("GET", f"/Users/{ada['id']}"))[1] == ada
 
 
@@ -85,24 +83,20 @@ async def test_a_page_has_what_fits(directory: Directory, monkeypatch: pytest.Mo
     assert (status, page["itemsPerPage"], page["Resources"]) == (200, 2, made[1:3])
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+async def test_members_have_the_attributes_that_are_asked_for(directory: Directory) -> None:
+    group = await directory.group("all", *[await directory.user(f"u{number}") for number in range(3)])
+    asked: tuple[tuple[str, dict[str, Any]], ...] = (
         ("attributes=members.value", {"members": [{"value"}] * 3}),
         ("attributes=members", {"members": [{"value", "$ref", "type"}] * 3}),
         ("attributes=members.display", {}),
         ("attributes=displayName", {"displayName": "all"}),
         ("excludedAttributes=members.type,displayName,meta", {"members": [{"value", "$ref"}] * 3}),
         ("excludedAttributes=members,meta", {"displayName": "all"}),
-    ],
-)
-async def test_members_have_the_attributes_that_are_asked_for(
-    directory: Directory, query: str, expected: dict[str, Any]
-) -> None:
-    group = await directory.group("all", *[await directory.user(f"u{number}") for number in range(3)])
-    for path in (f"/Groups/{group['id']}?{query}", f"/Groups?{query}"):
-        _, body, _ = await directory.call("GET", path)
-        (found,) = body.get("Resources", [body])
-        if "members" in found:
-            found["members"] = [set(each) for each in found["members"]]
-        assert found == {"schemas": group["schemas"], "id": group["id"]} | expected
+    )
+    for query, expected in asked:
+        for path in (f"/Groups/{group['id']}?{query}", f"/Groups?{query}"):
+            _, body, _ = await directory.call("GET", path)
+            (found,) = body.get("Resources", [body])
+            if "members" in found:
+                found["members"] = [set(each) for each in found["members"]]
+            assert found == {"schemas": group["schemas"], "id": group["id"]} | expected, path

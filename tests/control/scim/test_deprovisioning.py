@@ -5,19 +5,13 @@ from typing import Any
 
 import pytest
 
-from control.settings import ControlSettings
 from tests.control.conftest import Control
+from tests.control.identity.accounts import accept
 from tests.control.identity.conftest import Person, enrol
 from tests.control.scim.conftest import Directory, map_roles
 from tests.control.sso.conftest import Browser, SamlProvider, browser, saml
 
 __all__ = ("browser", "saml")
-
-
-@pytest.fixture
-def control_settings() -> ControlSettings:
-    """With room for a SAML response."""
-    return ControlSettings(max_body_bytes=64 * 1_024)
 
 
 @dataclass
@@ -59,16 +53,8 @@ async def leaver(control: Control, directory: Directory, person: Any) -> Leaver:
     service_token = (await made(f"principals/{service['principalId']}/tokens", {"name": "x"}, ada.access))["token"]
     invitation = await made("invitations", {"email": "eve@example.com", "role": "MEMBER"}, ada.access)
     user = await directory.user("ada@example.com")
-    return Leaver(
-        ada,
-        user,
-        token,
-        agent["principalId"],
-        agent_token,
-        service["principalId"],
-        service_token,
-        invitation["inviteToken"],
-    )
+    agents = agent["principalId"], agent_token, service["principalId"], service_token
+    return Leaver(ada, user, token, *agents, invitation["inviteToken"])
 
 
 async def working(control: Control, leaver: Leaver) -> set[str]:
@@ -79,13 +65,9 @@ async def working(control: Control, leaver: Leaver) -> set[str]:
         assert status in (200, 401, 404)
         if status == 200:
             found.add(name)
-    body = {"refreshToken": leaver.person.refresh}
-    status, _, _ = await control.call("POST", "/auth/refresh", body)
-    if status == 200:
+    if (await control.call("POST", "/auth/refresh", {"refreshToken": leaver.person.refresh}))[0] == 200:
         found.add("refresh token")
-    body = {"inviteToken": leaver.invitation, "name": "Eve", "password": "correct horse battery"}
-    status, _, _ = await control.call("POST", "/auth/invitations/accept", body)
-    if status == 201:
+    if (await accept(control, {"inviteToken": leaver.invitation}))[0] == 201:
         found.add("invitation")
     return found
 
@@ -203,38 +185,32 @@ async def test_an_account_that_is_elsewhere_too_stays_there(
     assert (await control.call("GET", "/orgs/globex/projects", token=there.access))[0] == 200
 
 
-@pytest.mark.parametrize("how", ["patch", "delete"])
-async def test_an_invitation_is_no_way_back(control: Control, directory: Directory, person: Any, how: str) -> None:
+async def test_an_invitation_is_no_way_back(control: Control, directory: Directory, person: Any) -> None:
     """Neither one from before, for an account that is elsewhere too, nor (unless it is deleted) a new one."""
-    await person("ada@example.com", org="globex", verified=True)
-    body = {"email": "ada@example.com", "role": "ADMIN"}
-    status, invitation, _ = await control.call("POST", "/orgs/acme/invitations", body)
-    assert status == 201
-    ada = await directory.user("ada", emails=[{"value": "Ada@Example.com"}])
-    assert await take_out(directory, ada, how) in (200, 204)
-    accepted = {
-        "inviteToken": invitation["inviteToken"],
-        "name": "Ada",
-        "password": "correct horse battery",
-        "existingAccount": True,
-    }
-    assert (await control.call("POST", "/auth/invitations/accept", accepted))[0] == 401
-    (event,) = await directory.audit("invitation.revoke")
-    assert (event["objectId"], event["data"]) == (invitation["id"], {"by": ada["id"]})
-    assert (await control.call("POST", "/orgs/acme/invitations", body))[0] == (409 if how == "patch" else 201)
+    for how, again in (("patch", 409), ("delete", 201)):
+        email = f"{how}@example.com"
+        await person(email, org="globex", verified=True)
+        body = {"email": email, "role": "ADMIN"}
+        status, invitation, _ = await control.call("POST", "/orgs/acme/invitations", body)
+        assert status == 201
+        ada = await directory.user(how, emails=[{"value": email.title()}])
+        assert await take_out(directory, ada, how) in (200, 204)
+        assert (await accept(control, invitation, existingAccount=True))[0] == 401
+        event = (await directory.audit("invitation.revoke"))[0]
+        assert (event["objectId"], event["data"]) == (invitation["id"], {"by": ada["id"]})
+        assert (await control.call("POST", "/orgs/acme/invitations", body))[0] == again
 
 
 async def test_a_link_that_was_begun_ends(
-    control: Control, directory: Directory, saml: SamlProvider, browser: Browser, person: Any
+    directory: Directory, saml: SamlProvider, browser: Browser, person: Any
 ) -> None:
     ada = await person("ada@example.com")
     user = await directory.user("ada@example.com")
-    headers = {"Authorization": f"Bearer {ada.access}"}
-    assert (await browser.call("POST", "/auth/sso/links", headers=headers))[0] == 201
+    assert (await browser.ask_to_link(ada.access))[0] == 201
     begun = await browser.start(link="true")
     await directory.activate(user, False)
     await directory.activate(user, True)
-    assert (await saml.answer(browser, begun, saml.response(begun, subject="eve-1")))[0] == 400
+    assert (await saml.answer(begun, saml.response(begun, subject="eve-1")))[0] == 400
 
 
 async def test_who_was_removed_by_hand_comes_back_as_somebody_new(

@@ -36,10 +36,7 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"op": "add", "path": "nickName"}, "Value is required for add operations."),
     ({"op": "add", "path": 5, "value": 1}, "Operations[0].path is not valid."),
     ({"op": "add", "path": "a b", "value": 1}, "The path 'a b' is not valid: invalid syntax at column 3."),
-    (
-        {"op": "add", "path": "emails[x eq 1].value", "value": "1"},
-        "The filter is not valid: there is no attribute x.",
-    ),
+    ({"op": "add", "path": "emails[x eq 1].value", "value": "1"}, "The filter is not valid: there is no attribute x."),
     ({"op": "add", "path": "emails", "value": "foo"}, "emails[1] must be an object."),
     ({"op": "add", "path": "name", "value": "foo"}, "name must be an object."),
     ({"op": "replace", "path": "active", "value": "maybe"}, "active must be true or false."),

@@ -91,18 +91,16 @@ def changes(ada: str, bob: str, eve: str) -> list[tuple[list[dict[str, Any]], se
     ]
 
 
-@pytest.mark.parametrize("number", range(18))
-async def test_changes_of_members(directory: Directory, people: list[dict[str, Any]], number: int) -> None:
+async def test_changes_of_members(directory: Directory, people: list[dict[str, Any]]) -> None:
     ada, bob, _ = people
-    team = await directory.group("Team", ada, bob)
-    operations, expected = changes(*(each["id"] for each in people))[number]
-    status, changed = await directory.patch(team, *operations)
-    assert (status, ids(changed)) == (200, expected)
-    _, shown, _ = await directory.call("GET", f"/Groups/{team['id']}")
-    assert shown == changed
-    assert (shown["meta"]["version"] != team["meta"]["version"]) == (
-        expected != ids(team) or changed["displayName"] != "Team"
-    )
+    for number, (operations, expected) in enumerate(changes(*(each["id"] for each in people))):
+        team = await directory.group(f"Team {number}", ada, bob)
+        status, changed = await directory.patch(team, *operations)
+        assert (status, ids(changed)) == (200, expected), operations
+        _, shown, _ = await directory.call("GET", f"/Groups/{team['id']}")
+        assert shown == changed
+        is_changed = expected != ids(team) or changed["displayName"] != team["displayName"]
+        assert (shown["meta"]["version"] != team["meta"]["version"]) == is_changed
 
 
 @pytest.mark.both_stores
@@ -113,21 +111,14 @@ async def test_who_cannot_be_a_member_can_be_removed(directory: Directory, peopl
         assert (status, same) == (200, team)
 
 
-async def test_every_change_of_members_was_tried() -> None:
-    assert len(changes("", "", "")) == 18
-
-
-@pytest.mark.parametrize(
-    "member",
-    [{"value": UNKNOWN}, {"value": "x"}, {"value": 4}, {}, 4, {"value": "scg_00000000000000000000000000"}],
-    ids=str,
-)
-async def test_who_is_no_user_is_no_member(directory: Directory, member: object) -> None:
-    status, body, _ = await directory.call("POST", "/Groups", {"displayName": "Team", "members": [member]})
-    assert (status, body["scimType"]) == (400, "invalidValue")
+async def test_who_is_no_user_is_no_member(directory: Directory) -> None:
     team = await directory.group("Team")
-    status, body = await directory.patch(team, {"op": "add", "path": "members", "value": [member]})
-    assert (status, body["scimType"]) == (400, "invalidValue")
+    for member in ({"value": UNKNOWN}, {"value": "x"}, {"value": 4}, {}, 4, {"value": UNKNOWN.replace("scu", "scg")}):
+        for status, body in (
+            (await directory.call("POST", "/Groups", {"displayName": "Crew", "members": [member]}))[:2],
+            await directory.patch(team, {"op": "add", "path": "members", "value": [member]}),
+        ):
+            assert (status, body["scimType"]) == (400, "invalidValue"), member
     assert (await directory.call("GET", "/Groups"))[1]["totalResults"] == 1
 
 
@@ -139,33 +130,28 @@ async def test_groups_in_groups_are_refused(directory: Directory) -> None:
     assert (status, body["detail"]) == (400, "Only users can be members of a group.")
 
 
-@pytest.mark.parametrize(
-    ("operation", "scim_type"),
-    [
-        ({"op": "replace", "path": "displayName", "value": ""}, "invalidValue"),
-        ({"op": "remove", "path": "displayName"}, "mutability"),
-        ({"op": "replace", "path": "displayName", "value": "x" * 257}, "invalidValue"),
-        ({"op": "explode", "path": "displayName", "value": "x"}, "invalidValue"),
-        ({"op": "explode", "path": "members", "value": []}, "invalidValue"),
-        ({"op": "replace", "path": 4, "value": "x"}, "invalidPath"),
-        ({"op": "replace", "path": "id", "value": "x"}, "mutability"),
-        ({"op": "replace", "path": "displayName[", "value": "x"}, "invalidPath"),
-        ({"op": "remove", "value": {"members": None}}, "noTarget"),
-    ],
-    ids=str,
+REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"op": "replace", "path": "displayName", "value": ""}, "invalidValue"),
+    ({"op": "remove", "path": "displayName"}, "mutability"),
+    ({"op": "replace", "path": "displayName", "value": "x" * 257}, "invalidValue"),
+    ({"op": "explode", "path": "displayName", "value": "x"}, "invalidValue"),
+    ({"op": "explode", "path": "members", "value": []}, "invalidValue"),
+    ({"op": "replace", "path": 4, "value": "x"}, "invalidPath"),
+    ({"op": "replace", "path": "id", "value": "x"}, "mutability"),
+    ({"op": "replace", "path": "displayName[", "value": "x"}, "invalidPath"),
+    ({"op": "remove", "value": {"members": None}}, "noTarget"),
 )
-async def test_changes_that_are_refused(directory: Directory, operation: dict[str, Any], scim_type: str) -> None:
+
+
+async def test_changes_that_are_refused(directory: Directory) -> None:
     team = await directory.group("Team")
-    status, body = await directory.patch(team, operation)
-    assert (status, body["scimType"]) == (400, scim_type), body
+    for operation, scim_type in REFUSED:
+        status, body = await directory.patch(team, operation)
+        assert (status, body["scimType"]) == (400, scim_type), body
+    for none in ([], {}, "x", None, [4], [{}] * 101):
+        status, body, _ = await directory.call("PATCH", f"/Groups/{team['id']}", {"Operations": none})
+        assert (status, body["scimType"]) in ((400, "invalidSyntax"), (400, "tooMany")), none
     assert (await directory.call("GET", f"/Groups/{team['id']}"))[1] == team
-
-
-@pytest.mark.parametrize("operations", [[], {}, "x", None, [4], [{}] * 101], ids=repr)
-async def test_operations_that_are_none(directory: Directory, operations: object) -> None:
-    team = await directory.group("Team")
-    status, body, _ = await directory.call("PATCH", f"/Groups/{team['id']}", {"Operations": operations})
-    assert (status, body["scimType"]) in ((400, "invalidSyntax"), (400, "tooMany"))
 
 
 async def test_roles_follow_groups(control: Control, directory: Directory, people: list[dict[str, Any]]) -> None:
@@ -213,7 +199,7 @@ async def test_a_role_is_that_of_the_groups_from_the_first_moment(control: Contr
     assert (await directory.members())["bob@example.com"]["role"] == "MEMBER"
 
 
-async def test_without_a_mapping_groups_give_no_role(control: Control, directory: Directory, person: Any) -> None:
+async def test_without_a_mapping_groups_give_no_role(directory: Directory, person: Any) -> None:
     await person("grace@example.com", "ADMIN")
     grace = await directory.user("grace@example.com")
     await directory.group("anything", grace)
@@ -270,30 +256,20 @@ async def test_the_last_administrator_stays_one(control: Control, directory: Dir
     ]
 
 
-async def test_the_members_that_a_response_has(directory: Directory, people: list[dict[str, Any]]) -> None:
-    team = await directory.group("Team", *people)
-    for named, kept in (("members", ("value", "$ref", "type")), ("members.value", ("value",)), ("displayName", ())):
-        _, shown, _ = await directory.call("GET", f"/Groups/{team['id']}", params={"attributes": named})
-        expected = [{name: each[name] for name in kept} for each in team["members"]] if kept else None
-        assert shown.get("members") == expected, named
-    _, shown, _ = await directory.call("GET", f"/Groups/{team['id']}", params={"excludedAttributes": "members.type"})
-    assert shown["members"] == [{name: each[name] for name in ("value", "$ref")} for each in team["members"]]
-
-
-@pytest.mark.parametrize("kind", ["filters", "values", "names", "path"])
-async def test_operations_that_compare_too_much_are_refused(directory: Directory, kind: str) -> None:
+@pytest.mark.control_settings(max_body_bytes=2**20)
+async def test_operations_that_compare_too_much_are_refused(directory: Directory) -> None:
     """Each would take minutes, in a transaction for which all other writers wait."""
     many = " or ".join(f'value eq "{number}"' for number in range(200))
-    changes: dict[str, tuple[list[dict[str, Any]], str]] = {
-        "filters": ([{"op": "replace", "path": f"roles[not ({many})].type", "value": "x"}] * 10, "tooMany"),
-        "values": ([{"op": "add", "path": "roles", "value": [{"value": "x"}] * 100}] * 100, "tooMany"),
-        "names": ([{"op": "replace", "value": {f"roles[{many}].type": "x"}}] * 10, "tooMany"),
-        "path": ([{"op": "replace", "path": f"roles[{many} or {many}].type", "value": "x"}], "invalidPath"),
-    }
-    operations, scim_type = changes[kind]
+    changes: tuple[tuple[list[dict[str, Any]], str], ...] = (
+        ([{"op": "replace", "path": f"roles[not ({many})].type", "value": "x"}] * 10, "tooMany"),
+        ([{"op": "add", "path": "roles", "value": [{"value": "x"}] * 100}] * 100, "tooMany"),
+        ([{"op": "replace", "value": {f"roles[{many}].type": "x"}}] * 10, "tooMany"),
+        ([{"op": "replace", "path": f"roles[{many} or {many}].type", "value": "x"}], "invalidPath"),
+    )
     ada = await directory.user("ada@example.com", roles=[{"value": f"r{number}"} for number in range(100)])
-    status, body = await directory.patch(ada, *operations)
-    assert (status, body["scimType"]) == (400, scim_type), body
+    for operations, scim_type in changes:
+        status, body = await directory.patch(ada, *operations)
+        assert (status, body["scimType"]) == (400, scim_type), body
     assert (await directory.call("GET", f"/Users/{ada['id']}"))[1] == ada
 
 

@@ -6,8 +6,6 @@ import pytest
 
 from tests.control.scim.conftest import ENTERPRISE, USER, Directory
 
-pytestmark = pytest.mark.both_stores
-
 
 @pytest.fixture
 async def people(directory: Directory) -> dict[str, dict[str, Any]]:
@@ -81,11 +79,13 @@ FILTERS = (
 )
 
 
+@pytest.mark.both_stores
 async def test_filters_of_users(directory: Directory, people: dict[str, dict[str, Any]]) -> None:
     for filter_, found in FILTERS:
         assert await names(directory, filter_) == set(found.split()), filter_
 
 
+@pytest.mark.both_stores
 async def test_filters_by_group(directory: Directory, people: dict[str, dict[str, Any]]) -> None:
     group = await directory.group("Team", people["ada"], people["eve"], externalId="G")
     assert await names(directory, f'groups eq "{group["id"]}"') == {"ada", "ève"}
@@ -155,6 +155,7 @@ ORDERS = (
 )
 
 
+@pytest.mark.both_stores
 async def test_lists_are_in_the_order_asked_for_on_every_page(
     directory: Directory, people: dict[str, dict[str, Any]]
 ) -> None:
@@ -183,6 +184,7 @@ async def test_orders_that_are_refused(directory: Directory) -> None:
         assert (status, body["scimType"]) == (400, "invalidPath"), sort_by
 
 
+@pytest.mark.both_stores
 async def test_pages_by_index(directory: Directory, people: dict[str, dict[str, Any]]) -> None:
     _, page, _ = await directory.call("GET", "/Users?startIndex=2&count=1")
     assert [each["id"] for each in page.pop("Resources")] == [people["bob"]["id"]]
@@ -202,6 +204,7 @@ async def test_pages_by_index(directory: Directory, people: dict[str, dict[str, 
     assert (status, page["itemsPerPage"]) == (200, 0)
 
 
+@pytest.mark.both_stores
 async def test_pages_by_cursor(directory: Directory, people: dict[str, dict[str, Any]]) -> None:
     found: list[str] = []
     cursor: str | None = ""

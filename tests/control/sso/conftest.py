@@ -2,20 +2,17 @@
 
 import base64
 import zlib
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.cookies import SimpleCookie
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from lxml import etree
 
-from control.settings import ControlSettings
-from tests.chassis.auth.tenants import Tenant
-from tests.control.conftest import Control, serving
+from control.sso.browser import REFUSED
+from tests.control.conftest import Control
 from tests.control.identity.conftest import person  # noqa: F401  # a fixture
 from tests.control.sso import saml_idp
 from tests.control.sso.saml_idp import Idp
@@ -70,6 +67,14 @@ class Browser:
         assert headers["Referrer-Policy"] == "no-referrer"
         return begun_at(headers["Location"])
 
+    async def ask_to_link(self, access: str) -> tuple[int, Any, Any]:
+        """For the account of this session."""
+        return await self.call("POST", "/auth/sso/links", headers={"Authorization": f"Bearer {access}"})
+
+    async def spend(self, code: str) -> tuple[int, Any, Any]:
+        """Take the session for which a code stands."""
+        return await self.call("POST", "/sso/handoff", json={"code": code})
+
 
 @dataclass
 class Begun:
@@ -92,9 +97,10 @@ def begun_at(url: str) -> Begun:
 
 @dataclass
 class SamlProvider:
-    """A provider that says what a test wants. `control` has it as acme's."""
+    """A provider that says what a test wants, to this browser. `control` has it as acme's."""
 
     control: Control
+    browser: Browser
 
     async def connect(self, **fields: Any) -> None:
         status, body, _ = await self.control.call(
@@ -138,28 +144,33 @@ class SamlProvider:
         return saml_idp.post(saml_idp.sign(root, key=key))
 
     async def log_in(
-        self, browser: Browser, *, ending: str = "json", org: str = "acme", relay_state: str = "", **changes: Any
+        self, *, ending: str = "json", org: str = "acme", relay_state: str = "", **changes: Any
     ) -> tuple[int, Any, Any]:
         """A whole login."""
-        begun = await browser.start(org=org, **({"relayState": relay_state} if relay_state else {}))
-        return await self.answer(browser, begun, self.response(begun, org=org, **changes), ending=ending, org=org)
+        begun = await self.browser.start(org=org, **({"relayState": relay_state} if relay_state else {}))
+        return await self.answer(begun, self.response(begun, org=org, **changes), ending=ending, org=org)
 
     async def answer(
-        self, browser: Browser, begun: Begun, response: str, *, ending: str = "json", org: str = "acme"
+        self, begun: Begun, response: str, *, ending: str = "json", org: str = "acme", browser: Browser | None = None
     ) -> tuple[int, Any, Any]:
         """The browser posts what the provider gave it."""
         form = {"SAMLResponse": response, "RelayState": begun.query["RelayState"]}
-        return await browser.call("POST", f"/sso/saml/{org}/acs", params={"format": ending}, data=form)
+        by = browser or self.browser
+        return await by.call("POST", f"/sso/saml/{org}/acs", params={"format": ending}, data=form)
 
+    async def handoff_code(self, **changes: Any) -> str:
+        """The code that a login ends with, not yet spent."""
+        status, _, headers = await self.log_in(ending="redirect", **changes)
+        assert status == 303
+        return urlsplit(headers["Location"]).fragment.removeprefix("code=")
 
-async def link(saml: SamlProvider, browser: Browser, access: str, **changes: Any) -> None:
-    """Link the account of a session to a user of the provider."""
-    status, made, _ = await browser.call("POST", "/auth/sso/links", headers={"Authorization": f"Bearer {access}"})
-    assert status == 201, made
-    assert made["startUrls"] == {"SAML": f"{PUBLIC}/sso/saml/acme/start?link=true"}
-    begun = await browser.start(link="true")
-    status, body, _ = await saml.answer(browser, begun, saml.response(begun, **changes))
-    assert status == 200, body
+    async def link(self, access: str, **changes: Any) -> None:
+        """Link the account of a session to a user of the provider."""
+        status, made, _ = await self.browser.ask_to_link(access)
+        assert (status, made["startUrls"]) == (201, {"SAML": f"{PUBLIC}/sso/saml/acme/start?link=true"})
+        begun = await self.browser.start(link="true")
+        status, body, _ = await self.answer(begun, self.response(begun, **changes))
+        assert status == 200, body
 
 
 def moment(seconds: float) -> str:
@@ -179,28 +190,36 @@ async def refusals(control: Control, org: str = "acme") -> list[str]:
     return [data["reason"] for _, data in await audit(control, "sso.refuse", org)]
 
 
+def refused(answer: tuple[int, Any, Any]) -> bool:
+    """Whether the answer is the one to every login that is refused."""
+    status, body, _ = answer
+    return (status, body["error"]["code"], body["error"]["message"]) == (400, "bad_request", REFUSED)
+
+
+def bearer(tokens: Any) -> str:
+    """The access token of a login's response."""
+    token: str = tokens["accessToken"]
+    return token
+
+
+async def prove(control: Control, records: Records, domain: str = "example.com") -> None:
+    """The domain is acme's."""
+    _, found, _ = await control.call("GET", "/orgs/acme/sso/domains")
+    if any(each["domain"] == domain for each in found["data"]):
+        return
+    _, made, _ = await control.call("POST", "/orgs/acme/sso/domains", {"domain": domain})
+    records.known[domain] = [made["txtRecord"]]
+    assert (await control.call("POST", f"/orgs/acme/sso/domains/{made['id']}/verify"))[0] == 200
+
+
 @pytest.fixture
 def records() -> Records:
     return Records()
 
 
 @pytest.fixture
-def control_settings() -> ControlSettings:
-    """With room for a SAML response and for certificates."""
-    return ControlSettings(max_body_bytes=64 * 1_024)
-
-
-@pytest.fixture
-async def control(
-    migrated_url: str,
-    tenants: tuple[Tenant, Tenant] | None,
-    tmp_path: Path,
-    control_settings: ControlSettings,
-    records: Records,
-) -> AsyncIterator[Control]:
-    parts = {"resolver": records}
-    async with serving(migrated_url, tmp_path, control_settings, tenants=tenants, parts=parts) as control:
-        yield control
+def service_parts(records: Records) -> dict[str, Any]:
+    return {"resolver": records}
 
 
 @pytest.fixture
@@ -209,8 +228,8 @@ def browser(control: Control) -> Browser:
 
 
 @pytest.fixture
-async def saml(control: Control) -> SamlProvider:
+async def saml(control: Control, browser: Browser) -> SamlProvider:
     """Acme's provider."""
-    provider = SamlProvider(control)
+    provider = SamlProvider(control, browser)
     await provider.connect()
     return provider

@@ -112,17 +112,11 @@ class OidcProvider:
         """Sign with a new key from now on; the old one is no longer published."""
         self._ask({"jwks": self._new_keys()})
 
-    def set_account(self, login: str, claims: Mapping[str, Any]) -> None:
-        """Add or change an account."""
-        self._ask({"login": login, "claims": claims})
-
-    async def authorize(
-        self, url: str, *, login: str, password: str = "any", cookies: aiohttp.CookieJar | None = None
-    ) -> str:
+    async def authorize(self, url: str, *, login: str, password: str = "any") -> str:
         """Open the URL as a browser does, sign in and consent; returns the URL that the provider sends the browser
-        back to. With the `cookies` of an earlier login the provider may ask nothing.
+        back to.
         """
-        jar = aiohttp.CookieJar(unsafe=True) if cookies is None else cookies
+        jar = aiohttp.CookieJar(unsafe=True)
         connector = aiohttp.TCPConnector(ssl=self.authority.client_context())
         answers = {"login": login, "password": password}
         async with aiohttp.ClientSession(connector=connector, cookie_jar=jar) as browser:

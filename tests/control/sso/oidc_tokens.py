@@ -63,11 +63,7 @@ def signature(algorithm: str, signed: bytes, key: Key | None = None) -> bytes:
 
 
 def token(
-    claims: Mapping[str, Any] | bytes = CLAIMS,
-    algorithm: str = "ES256",
-    *,
-    key: Key | None = None,
-    **header: Any,
+    claims: Mapping[str, Any] | bytes = CLAIMS, algorithm: str = "ES256", *, key: Key | None = None, **header: Any
 ) -> str:
     """A signed token. `claims`: also as bytes, of any content. Of the header, None leaves a member out."""
     members = {"alg": algorithm, "typ": "JWT", "kid": kind_for(algorithm), **header}

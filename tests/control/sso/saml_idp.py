@@ -56,11 +56,7 @@ def ec_key(number: int = 0, curve: type[ec.EllipticCurve] = ec.SECP256R1) -> ec.
 
 @cache
 def certificate_pem(
-    key: Any,
-    *,
-    public_key: Any = None,
-    not_after: datetime = NOW + timedelta(days=365),
-    for_issuing: bool = False,
+    key: Any, *, public_key: Any = None, not_after: datetime = NOW + timedelta(days=365), for_issuing: bool = False
 ) -> str:
     """A certificate that `key` has signed, of itself unless there is a `public_key`. `for_issuing`: its key usage is to
     issue certificates, nothing else.
@@ -77,8 +73,7 @@ def certificate_pem(
     )
     if for_issuing:
         bits = dict.fromkeys(
-            ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
-            False,
+            ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"), False
         )
         key_usage = x509.KeyUsage(**bits, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False)
         builder = builder.add_extension(key_usage, critical=True)

@@ -12,14 +12,12 @@ from control.sso.tables import sso_connections
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
+from tests.control.sso.conftest import audit
 from tests.control.sso.saml_idp import certificate_pem as certificate
 from tests.control.sso.saml_idp import ec_key, rsa_key
 
 CONNECTIONS: Final = "/orgs/acme/sso/connections"
-SAML: Final = {
-    "idpEntityId": "https://idp.example.com/metadata",
-    "idpSsoUrl": "https://idp.example.com/sso?tenant=1",
-}
+SAML: Final = {"idpEntityId": "https://idp.example.com/metadata", "idpSsoUrl": "https://idp.example.com/sso?tenant=1"}
 OIDC: Final = {"oidcIssuer": "https://idp.example.com/realms/acme", "oidcClientId": "sluice"}
 NOTHING: Final = {
     "enabled": False,
@@ -49,11 +47,6 @@ async def put_ok(control: Control, protocol: str, **fields: Any) -> Any:
     return body
 
 
-async def events(control: Control) -> list[tuple[str, Any]]:
-    _, page, _ = await control.call("GET", "/orgs/acme/audit?limit=100")
-    return [(each["action"], each["data"]) for each in reversed(page["data"]) if each["action"].startswith("sso")]
-
-
 @pytest.mark.both_stores
 async def test_a_connection_has_the_fields_of_the_specification(control: Control) -> None:
     assert (await control.call("GET", CONNECTIONS))[:2] == (200, {"connections": []})
@@ -74,7 +67,7 @@ async def test_a_connection_has_the_fields_of_the_specification(control: Control
         attributeMapping={"email": "mail", "groups": ["groups", "roles"]},
         roleMapping={"platform": "ADMIN", "money": "BILLING"},
         idpCertificate=certificate(rsa_key()),
-        idpCertificateAlternates=[certificate(rsa_key(1)), certificate(ec_key())],
+        idpCertificateAlternates=[certificate(ec_key(1)), certificate(ec_key())],
     )
     assert changed == made | SAML | {
         "enabled": True,
@@ -125,9 +118,8 @@ async def test_null_clears_and_an_absent_field_stays(control: Control) -> None:
     assert {name: oidc[name] for name in NOTHING} == NOTHING
 
 
-@pytest.mark.parametrize(
-    ("fields", "path"),
-    [
+async def test_what_is_not_valid_is_named(control: Control) -> None:
+    for fields, path in (
         ({"enabled": "yes"}, "body.enabled"),
         ({"enabled": None}, "body.enabled"),
         ({"defaultRole": "OWNER"}, "body.defaultRole"),
@@ -136,14 +128,20 @@ async def test_null_clears_and_an_absent_field_stays(control: Control) -> None:
         ({"attributeMapping": {"subject": "mail"}}, "body.attributeMapping"),
         ({"attributeMapping": {"email": []}}, "body.attributeMapping.email"),
         ({"attributeMapping": {"email": 1}}, "body.attributeMapping.email"),
-        ({"idpSsoUrl": "http://idp.example.com/"}, "body.idpSsoUrl"),
-        ({"idpSsoUrl": "javascript:alert(1)"}, "body.idpSsoUrl"),
-        ({"idpSsoUrl": "https://user:pw@idp.example.com/"}, "body.idpSsoUrl"),
-        ({"idpSsoUrl": "https://idp.example.com/#x"}, "body.idpSsoUrl"),
-        ({"oidcIssuer": "http://idp.example.com"}, "body.oidcIssuer"),
-        ({"oidcIssuer": "https://idp.example.com?x=1"}, "body.oidcIssuer"),
-        ({"oidcIssuer": "https://idp.example.com?"}, "body.oidcIssuer"),
-        ({"oidcIssuer": "idp.example.com"}, "body.oidcIssuer"),
+        *(
+            ({"idpSsoUrl": url}, "body.idpSsoUrl")
+            for url in (
+                *("http://idp.example.com/", "javascript:alert(1)", "https://user:pw@idp.example.com/"),
+                "https://idp.example.com/#x",
+            )
+        ),
+        *(
+            ({"oidcIssuer": url}, "body.oidcIssuer")
+            for url in (
+                *("http://idp.example.com", "https://idp.example.com?x=1", "https://idp.example.com?"),
+                "idp.example.com",
+            )
+        ),
         ({"oidcScopes": ["email"]}, "body.oidcScopes"),
         ({"oidcScopes": []}, "body.oidcScopes"),
         ({"oidcScopes": ["openid", "a b"]}, "body.oidcScopes[1]"),
@@ -158,20 +156,13 @@ async def test_null_clears_and_an_absent_field_stays(control: Control) -> None:
         ({"idpEntityId": "x" * 1025}, "body.idpEntityId"),
         ({"oidcClientId": ""}, "body.oidcClientId"),
         ({"certificate": "x"}, "body.certificate"),
-    ],
-)
-async def test_what_is_not_valid_is_named(fields: Any, path: str, control: Control) -> None:
-    status, body = await put(control, "SAML", **fields)
-    assert (status, body["error"]["code"]) == (400, "bad_request")
-    assert [each["path"] for each in body["error"]["details"]][:1] == [path], body
+        ({"idpEntityId": "a\0b"}, "body.idpEntityId"),
+        ({"oidcClientId": "a\0b"}, "body.oidcClientId"),
+    ):
+        status, body = await put(control, "SAML", **fields)
+        assert (status, body["error"]["code"]) == (400, "bad_request")
+        assert [each["path"] for each in body["error"]["details"]][:1] == [path], body
     assert (await control.call("GET", CONNECTIONS))[1] == {"connections": []}
-
-
-@pytest.mark.both_stores
-@pytest.mark.parametrize("field", ["idpEntityId", "oidcClientId"])
-async def test_characters_that_no_database_takes_are_named(field: str, control: Control) -> None:
-    status, body = await put(control, "SAML", **{field: "a\0b"})
-    assert (status, [each["path"] for each in body["error"]["details"]]) == (400, [f"body.{field}"])
 
 
 async def test_several_faults_are_named_at_once(control: Control) -> None:
@@ -201,13 +192,8 @@ async def test_what_could_not_work_or_would_lock_everybody_out_is_a_conflict(con
     assert "Nobody has logged in" in await conflict("OIDC", enabled=True, enforced=True)
     await put_ok(control, "OIDC", enabled=True)
     assert "needs oidcClientId" in await conflict("OIDC", oidcClientId=None)
-    await tested(control)
+    await control.execute(sso_connections.update().values(tested_at=datetime.now(UTC)))
     assert "No owner has a password" in await conflict("OIDC", enforced=True)
-
-
-async def tested(control: Control) -> None:
-    async with control.checks.database.write() as connection:
-        await connection.execute(sa.update(sso_connections).values(tested_at=datetime.now(UTC)))
 
 
 async def test_secrets_are_encrypted_and_in_no_answer(control: Control) -> None:
@@ -216,15 +202,10 @@ async def test_secrets_are_encrypted_and_in_no_answer(control: Control) -> None:
     await put_ok(control, "OIDC", **OIDC, oidcClientSecret="s3cret-of-client")
     async with control.checks.database.read() as connection:
         rows = (await connection.execute(sa.select(sso_connections))).mappings().all()
-    stored = [
-        bytes(row[name] or b"")
-        for row in rows
-        for name in row
-        if "certificate" in name and isinstance(row[name], bytes)
-    ]
+    stored = [value for row in rows for value in row.values() if isinstance(value, bytes)]
     assert stored
     assert not any(b"CERTIFICATE" in value for value in stored)
-    text = repr(await control.call("GET", CONNECTIONS)) + repr(await events(control)) + repr(rows)
+    text = repr(await control.call("GET", CONNECTIONS)) + repr(await audit(control, "sso")) + repr(rows)
     assert "s3cret-of-client" not in text
     assert "BEGIN" not in text
 
@@ -234,38 +215,22 @@ async def test_every_change_is_in_the_audit_log(control: Control) -> None:
     await put_ok(control, "OIDC", enabled=True, oidcClientId="other")
     await control.call("DELETE", f"{CONNECTIONS}/OIDC")
     common = {"protocol": "OIDC", "enforced": False}
-    assert await events(control) == [
-        (
-            "sso.connection.create",
-            common
-            | OIDC
-            | {
-                "enabled": False,
-                "defaultRole": "VIEWER",
-                "fields": ["oidcIssuer", "oidcClientId", "oidcClientSecret"],
-            },
-        ),
-        (
-            "sso.connection.update",
-            common
-            | {
-                "enabled": True,
-                "defaultRole": "VIEWER",
-                "fields": ["enabled", "oidcClientId"],
-                "oidcClientId": "other",
-                "otherProvider": True,
-            },
-        ),
+    state = common | {"defaultRole": "VIEWER"}
+    made = OIDC | {"enabled": False, "fields": ["oidcIssuer", "oidcClientId", "oidcClientSecret"]}
+    updated = {"enabled": True, "fields": ["enabled", "oidcClientId"], "oidcClientId": "other", "otherProvider": True}
+    assert await audit(control, "sso") == [
+        ("sso.connection.create", state | made),
+        ("sso.connection.update", state | updated),
         ("sso.connection.delete", common),
     ]
 
 
 async def test_the_audit_log_names_certificates_by_their_fingerprints(control: Control) -> None:
-    parsed = [x509.load_pem_x509_certificate(certificate(key).encode()) for key in (rsa_key(), rsa_key(1))]
+    parsed = [x509.load_pem_x509_certificate(certificate(key).encode()) for key in (rsa_key(), ec_key(1))]
     names = [each.fingerprint(hashes.SHA256()).hex() for each in parsed]
     await put_ok(control, "SAML", idpCertificate=certificate(rsa_key()))
-    await put_ok(control, "SAML", idpCertificate=None, idpCertificateAlternates=[certificate(rsa_key(1))])
-    said = [{name: data[name] for name in data if "Certificate" in name} for _, data in await events(control)]
+    await put_ok(control, "SAML", idpCertificate=None, idpCertificateAlternates=[certificate(ec_key(1))])
+    said = [{name: data[name] for name in data if "Certificate" in name} for _, data in await audit(control, "sso")]
     assert said == [{"idpCertificate": names[0]}, {"idpCertificate": "", "idpCertificateAlternates": [names[1]]}]
 
 
@@ -279,19 +244,13 @@ async def test_administrators_configure_and_others_do_not(control: Control) -> N
         assert (await control.call("GET", CONNECTIONS, token=token))[0] == (200 if may else 403)
         assert (await control.call("PUT", f"{CONNECTIONS}/OIDC", OIDC, token))[0] == (200 if may else 403)
         assert (await control.call("DELETE", f"{CONNECTIONS}/OIDC", token=token))[0] == (200 if may else 403)
-    for method, path in (("GET", CONNECTIONS), ("PUT", f"{CONNECTIONS}/OIDC"), ("DELETE", f"{CONNECTIONS}/OIDC")):
-        body: dict[str, Any] | None = {} if method == "PUT" else None
-        assert (await control.call(method, path, body, control.globex.token.secret))[0] == 404
-        assert (await control.call(method, path, body, "pat_x"))[0] == 401
 
 
 async def test_no_agent_configures_who_its_owner_is(control: Control) -> None:
-    _, agent, _ = await control.call("POST", "/orgs/acme/principals", {"kind": "agent", "name": "Bot", "role": "ADMIN"})
-    _, made, _ = await control.call(
-        "POST",
-        f"/orgs/acme/principals/{agent['principalId']}/tokens",
-        {"name": "t", "scopes": ["sso:read", "sso:write"]},
-    )
-    assert (await control.call("GET", CONNECTIONS, token=made["token"]))[0] == 200
-    assert (await control.call("PUT", f"{CONNECTIONS}/OIDC", OIDC, made["token"]))[0] == 403
-    assert (await control.call("DELETE", f"{CONNECTIONS}/OIDC", token=made["token"]))[0] == 403
+    principals, scopes = "/orgs/acme/principals", ["sso:read", "sso:write"]
+    _, agent, _ = await control.call("POST", principals, {"kind": "agent", "name": "Bot", "role": "ADMIN"})
+    path = f"{principals}/{agent['principalId']}/tokens"
+    token = (await control.call("POST", path, {"name": "t", "scopes": scopes}))[1]["token"]
+    assert (await control.call("GET", CONNECTIONS, token=token))[0] == 200
+    assert (await control.call("PUT", f"{CONNECTIONS}/OIDC", OIDC, token))[0] == 403
+    assert (await control.call("DELETE", f"{CONNECTIONS}/OIDC", token=token))[0] == 403

@@ -50,12 +50,10 @@ async def test_a_domain_belongs_to_one_organization(control: Control, records: R
     assert (await control.call("POST", made[0][0], token=control.globex.token.secret))[0] == 404
 
 
-@pytest.mark.parametrize(
-    "domain", ["", "com", "a b.com", "-a.com", "a..com", "exämple.com", "x" * 254, "a.com.", 1, None]
-)
-async def test_what_is_no_domain_is_named(domain: object, control: Control) -> None:
-    status, body, _ = await control.call("POST", DOMAINS, {"domain": domain})
-    assert (status, body["error"]["details"][0]["path"]) == (400, "body.domain")
+async def test_what_is_no_domain_is_named(control: Control) -> None:
+    for domain in ("", "com", "a b.com", "-a.com", "a..com", "exämple.com", "x" * 254, "a.com.", 1, None):
+        status, body, _ = await control.call("POST", DOMAINS, {"domain": domain})
+        assert (status, body["error"]["details"][0]["path"]) == (400, "body.domain"), domain
 
 
 async def test_an_organization_has_so_many(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
@@ -19,22 +18,17 @@ def _later(than: datetime, hours: float) -> datetime:
     return than + timedelta(hours=hours)
 
 
-async def count(control: Control, table: sa.Table) -> int:
-    async with control.checks.database.read() as connection:
-        return await connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
-
-
 @pytest.mark.both_stores
 async def test_logins_codes_and_assertions_are_deleted_when_they_have_expired(
     saml: SamlProvider, browser: Browser, control: Control
 ) -> None:
     await browser.start()
-    await saml.log_in(browser, ending="redirect")
+    await saml.log_in(ending="redirect")
     now = datetime.now(UTC)
     for hours, left in ((0.0, (2, 1, 1)), (1.05, (2, 0, 1)), (1.13, (2, 0, 0)), (1.25, (0, 0, 0))):
         housekeeping = SsoHousekeeping(control.checks.database, None, now=partial(_later, now, hours))
         await housekeeping.run_once()
-        found = [await count(control, table) for table in (sso_logins, sso_handoff_codes, sso_assertions)]
+        found = [await control.count(table) for table in (sso_logins, sso_handoff_codes, sso_assertions)]
         assert tuple(found) == left, hours
 
 

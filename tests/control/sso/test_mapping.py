@@ -1,7 +1,7 @@
 """From claims to address, name and role."""
 
 import re
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -17,108 +17,76 @@ CLAIMS = "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/"
 X500_EMAIL, X500_GIVEN_NAME, X500_SURNAME = "urn:oid:1.2.840.113549.1.9.1", "urn:oid:2.5.4.42", "urn:oid:2.5.4.4"
 
 
-@pytest.mark.parametrize(
-    ("protocol", "mapping", "claims", "expected"),
-    [
-        (OIDC, None, {"email": "Ada@Example.com", "name": "Ada"}, ("ada@example.com", "Ada", set())),
-        (OIDC, None, {"email": "a@example.com"}, ("a@example.com", "a", set())),
-        (OIDC, None, {"email": "a@example.com", "groups": ["x", "y", ""]}, ("a@example.com", "a", {"x", "y"})),
-        (OIDC, None, {"email": "a@example.com", "groups": "x"}, ("a@example.com", "a", {"x"})),
-        (OIDC, None, {"email": "a@example.com", "groups": [1, None, {}]}, ("a@example.com", "a", set())),
-        (SAML, None, {"mail": ["a@example.com"], "cn": ["A", "B"]}, ("a@example.com", "A", set())),
-        (SAML, None, {f"{CLAIMS}emailaddress": ["a@example.com"]}, ("a@example.com", "a", set())),
-        (SAML, None, {"urn:oid:1.2.840.113549.1.9.1": ["a@example.com"]}, ("a@example.com", "a", set())),
-        (
-            OIDC,
-            None,
-            {"email": "a@example.com", "given_name": "Ada", "family_name": "L."},
-            ("a@example.com", "Ada L.", set()),
-        ),
-        (
-            OIDC,
-            None,
-            {"email": "a@example.com", "given_name": "Ada", "name": "A. L."},
-            ("a@example.com", "A. L.", set()),
-        ),
-        (SAML, None, {"mail": ["a@example.com"], "urn:oid:2.5.4.4": ["L.", "B."]}, ("a@example.com", "L.", set())),
-        (
-            SAML,
-            None,
-            {"mail": ["a@example.com"], f"{CLAIMS}name": ["a@corp"], f"{CLAIMS}givenname": ["Ada"], "sn": ["L."]},
-            ("a@example.com", "Ada L.", set()),
-        ),
-        (SAML, None, {"mail": ["a@example.com"], f"{CLAIMS}name": ["a@corp"]}, ("a@example.com", "a@corp", set())),
-        (
-            SAML,
-            None,
-            {"Email": ["a@example.com"], "DisplayName": ["A"], "MemberOf": ["G", "h"]},
-            ("a@example.com", "A", {"G", "h"}),
-        ),
-        (SAML, None, {"EMAIL": ["b@example.com"], "mail": ["a@example.com"]}, ("a@example.com", "a", set())),
-        (SAML, None, {"EMAIL": ["b@example.com"], "Email": ["a@example.com"]}, ("b@example.com", "b", set())),
-        (SAML, None, {"EMAIL": [], "Email": ["a@example.com"]}, ("a@example.com", "a", set())),
-        (SAML, None, {"URN:OID:0.9.2342.19200300.100.1.3": ["a@example.com"]}, ("a@example.com", "a", set())),
-        (
-            SAML,
-            None,
-            {f"{CLAIMS}EmailAddress": ["a@example.com"], f"{CLAIMS}GivenName": ["Ada"], "SN": ["L."]},
-            ("a@example.com", "Ada L.", set()),
-        ),
-        (SAML, None, {"Mail": ["a@example.com"], f"{CLAIMS}Name": ["a@corp"]}, ("a@example.com", "a@corp", set())),
+A, B = "a@example.com", "b@example.com"
+# Claims of SAML, and the address that they give.
+ADDRESSES: Final[tuple[tuple[dict[str, list[str]], str], ...]] = (
+    *(({name: [A]}, A) for name in (f"{CLAIMS}emailaddress", f"{CLAIMS}EmailAddress", X500_EMAIL, "mail", "Mail")),
+    ({"URN:OID:0.9.2342.19200300.100.1.3": [A]}, A),
+    ({"EMAIL": [B], "mail": [A]}, A),
+    ({"EMAIL": [B], "Email": [A]}, B),
+    ({"EMAIL": [], "Email": [A]}, A),
+)
+# Claims beside the address a@example.com, and the name that they give.
+NAMES: Final[dict[Protocol, tuple[tuple[dict[str, Any], str], ...]]] = {
+    OIDC: (
+        ({}, "a"),
+        ({"name": "Ada"}, "Ada"),
+        ({"given_name": "Ada", "family_name": "King"}, "Ada King"),
+        ({"given_name": "Ada", "name": "A. L."}, "A. L."),
+        ({"name": "Ada K.", "given_name": "Ada", "family_name": "King"}, "Ada K."),
+        ({"Name": "A"}, "a"),
+    ),
+    SAML: (
+        ({}, "a"),
+        ({"cn": ["A", "B"]}, "A"),
+        ({"DisplayName": ["A"]}, "A"),
+        ({"sn": ["King"]}, "King"),
+        ({X500_SURNAME: ["L.", "B."]}, "L."),
+        ({X500_GIVEN_NAME: ["Ada", "Augusta"], X500_SURNAME: ["King"]}, "Ada King"),
+        ({f"{CLAIMS}name": ["a@corp"]}, "a@corp"),
+        ({f"{CLAIMS}Name": ["a@corp"]}, "a@corp"),
+        ({f"{CLAIMS}name": ["ada"]}, "ada"),
+        ({f"{CLAIMS}name": ["a@corp.example.com"], f"{CLAIMS}givenname": ["Ada"]}, "Ada"),
+        ({f"{CLAIMS}name": ["a@corp"], f"{CLAIMS}givenname": ["Ada"], "sn": ["L."]}, "Ada L."),
+        ({f"{CLAIMS}GivenName": ["Ada"], "SN": ["L."]}, "Ada L."),
+    ),
+}
+GROUPS: Final[tuple[tuple[Protocol, dict[str, Any], set[str]], ...]] = (
+    (OIDC, {"groups": ["x", "y", ""]}, {"x", "y"}),
+    (OIDC, {"groups": "x"}, {"x"}),
+    (OIDC, {"groups": [1, None, {}]}, set()),
+    (OIDC, {"GROUPS": ["x"]}, set()),
+    (SAML, {"MemberOf": ["G", "h"]}, {"G", "h"}),
+)
+
+
+def test_claims_become_a_profile() -> None:
+    assert read_profile(OIDC, None, {"email": "Ada@Example.com"}).email == "ada@example.com"
+    for claims, email in ADDRESSES:
+        assert read_profile(SAML, None, claims).email == email, claims
+    for protocol, named in NAMES.items():
+        for claims, name in named:
+            profile = read_profile(protocol, None, {"email": A} | claims)
+            assert (profile.email, profile.name) == (A, name), claims
+    for protocol, claims, groups in GROUPS:
+        assert set(read_profile(protocol, None, {"email": A} | claims).groups) == groups, claims
+
+
+def test_a_mapping_says_which_claims_count() -> None:
+    mapped: tuple[tuple[Protocol, dict[str, Any], dict[str, Any], tuple[str, str, set[str]]], ...] = (
         (
             SAML,
             {"email": "mail", "groups": ["memberOf"]},
-            {"Mail": ["b@example.com"], "mail": ["a@example.com"], "memberof": ["x"], "DISPLAYNAME": ["A"]},
-            ("a@example.com", "A", set()),
+            {"Mail": [B], "mail": [A], "memberof": ["x"], "DISPLAYNAME": ["A"]},
+            (A, "A", set()),
         ),
-        (OIDC, None, {"email": "a@example.com", "Name": "A", "GROUPS": ["x"]}, ("a@example.com", "a", set())),
-        (SAML, {"name": "x"}, {"mail": ["a@example.com"], "givenName": ["Ada"]}, ("a@example.com", "a", set())),
-        (
-            SAML,
-            None,
-            {X500_EMAIL: ["a@example.com"], X500_GIVEN_NAME: ["Ada", "Augusta"], X500_SURNAME: ["King"]},
-            ("a@example.com", "Ada King", set()),
-        ),
-        (SAML, None, {"mail": ["a@example.com"], "sn": ["King"]}, ("a@example.com", "King", set())),
-        (
-            SAML,
-            None,
-            {"mail": ["a@example.com"], f"{CLAIMS}name": ["a@corp.example.com"], f"{CLAIMS}givenname": ["Ada"]},
-            ("a@example.com", "Ada", set()),
-        ),
-        (SAML, None, {"mail": ["a@example.com"], f"{CLAIMS}name": ["ada"]}, ("a@example.com", "ada", set())),
-        (SAML, {"name": "nick"}, {"mail": ["a@example.com"], "givenName": ["Ada"]}, ("a@example.com", "a", set())),
-        (
-            OIDC,
-            None,
-            {"email": "a@example.com", "given_name": "Ada", "family_name": "King"},
-            ("a@example.com", "Ada King", set()),
-        ),
-        (
-            OIDC,
-            None,
-            {"email": "a@example.com", "name": "Ada K.", "given_name": "Ada", "family_name": "King"},
-            ("a@example.com", "Ada K.", set()),
-        ),
-        (
-            SAML,
-            {"email": ["x", "y"]},
-            {"x": [], "y": ["b@example.com"], "email": ["c@example.com"]},
-            ("b@example.com", "b", set()),
-        ),
-        (
-            OIDC,
-            {"groups": "roles"},
-            {"email": "a@example.com", "groups": ["g"], "roles": ["r"]},
-            ("a@example.com", "a", {"r"}),
-        ),
-    ],
-)
-def test_claims_become_the_profile_that_the_mapping_says(
-    protocol: Protocol, mapping: Any, claims: Any, expected: Any
-) -> None:
-    profile = read_profile(protocol, mapping, claims)
-    assert (profile.email, profile.name, set(profile.groups)) == expected
+        (SAML, {"name": "nick"}, {"mail": [A], "givenName": ["Ada"]}, (A, "a", set())),
+        (SAML, {"email": ["x", "y"]}, {"x": [], "y": [B], "email": ["c@example.com"]}, (B, "b", set())),
+        (OIDC, {"groups": "roles"}, {"email": A, "groups": ["g"], "roles": ["r"]}, (A, "a", {"r"})),
+    )
+    for protocol, mapping, claims, expected in mapped:
+        profile = read_profile(protocol, mapping, claims)
+        assert (profile.email, profile.name, set(profile.groups)) == expected
 
 
 def test_the_subject_counts_as_an_address_if_its_format_says_so() -> None:
@@ -126,35 +94,26 @@ def test_the_subject_counts_as_an_address_if_its_format_says_so() -> None:
     assert read_profile(SAML, None, {"email": ["b@example.com"]}, "ada@example.com").email == "b@example.com"
 
 
-@pytest.mark.parametrize(
-    ("claims", "reason"),
-    [
-        ({}, "email_missing"),
-        ({"email": ""}, "email_missing"),
-        ({"email": ["a@example.com", 1]}, None),
-        ({"email": "a@example.com\n"}, None),
-        ({"email": "a b@example.com"}, "email_invalid"),
-        ({"email": "x" * 250 + "@example.com"}, "email_invalid"),
-        ({"email": {"a": 1}}, "email_missing"),
-        ({"email": "a@example.com", "groups": ["g"] * (MAX_GROUPS + 1)}, "too_many_groups"),
-    ],
-)
-def test_claims_without_a_usable_address_or_with_too_many_groups_are_refused(claims: Any, reason: str | None) -> None:
-    if reason is None:
-        assert read_profile(OIDC, None, claims).email == "a@example.com"
-        return
-    with pytest.raises(LoginRefused) as refusal:
-        read_profile(OIDC, None, claims)
-    assert refusal.value.reason == reason
+def test_claims_without_a_usable_address_or_with_too_many_groups_are_refused() -> None:
+    refused: dict[str, tuple[dict[str, Any], ...]] = {
+        "email_missing": ({}, {"email": ""}, {"email": {"a": 1}}),
+        "email_invalid": ({"email": "a b@example.com"}, {"email": "x" * 250 + "@example.com"}),
+        "too_many_groups": ({"email": A, "groups": ["g"] * (MAX_GROUPS + 1)},),
+    }
+    for reason, every in refused.items():
+        for claims in every:
+            with pytest.raises(LoginRefused) as refusal:
+                read_profile(OIDC, None, claims)
+            assert refusal.value.reason == reason
+    for email in ([A, 1], f"{A}\n"):
+        assert read_profile(OIDC, None, {"email": email}).email == A
 
 
-@pytest.mark.parametrize(
-    ("value", "verified"), [(True, True), ("true", True), (False, False), ("false", False), (1, False), (None, False)]
-)
-def test_an_address_is_verified_if_the_provider_says_so(value: Any, verified: bool) -> None:
-    claims = {"email": "a@example.com", "email_verified": value}
-    assert read_profile(OIDC, None, claims).email_verified is verified
-    assert not read_profile(SAML, None, claims).email_verified
+def test_an_address_is_verified_if_the_provider_says_so() -> None:
+    for value, verified in ((True, True), ("true", True), *((no, False) for no in (False, "false", 1, None))):
+        claims = {"email": A, "email_verified": value}
+        assert read_profile(OIDC, None, claims).email_verified is verified
+        assert not read_profile(SAML, None, claims).email_verified
 
 
 def test_that_an_address_is_verified_says_nothing_of_another_one() -> None:

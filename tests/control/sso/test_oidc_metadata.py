@@ -1,6 +1,8 @@
 """Provider metadata: what is believed of it, and the authorization request that is made of it."""
 
 import json
+from dataclasses import replace
+from itertools import product
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -49,52 +51,32 @@ def test_every_member_is_read_and_others_are_ignored() -> None:
         authorization_response_iss_parameter_supported=True,
         token_endpoint_auth_methods_supported=["client_secret_post", "private_key_jwt"],
         grant_types_supported=5,
-    ) == ProviderMetadata(
-        issuer=ISSUER,
-        authorization_endpoint="https://idp.example.com/authorize",
-        token_endpoint="https://idp.example.com/token",
-        jwks_uri="https://keys.example.com/jwks",
+    ) == replace(
+        METADATA,
         userinfo_endpoint="https://idp.example.com/me?v=1",
         authorization_response_iss_parameter_supported=True,
         token_endpoint_auth_methods_supported=("client_secret_post", "private_key_jwt"),
     )
 
 
-@pytest.mark.parametrize(
-    "issuer", [ISSUER + "/", "https://IDP.example.com", "https://idp.example.com:443", "", "x" * 9_000]
-)
-def test_another_issuer_is_refused(issuer: str) -> None:
-    with pytest.raises(LoginRefused) as raised:
-        decoded(issuer=issuer)
-    assert raised.value.reason == "provider_issuer_mismatch"
+def test_another_issuer_is_refused() -> None:
+    for issuer in (ISSUER + "/", "https://IDP.example.com", "https://idp.example.com:443", "", "x" * 9_000):
+        assert refusal(json.dumps(DOCUMENT | {"issuer": issuer}).encode()).reason == "provider_issuer_mismatch"
 
 
-@pytest.mark.parametrize("name", ENDPOINTS)
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "/token",
-        "http://idp.example.com/token",
-        "javascript:alert(1)",
-        "https://",
-        "https://user@idp.example.com/",
-        "https://user:password@idp.example.com/",
-        "https://idp.example.com/#fragment",
-        "https://idp.example.com/#",
-        "https://idp.example.com:0/",
-        "https://idp.example.com:99999/",
-        "https://idp.example.com/a b",
-        "https://idp.example.com/a\nb",
-        "https://a..example.com/",
-        "https://idp.example.com\\@evil.example/",
-        "https://[::1/",
-        "https://idp.example.com/" + "a" * 2_048,
-    ],
+NO_HTTPS_URLS = (
+    *("", "/token", "http://idp.example.com/token", "javascript:alert(1)", "https://", "https://user@idp.example.com/"),
+    *("https://user:password@idp.example.com/", "https://idp.example.com/#fragment", "https://idp.example.com/#"),
+    *("https://idp.example.com:0/", "https://idp.example.com:99999/", "https://idp.example.com/a b"),
+    *("https://idp.example.com/a\nb", "https://a..example.com/", "https://idp.example.com\\@evil.example/"),
+    *("https://[::1/", "https://idp.example.com/" + "a" * 2_048),
 )
-def test_an_endpoint_that_is_no_https_url_is_refused(name: str, url: str) -> None:
-    refused = refusal(json.dumps({**DOCUMENT, name: url}).encode())
-    assert (refused.reason, refused.detail.partition(":")[0]) == ("provider_metadata_invalid", name)
+
+
+def test_an_endpoint_that_is_no_https_url_is_refused() -> None:
+    for name, url in product(ENDPOINTS, NO_HTTPS_URLS):
+        refused = refusal(json.dumps({**DOCUMENT, name: url}).encode())
+        assert (refused.reason, refused.detail.partition(":")[0]) == ("provider_metadata_invalid", name), url
 
 
 def test_an_endpoint_is_stored_in_ascii() -> None:
@@ -104,67 +86,44 @@ def test_an_endpoint_is_stored_in_ascii() -> None:
     assert found.authorization_endpoint == "https://xn--bcher-kva.example/%E2%98%83%3Cx%3E"
 
 
-@pytest.mark.parametrize("name", DOCUMENT)
-def test_a_document_without_a_required_member_is_refused(name: str) -> None:
-    document = {key: value for key, value in DOCUMENT.items() if key != name}
-    refused = refusal(json.dumps(document).encode())
-    assert (refused.reason, f"`{name}`" in refused.detail) == ("provider_metadata_invalid", True)
+def test_a_document_without_a_required_member_is_refused() -> None:
+    for name in DOCUMENT:
+        refused = refusal(json.dumps({key: value for key, value in DOCUMENT.items() if key != name}).encode())
+        assert (refused.reason, f"`{name}`" in refused.detail) == ("provider_metadata_invalid", True)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"<html></html>",
-        b"[]",
-        b"null",
-        b"5",
-        b"\xff",
-        b"[" * 60_000,
-        b'{"issuer":' + b"[" * 60_000,
-        b'{"x":' + b"[" * 60_000,
-        b'{"issuer":"\xff"}',
-        *(
-            json.dumps({**DOCUMENT, name: value}).encode()
-            for name, values in {
-                "issuer": (5, None),
-                "token_endpoint": (5, None, ["https://idp.example.com/"]),
-                "userinfo_endpoint": (5, []),
-                "authorization_response_iss_parameter_supported": ("true", 1, None),
-                "token_endpoint_auth_methods_supported": ("none", [5], ["a"] * 33, ["a" * 101]),
-            }.items()
-            for value in values
-        ),
-    ],
-)
-def test_a_document_of_another_form_is_refused(body: bytes) -> None:
-    assert refusal(body).reason == "provider_metadata_invalid"
+def test_a_document_of_another_form_is_refused() -> None:
+    values: dict[str, tuple[Any, ...]] = {
+        "issuer": (5, None),
+        "token_endpoint": (5, None, ["https://idp.example.com/"]),
+        "userinfo_endpoint": (5, []),
+        "authorization_response_iss_parameter_supported": ("true", 1, None),
+        "token_endpoint_auth_methods_supported": ("none", [5], ["a"] * 33, ["a" * 101]),
+    }
+    for body in (
+        *(b"", b"<html></html>", b"[]", b"null", b"5", b"\xff", b'{"issuer":"\xff"}'),
+        *(begun + b"[" * 60_000 for begun in (b"", b'{"issuer":', b'{"x":')),
+        *(json.dumps({**DOCUMENT, name: value}).encode() for name, every in values.items() for value in every),
+    ):
+        assert refusal(body).reason == "provider_metadata_invalid", body[:200]
 
 
-@pytest.mark.parametrize(
-    ("issuer", "url"),
-    [
-        (ISSUER, "https://idp.example.com/.well-known/openid-configuration"),
-        (ISSUER + "/", "https://idp.example.com/.well-known/openid-configuration"),
-        (ISSUER + "/t/1", "https://idp.example.com/t/1/.well-known/openid-configuration"),
-        (ISSUER + "/t/1/", "https://idp.example.com/t/1/.well-known/openid-configuration"),
-    ],
-)
-def test_the_metadata_is_under_the_issuer(issuer: str, url: str) -> None:
-    assert (parse_issuer(issuer), metadata_url(issuer)) == (issuer, url)
+def test_the_metadata_is_under_the_issuer() -> None:
+    for path in ("", "/t/1"):
+        for issuer in (ISSUER + path, ISSUER + path + "/"):
+            url = f"{ISSUER}{path}/.well-known/openid-configuration"
+            assert (parse_issuer(issuer), metadata_url(issuer)) == (issuer, url)
 
 
-@pytest.mark.parametrize(
-    "issuer",
-    ["", "idp.example.com", "http://idp.example.com", ISSUER + "?a=b", ISSUER + "?", ISSUER + "#a", ISSUER + "/#",
-     "https://user@idp.example.com", ISSUER + "\n", ISSUER + "/" + "a" * 2_048],
-)  # fmt: skip
-def test_an_issuer_that_is_no_https_url_is_refused(issuer: str) -> None:
-    with pytest.raises(ValueError, match="Must"):
-        parse_issuer(issuer)
-    with pytest.raises(LoginRefused) as raised:
-        metadata_url(issuer)
-    assert raised.value.reason == "issuer_invalid"
+def test_an_issuer_that_is_no_https_url_is_refused() -> None:
+    for issuer in (
+        *("", "idp.example.com", "http://idp.example.com", "https://user@idp.example.com"),
+        *(ISSUER + more for more in ("?a=b", "?", "#a", "/#", "\n", "/" + "a" * 2_048)),
+    ):
+        with pytest.raises(ValueError, match="Must"):
+            parse_issuer(issuer)
+        with pytest.raises(LoginRefused, match=r"^issuer_invalid$"):
+            metadata_url(issuer)
 
 
 def requested(metadata: ProviderMetadata, scopes: list[str], client_id: str = "a&b=c d") -> str:
@@ -214,18 +173,16 @@ def test_the_challenge_is_that_of_the_rfc() -> None:
     assert code_challenge(verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 
-@pytest.mark.parametrize("is_announced", [True, False])
-def test_a_response_of_another_issuer_is_refused(is_announced: bool) -> None:
-    metadata = decoded(authorization_response_iss_parameter_supported=is_announced)
-    check_response_issuer(metadata, ISSUER)
-    for iss in ("", ISSUER + "/", "https://other.example.com"):
-        with pytest.raises(LoginRefused) as raised:
-            check_response_issuer(metadata, iss)
-        assert raised.value.reason == "response_issuer_mismatch"
+def test_a_response_of_another_issuer_is_refused() -> None:
+    for is_announced in (True, False):
+        metadata = decoded(authorization_response_iss_parameter_supported=is_announced)
+        check_response_issuer(metadata, ISSUER)
+        for iss in ("", ISSUER + "/", "https://other.example.com"):
+            with pytest.raises(LoginRefused, match=r"^response_issuer_mismatch$"):
+                check_response_issuer(metadata, iss)
 
 
 def test_a_response_without_an_issuer_is_refused_if_the_provider_announces_it() -> None:
     check_response_issuer(METADATA, None)
-    with pytest.raises(LoginRefused) as raised:
+    with pytest.raises(LoginRefused, match=r"^response_issuer_missing$"):
         check_response_issuer(decoded(authorization_response_iss_parameter_supported=True), None)
-    assert raised.value.reason == "response_issuer_missing"

@@ -2,8 +2,7 @@
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -12,14 +11,11 @@ import pytest
 
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
-from control.settings import ControlSettings
-from control.sso.browser import REFUSED
 from control.sso.login_slots import MAX_WAITING
 from control.sso.refusal import LoginRefused
-from tests.chassis.auth.tenants import Tenant
-from tests.control.conftest import Control, serving
+from tests.control.conftest import Control
 from tests.control.identity.conftest import NewPerson
-from tests.control.sso.conftest import PUBLIC, Browser, Records, audit, refusals
+from tests.control.sso.conftest import PUBLIC, Browser, Records, audit, prove, refusals, refused
 from tests.control.sso.oidc_provider import OidcProvider
 
 CALLBACK = f"{PUBLIC}/sso/oidc/acme/callback"
@@ -27,36 +23,29 @@ LOOPBACK = EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),))
 
 
 @pytest.fixture(scope="module")
-def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OidcProvider]:
-    with OidcProvider(tmp_path_factory.mktemp("oidc"), redirect_uris=(CALLBACK,)) as running:
+def provider(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OidcProvider]:
+    """`param`: options of another one than the usual."""
+    options = getattr(request, "param", {})
+    with OidcProvider(tmp_path_factory.mktemp("oidc"), redirect_uris=(CALLBACK,), **options) as running:
         yield running
 
 
 @pytest.fixture
-async def control(
-    migrated_url: str,
-    tenants: tuple[Tenant, Tenant] | None,
-    tmp_path: Path,
-    control_settings: ControlSettings,
-    records: Records,
-    provider: OidcProvider,
-) -> AsyncIterator[Control]:
-    """It trusts the authority of the provider, and may reach it."""
-    egress = Egress(LOOPBACK, tls=provider.authority.client_context())
-    parts = {"resolver": records, "provider_egress": egress}
-    async with serving(migrated_url, tmp_path, control_settings, tenants=tenants, parts=parts) as control:
-        status, body, _ = await control.call(
-            "PUT",
-            "/orgs/acme/sso/connections/OIDC",
-            {
-                "oidcIssuer": provider.issuer,
-                "oidcClientId": provider.client_id,
-                "oidcClientSecret": provider.client_secret,
-                "enabled": True,
-            },
-        )
-        assert status == 200, body
-        yield control
+def service_parts(records: Records, provider: OidcProvider) -> dict[str, Any]:
+    """The service trusts the authority of the provider, and may reach it."""
+    return {"resolver": records, "provider_egress": Egress(LOOPBACK, tls=provider.authority.client_context())}
+
+
+@pytest.fixture(autouse=True)
+async def connected(control: Control, provider: OidcProvider) -> None:
+    """Acme has the provider."""
+    fields = {"oidcIssuer": provider.issuer, "oidcClientId": provider.client_id, "enabled": True}
+    status, body = await connect(control, **fields, oidcClientSecret=provider.client_secret)
+    assert status == 200, body
+
+
+async def connect(control: Control, **fields: Any) -> tuple[int, Any]:
+    return (await control.call("PUT", "/orgs/acme/sso/connections/OIDC", fields))[:2]
 
 
 async def returned(provider: OidcProvider, browser: Browser, login: str, **query: str) -> str:
@@ -74,12 +63,6 @@ async def complete(
     return await browser.call("GET", f"/sso/oidc/acme/callback?{urlencode(present | {'format': ending})}")
 
 
-def refused(answer: tuple[int, Any, Any]) -> bool:
-    status, body, _ = answer
-    return (status, body["error"]["message"]) == (400, REFUSED)
-
-
-@pytest.mark.both_stores
 async def test_a_login_from_the_start_to_the_session(
     provider: OidcProvider, browser: Browser, control: Control
 ) -> None:
@@ -92,23 +75,17 @@ async def test_a_login_from_the_start_to_the_session(
     assert not browser.cookies
     status, _, headers = await complete(browser, await returned(provider, browser, "ada"), "redirect")
     assert status == 303
-    code = urlsplit(headers["Location"]).fragment.removeprefix("code=")
-    status, second, _ = await browser.call("POST", "/sso/handoff", json={"code": code})
+    status, second, _ = await browser.spend(urlsplit(headers["Location"]).fragment.removeprefix("code="))
     assert (status, second["user"]["id"], second["provisioned"]) == (200, first["user"]["id"], False)
 
 
 async def test_groups_and_a_verified_address(
     provider: OidcProvider, browser: Browser, control: Control, person: NewPerson, records: Records
 ) -> None:
-    await control.call(
-        "PUT",
-        "/orgs/acme/sso/connections/OIDC",
-        {"roleMapping": {"engineers": "MEMBER"}, "oidcScopes": ["openid", "email", "profile", "groups"]},
-    )
+    scopes = ["openid", "email", "profile", "groups"]
+    await connect(control, roleMapping={"engineers": "MEMBER"}, oidcScopes=scopes)
     ada, bob = await person("ada@example.com"), await person("bob@example.com")
-    _, made, _ = await control.call("POST", "/orgs/acme/sso/domains", {"domain": "example.com"})
-    records.known["example.com"] = [made["txtRecord"]]
-    assert (await control.call("POST", f"/orgs/acme/sso/domains/{made['id']}/verify"))[0] == 200
+    await prove(control, records)
     status, body, _ = await complete(browser, await returned(provider, browser, "ada"))
     assert (status, body["user"]["id"], body["role"]) == (200, ada.id, "MEMBER")
     assert refused(await complete(browser, await returned(provider, browser, "bob"))), "not verified by the provider"
@@ -128,23 +105,21 @@ async def test_a_callback_belongs_to_one_login_of_one_browser(
     assert sorted(await refusals(control)) == sorted(["browser_mismatch", *["state_unknown"] * 4, "state_missing"])
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
+async def test_what_comes_back_is_checked_and_the_login_is_used(
+    provider: OidcProvider, browser: Browser, control: Control
+) -> None:
+    back: list[tuple[dict[str, str | None], str]] = [
         ({"code": "wrong"}, "token_endpoint_error"),
         ({"code": None}, "code_missing"),
         ({"iss": "https://evil.example.com"}, "response_issuer_mismatch"),
         ({"iss": None}, "response_issuer_missing"),
         ({"code": None, "error": "access_denied", "error_description": "No."}, "provider_error"),
-    ],
-)
-async def test_what_comes_back_is_checked_and_the_login_is_used(
-    changes: dict[str, str | None], reason: str, provider: OidcProvider, browser: Browser, control: Control
-) -> None:
-    url = await returned(provider, browser, "ada")
-    assert refused(await complete(browser, url, changes=changes))
-    assert refused(await complete(browser, url))
-    assert await refusals(control) == [reason, "state_unknown"]
+    ]
+    for changes, _ in back:
+        url = await returned(provider, browser, "ada")
+        assert refused(await complete(browser, url, changes=changes))
+        assert refused(await complete(browser, url))
+    assert await refusals(control) == [each for _, reason in back for each in (reason, "state_unknown")]
 
 
 async def test_a_login_of_another_cookie_has_another_verifier_and_nonce(
@@ -177,33 +152,26 @@ async def test_a_rotated_key_is_fetched(provider: OidcProvider, browser: Browser
     assert not await refusals(control)
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        {"code": "x" * 4_097},
-        {"code": ""},
-        {"state": "x" * 513},
-        {"error": "x" * 257},
-        {"error_description": "x" * 1_025},
-        {"format": "xml"},
-    ],
-)
-async def test_bounds_of_the_query(query: dict[str, str], browser: Browser) -> None:
-    status, body, _ = await browser.call("GET", "/sso/oidc/acme/callback", params=query)
-    assert (status, body["error"]["details"][0]["path"]) == (400, f"query.{next(iter(query))}")
+async def test_bounds_of_the_query(browser: Browser) -> None:
+    for query in (
+        *({"code": "x" * 4_097}, {"code": ""}, {"state": "x" * 513}),
+        *({"error": "x" * 257}, {"error_description": "x" * 1_025}, {"format": "xml"}),
+    ):
+        status, body, _ = await browser.call("GET", "/sso/oidc/acme/callback", params=query)
+        assert (status, body["error"]["details"][0]["path"]) == (400, f"query.{next(iter(query))}")
 
 
 async def test_a_provider_that_is_away_is_a_refusal(browser: Browser, control: Control) -> None:
-    await control.call("PUT", "/orgs/acme/sso/connections/OIDC", {"oidcIssuer": "https://127.0.0.1:1"})
+    await connect(control, oidcIssuer="https://127.0.0.1:1")
     assert refused(await browser.call("GET", "/sso/oidc/acme/start"))
-    await control.call("PUT", "/orgs/acme/sso/connections/OIDC", {"oidcIssuer": "https://10.0.0.1"})
+    await connect(control, oidcIssuer="https://10.0.0.1")
     assert refused(await browser.call("GET", "/sso/oidc/acme/start"))
     assert await refusals(control) == ["provider_unavailable"] * 2
     assert not await audit(control, "sso.login")
 
 
 async def test_a_login_that_has_to_wait_for_its_turn_may_try_again(
-    provider: OidcProvider, browser: Browser, control: Control, monkeypatch: pytest.MonkeyPatch
+    provider: OidcProvider, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others of its organization wait for the provider; the login itself is not used."""
     url = await returned(provider, browser, "ada")
@@ -225,3 +193,17 @@ async def test_a_login_that_has_to_wait_for_its_turn_may_try_again(
         await asyncio.gather(*waiting)
     status, body, _ = await complete(browser, url)
     assert status == 200, body
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "provider",
+    [
+        {"auth_method": "client_secret_post", "algorithm": "PS256", "claims_in_id_token": True},
+        {"auth_method": "none", "algorithm": "ES256", "claims_in_id_token": True},
+    ],
+    indirect=True,
+)
+async def test_clients_of_other_kinds_log_in(provider: OidcProvider, browser: Browser) -> None:
+    status, body, _ = await complete(browser, await returned(provider, browser, "ada"))
+    assert (status, body["user"]["email"]) == (200, "ada@example.com")

@@ -8,11 +8,12 @@ refuse it.
 import base64
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import pytest
 from lxml import etree
-from signxml.algorithms import CanonicalizationMethod, DigestAlgorithm, SignatureMethod
+from signxml.algorithms import DigestAlgorithm, SignatureMethod
 from signxml.signer import XMLSigner
 from signxml.verifier import VerifyResult, XMLVerifier
 
@@ -22,6 +23,7 @@ from control.sso.saml.document import MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_
 from control.sso.saml.namespaces import DS, EXCLUSIVE_C14N, SAML, SAMLP, XENC
 from control.sso.saml.response import verify_response
 from tests.control.sso.saml_idp import (
+    EXCLUSIVE,
     IDP,
     SIGNATURE,
     SP,
@@ -53,30 +55,34 @@ def reason_of(encoded: str) -> str:
     return refused.value.reason
 
 
+# What is refused by the reason for which it is.
+Table = dict[str, dict[str, Build]]
+
+
+def check(table: Table) -> None:
+    cases = [(reason, name, build) for reason, named in table.items() for name, build in named.items()]
+    found = [(reason_of(post(build())), name) for _, name, build in cases]
+    assert found == [(reason, name) for reason, name, _ in cases]
+
+
 # What is not a response at all, or not one that is worth decoding.
 
-ENCODED: dict[str, tuple[Callable[[], str], str]] = {
-    "nothing": (lambda: "", "not_xml"),
-    "line breaks alone": (lambda: "\r\n\n", "not_xml"),
-    "no base64": (lambda: "<samlp:Response/>", "not_base64"),
-    "base64 of URLs": (lambda: "PD94bWw_" * 4, "not_base64"),
-    "base64 without padding": (lambda: "PHg+PC94Pg", "not_base64"),
-    "base64 with too much padding": (lambda: post("<x/>") + "=", "not_base64"),
-    "base64 with something after it": (lambda: post("<a></a>!") + "PHg+", "not_base64"),
-    "base64 with spaces": (lambda: "PHg+ PC94 Pg==", "not_base64"),
-    "letters that are not ASCII": (lambda: "PHg\u212a", "not_base64"),
-    "a lone surrogate": (lambda: "PHg\udc80", "not_base64"),
-    "a byte more than may be": (lambda: post(b" " * (MAX_BYTES + 1)), "response_too_large"),
-    "300 KiB": (lambda: post(b" " * 300 * 1024), "response_too_large"),
-    "300 KiB of line breaks": (lambda: "\n" * 300 * 1024, "not_xml"),
-    "a megabyte of line breaks": (lambda: "\n" * 1024 * 1024, "response_too_large"),
-    "a megabyte of nothing in base64": (lambda: "!" * 1024 * 1024, "response_too_large"),
+ENCODED: Final[dict[str, tuple[str, ...]]] = {
+    "not_xml": ("", "\r\n\n", "\n" * 300 * 1024),
+    "not_base64": (
+        *("<samlp:Response/>", "PD94bWw_" * 4, "PHg+PC94Pg", "PHg+ PC94 Pg==", "PHg\u212a", "PHg\udc80"),
+        *(post("<x/>") + "=", post("<a></a>!") + "PHg+"),  # too much padding; something after it
+    ),
+    "response_too_large": (
+        *(post(b" " * (MAX_BYTES + 1)), post(b" " * 300 * 1024)),
+        *("\n" * 1024 * 1024, "!" * 1024 * 1024),
+    ),
 }
 
 
-@pytest.mark.parametrize(("build", "reason"), ENCODED.values(), ids=ENCODED)
-def test_a_field_that_is_no_document_is_refused(build: Callable[[], str], reason: str) -> None:
-    assert reason_of(build()) == reason
+def test_a_field_that_is_no_document_is_refused() -> None:
+    for reason, encoded in ENCODED.items():
+        assert [(reason_of(each), each[:40]) for each in encoded] == [(reason, each[:40]) for each in encoded]
 
 
 # Documents that attack the parser, or are ambiguous. Those that have a place for it are signed.
@@ -84,7 +90,9 @@ def test_a_field_that_is_no_document_is_refused(build: Callable[[], str], reason
 LOL = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
 
 
-def with_prolog(prolog: str, subject: str = "&x;") -> str:
+def with_prolog(prolog: str) -> str:
+    """A signed response after this, with the entity x if that is declared."""
+    subject = "&x;" if "ENTITY x" in prolog else "&l9;" if "ENTITY l9" in prolog else "x"
     return f"{prolog}{etree.tostring(login(), encoding='unicode')}".replace("alice@example.com", subject, 1)
 
 
@@ -104,159 +112,108 @@ def start_tag(attribute: str, count: int) -> str:
     return f"<a {' '.join(attribute.format(number) for number in range(count))}/>"
 
 
-def altered(name: str, attribute: str, value: str) -> Element:
-    """A signed response with one attribute set afterwards."""
+def altered(name: str, value: str) -> Element:
+    """A signed response whose assertion has got an attribute afterwards."""
     root = login()
-    (root if name == "samlp:Response" else find(root, name)).set(attribute, value)
+    find(root, "saml:Assertion").set(name, value)
     return root
 
 
-DOCUMENTS: dict[str, tuple[Build, str]] = {
-    "text": (lambda: "hello", "not_xml"),
-    "a document that is cut off": (lambda: etree.tostring(login())[:-20], "not_xml"),
-    "two documents": (lambda: etree.tostring(login()) * 2, "not_xml"),
-    "HTML": (lambda: "<html><body>Log in</body></html>", "not_a_response"),
-    "an assertion alone": (lambda: etree.tostring(find(login(), "saml:Assertion")), "not_a_response"),
-    "a logout response": (lambda: f'<samlp:LogoutResponse xmlns:samlp="{SAMLP}" Version="2.0"/>', "not_a_response"),
-    "a response of SAML 1.1": (
-        lambda: '<Response xmlns="urn:oasis:names:tc:SAML:1.0:protocol" MajorVersion="1"/>',
-        "foreign_namespace",
-    ),
-    "UTF-16": (lambda: etree.tostring(login(), encoding="utf-16"), "not_utf8"),
-    "UTF-16 without a mark": (lambda: etree.tostring(login(), encoding="unicode").encode("utf-16-le"), "not_xml"),
-    "Latin-1": (
-        lambda: etree.tostring(login(subject="älice"), encoding="iso-8859-1"),
-        "not_utf8",
-    ),
-    "UTF-7 that hides a document type": (
-        lambda: with_prolog('<?xml version="1.0" encoding="UTF-7"?>+ADwAIQ-DOCTYPE x+AD4-', "x"),
-        "not_xml",
-    ),
-    "a NUL": (lambda: with_text("alice@example.com", "alice\0"), "not_xml"),
-    "an external entity": (
-        lambda: with_prolog('<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>'),
-        "doctype",
-    ),
-    "an external entity of the network": (
-        lambda: with_prolog('<!DOCTYPE r [<!ENTITY x SYSTEM "http://127.0.0.1:1/">]>'),
-        "doctype",
-    ),
-    "an external document type": (
-        lambda: with_prolog('<!DOCTYPE r SYSTEM "http://127.0.0.1:1/x.dtd">', "x"),
-        "doctype",
-    ),
-    "parameter entities": (
-        lambda: with_prolog('<!DOCTYPE r [<!ENTITY % p SYSTEM "file:///etc/hostname"> %p;]>', "x"),
-        "doctype",
-    ),
-    "a billion laughs": (lambda: with_prolog(f'<!DOCTYPE r [<!ENTITY l0 "lol">{LOL}]>', "&l9;"), "doctype"),
-    "a billion laughs in an attribute": (
-        lambda: f'<!DOCTYPE r [<!ENTITY l0 "lol">{LOL}]><r a="&l9;"/>',
-        "doctype",
-    ),
-    "defaults of attributes": (
-        lambda: with_prolog('<!DOCTYPE r [<!ATTLIST samlp:Response Destination CDATA "x">]>', "x"),
-        "doctype",
-    ),
-    "a document type after an XML declaration": (
-        lambda: with_prolog('<?xml version="1.0"?>\n<!DOCTYPE r>', "x"),
-        "doctype",
-    ),
-    "an entity that nobody declares": (lambda: with_text("alice@example.com", "&victim;"), "not_xml"),
-    "a style sheet": (
-        lambda: with_prolog('<?xml-stylesheet href="http://127.0.0.1:1/x.xsl"?>', "x"),
-        "processing_instruction",
-    ),
-    "a processing instruction in the NameID": (
-        lambda: with_text("alice@example.com", "root@example.com<?x?>.evil.example"),
-        "processing_instruction",
-    ),
-    "a comment in the NameID": (
-        lambda: with_text("alice@example.com", "alice<!-- -->@example.com"),
-        "comment",
-    ),
-    "a comment outside of the assertion": (lambda: around("<!-- -->"), "comment"),
-    "a prefix that is not declared": (lambda: around("<a:b/>"), "not_xml"),
-    "deep nesting": (lambda: around("<a>" * MAX_DEPTH + "</a>" * MAX_DEPTH), "too_deep"),
-    "very deep nesting": (lambda: around("<a>" * 4_000 + "</a>" * 4_000), "not_xml"),
-    "a quarter of a megabyte of elements": (lambda: around("<a/>" * 60_000), "too_many_elements"),
-    "many elements": (lambda: around("<a/>" * MAX_ELEMENTS), "too_many_elements"),
-    "many signed attributes of a user": (
-        lambda: login(attributes=(("groups", ("g",) * MAX_ELEMENTS),)),
-        "response_too_large",
-    ),
-    "many short signed attributes of a user": (
-        lambda: login(
-            statements="<saml:AttributeStatement>"
-            + '<saml:Attribute Name="a"/>' * MAX_ELEMENTS
-            + "</saml:AttributeStatement>"
+def each(build: Callable[..., Element | bytes | str], *values: str) -> dict[str, Build]:
+    """What is built of each of them, by that."""
+    return {value[:200]: partial(build, value) for value in values}
+
+
+SAML_1: Final = "urn:oasis:names:tc:SAML:1.0:protocol"
+NAME_ID: Final = "alice@example.com"
+ATTRIBUTES: Final = "<saml:AttributeStatement>{}</saml:AttributeStatement>"
+
+DOCUMENTS: Final[Table] = {
+    "not_xml": {
+        "text": lambda: "hello",
+        "a document that is cut off": lambda: etree.tostring(login())[:-20],
+        "two documents": lambda: etree.tostring(login()) * 2,
+        "UTF-16 without a mark": lambda: etree.tostring(login(), encoding="unicode").encode("utf-16-le"),
+        "UTF-7": lambda: with_prolog('<?xml version="1.0" encoding="UTF-7"?>+ADwAIQ-DOCTYPE x+AD4-'),
+        **each(partial(with_text, NAME_ID), "alice\0", "&victim;"),
+        "a prefix that is not declared": lambda: around("<a:b/>"),
+        "very deep nesting": lambda: around("<a>" * 4_000 + "</a>" * 4_000),
+    },
+    "not_a_response": {
+        "HTML": lambda: "<html><body>Log in</body></html>",
+        "an assertion alone": lambda: etree.tostring(find(login(), "saml:Assertion")),
+        "a logout response": lambda: f'<samlp:LogoutResponse xmlns:samlp="{SAMLP}" Version="2.0"/>',
+    },
+    "foreign_namespace": {
+        "a response of SAML 1.1": lambda: f'<Response xmlns="{SAML_1}" MajorVersion="1"/>',
+        **each(around, '<Assertion xmlns="urn:x"/>', "<Signature/>", f'<Response xmlns="{SAML_1}"/>'),
+        "a NameID in another namespace": lambda: around(f'<NameID xmlns="{SAMLP}">{VICTIM}</NameID>'),
+    },
+    "not_utf8": {
+        "UTF-16": lambda: etree.tostring(login(), encoding="utf-16"),
+        "Latin-1": lambda: etree.tostring(login(subject="älice"), encoding="iso-8859-1"),
+    },
+    "doctype": {
+        **each(
+            with_prolog,
+            '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>',
+            '<!DOCTYPE r [<!ENTITY x SYSTEM "http://127.0.0.1:1/">]>',
+            '<!DOCTYPE r SYSTEM "http://127.0.0.1:1/x.dtd">',
+            '<!DOCTYPE r [<!ENTITY % p SYSTEM "file:///etc/hostname"> %p;]>',
+            f'<!DOCTYPE r [<!ENTITY l0 "lol">{LOL}]>',
+            '<!DOCTYPE r [<!ATTLIST samlp:Response Destination CDATA "x">]>',
+            '<?xml version="1.0"?>\n<!DOCTYPE r>',
         ),
-        "too_many_elements",
-    ),
-    "many attributes of an element": (
-        lambda: around(start_tag('a{}=""', MAX_ATTRIBUTES + 1)),
-        "too_many_attributes",
-    ),
-    "a start tag of a quarter of a megabyte": (
-        lambda: around(start_tag('a{}=""', 25_000)),
-        "too_many_attributes",
-    ),
-    "many namespaces": (
-        lambda: around(start_tag('xmlns:a{}="urn:a"', MAX_NAMESPACES)),
-        "too_many_namespaces",
-    ),
-    "many namespaces, hidden by one another": (
-        lambda: around("<a xmlns='urn:a' xmlns:b='urn:b'>" * 16 + "</a>" * 16),
-        "too_many_namespaces",
-    ),
-    "void canonicalization": (lambda: around('<a xmlns:a="1"/>'), "relative_namespace"),
-    "void canonicalization of what is signed": (
-        lambda: with_text("<saml:Subject>", '<saml:Subject xmlns:a="1">'),
-        "relative_namespace",
-    ),
-    "void canonicalization by a URI with a colon": (
-        lambda: with_text("<saml:Subject>", '<saml:Subject xmlns:a="./a:b">'),
-        "canonicalization_failed",
-    ),
-    "void canonicalization of SignedInfo": (
-        lambda: with_text("<ds:SignedInfo>", '<ds:SignedInfo xmlns:a="./a:b">'),
-        "canonicalization_failed",
-    ),
-    "two elements of one ID": (lambda: around('<a ID="_assertion1"/>'), "duplicate_id"),
-    "two elements of one ID, spelled otherwise": (lambda: around('<a id="_assertion1"/>'), "duplicate_id"),
-    "an ID in a namespace": (lambda: around(f'<a xmlns:b="{SAML}" b:ID="_x"/>'), "ambiguous_id"),
-    "xml:id": (lambda: around('<a xml:id="_x"/>'), "ambiguous_id"),
-    "attribute pollution": (
-        lambda: altered("saml:Assertion", f"{{{SAMLP}}}ID", "_evil"),
-        "ambiguous_id",
-    ),
-    "two IDs of one element": (lambda: altered("saml:Assertion", "Id", "_evil"), "ambiguous_id"),
-    "an assertion in another namespace": (lambda: around('<Assertion xmlns="urn:x"/>'), "foreign_namespace"),
-    "a signature without a namespace": (lambda: around("<Signature/>"), "foreign_namespace"),
-    "a response of another protocol within": (
-        lambda: around('<Response xmlns="urn:oasis:names:tc:SAML:1.0:protocol"/>'),
-        "foreign_namespace",
-    ),
-    "a NameID in another namespace": (
-        lambda: around(f'<NameID xmlns="{SAMLP}">{VICTIM}</NameID>'),
-        "foreign_namespace",
-    ),
-    "an encrypted assertion": (lambda: around(f'<EncryptedAssertion xmlns="{SAML}"/>'), "encrypted_assertion"),
-    "an encrypted NameID": (
-        lambda: sign(etree.fromstring(etree.tostring(Idp().response()).replace(b"NameID", b"EncryptedID"))),
-        "encrypted_assertion",
-    ),
-    "an encrypted attribute": (
-        lambda: login(statements="<saml:AttributeStatement><saml:EncryptedAttribute/></saml:AttributeStatement>"),
-        "encrypted_assertion",
-    ),
-    "encrypted data": (lambda: around(f'<EncryptedData xmlns="{XENC}"/>'), "encrypted_assertion"),
+        "a billion laughs in an attribute": lambda: f'<!DOCTYPE r [<!ENTITY l0 "lol">{LOL}]><r a="&l9;"/>',
+    },
+    "processing_instruction": {
+        "a style sheet": lambda: with_prolog('<?xml-stylesheet href="http://127.0.0.1:1/x.xsl"?>'),
+        "in the NameID": lambda: with_text(NAME_ID, "root@example.com<?x?>.evil.example"),
+    },
+    "comment": {
+        "in the NameID": lambda: with_text(NAME_ID, "alice<!-- -->@example.com"),
+        "outside of the assertion": lambda: around("<!-- -->"),
+    },
+    "too_deep": each(around, "<a>" * MAX_DEPTH + "</a>" * MAX_DEPTH),
+    "too_many_elements": {
+        "a quarter of a megabyte": lambda: around("<a/>" * 60_000),
+        "many": lambda: around("<a/>" * MAX_ELEMENTS),
+        "signed": lambda: login(statements=ATTRIBUTES.format('<saml:Attribute Name="a"/>' * MAX_ELEMENTS)),
+    },
+    "response_too_large": {"attributes": lambda: login(attributes=(("groups", ("g",) * MAX_ELEMENTS),))},
+    "too_many_attributes": {
+        "many": lambda: around(start_tag('a{}=""', MAX_ATTRIBUTES + 1)),
+        "a quarter of a megabyte": lambda: around(start_tag('a{}=""', 25_000)),
+    },
+    "too_many_namespaces": {
+        "many": lambda: around(start_tag('xmlns:a{}="urn:a"', MAX_NAMESPACES)),
+        "hidden by one another": lambda: around("<a xmlns='urn:a' xmlns:b='urn:b'>" * 16 + "</a>" * 16),
+    },
+    # Void canonicalization: of what is unsigned, of what is signed, by a URI with a colon, of SignedInfo.
+    "relative_namespace": {
+        **each(around, '<a xmlns:a="1"/>'),
+        **each(partial(with_text, "<saml:Subject>"), '<saml:Subject xmlns:a="1">'),
+    },
+    "canonicalization_failed": {
+        **each(partial(with_text, "<saml:Subject>"), '<saml:Subject xmlns:a="./a:b">'),
+        **each(partial(with_text, "<ds:SignedInfo>"), '<ds:SignedInfo xmlns:a="./a:b">'),
+    },
+    "duplicate_id": each(around, '<a ID="_assertion1"/>', '<a id="_assertion1"/>'),
+    "ambiguous_id": {
+        **each(around, f'<a xmlns:b="{SAML}" b:ID="_x"/>', '<a xml:id="_x"/>'),
+        "attribute pollution": lambda: altered(f"{{{SAMLP}}}ID", "_evil"),
+        "two IDs of one element": lambda: altered("Id", "_evil"),
+    },
+    "encrypted_assertion": {
+        **each(around, f'<EncryptedAssertion xmlns="{SAML}"/>', f'<EncryptedData xmlns="{XENC}"/>'),
+        "a NameID": lambda: sign(etree.fromstring(etree.tostring(Idp().response()).replace(b"NameID", b"EncryptedID"))),
+        "an attribute": lambda: login(statements=ATTRIBUTES.format("<saml:EncryptedAttribute/>")),
+    },
 }
 
 
-@pytest.mark.parametrize(("build", "reason"), DOCUMENTS.values(), ids=DOCUMENTS)
-def test_a_hostile_document_is_refused(build: Build, reason: str) -> None:
-    assert reason_of(post(build())) == reason
+def test_a_hostile_document_is_refused() -> None:
+    check(DOCUMENTS)
 
 
 # Signature wrapping: the eight forms of "On Breaking SAML" as SAML Raider numbers them. All evil copies have IDs of
@@ -291,40 +248,41 @@ def xsw1(root: Element) -> Element:
 def xsw2(root: Element) -> Element:
     """As xsw1, with the signed response before the signature."""
     wrapper = evil(root)
-    signature = find(wrapper, "ds:Signature")
-    parent(signature).insert(parent(signature).index(signature), without_signature(root))
+    find(wrapper, "ds:Signature").addprevious(without_signature(root))
     return wrapper
 
 
 def xsw3(root: Element) -> Element:
     """An evil assertion before the signed one."""
     assertion = find(root, "saml:Assertion")
-    root.insert(root.index(assertion), without_signature(evil(assertion)))
+    assertion.addprevious(without_signature(evil(assertion)))
     return root
+
+
+def replaced(root: Element, *, signed: bool) -> tuple[Element, Element]:
+    """The signed assertion, and the evil one that is in its place, with its signature or without."""
+    assertion = find(root, "saml:Assertion")
+    wrapper = evil(assertion) if signed else without_signature(evil(assertion))
+    root.replace(assertion, wrapper)
+    return assertion, wrapper
 
 
 def xsw4(root: Element) -> Element:
     """The signed assertion within an evil one."""
-    assertion = find(root, "saml:Assertion")
-    wrapper = without_signature(evil(assertion))
-    root.replace(assertion, wrapper)
+    assertion, wrapper = replaced(root, signed=False)
     wrapper.append(assertion)
     return root
 
 
 def xsw5(root: Element) -> Element:
     """The evil assertion has the signature; the signed one, without it, is at the end."""
-    assertion = find(root, "saml:Assertion")
-    root.replace(assertion, evil(assertion))
-    root.append(without_signature(assertion))
+    root.append(without_signature(replaced(root, signed=True)[0]))
     return root
 
 
 def xsw6(root: Element) -> Element:
     """As xsw5, with the signed assertion within the signature."""
-    assertion = find(root, "saml:Assertion")
-    wrapper = evil(assertion)
-    root.replace(assertion, wrapper)
+    assertion, _ = replaced(root, signed=True)
     find(root, "ds:Signature").append(without_signature(assertion))
     return root
 
@@ -339,51 +297,45 @@ def xsw7(root: Element) -> Element:
 
 def xsw8(root: Element) -> Element:
     """The evil assertion has the signature, which has the signed one within an object."""
-    assertion = find(root, "saml:Assertion")
-    wrapper = evil(assertion)
-    root.replace(assertion, wrapper)
+    assertion, _ = replaced(root, signed=True)
     etree.SubElement(find(root, "ds:Signature"), f"{{{DS}}}Object").append(without_signature(assertion))
     return root
 
 
 def advised(root: Element) -> Element:
     """The evil assertion has the signed one as advice."""
-    assertion = find(root, "saml:Assertion")
-    wrapper = without_signature(evil(assertion))
-    root.replace(assertion, wrapper)
+    assertion, wrapper = replaced(root, signed=False)
     etree.SubElement(wrapper, f"{{{SAML}}}Advice").append(assertion)
     return root
 
 
 def elsewhere(root: Element) -> Element:
     """No evil assertion at all: the signed one is not where an assertion belongs."""
-    assertion = find(root, "saml:Assertion")
-    extensions = etree.SubElement(root, f"{{{SAMLP}}}Extensions")
-    extensions.append(assertion)
+    etree.SubElement(root, f"{{{SAMLP}}}Extensions").append(find(root, "saml:Assertion"))
     return root
 
 
 def response_within(root: Element) -> Element:
     """The evil response has no signature; the signed response is within its extensions."""
-    wrapper = without_signature(evil(root))
-    wrapper.remove(find(wrapper, "saml:Assertion"))
+    wrapper = find_and_remove(without_signature(evil(root)), "saml:Assertion")
     etree.SubElement(wrapper, f"{{{SAMLP}}}Extensions").append(root)
     return wrapper
 
 
-WRAPPINGS: dict[str, tuple[Callable[[], Element], str]] = {
-    **{
-        f"XSW {number}, the {place} is signed": (
-            lambda wrap=wrap, place=place: wrap(login(place)),  # type: ignore[misc]  # bound now
-            "assertion_count",
-        )
-        for number, wrap in enumerate((xsw1, xsw2, xsw3, xsw4, xsw5, xsw6, xsw7, xsw8), 1)
-        for place in ("assertion", "response", "both")
+WRAPPINGS: Final[Table] = {
+    "assertion_count": {
+        **{
+            f"XSW {number}, the {place} is signed": partial(lambda wrap, place: wrap(login(place)), wrap, place)
+            for number, wrap in enumerate((xsw1, xsw2, xsw3, xsw4, xsw5, xsw6, xsw7, xsw8), 1)
+            for place in ("assertion", "response", "both")
+        },
+        "the signed assertion as advice": lambda: advised(login()),
     },
-    "the signed assertion as advice": (lambda: advised(login()), "assertion_count"),
-    "the signed assertion elsewhere": (lambda: elsewhere(login()), "assertion_misplaced"),
-    "the signed response within another one": (lambda: response_within(login("response")), "assertion_misplaced"),
-    "two assertions, both signed": (lambda: twice(login()), "duplicate_id"),
+    "assertion_misplaced": {
+        "the signed assertion elsewhere": lambda: elsewhere(login()),
+        "the signed response within another one": lambda: response_within(login("response")),
+    },
+    "duplicate_id": {"two assertions, both signed": lambda: twice(login())},
 }
 
 
@@ -392,9 +344,8 @@ def twice(root: Element) -> Element:
     return root
 
 
-@pytest.mark.parametrize(("build", "reason"), WRAPPINGS.values(), ids=WRAPPINGS)
-def test_a_wrapped_assertion_is_refused(build: Callable[[], Element], reason: str) -> None:
-    assert reason_of(post(build())) == reason
+def test_a_wrapped_assertion_is_refused() -> None:
+    check(WRAPPINGS)
 
 
 # Signatures that are not what SAML allows.
@@ -412,14 +363,11 @@ def with_algorithm(name: str, algorithm: str) -> Element:
 
 
 def with_transforms(*transforms: str) -> Element:
-    def change(signature: Element) -> None:
-        element = find(signature, "ds:Transforms")
-        element[:] = [
-            etree.fromstring(each if each.startswith("<") else f'<Transform xmlns="{DS}" Algorithm="{each}"/>')
-            for each in transforms
-        ]
-
-    return changed(change)
+    elements = [
+        etree.fromstring(text if text.startswith("<") else f'<Transform xmlns="{DS}" Algorithm="{text}"/>')
+        for text in transforms
+    ]
+    return changed(lambda signature: find(signature, "ds:Transforms").__setitem__(slice(None), elements))
 
 
 def with_prefixes(method: str, prefixes: str, *, of: str = "ds:CanonicalizationMethod") -> Element:
@@ -441,21 +389,13 @@ def find_and_remove(root: Element, name: str) -> Element:
     return root
 
 
-def referring_to(uri: str | None) -> Element:
-    def change(signature: Element) -> None:
-        reference = find(signature, "ds:Reference")
-        if uri is None:
-            del reference.attrib["URI"]
-        else:
-            reference.set("URI", uri)
-
-    return changed(change)
+def referring_to(uri: str) -> Element:
+    return changed(lambda signature: find(signature, "ds:Reference").set("URI", uri))
 
 
 def many_references(count: int) -> Element:
     def change(signature: Element) -> None:
-        signed_info = find(signature, "ds:SignedInfo")
-        reference = find(signed_info, "ds:Reference")
+        signed_info, reference = find(signature, "ds:SignedInfo"), find(signature, "ds:Reference")
         signed_info.remove(reference)
         signed_info.extend(deepcopy(reference) for _ in range(count))
 
@@ -471,25 +411,16 @@ class WeakSigner(XMLSigner):
 
 def hmac_of_the_certificate() -> Element:
     """The public certificate as the secret of an HMAC."""
-    root = Idp().response()
-    return sign_with(
-        XMLSigner(signature_algorithm=SignatureMethod.HMAC_SHA256, c14n_algorithm=EXCLUSIVE),
-        root,
-        certificate_pem(rsa_key()).encode(),
-    )
-
-
-EXCLUSIVE = CanonicalizationMethod.EXCLUSIVE_XML_CANONICALIZATION_1_0
+    signer = XMLSigner(signature_algorithm=SignatureMethod.HMAC_SHA256, c14n_algorithm=EXCLUSIVE)
+    return sign_with(signer, Idp().response(), certificate_pem(rsa_key()).encode())
 
 
 def sign_with(signer: XMLSigner, root: Element, key: Any) -> Element:
     """Signs the assertion, with nothing else."""
-    assertion, response = (
-        root.iterfind(f".//{SIGNATURE}[@Id='assertion']"),
-        root.iterfind(f"{SIGNATURE}[@Id='response']"),
-    )
-    next(assertion).set("Id", "placeholder")
-    root.remove(next(response))
+    (assertion,) = root.iterfind(f".//{SIGNATURE}[@Id='assertion']")
+    (response,) = root.iterfind(f"{SIGNATURE}[@Id='response']")
+    assertion.set("Id", "placeholder")
+    root.remove(response)
     return signer.sign(root, key=key, reference_uri="_assertion1", id_attribute="ID")
 
 
@@ -513,12 +444,9 @@ def with_key_value() -> Element:
     root = signed_by_another(names_its_key=False)
     numbers = rsa_key(1).public_key().public_numbers()
     modulus = base64.b64encode(numbers.n.to_bytes(256, "big")).decode()
-    find(root, "ds:Signature").append(
-        etree.fromstring(
-            f'<KeyInfo xmlns="{DS}"><KeyValue><RSAKeyValue><Modulus>{modulus}</Modulus><Exponent>AQAB</Exponent>'
-            "</RSAKeyValue></KeyValue></KeyInfo>"
-        )
-    )
+    value = f"<RSAKeyValue><Modulus>{modulus}</Modulus><Exponent>AQAB</Exponent></RSAKeyValue>"
+    key_info = f'<KeyInfo xmlns="{DS}"><KeyValue>{value}</KeyValue></KeyInfo>'
+    find(root, "ds:Signature").append(etree.fromstring(key_info))
     return root
 
 
@@ -549,11 +477,6 @@ def nested_signature() -> Element:
     return root
 
 
-def raw_ecdsa() -> Element:
-    """A response signed with RSA that names ECDSA."""
-    return with_algorithm("ds:SignatureMethod", "http://www.w3.org/2001/04/xmldsig-more#ecdsa-sha256")
-
-
 STYLE_SHEET = f"""<Transform xmlns="{DS}" Algorithm="http://www.w3.org/TR/1999/REC-xslt-19991116">
   <x:stylesheet xmlns:x="http://www.w3.org/1999/XSL/Transform" version="1.0"><x:template match="/">
   <x:for-each select="//node()"><x:for-each select="//node()"><x:copy-of select="/"/></x:for-each></x:for-each>
@@ -564,110 +487,90 @@ ENVELOPED = f"{DS}enveloped-signature"
 C14N = "http://www.w3.org/TR/2001/REC-xml-c14n-20010315"
 MORE = "http://www.w3.org/2001/04/xmldsig-more#"
 
-SIGNATURES: dict[str, tuple[Build, str]] = {
-    "no signature": (lambda: sign(Idp().response(), "nothing"), "signature_missing"),
-    "the signature was removed": (lambda: find_and_remove(login(), "ds:Signature"), "signature_missing"),
-    "the signature was moved": (moved_signature, "signature_missing"),
-    "two signatures of one element": (doubled_signature, "signature_count"),
-    "another signature elsewhere": (nested_signature, "signature_misplaced"),
-    "the key of an attacker": (lambda: signed_by_another(names_its_key=False), "signature_invalid"),
-    "an assertion of the provider in a response of an attacker": (signed_around, "signature_invalid"),
-    "the key of an attacker in KeyInfo": (lambda: signed_by_another(names_its_key=True), "signature_invalid"),
-    "the key of an attacker as a value": (with_key_value, "signature_invalid"),
-    "SHA-1": (lambda: weak(SignatureMethod.RSA_SHA1, DigestAlgorithm.SHA256), "signature_algorithm"),
-    "a digest by SHA-1": (lambda: weak(SignatureMethod.RSA_SHA256, DigestAlgorithm.SHA1), "digest_algorithm"),
-    "SHA-224": (lambda: weak(SignatureMethod.RSA_SHA224, DigestAlgorithm.SHA256), "signature_algorithm"),
-    "HMAC with the certificate as its key": (hmac_of_the_certificate, "signature_algorithm"),
-    "the algorithm none": (lambda: with_algorithm("ds:SignatureMethod", "none"), "signature_algorithm"),
-    "no algorithm": (lambda: with_algorithm("ds:SignatureMethod", ""), "signature_algorithm"),
-    "MD5": (lambda: with_algorithm("ds:SignatureMethod", f"{MORE}rsa-md5"), "signature_algorithm"),
-    "DSA": (
-        lambda: with_algorithm("ds:SignatureMethod", "http://www.w3.org/2009/xmldsig11#dsa-sha256"),
-        "signature_algorithm",
-    ),
-    "an RSA signature as ECDSA": (raw_ecdsa, "signature_invalid"),
-    "an RSA signature as PSS": (
-        lambda: with_algorithm("ds:SignatureMethod", "http://www.w3.org/2007/05/xmldsig-more#sha256-rsa-MGF1"),
-        "signature_invalid",
-    ),
-    "an unknown digest": (lambda: with_algorithm("ds:DigestMethod", f"{MORE}md5"), "digest_algorithm"),
-    "an unknown canonicalization": (
-        lambda: with_algorithm("ds:CanonicalizationMethod", "http://www.w3.org/2010/xml-c14n2"),
-        "canonicalization_algorithm",
-    ),
-    "no canonicalization": (lambda: with_algorithm("ds:CanonicalizationMethod", ""), "canonicalization_algorithm"),
-    "a truncated HMAC": (
-        lambda: inserted("ds:SignatureMethod", f'<HMACOutputLength xmlns="{DS}">1</HMACOutputLength>'),
-        "signature_form",
-    ),
-    "parameters of a digest": (lambda: inserted("ds:DigestMethod", "<a/>"), "signature_form"),
-    "no references": (lambda: many_references(0), "reference_count"),
-    "two references": (lambda: many_references(2), "reference_count"),
-    "a thousand references": (lambda: many_references(500), "reference_count"),
-    "a reference to the whole document": (lambda: referring_to(""), "reference_mismatch"),
-    "a reference to nothing": (lambda: referring_to(None), "reference_mismatch"),
-    "a reference to another element": (lambda: referring_to("#_response1"), "reference_mismatch"),
-    "a reference without a hash": (lambda: referring_to("_assertion1"), "reference_mismatch"),
-    "a reference with two": (lambda: referring_to("##_assertion1"), "reference_mismatch"),
-    "a reference to the network": (lambda: referring_to("http://127.0.0.1:1/#_assertion1"), "reference_mismatch"),
-    "a reference to a file": (lambda: referring_to("file:///etc/passwd"), "reference_mismatch"),
-    "an XPointer": (lambda: referring_to("#xpointer(id('_assertion1'))"), "reference_mismatch"),
-    "an XPath expression as ID": (
-        lambda: login(assertion_id="x' or '1'='1"),
-        "reference_mismatch",
-    ),
-    "XSLT": (lambda: with_transforms(ENVELOPED, STYLE_SHEET), "signature_transforms"),
-    "XSLT first": (lambda: with_transforms(STYLE_SHEET), "signature_transforms"),
-    "XPath": (lambda: with_transforms(ENVELOPED, XPATH), "signature_transforms"),
-    "an XPath filter": (
-        lambda: with_transforms(ENVELOPED, "http://www.w3.org/2002/06/xmldsig-filter2"),
-        "signature_transforms",
-    ),
-    "base64 as a transform": (lambda: with_transforms(ENVELOPED, f"{DS}base64"), "signature_transforms"),
-    "no transforms": (with_transforms, "signature_transforms"),
-    "canonicalization alone": (lambda: with_transforms(EXCLUSIVE_C14N), "signature_transforms"),
-    "canonicalization first": (lambda: with_transforms(EXCLUSIVE_C14N, ENVELOPED), "signature_transforms"),
-    "enveloped twice": (lambda: with_transforms(ENVELOPED, ENVELOPED), "signature_transforms"),
-    "three transforms": (lambda: with_transforms(ENVELOPED, C14N, EXCLUSIVE_C14N), "signature_transforms"),
-    "a thousand transforms": (lambda: with_transforms(ENVELOPED, *[C14N] * 1_000), "signature_transforms"),
-    "parameters of the enveloped signature": (
-        lambda: with_transforms(f'<Transform xmlns="{DS}" Algorithm="{ENVELOPED}"><a/></Transform>'),
-        "signature_form",
-    ),
-    "a transform of another name": (
-        lambda: with_transforms(f'<T xmlns="{DS}" Algorithm="{ENVELOPED}"/>'),
-        "signature_form",
-    ),
-    "many prefixes": (lambda: with_prefixes(EXCLUSIVE_C14N, "a " * 17), "prefix_list"),
-    "no prefixes": (lambda: with_prefixes(EXCLUSIVE_C14N, " "), "prefix_list"),
-    "prefixes of inclusive canonicalization": (lambda: with_prefixes(C14N, "xs"), "prefix_list"),
-    "prefixes of the enveloped signature": (
-        lambda: with_prefixes(ENVELOPED, "a", of="ds:Transform"),
-        "signature_form",
-    ),
-    "something else than prefixes": (lambda: inserted("ds:CanonicalizationMethod", "<a/>"), "prefix_list"),
-    "an object": (lambda: inserted("", f'<Object xmlns="{DS}"/>'), "signature_form"),
-    "two KeyInfo": (lambda: inserted("", f'<KeyInfo xmlns="{DS}"/>'), "signature_form"),
-    "no value": (lambda: find_and_remove(login(), "ds:SignatureValue"), "signature_form"),
-    "no SignedInfo": (lambda: find_and_remove(login(), "ds:SignedInfo"), "signature_form"),
-    "no digest": (lambda: find_and_remove(login(), "ds:DigestValue"), "signature_form"),
-    "an empty value": (lambda: tampered("assertion", "ds:SignatureValue", ""), "signature_form"),
-    "a value that is no base64": (lambda: tampered("assertion", "ds:SignatureValue", "ä"), "signature_form"),
-    "an endless value": (lambda: tampered("assertion", "ds:SignatureValue", "A" * 4_096), "signature_form"),
-    "another value": (lambda: tampered("assertion", "ds:SignatureValue", "AAAA"), "signature_invalid"),
-    "another digest": (lambda: tampered("assertion", "ds:DigestValue", "A" * 43 + "="), "signature_invalid"),
-    "another subject": (lambda: tampered("assertion", "saml:NameID", VICTIM), "digest_mismatch"),
-    "another subject in a signed response": (
-        lambda: tampered("response", "saml:NameID", VICTIM),
-        "digest_mismatch",
-    ),
-    "another issuer of a signed response": (lambda: tampered("both", "saml:Issuer", VICTIM), "digest_mismatch"),
+W3 = "http://www.w3.org/"
+METHOD, CANONICALIZATION = "ds:SignatureMethod", "ds:CanonicalizationMethod"
+
+SIGNATURES: Final[Table] = {
+    "signature_missing": {
+        "no signature": lambda: sign(Idp().response(), "nothing"),
+        "removed": lambda: find_and_remove(login(), "ds:Signature"),
+        "moved": moved_signature,
+    },
+    "signature_count": {"two signatures of one element": doubled_signature},
+    "signature_misplaced": {"another signature elsewhere": nested_signature},
+    "signature_invalid": {
+        "the key of an attacker": lambda: signed_by_another(names_its_key=False),
+        "an assertion of the provider in a response of an attacker": signed_around,
+        "the key of an attacker in KeyInfo": lambda: signed_by_another(names_its_key=True),
+        "the key of an attacker as a value": with_key_value,
+        # An RSA signature as ECDSA and as PSS.
+        **each(partial(with_algorithm, METHOD), f"{MORE}ecdsa-sha256", f"{W3}2007/05/xmldsig-more#sha256-rsa-MGF1"),
+        "another value": lambda: tampered("assertion", "ds:SignatureValue", "AAAA"),
+        "another digest": lambda: tampered("assertion", "ds:DigestValue", "A" * 43 + "="),
+    },
+    "signature_algorithm": {
+        "SHA-1": lambda: weak(SignatureMethod.RSA_SHA1, DigestAlgorithm.SHA256),
+        "SHA-224": lambda: weak(SignatureMethod.RSA_SHA224, DigestAlgorithm.SHA256),
+        "HMAC with the certificate as its key": hmac_of_the_certificate,
+        **each(partial(with_algorithm, METHOD), "none", "", f"{MORE}rsa-md5", f"{W3}2009/xmldsig11#dsa-sha256"),
+    },
+    "digest_algorithm": {
+        "SHA-1": lambda: weak(SignatureMethod.RSA_SHA256, DigestAlgorithm.SHA1),
+        **each(partial(with_algorithm, "ds:DigestMethod"), f"{MORE}md5"),
+    },
+    "canonicalization_algorithm": each(partial(with_algorithm, CANONICALIZATION), f"{W3}2010/xml-c14n2", ""),
+    "signature_form": {
+        **each(partial(inserted, METHOD), f'<HMACOutputLength xmlns="{DS}">1</HMACOutputLength>'),
+        **each(partial(inserted, "ds:DigestMethod"), "<a/>"),
+        **each(partial(inserted, ""), f'<Object xmlns="{DS}"/>', f'<KeyInfo xmlns="{DS}"/>'),
+        **each(
+            with_transforms,
+            f'<Transform xmlns="{DS}" Algorithm="{ENVELOPED}"><a/></Transform>',
+            f'<T xmlns="{DS}" Algorithm="{ENVELOPED}"/>',
+        ),
+        "prefixes of the enveloped signature": lambda: with_prefixes(ENVELOPED, "a", of="ds:Transform"),
+        **{
+            f"no {name}": partial(lambda name: find_and_remove(login(), name), name)
+            for name in ("ds:SignatureValue", "ds:SignedInfo", "ds:DigestValue")
+        },
+        # No value, none that is base64, an endless one.
+        **each(partial(tampered, "assertion", "ds:SignatureValue"), "", "ä", "A" * 4_096),
+    },
+    "reference_count": {f"{count}": partial(many_references, count) for count in (0, 2, 500)},
+    "reference_mismatch": {
+        **each(
+            referring_to,
+            *("", "#_response1", "_assertion1", "##_assertion1", "http://127.0.0.1:1/#_assertion1"),
+            *("file:///etc/passwd", "#xpointer(id('_assertion1'))"),
+        ),
+        "nothing": lambda: changed(lambda signature: find(signature, "ds:Reference").attrib.pop("URI")),
+        "an XPath expression as ID": lambda: login(assertion_id="x' or '1'='1"),
+    },
+    "signature_transforms": {
+        f"{number}: {transforms[:3]}"[:80]: partial(with_transforms, *transforms)
+        for number, transforms in enumerate(
+            (
+                *((ENVELOPED, STYLE_SHEET), (STYLE_SHEET,), (ENVELOPED, XPATH), (ENVELOPED, f"{DS}base64")),
+                *((ENVELOPED, f"{W3}2002/06/xmldsig-filter2"), (), (EXCLUSIVE_C14N,), (EXCLUSIVE_C14N, ENVELOPED)),
+                *((ENVELOPED, ENVELOPED), (ENVELOPED, C14N, EXCLUSIVE_C14N), (ENVELOPED, *[C14N] * 1_000)),
+            )
+        )
+    },
+    "prefix_list": {
+        **each(partial(with_prefixes, EXCLUSIVE_C14N), "a " * 17, " "),
+        **each(partial(with_prefixes, C14N), "xs"),
+        **each(partial(inserted, CANONICALIZATION), "<a/>"),
+    },
+    "digest_mismatch": {
+        "another subject": lambda: tampered("assertion", "saml:NameID", VICTIM),
+        "another subject in a signed response": lambda: tampered("response", "saml:NameID", VICTIM),
+        "another issuer of a signed response": lambda: tampered("both", "saml:Issuer", VICTIM),
+    },
 }
 
 
-@pytest.mark.parametrize(("build", "reason"), SIGNATURES.values(), ids=SIGNATURES)
-def test_a_hostile_signature_is_refused(build: Build, reason: str) -> None:
-    assert reason_of(post(build())) == reason
+def test_a_hostile_signature_is_refused() -> None:
+    check(SIGNATURES)
 
 
 def test_an_ecdsa_signature_of_another_length_is_refused() -> None:
@@ -687,167 +590,113 @@ STATUS = "urn:oasis:names:tc:SAML:2.0:status:"
 TRANSIENT = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"
 
 
-def rebuilt(change: Callable[[Element], object], place: str = "assertion") -> Element:
+def rebuilt(change: Callable[[Element], object]) -> Element:
     """A response that was changed before the provider signed it."""
     root = Idp().response()
     change(root)
-    return sign(root, place)  # type: ignore[arg-type]
+    return sign(root)
 
 
 def doubled(name: str) -> Element:
-    def change(root: Element) -> None:
-        element = find(root, name)
-        parent(element).insert(parent(element).index(element) + 1, deepcopy(element))
-
-    return rebuilt(change)
+    return rebuilt(lambda root: find(root, name).addnext(deepcopy(find(root, name))))
 
 
 def missing(name: str) -> Element:
-    def change(root: Element) -> None:
-        element = find(root, name)
-        parent(element).remove(element)
-
-    return rebuilt(change)
+    return rebuilt(lambda root: find_and_remove(root, name))
 
 
-PROFILE: dict[str, tuple[Callable[[], Element], str]] = {
-    "a failed login": (lambda: login(status=f"{STATUS}Responder"), "status_not_success"),
-    "no status": (lambda: missing("samlp:Status"), "status_count"),
-    "two statuses": (lambda: doubled("samlp:Status"), "status_count"),
-    "no code": (lambda: missing("samlp:StatusCode"), "status_code_count"),
-    "no assertion": (lambda: find_and_remove(login("nothing"), "saml:Assertion"), "assertion_count"),
-    "SAML 1.1": (lambda: login(version="1.1"), "version"),
-    "an assertion of SAML 1.1": (
-        lambda: rebuilt(lambda root: find(root, "saml:Assertion").set("Version", "1.1")),
-        "version",
+EVIL = "https://evil.example.com/acs"
+# What a provider says that is not for this login: fields of its response.
+SAID: Final[dict[str, tuple[dict[str, Any], ...]]] = {
+    "status_not_success": ({"status": f"{STATUS}Responder"},),
+    "version": ({"version": "1.1"},),
+    "issuer_mismatch": (
+        *({"issuer": "https://evil.example.com"}, {"issuer": f"\u00a0{IDP}"}, {"response_issuer": EVIL}),
+        {"issuer_format": "urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"},
     ),
-    "another issuer": (lambda: login(issuer="https://evil.example.com"), "issuer_mismatch"),
-    "an issuer within other characters": (lambda: login(issuer=f"\u00a0{IDP}"), "issuer_mismatch"),
-    "an audience within other characters": (lambda: login(audiences=(f"{SP}\u2003",)), "audience_mismatch"),
-    "an audience with white space inside": (lambda: login(audiences=(SP.replace("/", " /", 1),)), "audience_mismatch"),
-    "another issuer of the response": (lambda: login(response_issuer="https://evil.example.com"), "issuer_mismatch"),
-    "no issuer": (lambda: login(issuer=None), "issuer_count"),
-    "an issuer that is a person": (
-        lambda: login(issuer_format="urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"),
-        "issuer_mismatch",
+    "issuer_count": ({"issuer": None},),
+    "audience_mismatch": (
+        *({"audiences": (other,)} for other in (f"{SP}\u2003", SP.replace("/", " /", 1), "https://other.example.com")),
+        {"audiences": ()},
+        {"conditions": "<saml:AudienceRestriction><saml:Audience>x</saml:Audience></saml:AudienceRestriction>"},
     ),
-    "two issuers": (
-        lambda: rebuilt(lambda root: find(root, "saml:Assertion").insert(0, deepcopy(find(root, "saml:Issuer")))),
-        "issuer_count",
+    "audience_missing": ({"audiences": None},),
+    "destination_mismatch": ({"destination": EVIL}, {"place": "response", "destination": ""}),
+    "recipient_mismatch": ({"recipient": EVIL}, {"recipient": None}),
+    "text_with_elements": ({"subject": "root@example.com<saml:x/>.evil.example"},),
+    "unknown_condition": ({"conditions": "<saml:Condition/>"}, {"conditions": '<OneTimeUse xmlns="urn:x"/>'}),
+    "confirmation_count": ({"method": "urn:oasis:names:tc:SAML:2.0:cm:sender-vouches"},),
+    "confirmation_expired": tuple(
+        {"confirmation_not_on_or_after": end} for end in (instant(-60), "0001-01-01T00:00:00Z")
     ),
-    "another destination": (lambda: login(destination="https://evil.example.com/acs"), "destination_mismatch"),
-    "a signed other destination": (lambda: login("response", destination=""), "destination_mismatch"),
-    "another recipient": (lambda: login(recipient="https://evil.example.com/acs"), "recipient_mismatch"),
-    "no recipient": (lambda: login(recipient=None), "recipient_mismatch"),
-    "another audience": (lambda: login(audiences=("https://other.example.com",)), "audience_mismatch"),
-    "an empty audience": (lambda: login(audiences=()), "audience_mismatch"),
-    "no audience": (lambda: login(audiences=None), "audience_missing"),
-    "another audience besides": (
-        lambda: login(
-            conditions="<saml:AudienceRestriction><saml:Audience>x</saml:Audience></saml:AudienceRestriction>"
+    "in_response_to_mismatch": ({"in_response_to": "_other"}, {"response_in_response_to": "_other"}),
+    "in_response_to_missing": ({"in_response_to": None}, {"response_in_response_to": None}),
+    "idp_initiated": ({"in_response_to": None, "response_in_response_to": None},),
+    "confirmation_not_yet_valid": ({"confirmation_not_before": instant(61)},),
+    "instant_format": (
+        {"confirmation_not_before": "now"},
+        *({"not_on_or_after": f"2026-11-20T15:05:00{zone}"} for zone in ("", "+01:00", "Z ")),
+        {"not_on_or_after": "２026-11-20T15:05:00Z"},  # noqa: RUF001
+        {"not_before": "2026-11-20T14:59:60Z"},
+        {"session_not_on_or_after": ""},
+    ),
+    "confirmation_unlimited": ({"confirmation_not_on_or_after": None},),
+    "conditions_expired": ({"not_on_or_after": instant(-60)},),
+    "not_yet_valid": ({"not_before": instant(61)},),
+    "session_expired": ({"session_not_on_or_after": instant(-60)},),
+    "lifetime_too_long": ({"confirmation_not_on_or_after": "9999-12-31T23:59:59Z", "not_on_or_after": None},),
+    "name_id_transient": ({"subject_format": TRANSIENT},),
+    "name_id_length": ({"subject": ""}, {"subject": "x" * 257}, {"subject_format": "x" * 1_025}),
+    "name_id_characters": tuple({"subject": subject} for subject in (" alice ", "alice\nroot", "\u200b")),
+    "attribute_name": tuple({"attributes": ((name, ("x",)),)} for name in ("", "x" * 1_025)),
+    "assertion_id": ({"place": "response", "assertion_id": "x" * 257},),
+}
+# What there must be once, and is refused twice and not at all.
+ONCE: Final = {
+    "samlp:Status": "status_count",
+    "saml:Conditions": "conditions_count",
+    "saml:Subject": "subject_count",
+    "saml:SubjectConfirmationData": "subject_confirmation_data_count",
+    "saml:AuthnStatement": "authn_statement_count",
+    "saml:NameID": "name_id_count",
+}
+STRUCTURE: Final[Table] = {
+    **{reason: {"missing": partial(missing, name), "doubled": partial(doubled, name)} for name, reason in ONCE.items()},
+    "status_code_count": {"missing": lambda: missing("samlp:StatusCode")},
+    "assertion_count": {"missing": lambda: find_and_remove(login("nothing"), "saml:Assertion")},
+    "confirmation_count": {"missing": lambda: missing("saml:SubjectConfirmation")},
+    "version": {"1.1": lambda: rebuilt(lambda root: find(root, "saml:Assertion").set("Version", "1.1"))},
+    "issuer_count": {"doubled": lambda: rebuilt(double_the_issuer)},
+    "text_with_elements": {
+        "audience": lambda: rebuilt(lambda root: etree.SubElement(find(root, "saml:Audience"), "a"))
+    },
+    "authn_context": {
+        "doubled": lambda: doubled("saml:AuthnContextClassRef"),
+        "endless": lambda: rebuilt(lambda root: setattr(find(root, "saml:AuthnContextClassRef"), "text", "x" * 1_025)),
+    },
+    # Several confirmations, of which none is for this login now.
+    "recipient_mismatch": {"others": lambda: login_confirmed_by({"Recipient": EVIL}, {"Recipient": None})},
+    "confirmation_expired": {
+        "ours": lambda: login_confirmed_by({"Recipient": EVIL}, {"NotOnOrAfter": instant(-60)}),
+    },
+    "in_response_to_mismatch": {
+        "what holds of them does not add up": lambda: login_confirmed_by(
+            {"InResponseTo": "_other"}, {"Recipient": "x"}, {"NotOnOrAfter": instant(-60)}
         ),
-        "audience_mismatch",
-    ),
-    "elements in the audience": (
-        lambda: rebuilt(lambda root: etree.SubElement(find(root, "saml:Audience"), "a")),
-        "text_with_elements",
-    ),
-    "an unknown condition": (lambda: login(conditions="<saml:Condition/>"), "unknown_condition"),
-    "a condition of others": (lambda: login(conditions='<OneTimeUse xmlns="urn:x"/>'), "unknown_condition"),
-    "no conditions": (lambda: missing("saml:Conditions"), "conditions_count"),
-    "two conditions": (lambda: doubled("saml:Conditions"), "conditions_count"),
-    "no subject": (lambda: missing("saml:Subject"), "subject_count"),
-    "two subjects": (lambda: doubled("saml:Subject"), "subject_count"),
-    "no confirmation": (lambda: missing("saml:SubjectConfirmation"), "confirmation_count"),
-    "several confirmations of others": (
-        lambda: login_confirmed_by({"Recipient": "https://evil.example.com/acs"}, {"Recipient": None}),
-        "recipient_mismatch",
-    ),
-    "several confirmations, ours expired": (
-        lambda: login_confirmed_by({"Recipient": "https://evil.example.com/acs"}, {"NotOnOrAfter": instant(-60)}),
-        "confirmation_expired",
-    ),
-    "what holds of several confirmations does not add up": (
-        lambda: login_confirmed_by({"InResponseTo": "_other"}, {"Recipient": "x"}, {"NotOnOrAfter": instant(-60)}),
-        "in_response_to_mismatch",
-    ),
-    "several confirmations of no request": (
-        lambda: login_confirmed_by({"InResponseTo": None}, {"InResponseTo": None}),
-        "in_response_to_missing",
-    ),
-    "two data of one confirmation": (
-        lambda: doubled("saml:SubjectConfirmationData"),
-        "subject_confirmation_data_count",
-    ),
-    "a confirmation by the sender": (
-        lambda: login(method="urn:oasis:names:tc:SAML:2.0:cm:sender-vouches"),
-        "confirmation_count",
-    ),
-    "no data of the confirmation": (
-        lambda: missing("saml:SubjectConfirmationData"),
-        "subject_confirmation_data_count",
-    ),
-    "a confirmation of the future": (
-        lambda: login(confirmation_not_before=instant(61)),
-        "confirmation_not_yet_valid",
-    ),
-    "a confirmation from a time that is none": (lambda: login(confirmation_not_before="now"), "instant_format"),
-    "a confirmation for ever": (lambda: login(confirmation_not_on_or_after=None), "confirmation_unlimited"),
-    "an expired confirmation": (lambda: login(confirmation_not_on_or_after=instant(-60)), "confirmation_expired"),
-    "expired conditions": (lambda: login(not_on_or_after=instant(-60)), "conditions_expired"),
-    "conditions of the future": (lambda: login(not_before=instant(61)), "not_yet_valid"),
-    "an expired session": (lambda: login(session_not_on_or_after=instant(-60)), "session_expired"),
-    "an assertion for ever": (
-        lambda: login(confirmation_not_on_or_after="9999-12-31T23:59:59Z", not_on_or_after=None),
-        "lifetime_too_long",
-    ),
-    "the beginning of time": (
-        lambda: login(confirmation_not_on_or_after="0001-01-01T00:00:00Z"),
-        "confirmation_expired",
-    ),
-    "a time without a zone": (lambda: login(not_on_or_after="2026-11-20T15:05:00"), "instant_format"),
-    "a time in another zone": (lambda: login(not_on_or_after="2026-11-20T15:05:00+01:00"), "instant_format"),
-    "a time with a space": (lambda: login(not_on_or_after="2026-11-20T15:05:00Z "), "instant_format"),
-    "a time with other digits": (lambda: login(not_on_or_after="２026-11-20T15:05:00Z"), "instant_format"),  # noqa: RUF001
-    "a leap second": (lambda: login(not_before="2026-11-20T14:59:60Z"), "instant_format"),
-    "no time": (lambda: login(session_not_on_or_after=""), "instant_format"),
-    "a login that nobody has asked for": (
-        lambda: login(in_response_to=None, response_in_response_to=None),
-        "idp_initiated",
-    ),
-    "a confirmation of no request": (lambda: login(in_response_to=None), "in_response_to_missing"),
-    "a response to no request": (lambda: login(response_in_response_to=None), "in_response_to_missing"),
-    "a confirmation of another request": (lambda: login(in_response_to="_other"), "in_response_to_mismatch"),
-    "a response to another request": (lambda: login(response_in_response_to="_other"), "in_response_to_mismatch"),
-    "no statement of authentication": (lambda: missing("saml:AuthnStatement"), "authn_statement_count"),
-    "two statements of authentication": (lambda: doubled("saml:AuthnStatement"), "authn_statement_count"),
-    "two contexts": (lambda: doubled("saml:AuthnContextClassRef"), "authn_context"),
-    "an endless context": (
-        lambda: rebuilt(lambda root: find(root, "saml:AuthnContextClassRef").__setattr__("text", "x" * 1_025)),
-        "authn_context",
-    ),
-    "a transient NameID": (lambda: login(subject_format=TRANSIENT), "name_id_transient"),
-    "an empty NameID": (lambda: login(subject=""), "name_id_length"),
-    "a long NameID": (lambda: login(subject="x" * 257), "name_id_length"),
-    "a long format": (lambda: login(subject_format="x" * 1_025), "name_id_length"),
-    "a NameID with spaces around": (lambda: login(subject=" alice "), "name_id_characters"),
-    "a NameID with a line break": (lambda: login(subject="alice\nroot"), "name_id_characters"),
-    "a NameID that is invisible": (lambda: login(subject="\u200b"), "name_id_characters"),
-    "a NameID with elements": (
-        lambda: login(subject="root@example.com<saml:x/>.evil.example"),
-        "text_with_elements",
-    ),
-    "no NameID": (lambda: missing("saml:NameID"), "name_id_count"),
-    "two NameIDs": (lambda: doubled("saml:NameID"), "name_id_count"),
-    "an attribute without a name": (lambda: login(attributes=(("", ("x",)),)), "attribute_name"),
-    "an attribute with a long name": (lambda: login(attributes=(("x" * 1_025, ("x",)),)), "attribute_name"),
-    "an ID that cannot be remembered": (lambda: login("response", assertion_id="x" * 257), "assertion_id"),
+    },
+    "in_response_to_missing": {"all": lambda: login_confirmed_by({"InResponseTo": None}, {"InResponseTo": None})},
 }
 
 
-@pytest.mark.parametrize(("build", "reason"), PROFILE.values(), ids=PROFILE)
-def test_a_response_that_is_not_for_this_login_is_refused(build: Callable[[], Element], reason: str) -> None:
-    assert reason_of(post(build())) == reason
+def double_the_issuer(root: Element) -> None:
+    find(root, "saml:Assertion").insert(0, deepcopy(find(root, "saml:Issuer")))
+
+
+def test_a_response_that_is_not_for_this_login_is_refused() -> None:
+    check(STRUCTURE)
+    for reason, said in SAID.items():
+        for changes in said:
+            assert reason_of(post(login(**changes))) == reason, changes
 
 
 def test_signxml_decides_whatever_key_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -855,8 +704,7 @@ def test_signxml_decides_whatever_key_was_found(monkeypatch: pytest.MonkeyPatch)
     assert reason_of(post(signed_by_another(names_its_key=True))) == "signature_invalid"
 
 
-@pytest.mark.parametrize("place", ["assertion", "response", "both"])
-def test_what_was_digested_is_read_and_nothing_else(monkeypatch: pytest.MonkeyPatch, place: Signed) -> None:
+def test_what_was_digested_is_read_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here the two differ, as they must never do."""
     verify = XMLVerifier.verify
 
@@ -866,12 +714,12 @@ def test_what_was_digested_is_read_and_nothing_else(monkeypatch: pytest.MonkeyPa
         return found
 
     monkeypatch.setattr(XMLVerifier, "verify", digested)
-    assert verify_response(post(login(place)), expected()).subject == "digested"
+    places: tuple[Signed, ...] = ("assertion", "response", "both")
+    assert {verify_response(post(login(place)), expected()).subject for place in places} == {"digested"}
 
 
-@pytest.mark.parametrize("xml", [None, "<x/>", f'<Assertion xmlns="{SAML}" ID="_other"/>'])
-def test_what_is_signed_must_be_the_element(monkeypatch: pytest.MonkeyPatch, xml: str | None) -> None:
-    signed = None if xml is None else etree.fromstring(xml)
-    found = VerifyResult(b"", signed, etree.Element("x"), b"")
-    monkeypatch.setattr(XMLVerifier, "verify", lambda *_, **__: found)
-    assert reason_of(post(login())) == "signature_invalid"
+def test_what_is_signed_must_be_the_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    for xml in ("", "<x/>", f'<Assertion xmlns="{SAML}" ID="_other"/>'):
+        found = VerifyResult(b"", etree.fromstring(xml) if xml else None, etree.Element("x"), b"")
+        monkeypatch.setattr(XMLVerifier, "verify", lambda *_, found=found, **__: found)
+        assert reason_of(post(login())) == "signature_invalid", xml

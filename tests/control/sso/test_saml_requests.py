@@ -49,18 +49,16 @@ def test_the_request_is_in_the_url() -> None:
     assert (policy.tag, dict(policy.attrib.items())) == (f"{{{SAMLP}}}NameIDPolicy", {"AllowCreate": "true"})
 
 
-@pytest.mark.parametrize(
-    ("idp_sso_url", "begins"),
-    [
-        ("https://idp.example.com/sso?tenant=a%20b", "https://idp.example.com/sso?tenant=a%20b&SAMLRequest="),
-        ("https://idp.example.com/sso?", "https://idp.example.com/sso?SAMLRequest="),
-        ("https://idp.example.com/sso?a=b&", "https://idp.example.com/sso?a=b&SAMLRequest="),
-        ("https://idp.example.com/sso#part", "https://idp.example.com/sso?SAMLRequest="),
-        ("https://idp.example.com", "https://idp.example.com?SAMLRequest="),
-    ],
-)
-def test_the_query_of_the_provider_stays(idp_sso_url: str, begins: str) -> None:
-    assert redirect(idp_sso_url).startswith(begins)
+def test_the_query_of_the_provider_stays() -> None:
+    for given, kept in {
+        "/sso?tenant=a%20b": "/sso?tenant=a%20b&",
+        "/sso?": "/sso?",
+        "/sso?a=b&": "/sso?a=b&",
+        "/sso#part": "/sso?",
+        "": "?",
+    }.items():
+        url = redirect(f"https://idp.example.com{given}")
+        assert url.startswith(f"https://idp.example.com{kept}SAMLRequest="), given
 
 
 def test_the_instant_is_in_utc() -> None:

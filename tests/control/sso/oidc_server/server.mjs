@@ -58,7 +58,6 @@ answer({ issuer });
 for await (const line of lines) {
   const command = JSON.parse(line);
   if (command.jwks) start(command.jwks);
-  if (command.login) accounts.set(command.login, command.claims);
   answer({});
 }
 process.exit(0);
