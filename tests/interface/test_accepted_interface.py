@@ -1,6 +1,7 @@
 """Clients keep what they were promised: nothing of the interface goes or gets narrower without a page of docs/adr."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import cache
 from random import Random
 from typing import Any, NamedTuple
@@ -18,7 +19,18 @@ from tests.interface.containment import ECHOED, Containment, Direction, Finding,
 from tests.interface.mutations import LARGER, NARROWER, OF_ANSWERS_TOO, OF_THE_WHOLE, WIDER, Kind, Site, sites
 
 SITES = 3  # of each kind of change
-ACCEPTED = msgspec.json.encode(bare(load_document()))
+ACCEPTED = bare(load_document())  # nothing changes it
+
+
+def altered(part: Any, keys: Sequence[str | int], change: Callable[[Any], object]) -> Any:
+    """A copy in which what these keys lead to is changed; it shares all else."""
+    if not keys:
+        fresh = msgspec.json.decode(msgspec.json.encode(part))
+        change(fresh)
+        return fresh
+    copied = copy(part)
+    copied[keys[0]] = altered(part[keys[0]], keys[1:], change)
+    return copied
 
 
 def test_nothing_of_the_interface_is_gone_or_narrower_without_a_decision() -> None:
@@ -38,37 +50,31 @@ class Place(NamedTuple):
 
     def document(self) -> Any:
         """The interface with this operation alone."""
-        document = msgspec.json.decode(ACCEPTED)
-        document["paths"] = {self.path: {self.method: document["paths"][self.path][self.method]}}
-        return document
+        return ACCEPTED | {"paths": {self.path: {self.method: ACCEPTED["paths"][self.path][self.method]}}}
 
     def changed(self, kind: Kind) -> Any:
         """The same after a change of the schema."""
-        document = self.document()
-        kind.change(self.site.of(document))
-        return document
+        return altered(self.document(), self.site.keys, kind.change)
 
 
 @cache
 def every_place() -> list[Place]:
-    document = msgspec.json.decode(ACCEPTED)
     places = {
         (site.keys, site.direction): Place(path, method, site)
-        for path, item in document["paths"].items()
+        for path, item in ACCEPTED["paths"].items()
         for method in item
-        for site in sites(document, path, method)
+        for site in sites(ACCEPTED, path, method)
     }
     return list(places.values())
 
 
 def places(kind: Kind, direction: Direction, seed: str, *, of_the_whole: bool) -> list[Place]:
     """Some that the change can be made of; of every kind there are some."""
-    document = msgspec.json.decode(ACCEPTED)
     fitting = [
         place
         for place in every_place()
         if place.site.direction == direction
-        and kind.fits(place.site.of(document))
+        and kind.fits(place.site.of(ACCEPTED))
         and not (of_the_whole and place.site.in_union)
     ]
     return Random(seed).sample(fitting, min(SITES, len(fitting)))
@@ -76,7 +82,7 @@ def places(kind: Kind, direction: Direction, seed: str, *, of_the_whole: bool) -
 
 def is_closed(place: Place) -> bool:
     """Whether the schema has no properties but those that it names."""
-    return place.site.of(msgspec.json.decode(ACCEPTED)).get("additionalProperties") is False
+    return place.site.of(ACCEPTED).get("additionalProperties") is False
 
 
 def checked(kind: Kind, direction: Direction, name: str, *, found: bool) -> None:
@@ -89,23 +95,15 @@ def checked(kind: Kind, direction: Direction, name: str, *, found: bool) -> None
 
 
 @pytest.mark.parametrize("name", NARROWER)
-def test_a_narrower_request_is_found(name: str) -> None:
+def test_a_narrower_request_is_found_and_an_answer_passes_unless_something_is_gone(name: str) -> None:
     assert places(NARROWER[name], "request", name, of_the_whole=name in OF_THE_WHOLE)
     checked(NARROWER[name], "request", name, found=True)
-
-
-@pytest.mark.parametrize("name", NARROWER)
-def test_a_narrower_answer_passes_unless_something_is_gone(name: str) -> None:
     checked(NARROWER[name], "answer", name, found=name in OF_ANSWERS_TOO)
 
 
 @pytest.mark.parametrize("name", WIDER)
-def test_a_wider_answer_is_found(name: str) -> None:
+def test_a_wider_answer_is_found_and_a_request_passes(name: str) -> None:
     checked(WIDER[name], "answer", name, found=True)
-
-
-@pytest.mark.parametrize("name", WIDER)
-def test_a_wider_request_passes(name: str) -> None:
     checked(WIDER[name], "request", name, found=False)
 
 
@@ -177,37 +175,37 @@ def test_a_schema_that_contains_itself_is_compared_to_its_end() -> None:
 
 
 def test_what_an_answer_repeats_of_its_request_may_have_new_values() -> None:
-    document = msgspec.json.decode(ACCEPTED)
+    document = ACCEPTED
     for pointer in ECHOED:
-        Site(tuple(pointer.removeprefix("#/").split("/")), "answer", in_union=False).of(document)["enum"].append("new")
-    assert findings(msgspec.json.decode(ACCEPTED), document) == []
+        keys = (*pointer.removeprefix("#/").split("/"), "enum")
+        document = altered(document, keys, lambda values: values.append("new"))
+    assert findings(ACCEPTED, document) == []
 
 
 CREATE = "/orgs/{orgSlug}/projects/{projectSlug}/explore/spans/aggregate"
 LIST = "/orgs/{orgSlug}/projects/{projectSlug}/explore/spans"
 
 
-def removed(*keys: str | int) -> Callable[[Any], None]:
-    def change(document: Any) -> None:
-        *above, last = keys
-        for key in above:
-            document = document[key]
-        del document[last]
-
-    return change
+Altered = Callable[[Any], Any]
+# Where the operations are that are changed below; the others would be compared in vain.
+FEW = ACCEPTED | {"paths": {path: ACCEPTED["paths"][path] for path in (CREATE, LIST, "/v1/traces")}}
 
 
-def put(value: object, *keys: str | int) -> Callable[[Any], None]:
-    def change(document: Any) -> None:
-        *above, last = keys
-        for key in above:
-            document = document[key]
-        if isinstance(document, list):
-            document.append(value)
+def removed(*keys: str | int) -> Altered:
+    *above, last = keys
+    return lambda document: altered(document, above, lambda part: part.pop(last))
+
+
+def put(value: object, *keys: str | int) -> Altered:
+    *above, last = keys
+
+    def change(part: Any) -> None:
+        if isinstance(part, list):
+            part.append(value)
         else:
-            document[last] = value
+            part[last] = value
 
-    return change
+    return lambda document: altered(document, above, change)
 
 
 OPERATION = ("paths", LIST, "get")
@@ -275,17 +273,13 @@ NEW = {
 @pytest.mark.parametrize("name", GONE)
 def test_what_is_gone_of_an_operation_is_found(name: str) -> None:
     change, said = GONE[name]
-    document = msgspec.json.decode(ACCEPTED)
-    change(document)
-    (found,) = findings(msgspec.json.decode(ACCEPTED), document)
+    (found,) = findings(FEW, change(FEW))
     assert str(found).startswith(said)
 
 
 @pytest.mark.parametrize("name", NEW)
 def test_what_is_new_of_an_operation_passes(name: str) -> None:
-    document = msgspec.json.decode(ACCEPTED)
-    NEW[name](document)
-    assert findings(msgspec.json.decode(ACCEPTED), document) == []
+    assert findings(FEW, NEW[name](FEW)) == []
 
 
 def subjects(finding: Finding) -> Iterator[str]:
@@ -302,7 +296,7 @@ def test_a_line_covers_its_finding_and_what_is_below_its_place() -> None:
 
 
 def test_a_line_is_used_up_by_what_it_allowed() -> None:
-    document = load_document()
+    document = msgspec.json.decode(msgspec.json.encode(FEW))
     before = Accepted([], bare(document))
     line, unneeded = Allowance("018-lists", f"GET {LIST} parameters"), Allowance("018-lists", f"GET {LIST} responses")
     parameters = document["paths"][LIST]["get"]["parameters"]

@@ -187,7 +187,7 @@ class Guard:
         )
         if org is None:
             raise Unauthorized
-        scopes = frozenset[Scope]() if name == "blind" else frozenset({Scope.EXPLORE_READ})
+        scopes = frozenset[Scope]() if name.startswith("blind") else frozenset({Scope.EXPLORE_READ})
         root_id = "mine" if name.startswith("agent-") else None
         return AuthenticatedCredential("t", name, f"id of {org}", org, Role.MEMBER, scopes, owning_user_id=root_id)
 

@@ -8,7 +8,7 @@
  6 null, empty and nothing taken for one  below
  7 a top N of each bucket                 below
  8 cuts that nobody mentions              below
- 9 a baseline without the filters         test_defects_of_comparisons
+ 9 a baseline without the filters         analysis.test_compare
 10 times that the sort key does not see   test_what_is_asked
 11 the engine's clock and zone            test_what_is_asked
 12 texts that become SQL                  test_hostile_texts
@@ -24,6 +24,7 @@ import math
 import random
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
 from math import ceil
 from typing import Any, Final
 
@@ -31,8 +32,10 @@ import pytest
 
 from chassis.clickhouse import ClickHouse
 from query.settings import QuerySettings
+from query.statements import Fn
 from query.timestamps import format_timestamp
 from tests.query.conftest import HOUR, MS, NOW, SECOND, Explore, Loader, served, span
+from tests.selection import scaled
 
 MINUTE: Final = 60 * SECOND
 
@@ -101,8 +104,7 @@ async def test_pages_lose_and_repeat_nothing_while_spans_arrive(loader: Loader, 
 LEVELS: Final = {"p50": (1, 2), "p75": (3, 4), "p90": (9, 10), "p95": (19, 20), "p99": (99, 100), "p999": (999, 1000)}
 
 
-@pytest.mark.parametrize("fn", LEVELS)
-async def test_percentiles_are_nearest_ranks_and_the_same_each_time(fn: str, loader: Loader, explore: Explore) -> None:
+async def test_percentiles_are_nearest_ranks_and_the_same_each_time(loader: Loader, explore: Explore) -> None:
     """Groups of sizes where q * n is whole, and others."""
     rng = random.Random(2)
     durations = {f"of {n}": [rng.randrange(10**9) for _ in range(n)] for n in (1, 2, 4, 7, 20, 40, 100, 101, 1000)}
@@ -113,37 +115,31 @@ async def test_percentiles_are_nearest_ranks_and_the_same_each_time(fn: str, loa
             for n, each in enumerate(group)
         )
     )
-    level = Fraction(*LEVELS[fn])
-    ranked = {name: sorted(group)[ceil(level * len(group)) - 1] for name, group in durations.items()}
-    answers = [await aggregated(explore, fn, field="durationMs", groupBy="name") for _ in range(3)]
-    assert values(answers[0]) == {name: Decimal(each) / MS for name, each in ranked.items()}
-    assert answers[1:] == answers[:1] * 2
-    sizes = values(await aggregated(explore, fn, field="size", groupBy="name"))
-    assert {name: float(size) for name, size in sizes.items()} == {name: each / 8 for name, each in ranked.items()}
+    for fn, level in LEVELS.items():
+        ranked = {name: sorted(group)[ceil(Fraction(*level) * len(group)) - 1] for name, group in durations.items()}
+        answers = [await aggregated(explore, fn, field="durationMs", groupBy="name") for _ in range(2)]
+        assert values(answers[0]) == {name: Decimal(each) / MS for name, each in ranked.items()}
+        assert answers[1] == answers[0]
+        sizes = values(await aggregated(explore, fn, field="size", groupBy="name"))
+        assert {name: float(size) for name, size in sizes.items()} == {name: each / 8 for name, each in ranked.items()}
 
 
 # --- 3 ----------------------------------------------------------------------------------------------------------------
 
-OPPOSITES: Final = [
-    ("eq", "neq", "a"),
-    pytest.param("contains", "not_contains", "a", marks=pytest.mark.long),
-    pytest.param("in", "not_in", "a,b", marks=pytest.mark.long),
-    ("exists", "not_exists", None),
-]
+OPPOSITES: Final = (("eq", "neq", "a"), ("exists", "not_exists", None))
+OTHER_OPPOSITES: Final = (("contains", "not_contains", "a"), ("in", "not_in", "a,b"))
 ASKED: Final = ["k", "attr:k", "resource.k", "host", "scope.name", "statusMessage", "serviceName", "name", "missing"]
 
 
-@pytest.mark.parametrize(("op", "opposite", "value"), OPPOSITES)
-async def test_a_negation_finds_all_that_its_opposite_does_not(
-    op: str, opposite: str, value: str | None, loader: Loader, explore: Explore
-) -> None:
+@pytest.mark.sized
+async def test_a_negation_finds_all_that_its_opposite_does_not(loader: Loader, explore: Explore) -> None:
     sent: list[dict[str, Any]] = [{"k": "a"}, {"k": "ab"}, {"k": ""}, {"k": 1}, {"k": None}, {}, {"k": ["a"]}]
     for resource in ({"host": "a", "service.name": "a"}, {"k": "a"}, {}):
         await loader.spans(
             *(span(n, name="a" * n, message="a" * (n - 1), attributes=own) for n, own in enumerate(sent, 1)),
             resource=resource,
         )
-    for key in ASKED:
+    for (op, opposite, value), key in product(OPPOSITES + scaled((), OTHER_OPPOSITES), ASKED):
         found = []
         for each in (op, opposite):
             filters = [{"key": key, "op": each} | ({"value": value} if value is not None else {})]
@@ -174,15 +170,10 @@ async def test_missing_empty_and_no_value_are_three_things(loader: Loader, explo
         assert [group["group"] for group in answer["groups"]] == [None, "x", "", "nan", "none", "text"]
         assert set(counts(answer).values()) == {1}
     for fn, nothing in {"count": 0, "sum": 0, "count_unique": 0, "avg": None, "min": None, "p95": None}.items():
-        field = {} if fn == "count" else {"field": "n"}
-        empty = await aggregated(explore, fn, **field, to="now-2h", hours=1)
-        assert empty["groups"] == [{"group": None, "value": nothing, "count": 0}]
-        assert (empty["groupCount"], empty["groupsTruncated"], empty["scanned"]) == (1, False, 0)
-        for points in (
-            empty["series"][0]["points"],
-            (await aggregated(explore, fn, **field, hours=2))["series"][0]["points"][:-2],
-        ):
-            assert {(point["value"], point["count"]) for point in points} == {(nothing, 0)}
+        points = (await aggregated(explore, fn, **({} if fn == "count" else {"field": "n"}), hours=2))["series"][0][
+            "points"
+        ]
+        assert {(point["value"], point["count"]) for point in points[:-2]} == {(nothing, 0)}
 
 
 # --- 7 ----------------------------------------------------------------------------------------------------------------
@@ -233,9 +224,9 @@ async def test_a_cut_is_named_contiguous_and_the_same_with_any_number_of_threads
         store = ClickHouse(clickhouse_url, database=database, handles=1)
         limits = QuerySettings(max_scan_rows=1000, max_threads=threads)
         async with served(store, limits, [NOW]) as explore:
-            answers.append([await aggregated(explore, fn, **body) for fn in ("sum", "p95", "count")])
+            answers.append({fn: await aggregated(explore, fn, **body) for fn in Fn})
     assert answers[1:] == answers[:1] * 2
-    count = answers[0][2]
+    count = answers[0][Fn.COUNT]
     assert count["scanTruncated"]
     assert count["limits"]["maxScanRows"] == 1000
     cut = count["range"]["from"]

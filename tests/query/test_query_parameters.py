@@ -1,5 +1,6 @@
 """On every route: an undeclared query parameter is a 400 that names it, a declared one is none for its name."""
 
+import re
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,19 +11,23 @@ VALUES = {
     "orgSlug": "acme",
     "projectSlug": "shop",
     "traceId": "1" * 32,
-    "spanId": "1" * 16,
-    "fingerprint": "1" * 32,
-    "occurrenceId": "1" * 40,
+    "spanId": "3" * 16,
+    "fingerprint": "2" * 32,
+    "occurrenceId": "4" * 40,
 }
 UNDECLARED = {"nonsense": "1", "Limit": "2", "from ": "3"}
 
 
 class Asked(NamedTuple):
-    """An operation that takes a token: `declared` are its query parameters, `example` is one of its body."""
+    """An operation that takes a token: `route` is the end of its path with `{}` for names, `declared` are its query
+    parameters, `fields` those of its body, of which `example` is one.
+    """
 
     method: str
     path: str
+    route: str
     declared: list[str]
+    fields: list[str]
     example: Any
 
 
@@ -30,16 +35,24 @@ async def operations(explore: Explore) -> list[Asked]:
     async with explore.client.get("/openapi.json") as answer:
         document: Any = await answer.json()
     return [
-        Asked(
-            method,
-            path.format_map({parameter["name"]: "1" for parameter in operation["parameters"]} | VALUES),
-            [parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "query"],
-            operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example"),
-        )
+        _asked(document, method, path, operation)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
         if operation["security"]
     ]
+
+
+def _asked(document: Any, method: str, path: str, operation: Any) -> Asked:
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    schema = body.get("schema", {}).get("$ref", "").rpartition("/")[2]
+    return Asked(
+        method,
+        path.format_map({parameter["name"]: "1" for parameter in operation["parameters"]} | VALUES),
+        re.sub(r"{\w+}", "{}", path.partition("/explore")[2]),
+        [parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "query"],
+        [*document["components"]["schemas"][schema]["properties"]] if schema else [],
+        body.get("example"),
+    )
 
 
 async def ask(explore: Explore, asked: Asked, query: dict[str, str], body: object = None) -> Answer:

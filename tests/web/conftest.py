@@ -12,7 +12,17 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route, async_playwright, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    Route,
+    async_playwright,
+    expect,
+)
 
 from tests.chassis.conftest import serve
 from tests.e2e.product import Answer, Service, call, clean_environment, eventually
@@ -212,6 +222,14 @@ class Tab:
     def _note(self, text: str) -> None:
         if self.allowed is None or not re.search(self.allowed, text):
             self.wrong.append(text)
+
+
+async def fill(form: Page | Locator, values: dict[str, str], button: str = "") -> None:
+    """Fill fields, which are found by their labels, and press a button."""
+    for label, value in values.items():
+        await form.get_by_label(label).fill(value)
+    if button:
+        await form.get_by_role("button", name=button).click()
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")

@@ -12,17 +12,8 @@ ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ROOT / "web/page/src"
 ESBUILD: Final = ROOT / "web/page/node_modules/esbuild/bin/esbuild"
 MODULES: Final = (
-    "address/return_path",
-    "address/time",
-    "api/numbers",
-    "api/proof_of_work",
-    "charts/axis",
-    "filters/language",
-    "trace/by_name",
-    "trace/critical_path",
-    "trace/rows",
-    "trace/search",
-    "ui/format",
+    *("address/return_path", "address/time", "api/numbers", "api/proof_of_work", "charts/axis", "filters/language"),
+    *("trace/by_name", "trace/critical_path", "trace/rows", "trace/search", "ui/format"),
 )
 
 

@@ -17,7 +17,7 @@ from tests.control.sso import saml_idp
 from tests.control.sso.conftest import IDP_SSO, Begun, moment
 from tests.control.sso.saml_idp import Idp
 from tests.e2e.product import call
-from tests.web.conftest import ROOT, Site, Tab
+from tests.web.conftest import ROOT, Site, Tab, fill
 
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="session")]
 
@@ -37,6 +37,13 @@ async def visit(page: Page, site: Site, section: str) -> None:
 
 def panel(page: Page, name: str) -> Locator:
     return page.get_by_role("region", name=name, exact=True).and_(page.locator("section"))
+
+
+async def sure(place: Page | Locator, button: str, *, typed: str = "") -> None:
+    """Press a button, and answer its question with the button's first word."""
+    await place.get_by_role("button", name=button).click()
+    page = place if isinstance(place, Page) else place.page
+    await confirm(page, button if button == "Disconnect the directory" else button.split(maxsplit=1)[0], typed=typed)
 
 
 async def confirm(page: Page, button: str, *, typed: str = "") -> None:
@@ -64,8 +71,7 @@ async def test_keys_are_shown_once_rotated_and_revoked(tab: Tab, site: Site) -> 
     await expect(row(page, "checkout")).to_contain_text("disabled")
     await page.get_by_role("button", name="Enable checkout").click()
     await expect(row(page, "checkout")).to_contain_text("enabled")
-    await page.get_by_role("button", name="Rotate checkout").click()
-    await confirm(page, "Rotate")
+    await sure(page, "Rotate checkout")
     await expect(row(page, "checkout")).to_have_count(2)
     await expect(row(page, "works until")).to_have_count(1)
     await page.reload()
@@ -115,8 +121,7 @@ async def test_agents_get_tokens_and_are_retired(tab: Tab, site: Site) -> None:
     page = tab.page
     await visit(page, site, "agents")
     form = page.get_by_role("form", name="Create an agent or a service")
-    await form.get_by_label("Name").fill("deployer")
-    await form.get_by_role("button", name="Create").click()
+    await fill(form, {"Name": "deployer"}, "Create")
     tokens = panel(page, "Tokens of deployer")
     await tokens.get_by_label("Name of the token").fill("ci")
     await tokens.get_by_label("explore:read").check()
@@ -124,25 +129,20 @@ async def test_agents_get_tokens_and_are_retired(tab: Tab, site: Site) -> None:
     await expect(tokens.locator("code.secret")).to_contain_text("pat_")
     await expect(row(page, "ci")).to_contain_text("explore:read")
     assert "open=prn_" in page.url
-    await page.get_by_role("button", name="Revoke ci").click()
-    await confirm(page, "Revoke")
+    await sure(page, "Revoke ci")
     await expect(row(page, "ci").last).to_contain_text("revoked")
-    await page.get_by_role("button", name="Retire deployer").click()
-    await confirm(page, "Retire")
+    await sure(page, "Retire deployer")
     await expect(page.get_by_text("There is no agent and no service.")).to_be_visible()
 
 
 async def test_own_tokens(tab: Tab, site: Site) -> None:
     page = tab.page
     await visit(page, site, "tokens")
-    await page.get_by_label("Name of the token").fill("laptop")
-    await page.get_by_label("Days until it expires").fill("7")
-    await page.get_by_role("button", name="Create a token").click()
+    await fill(page, {"Name of the token": "laptop", "Days until it expires": "7"}, "Create a token")
     await expect(page.locator("code.secret")).to_contain_text("pat_")
     await page.get_by_role("button", name="Hide").click()
     await expect(page.locator("code.secret")).to_have_count(0)
-    await page.get_by_role("button", name="Revoke laptop").click()
-    await confirm(page, "Revoke")
+    await sure(page, "Revoke laptop")
     await expect(row(page, "laptop")).to_contain_text("revoked")
 
 
@@ -163,8 +163,7 @@ async def enrol(page: Page) -> list[str]:
     uri = await page.get_by_role("link", name="Open it in an authenticator app").get_attribute("href")
     app = pyotp.parse_uri(uri or "")
     assert isinstance(app, pyotp.TOTP)
-    await page.get_by_label("Code that the app shows").fill(app.now())
-    await page.get_by_role("button", name="Confirm").click()
+    await fill(page, {"Code that the app shows": app.now()}, "Confirm")
     await expect(page.get_by_text("Recovery codes")).to_be_visible()
     return (await page.locator("code.secret").inner_text()).split()
 
@@ -173,8 +172,7 @@ async def test_from_an_invitation_to_a_second_factor(tab: Tab, context: BrowserC
     page = tab.page
     await visit(page, site, "invitations")
     await invite(page, "mallory@example.org")
-    await page.get_by_role("button", name="Revoke mallory@example.org").click()
-    await confirm(page, "Revoke")
+    await sure(page, "Revoke mallory@example.org")
     await expect(row(page, "mallory@example.org")).to_contain_text("revoked")
 
     assert context.browser is not None
@@ -183,11 +181,9 @@ async def test_from_an_invitation_to_a_second_factor(tab: Tab, context: BrowserC
     await other.goto(await invite(page, "grace@example.org"))
     await other.get_by_label("Your name").fill("Grace")
     assert "inviteToken" not in other.url
-    await other.get_by_label("A new password").fill("short")
-    await other.get_by_role("button", name="Join").click()
+    await fill(other, {"A new password": "short"}, "Join")
     await expect(other.get_by_role("alert")).to_be_visible()
-    await other.get_by_label("A new password").fill(PASSWORD)
-    await other.get_by_role("button", name="Join").click()
+    await fill(other, {"A new password": PASSWORD}, "Join")
     await other.wait_for_selector("main h1")
     await visit(other, site, "account")
     codes = await enrol(other)
@@ -195,16 +191,12 @@ async def test_from_an_invitation_to_a_second_factor(tab: Tab, context: BrowserC
 
     await other.get_by_text("Grace").first.click()
     await other.get_by_role("button", name="Log out").click()
-    await other.get_by_label("E-mail address").fill("grace@example.org")
-    await other.get_by_label("Password").fill(PASSWORD)
-    await other.get_by_role("button", name="Log in").click()
-    await other.get_by_label("Code of the second factor").fill(codes[0])
-    await other.get_by_role("button", name="Verify").click()
+    await fill(other, {"E-mail address": "grace@example.org", "Password": PASSWORD}, "Log in")
+    await fill(other, {"Code of the second factor": codes[0]}, "Verify")
     await expect(other.get_by_role("dialog", name="Log in")).to_have_count(0)
     await visit(other, site, "account")  # the cookie is that of the session with both factors
     form = other.get_by_role("form", name="Disable the second factor")
-    await form.get_by_label("Password").fill(PASSWORD)
-    await form.get_by_label("Code of the app").fill(codes[1])
+    await fill(form, {"Password": PASSWORD, "Code of the app": codes[1]})
     await form.get_by_role("button").click()
     await expect(other.get_by_role("form", name="Enrol a second factor")).to_be_visible()
 
@@ -223,8 +215,7 @@ async def test_from_an_invitation_to_a_second_factor(tab: Tab, context: BrowserC
     await page.get_by_label("Role of Grace", exact=True).select_option("VIEWER")
     await page.get_by_role("button", name="Change the role of Grace").click()
     await expect(page.get_by_role("button", name="Change the role of Grace")).to_be_disabled()
-    await page.get_by_role("button", name="Remove Grace").click()
-    await confirm(page, "Remove")
+    await sure(page, "Remove Grace")
     await expect(row(page, "Grace")).to_have_count(0)
 
 
@@ -235,13 +226,11 @@ async def test_a_channel_is_made_tested_and_deleted(tab: Tab, site: Site) -> Non
     await form.get_by_label("Name").fill("On call")
     await form.get_by_label("Kind").select_option("webhook")
     await form.get_by_label("URL of the receiver").fill("https://hooks.example.org/sluice")
-    await form.get_by_label("Signing secret").fill("not one")
-    await form.get_by_role("button", name="Create a channel").click()
+    await fill(form, {"Signing secret": "not one"}, "Create a channel")
     await expect(form.get_by_label("Signing secret")).to_have_attribute("aria-invalid", "true")
     await expect(form.locator("small.error")).to_contain_text("whsec_")
     await form.get_by_label("Kind").select_option("email")
-    await form.get_by_label("Addresses").fill("oncall@example.org")
-    await form.get_by_role("button", name="Create a channel").click()
+    await fill(form, {"Addresses": "oncall@example.org"}, "Create a channel")
     channel = panel(page, "Channel On call")
     await channel.get_by_role("button", name="Send a test").click()
     await expect(channel.get_by_role("status").first).to_be_visible()
@@ -256,8 +245,7 @@ async def test_a_channel_is_made_tested_and_deleted(tab: Tab, site: Site) -> Non
     await expect(channel).to_be_visible()
     await page.reload()
     await expect(channel.get_by_label("an issue is new")).to_be_checked()
-    await channel.get_by_role("button", name="Delete").click()
-    await confirm(page, "Delete")
+    await sure(channel, "Delete")
     await expect(page.get_by_text("There is no channel")).to_be_visible()
     tab.wrong = [each for each in tab.wrong if "400" not in each]  # the secret that is none
 
@@ -287,12 +275,9 @@ async def test_a_policy_is_written_as_json_and_tried(tab: Tab, site: Site) -> No
     await editor.get_by_role("button", name="Save the policy").click()
     await expect(row(page, "deploy.production")).to_contain_text("3 of")
     form = page.get_by_role("form", name="Dry run")
-    await form.get_by_label("Action").fill("deploy.production")
-    await form.get_by_label("Type of the target").fill("service")
-    await form.get_by_role("button", name="Evaluate").click()
+    await fill(form, {"Action": "deploy.production", "Type of the target": "service"}, "Evaluate")
     await expect(page.get_by_role("region", name="Rules that match")).to_contain_text("Deploys")
-    await page.get_by_role("button", name="Delete Deploys").click()
-    await confirm(page, "Delete")
+    await sure(page, "Delete Deploys")
     await expect(page.get_by_role("button", name="Edit Deploys")).to_have_count(0)
     tab.wrong = [each for each in tab.wrong if "400" not in each]
 
@@ -305,8 +290,7 @@ async def test_a_connection_is_configured_tried_and_ends_a_sign_on(
     saml = panel(page, "SAML 2.0")
     form = saml.get_by_role("form", name="Configure SAML 2.0")
     await form.get_by_label("Entity ID of the provider").fill(saml_idp.IDP)
-    await form.get_by_label("Sign-on URL of the provider").fill(IDP_SSO)
-    await form.get_by_label("Roles of groups").fill("{")
+    await fill(form, {"Sign-on URL of the provider": IDP_SSO, "Roles of groups": "{"})
     await form.get_by_role("button").click()
     await expect(form.get_by_label("Roles of groups")).to_have_attribute("aria-invalid", "true")
     await form.get_by_label("Roles of groups").fill('{"ops": "MEMBER"}')
@@ -329,22 +313,18 @@ async def test_a_connection_is_configured_tried_and_ends_a_sign_on(
     await expect(saml.locator("dl").last).to_contain_text("MEMBER")
     await page.get_by_label("Domain", exact=True).fill("example.com")
     await page.get_by_role("button", name="Add the domain").click()
-    await page.get_by_role("button", name="Remove example.com").click()
-    await confirm(page, "Remove")
+    await sure(page, "Remove example.com")
     await expect(page.get_by_text("There is no domain.")).to_be_visible()
 
     await sign_on(context, site)
 
     await visit(page, site, "sign-on")
-    await page.get_by_role("button", name="Unlink ada@example.com").click()
-    await confirm(page, "Unlink")
+    await sure(page, "Unlink ada@example.com")
     await expect(page.get_by_text("No member is linked")).to_be_visible()
-    await saml.get_by_role("button", name="Delete").click()
-    await confirm(page, "Delete", typed="SAML")
+    await sure(saml, "Delete", typed="SAML")
     await expect(saml.get_by_text("There is no connection.")).to_be_visible()
     await visit(page, site, "members")
-    await page.get_by_role("button", name="Remove Ada Example").click()
-    await confirm(page, "Remove")
+    await sure(page, "Remove Ada Example")
 
 
 async def sign_on(context: BrowserContext, site: Site) -> None:
@@ -355,11 +335,9 @@ async def sign_on(context: BrowserContext, site: Site) -> None:
     other = await elsewhere.new_page()
     await other.goto(f"{site.url('explore')}?from=now-6h")
     await other.get_by_role("button", name="Sign in with SSO").click()
-    await other.get_by_label("Organization").fill("nobody")
-    await other.get_by_role("button", name="Go to the provider").click()
+    await fill(other, {"Organization": "nobody"}, "Go to the provider")
     await expect(other.get_by_role("alert")).to_contain_text("There is no organization nobody with single sign-on.")
-    await other.get_by_label("Organization").fill("default")
-    await other.get_by_role("button", name="Go to the provider").click()
+    await fill(other, {"Organization": "default"}, "Go to the provider")
     await other.wait_for_selector(".heatmap")
     assert other.url == f"{site.url('explore')}?from=now-6h"
     await other.reload()  # the cookie keeps the session
@@ -414,9 +392,7 @@ async def test_a_login_to_an_account_under_attack_proves_work_or_uses_a_mailed_l
     page = tab.page
     await page.route("**/auth/login", login)
     await page.goto(f"{site.service.url}/ui/")
-    await page.get_by_label("E-mail address").fill("ada@example.org")
-    await page.get_by_label("Password").fill(PASSWORD)
-    await page.get_by_role("button", name="Log in").click()
+    await fill(page, {"E-mail address": "ada@example.org", "Password": PASSWORD}, "Log in")
     await expect(page.get_by_role("alert")).to_contain_text("It is wrong.")
     await expect(page.get_by_role("status")).to_contain_text("Many wrong passwords were entered for this account")
     first, second = sent
@@ -461,26 +437,22 @@ async def vouch(route: Route, url: str) -> None:
 async def test_the_directory_gets_a_token(tab: Tab, site: Site) -> None:
     page = tab.page
     await visit(page, site, "directory")
-    await page.get_by_label("Name of the token").fill("provisioner")
-    await page.get_by_role("button", name="Issue a token").click()
+    await fill(page, {"Name of the token": "provisioner"}, "Issue a token")
     await expect(page.locator("code.secret")).to_be_visible()
-    await page.get_by_role("button", name="Rotate provisioner").click()
-    await confirm(page, "Rotate")
+    await sure(page, "Rotate provisioner")
     await expect(row(page, "provisioner")).to_have_count(2)
     for _ in range(2):
         await page.get_by_role("button", name="Revoke provisioner").first.click()
         await confirm(page, "Revoke")
     await expect(page.get_by_role("button", name="Revoke provisioner")).to_have_count(0)
-    await page.get_by_role("button", name="Disconnect the directory").click()
-    await confirm(page, "Disconnect the directory", typed="default")
+    await sure(page, "Disconnect the directory", typed="default")
 
 
 async def test_an_integration_shows_what_was_delivered(tab: Tab, site: Site) -> None:
     page = tab.page
     await visit(page, site, "integrations")
     form = page.get_by_role("form", name="Create an integration")
-    await form.get_by_label("Name").fill("Code")
-    await form.get_by_role("button", name="Create an integration").click()
+    await fill(form, {"Name": "Code"}, "Create an integration")
     await expect(page.locator("code.secret")).to_be_visible()
     secret = await page.locator("code.secret").inner_text()
     url = await page.locator(".notice code").first.inner_text()
@@ -501,8 +473,7 @@ async def test_an_integration_shows_what_was_delivered(tab: Tab, site: Site) -> 
     await expect(row(page, "ping").locator("td.number")).to_have_text("2")
     await opened.get_by_role("button", name="Disable").click()
     await expect(opened.get_by_role("button", name="Process again")).to_be_disabled()
-    await opened.get_by_role("button", name="Delete").click()
-    await confirm(page, "Delete")
+    await sure(opened, "Delete")
     await expect(page.get_by_text("There is no integration.")).to_be_visible()
 
 
@@ -512,8 +483,7 @@ async def test_a_sink_is_made_run_and_deleted(tab: Tab, site: Site) -> None:
     form = page.get_by_role("form", name="Create a sink")
     await form.get_by_label("Name").fill("Lake")
     await form.get_by_label("Interface of the store").select_option("azure")
-    await form.get_by_label("Container").fill("telemetry")
-    await form.get_by_role("button", name="Create a sink").click()
+    await fill(form, {"Container": "telemetry"}, "Create a sink")
     await expect(row(page, "Lake")).to_contain_text("not configured")
     sink = panel(page, "Sink Lake")
     await sink.get_by_role("button", name="Run now").click()
@@ -527,8 +497,7 @@ async def test_a_sink_is_made_run_and_deleted(tab: Tab, site: Site) -> None:
     await expect(row(page, "Lake")).not_to_contain_text("not configured")
     await sink.get_by_role("button", name="Disable").click()
     await expect(sink.get_by_role("button", name="Run now")).to_be_disabled()
-    await sink.get_by_role("button", name="Delete").click()
-    await confirm(page, "Delete")
+    await sure(sink, "Delete")
     await expect(page.get_by_text("There is no sink")).to_be_visible()
 
 
@@ -537,9 +506,7 @@ async def test_an_issuer_is_added_and_revoked(tab: Tab, site: Site) -> None:
     page = tab.page
     await visit(page, site, "issuers")
     form = page.get_by_role("form", name="Register a public key")
-    await form.get_by_label("Issuer").fill("urn:builder")
-    await form.get_by_label("Name").fill("Builder")
-    await form.get_by_label("Public key").fill("no key")
+    await fill(form, {"Issuer": "urn:builder", "Name": "Builder", "Public key": "no key"})
     await form.get_by_role("button").click()
     await expect(form.get_by_label("Public key")).to_have_attribute("aria-invalid", "true")
     await form.get_by_label("Public key").fill(key.decode())

@@ -2,24 +2,20 @@
 
 import itertools
 import math
-import re
 from fractions import Fraction
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from query import sql
 from query.analysis.time_buckets import INTERVALS_MINUTES, bucket_labels, default_interval_minutes, point_count
-from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
-from query.request.filters import resolve_key
+from query.fields import SPANS
 from query.settings import QuerySettings
-from query.statements import Aggregation, Fn, GroupRanking, GroupSeries, Statement, TimeBuckets
+from query.statements import Aggregation, Fn, TimeBuckets
 from query.statements.window import BUCKET, Window
 from query.timestamps import HOUR, MINUTE, SECOND, format_timestamp
-from tests.query.conftest import FOREIGN_PATH, NOW, OTHER_PROJECT, Answer, Explore, Loader, issues, served, span
+from tests.query.conftest import NOW, OTHER_PROJECT, Answer, Explore, Loader, issues, served, span
 
 PATH = "/spans/aggregate"
 KEYS = [
@@ -91,12 +87,6 @@ async def test_no_spans_are_one_group_or_none(explore: Explore, loader: Loader) 
         assert (answer["groups"], answer["series"], answer["groupCount"]) == ([], [], 0)
 
 
-async def test_null_means_what_absence_means(explore: Explore, loader: Loader) -> None:
-    await loader.spans(span(1))
-    names = ("from", "to", "hours", "field", "groupBy", "filters", "limit", "intervalMinutes")
-    assert await shown(explore, fn="count", **dict.fromkeys(names)) == await shown(explore, fn="count")
-
-
 async def test_what_a_field_counts(explore: Explore, loader: Loader) -> None:
     await loader.spans(
         span(1, name="a", attributes={"v": 3, "name": "own"}),
@@ -141,21 +131,6 @@ async def test_groups_are_the_texts_that_filters_take(explore: Explore, loader: 
         assert await ranking(explore, fn="count", filters=filters) == [(None, 1, 1)]
 
 
-async def test_groups_are_ranked_over_the_whole_window(explore: Explore, loader: Loader) -> None:
-    """A group that leads in every interval but one may still be second; the series follow the groups."""
-    begin = NOW // HOUR * HOUR - 2 * HOUR
-    spikes = [span(n, start=begin + n, attributes={"g": "spike"}) for n in range(1, 8)]
-    steady = [span(20 + n, start=begin + n * 10 * MINUTE, attributes={"g": "steady"}) for n in range(6)]
-    await loader.spans(*spikes, *steady)
-    answer = await shown(explore, fn="count", groupBy="g", limit=1, intervalMinutes=10, hours=4)
-    assert answer["groups"] == [{"group": "spike", "value": 7, "count": 7}]
-    assert [each["group"] for each in answer["series"]] == ["spike"]
-    assert (answer["groupCount"], answer["groupsTruncated"]) == (2, True)
-    answer = await shown(explore, fn="count", groupBy="g", limit=2, intervalMinutes=10, hours=4)
-    assert [each["group"] for each in answer["series"]] == [each["group"] for each in answer["groups"]]
-    assert answer["groupsTruncated"] is False
-
-
 async def test_ties_are_ordered_by_the_bytes_of_the_text(explore: Explore, loader: Loader) -> None:
     texts = ["a", "B", "é", "\U0001f600", "\uffff", "", "10", "9"]
     await loader.spans(*(span(n + 1, attributes={"g": text}) for n, text in enumerate(texts)), span(99))
@@ -164,18 +139,6 @@ async def test_ties_are_ordered_by_the_bytes_of_the_text(explore: Explore, loade
     await loader.spans(span(100, duration=9 * 10**6), span(101, duration=10**7))
     ranked = [group for group, _, _ in await ranking(explore, fn="count", groupBy="durationMs")]
     assert ranked == ["1.000000", "10.000000", "9.000000"]
-
-
-async def test_only_the_filtered_spans_of_the_project_count(explore: Explore, loader: Loader) -> None:
-    hostile = "'; DROP TABLE spans; -- {p0:UInt64} % _ \\ \0 `"
-    await loader.spans(span(1, attributes={hostile: hostile}), span(2, attributes={"v": 2}))
-    await loader.spans(span(3, attributes={hostile: hostile}), project=OTHER_PROJECT)
-    filters = [{"key": hostile, "op": "eq", "value": hostile}]
-    body = {"fn": "count_unique", "field": hostile, "groupBy": hostile}
-    assert await ranking(explore, **body, filters=filters) == [(hostile, 1, 1)]
-    assert await ranking(explore, **body) == [(hostile, 1, 1), (None, 0, 1)]
-    assert (await explore.post(PATH, body, base=FOREIGN_PATH)).status == 404
-    assert (await explore.post(PATH, body, token="blind")).status == 403
 
 
 async def test_integers_and_sums_beyond_doubles(explore: Explore, loader: Loader) -> None:
@@ -191,28 +154,6 @@ async def test_integers_and_sums_beyond_doubles(explore: Explore, loader: Loader
     assert await ranking(explore, fn="p50", field="big") == [(None, 1.5e308, 30)]
     assert await ranking(explore, fn="max", field="exact") == [(None, float(2**53), 30)]
     assert await ranking(explore, fn="count_unique", field="exact") == [(None, 1, 30)]
-
-
-async def test_threads_do_not_show(
-    clickhouse: ClickHouse, clickhouse_url: str, database: str, moving_clock: list[int], loader: Loader
-) -> None:
-    """Sums of decimal fractions, many groups, several parts."""
-    for part in range(4):
-        await loader.spans(
-            *(
-                span(n, duration=n * 37, attributes={"v": n / 7 + part * 1e6, "g": str(n % 11)})
-                for n in range(part * 400 + 1, part * 400 + 401)
-            )
-        )
-    bodies = [
-        {"fn": fn, "field": field, "groupBy": "g", "limit": 7, "hours": 1} for fn in Fn for field in ("durationMs", "v")
-    ]
-    answers = []
-    for threads in (1, 4):
-        store = ClickHouse(clickhouse_url, database=database, handles=2)
-        async with served(store, QuerySettings(max_threads=threads), moving_clock) as explore:
-            answers.append([(await explore.post(PATH, body)).text for body in bodies])
-    assert answers[0] == answers[1]
 
 
 LEVELS = {fn: float(f"0.{fn.thousandths * 10**9 - 5:012d}") for fn in Fn if fn.thousandths is not None}
@@ -253,127 +194,6 @@ def test_percentiles_are_the_nearest_rank_up_to_a_hundred_million_spans() -> Non
         assert wrong == [], fn
 
 
-HOSTILE = st.text(min_size=1, max_size=40) | st.sampled_from(
-    [
-        "'",
-        "\\",
-        "{p0:UInt64}",
-        "{x:Identifier}",
-        "' OR 1=1 --",
-        "`",
-        "%",
-        "\0",
-        "*/",
-        *SPANS.fields,
-        "attr:name",
-        "scope.name",
-    ]
-)
-LITERALS = {"UTC", "", ".", "0", "i", "d", "(?s)", "Nullable(Float64)", "UInt64", "UInt128"}
-LITERALS |= {"\\x01", "\\x02", "\\x03", "\\x03A", "\\x03B", "\\x03C", *SPAN_KINDS, *STATUS_CODES}
-
-
-@given(st.sampled_from(Fn), HOSTILE, HOSTILE, st.lists(HOSTILE, min_size=1, max_size=3), st.booleans())
-def test_no_text_of_a_request_reaches_the_statement(
-    fn: Fn, key: str, group_by: str, groups: list[str], guarded: bool
-) -> None:
-    """The project comes first and what follows is built of a fixed vocabulary."""
-    parts: dict[str, Any] = {"project_id": 7, "window": Window(0, HOUR), "conditions": (), "fn": fn}
-    parts |= {"subject": resolve_key(key, SPANS), "group_by": resolve_key(group_by, SPANS)}
-    parts["existing_attributes"] = frozenset({key}) if guarded else None
-    steps = TimeBuckets(0, HOUR)
-    statements: list[Statement] = [
-        Aggregation(buckets=steps, limit=10, **parts),
-        GroupRanking(limit=10, **parts),
-        GroupSeries(buckets=steps, groups=(*groups, None), **parts),
-    ]
-    for query in map(sql.emit, statements):
-        where = query.sql.split("\nWHERE ", 1)[1]
-        project = re.match(r"project_id = \{(p\d+):UInt64\}\n  AND ", where)
-        assert project is not None
-        assert query.parameters[project[1]] == 7
-        vocabulary = re.sub(r"\{p\d+:[A-Za-z0-9()]+\}", "", query.sql)
-        assert re.fullmatch(r"[A-Za-z0-9_()\[\]=<>!*+\-/%.,' \n\\]*", vocabulary)
-        assert set(re.findall(r"'([^']*)'", vocabulary)) <= LITERALS
-
-
-WRONG: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
-    ({}, [("body.fn", "missing")]),
-    ({"fn": None}, [("body.fn", "type")]),
-    ({"fn": "median"}, [("body.fn", "not_allowed")]),
-    ({"fn": "p95"}, [("body.field", "missing")]),
-    ({"fn": "count_unique", "field": None}, [("body.field", "missing")]),
-    ({"fn": "sum", "field": 5}, [("body.field", "type")]),
-    ({"fn": "count", "field": ""}, [("body.field", "length")]),
-    ({"fn": "count", "field": "x" * 257}, [("body.field", "length")]),
-    ({"fn": "count", "groupBy": ""}, [("body.groupBy", "length")]),
-    ({"fn": "count", "groupBy": "attr:"}, [("body.groupBy", "length")]),
-    ({"fn": "count", "groupBy": "x" * 257}, [("body.groupBy", "length")]),
-    ({"fn": "count", "groupBy": "\ud800"}, [("body", "malformed")]),
-    ({"fn": "count", "hours": 0}, [("body.hours", "too_small")]),
-    ({"fn": "count", "hours": 721}, [("body.hours", "too_large")]),
-    ({"fn": "count", "hours": 1.5}, [("body.hours", "type")]),
-    ({"fn": "count", "limit": 0}, [("body.limit", "too_small")]),
-    ({"fn": "count", "limit": 101}, [("body.limit", "too_large")]),
-    ({"fn": "count", "intervalMinutes": 0}, [("body.intervalMinutes", "too_small")]),
-    ({"fn": "count", "intervalMinutes": 43_201}, [("body.intervalMinutes", "too_large")]),
-    ({"fn": "count", "from": "now-1501m", "intervalMinutes": 1}, [("body.intervalMinutes", "too_small")]),
-    ({"fn": "count", "from": "yesterday"}, [("body.from", "format")]),
-    ({"fn": "count", "from": "now", "to": "now"}, [("body.from", "range")]),
-    ({"fn": "count", "from": "now-721h"}, [("body.from", "range")]),
-    ({"fn": "count", "filters": "a:b"}, [("body.filters", "type")]),
-    ({"fn": "count", "filters": [{"key": "a", "op": "exists"}] * 21}, [("body.filters", "too_many")]),
-    ({"fn": "count", "filters": [{"key": "a", "op": "gt", "value": "x"}]}, [("body.filters[0].value", "type")]),
-    ({"fn": "count", "filters": [{"key": "a", "op": "regex", "value": "("}]}, [("body.filters[0].value", "format")]),
-    (
-        {
-            "fn": "avg",
-            "filters": [{"key": "k" * 257, "op": "eq", "value": "x"}, {"key": "a", "op": "gt", "value": "x"}],
-        },
-        [("body.field", "missing"), ("body.filters[0].key", "length"), ("body.filters[1].value", "type")],
-    ),
-    ({"fn": "count", "group_by": "a"}, [("body.group_by", "unknown_field")]),
-    (
-        {"fn": "p42", "from": "x", "to": "y", "limit": 0, "groupBy": "", "extra": 1, "filters": [{"key": "a"}]},
-        [
-            ("body.extra", "unknown_field"),
-            ("body.filters[0].op", "missing"),
-            ("body.fn", "not_allowed"),
-            ("body.from", "format"),
-            ("body.groupBy", "length"),
-            ("body.limit", "too_small"),
-            ("body.to", "format"),
-        ],
-    ),
-]
-
-
-async def test_bad_input_is_named(explore: Explore) -> None:
-    found = [issues(await explore.post(PATH, body)) for body, _ in WRONG]
-    assert [sorted(each) for each in found] == [wanted for _, wanted in WRONG]
-
-
-RIGHT: list[dict[str, Any]] = [
-    {"fn": "count", "field": "x" * 256, "groupBy": "attr:" + "x" * 256},
-    {"fn": "count", "hours": 1, "limit": 1, "intervalMinutes": 1},
-    {"fn": "count", "hours": 720, "limit": 100, "intervalMinutes": 43_200},
-    {"fn": "count", "from": (NOW - 1499 * MINUTE) // MINUTE * 60, "to": NOW // MINUTE * 60, "intervalMinutes": 1},
-    {"fn": "count", "filters": [{"key": "a", "op": "exists"}] * 20},
-    {"fn": "count", "from": 1_795_188_000.5, "to": "2026-11-20T18:00:00Z"},
-]
-
-
-async def test_each_bound_belongs_to_what_is_allowed(explore: Explore) -> None:
-    answers = [await explore.post(PATH, body) for body in RIGHT]
-    assert [(each.status, each.text[:200]) for each in answers if each.status != 200] == []
-
-
-async def test_bodies_that_are_none(explore: Explore) -> None:
-    assert issues(await explore.post(PATH, b"{")) == [("body", "malformed")]
-    assert issues(await explore.post(PATH, b"[]")) == [("body", "type")]
-    assert (await explore.post(PATH, b" " * 300_000)).status == 413
-
-
 NOON: Final = 1_795_176_000 * SECOND  # 2026-11-20T12:00:00Z
 
 
@@ -404,50 +224,51 @@ BEGIN = NOW // BUCKET * BUCKET - 4 * BUCKET
 STARTS = [BEGIN + n * BUCKET + second * SECOND for n, count in enumerate((5, 4, 3)) for second in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("ceiling", "scanned", "after"),
-    [
-        (12, 12, -HOUR),  # all
-        (11, 7, BUCKET),  # whole buckets of five minutes
-        (7, 7, BUCKET),
-        (6, 3, 2 * BUCKET),
-        (3, 3, 2 * BUCKET),
-        (2, 2, 2 * BUCKET + SECOND),  # within a bucket that is too large: seconds
-        (1, 1, 2 * BUCKET + 2 * SECOND),
-    ],
-)
+CEILINGS = [
+    (12, 12, -HOUR),  # all
+    (11, 7, BUCKET),  # whole buckets of five minutes
+    (7, 7, BUCKET),
+    (6, 3, 2 * BUCKET),
+    (3, 3, 2 * BUCKET),
+    (2, 2, 2 * BUCKET + SECOND),  # within a bucket that is too large: seconds
+    (1, 1, 2 * BUCKET + 2 * SECOND),
+]
+
+
 async def test_over_the_ceiling_the_newest_spans_are_looked_at(
-    ceiling: int, scanned: int, after: int, explore_store: ClickHouse, moving_clock: list[int], loader: Loader
+    clickhouse_url: str, database: str, loader: Loader
 ) -> None:
-    begin = BEGIN + after
-    spans = [span(n + 1, start=start, name=f"{n % 2}") for n, start in enumerate(STARTS)]
-    await loader.spans(*spans)
+    await loader.spans(*(span(n + 1, start=start, name=f"{n % 2}") for n, start in enumerate(STARTS)))
     await loader.spans(span(99, start=BEGIN + 2 * BUCKET + 2 * SECOND), project=OTHER_PROJECT)
     body = {"fn": "count", "groupBy": "name", "from": BEGIN - HOUR, "intervalMinutes": 1}
     body |= {"to": BEGIN + 3 * BUCKET, "filters": [{"key": "name", "op": "eq", "value": "0"}]}
-    async with served(explore_store, QuerySettings(max_scan_rows=ceiling), moving_clock) as explore:
-        answer = await shown(explore, **body)
-    assert (answer["scanned"], answer["scanTruncated"]) == (scanned, scanned < 12)
-    assert answer["range"]["from"] == format_timestamp(begin)
-    assert answer["limits"]["maxScanRows"] == ceiling
-    seen = sum(start >= begin and n % 2 == 0 for n, start in enumerate(STARTS))
-    assert [each["count"] for each in answer["groups"]] == ([seen] if seen else [])
-    for series in answer["series"]:
-        assert len(series["points"]) == point_count(Window(begin, BEGIN + 3 * BUCKET), 1)
-        assert sum(point["count"] for point in series["points"]) == seen
+    for ceiling, scanned, after in CEILINGS:
+        begin = BEGIN + after
+        settings = QuerySettings(max_scan_rows=ceiling)
+        async with served(ClickHouse(clickhouse_url, database=database), settings, [NOW]) as explore:
+            answer = await shown(explore, **body)
+        assert (answer["scanned"], answer["scanTruncated"]) == (scanned, scanned < 12)
+        assert answer["range"]["from"] == format_timestamp(begin)
+        assert answer["limits"]["maxScanRows"] == ceiling
+        seen = sum(start >= begin and n % 2 == 0 for n, start in enumerate(STARTS))
+        assert [each["count"] for each in answer["groups"]] == ([seen] if seen else [])
+        for series in answer["series"]:
+            assert len(series["points"]) == point_count(Window(begin, BEGIN + 3 * BUCKET), 1)
+            assert sum(point["count"] for point in series["points"]) == seen
 
 
-@pytest.mark.parametrize(("step", "kept"), [(10**6, 2), (10**3, 2), (1, 2), (0, 5)])
 async def test_a_ceiling_may_fall_between_nanoseconds(
-    step: int, kept: int, explore_store: ClickHouse, moving_clock: list[int], loader: Loader
+    explore_store: ClickHouse, moving_clock: list[int], loader: Loader
 ) -> None:
     """Spans of one nanosecond stay together."""
     last = BEGIN + 1_234_567_890
-    await loader.spans(*(span(n + 1, start=last - n * step) for n in range(5)))
     async with served(explore_store, QuerySettings(max_scan_rows=2), moving_clock) as explore:
-        answer = await shown(explore, fn="count", **{"from": BEGIN, "to": last + 1})
-    assert (answer["scanned"], answer["scanTruncated"]) == (kept, True)
-    assert answer["groups"] == [{"group": None, "value": kept, "count": kept}]
+        for hours, (step, kept) in enumerate(((10**6, 2), (10**3, 2), (1, 2), (0, 5))):
+            end = last - hours * HOUR
+            await loader.spans(*(span(n + 1, start=end - n * step) for n in range(5)))
+            answer = await shown(explore, fn="count", **{"from": BEGIN - hours * HOUR, "to": end + 1})
+            assert (answer["scanned"], answer["scanTruncated"]) == (kept, True), step
+            assert answer["groups"] == [{"group": None, "value": kept, "count": kept}]
 
 
 async def test_only_so_many_groups_have_series(

@@ -16,10 +16,11 @@ from query.fields import SPAN_KINDS, STATUS_CODES
 from query.settings import QuerySettings
 from query.statements import Fn
 from query.timestamps import MINUTE, format_millis, format_timestamp
+from tests.query import model
 from tests.query.conftest import HOUR, NOW, Answer, Explore, Loader, span
+from tests.query.model import as_shown, is_number, text_of
 
 T = TypeVar("T", int, float)
-NUMBERED = (int, float)
 KEYS = ("a", "b", "h", "resource.h")
 FIELDS = ("durationMs", "name", "kind", "statusCode", "serviceName", "release", "statusMessage", "traceId", "spanId")
 GROUPS = (*FIELDS, "parentSpanId", "startTime", "environment", *KEYS, "attr:name", None)
@@ -45,12 +46,10 @@ class Made:
         """As filters find it; None: absent. Own fields as their texts."""
         if key in OWN:
             return OWN[key](self)
-        key = key.removeprefix("attr:")
-        if key in self.attributes:
-            return self.attributes[key]
-        if key.startswith("resource."):
-            return self.resource.get(key.removeprefix("resource."))
-        return self.attributes.get(f"resource.{key}", self.resource.get(key))
+        try:
+            return model.value_of(as_shown(self.attributes, self.resource, {}), key)
+        except KeyError:
+            return None
 
 
 OWN: Mapping[str, Callable[[Made], str | None]] = {
@@ -69,26 +68,6 @@ OWN: Mapping[str, Callable[[Made], str | None]] = {
 }
 
 
-def canonical(value: Any) -> str:
-    """docs/codec.md 2."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case float():
-            if math.isnan(value):
-                return "NaN"
-            if math.isinf(value):
-                return "Infinity" if value > 0 else "-Infinity"
-            return repr(value).removesuffix(".0")
-        case list():
-            return json.dumps(value, separators=(",", ":"))
-    return str(value)
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, NUMBERED) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def figure(fn: Fn, key: str | None, spans: Sequence[Made]) -> Any:
     """What the answer is to show as `value`."""
     if fn is Fn.COUNT and key is None:
@@ -98,7 +77,7 @@ def figure(fn: Fn, key: str | None, spans: Sequence[Made]) -> Any:
     if fn is Fn.COUNT:
         return len(found)
     if fn is Fn.COUNT_UNIQUE:
-        return len({canonical(value) for value in found})
+        return len({text_of(value) for value in found})
     if not spans:
         return 0 if fn is Fn.SUM else None
     if key == "durationMs":
@@ -131,24 +110,7 @@ def ranked(fn: Fn, values: list[T]) -> T:
 
 # Sums of these are the same in any order; that sums hardly depend on it has a test of its own.
 VALUES = [
-    "",
-    "x",
-    "y",
-    "7",
-    "é",
-    "NaN",
-    "\1\2\3",
-    True,
-    0,
-    -0.0,
-    7,
-    7.0,
-    -3,
-    0.125,
-    2.5,
-    1000,
-    math.nan,
-    math.inf,
+    *("", "x", "y", "7", "é", "NaN", "\1\2\3", True, 0, -0.0, 7, 7.0, -3, 0.125, 2.5, 1000, math.nan, math.inf),
     [1, "x"],
 ]
 ATTRIBUTES = ("a", "b", "h", "resource.h", "name")
@@ -190,18 +152,7 @@ async def load(loader: Loader, batches: Sequence[tuple[dict[str, Any], list[Made
 
 
 def sent(made: Made) -> Any:
-    return span(
-        made.number,
-        trace=made.trace,
-        parent=made.parent,
-        start=made.start,
-        duration=made.duration,
-        name=made.name,
-        kind=made.kind,
-        status=made.status,
-        message=made.message,
-        attributes=made.attributes,
-    )
+    return span(**{name: value for name, value in vars(made).items() if name != "resource"})
 
 
 def decoded(answer: Answer) -> Any:
@@ -217,7 +168,7 @@ def expected(
     groups: dict[str | None, list[Made]] = {} if group_by else {None: []}
     for made in spans:
         value = made.value(group_by) if group_by else None
-        groups.setdefault(None if value is None else canonical(value), []).append(made)
+        groups.setdefault(None if value is None else text_of(value), []).append(made)
 
     def place(group: tuple[str | None, list[Made]]) -> tuple[Any, ...]:
         value = figure(fn, key, group[1])

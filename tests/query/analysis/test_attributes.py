@@ -35,10 +35,10 @@ from tests.query.conftest import (
     SECOND,
     Explore,
     Loader,
-    issues,
     key_values,
     span,
 )
+from tests.query.model import as_shown, is_number
 from tests.selection import scaled
 
 EDGE = NOW // BUCKET * BUCKET - 6 * BUCKET
@@ -234,54 +234,6 @@ class TestTwoKeys:
         assert len(answer.json["data"]) == len(ALWAYS) + 2
 
 
-@ONE_ENGINE
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ({"hours": 0}, [("query.hours", "too_small")]),
-        ({"hours": 721}, [("query.hours", "too_large")]),
-        ({"hours": "1.5"}, [("query.hours", "type")]),
-        ({"from_": "yesterday"}, [("query.from", "format")]),
-        ({"to": "1969-12-31T23:59:59Z"}, [("query.to", "format")]),
-        ({"from_": "now-1h", "to": "now-2h"}, [("query.from", "range")]),
-        ({"from_": "now-721h"}, [("query.from", "range")]),
-        ({"a": "b"}, [("query.a", "unknown_field")]),
-        (
-            {"from_": "x", "to": "y", "hours": "z"},
-            [("query.from", "format"), ("query.hours", "type"), ("query.to", "format")],
-        ),
-    ],
-)
-async def test_a_bad_time_is_refused(query: dict[str, Any], found: list[tuple[str, str]], explore: Explore) -> None:
-    assert sorted(issues(await explore.get("/attributes", **query))) == found
-
-
-async def test_the_bounds_of_time_are_within(explore: Explore) -> None:
-    within: list[dict[str, Any]] = [{"hours": 1}, {"hours": 720}, {"from_": "now-720h"}, {"from_": NOW - 1}]
-    for query in within:
-        assert (await explore.get("/attributes", **query)).status == 200
-
-
-async def test_a_parameter_given_twice_is_refused(explore: Explore) -> None:
-    async with explore.client.get(
-        "/orgs/acme/projects/shop/explore/attributes?hours=1&hours=2&from=now-1h&from=now",
-        headers={"Authorization": "Bearer mine"},
-    ) as answer:
-        assert answer.status == 400
-        details = (await answer.json())["error"]["details"]
-    assert sorted((issue["path"], issue["code"]) for issue in details) == [
-        ("query.from", "repeated"),
-        ("query.hours", "repeated"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("token", "base", "status"), [("none", None, 401), ("blind", None, 403), ("foreign", None, 404)]
-)
-async def test_who_may_not_read_them(token: str, base: str | None, status: int, explore: Explore) -> None:
-    assert (await explore.get("/attributes", token=token)).status == status
-
-
 # --- generated spans against a plain model ----------------------------------------------------------------------------
 
 KEYS = st.sampled_from(
@@ -313,13 +265,8 @@ class Sent:
 
     def merged(self, own: Mapping[str, Any]) -> dict[str, Any]:
         """What the API shows as `attributes`."""
-        named = {"scope.name": self.scope_name, "scope.version": self.scope_version}
-        return {
-            **{key: text for key, text in named.items() if text},
-            **{f"scope.{key}": value for key, value in self.scope.items()},
-            **{f"resource.{key}": value for key, value in self.resource.items()},
-            **own,
-        }
+        named = {"name": self.scope_name, "version": self.scope_version}
+        return as_shown(own, self.resource, {key: text for key, text in named.items() if text} | {**self.scope})
 
 
 SENT = st.builds(
@@ -331,10 +278,6 @@ SENT = st.builds(
     st.lists(st.tuples(STARTS, LISTS), min_size=1, max_size=4),
 )
 PLACES = itertools.count(1)  # each example has a stretch of time to itself
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def expected(groups: list[Sent], low: int, high: int) -> dict[str, tuple[int, bool]]:

@@ -13,6 +13,7 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from chassis.clickhouse import ClickHouse
 from query.analysis.significance import MIN_Z, Totals, score
+from tests.query import model
 from tests.query.conftest import (
     NOW,
     ONE_ENGINE,
@@ -23,6 +24,7 @@ from tests.query.conftest import (
     key_values,
     span,
 )
+from tests.query.model import as_shown, is_number, text_of
 from tests.selection import scaled
 
 SPIKE, BASELINE = {"from": "-10m", "to": "now"}, {"from": "-1h", "to": "-10m"}
@@ -51,10 +53,7 @@ class Stored:
 
 def value_of(stored: Stored, key: str) -> Any:
     """What a filter on `key` looks at; KeyError where it finds nothing."""
-    if key in OWN_FIELDS:
-        return stored.fields[key]
-    key = key.removeprefix("attr:")
-    return stored.shown[key] if key in stored.shown else stored.shown[f"resource.{key}"]
+    return stored.fields[key] if key in OWN_FIELDS else model.value_of(stored.shown, key)
 
 
 def has(stored: Stored, key: str) -> bool:
@@ -69,26 +68,11 @@ def equals(value: Any, text: str) -> bool:
     return text_of(value) == text or (is_number(value) and number_of(text) == Fraction(value))
 
 
-def is_number(value: Any) -> bool:
-    return type(value) is int or (type(value) is float and value - value == 0)
-
-
 def number_of(text: str) -> Fraction | None:
     try:
         return Fraction(text)
     except ValueError:
         return None
-
-
-def text_of(value: Any) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case float():
-            return {"inf": "Infinity", "nan": "NaN"}.get(repr(value), repr(value).removesuffix(".0"))
-        case bytes() | list() | None:
-            return {"b'ab'": "YWI=", "[1]": "[1]", "None": "null"}[repr(value)]
-    return str(value)
 
 
 def spelled(key: str) -> str:
@@ -113,7 +97,7 @@ def is_left_out(stored: list[Stored], key: str) -> bool:
     return unique or (numeric and any(len(set(side)) > 50 for side in sides))
 
 
-def model(stored: list[Stored], keys: list[str] | None, least: int) -> tuple[int, list[dict[str, Any]]]:
+def compared(stored: list[Stored], keys: list[str] | None, least: int) -> tuple[int, list[dict[str, Any]]]:
     """Pairs considered, and what an answer lists."""
     totals = Totals(sum(each.spike for each in stored), sum(not each.spike for each in stored))
     found, considered = [], 0
@@ -166,18 +150,10 @@ def told_once(values: list[FoundBy]) -> list[tuple[str, int, int]]:
 
 
 def finding(key: str, text: str, s: int, b: int, figures: Any) -> dict[str, Any]:
-    return {
-        "key": key,
-        "value": text,
-        "spikeCount": s,
-        "baselineCount": b,
-        "spikeShare": figures.spike_share,
-        "baselineShare": figures.baseline_share,
-        "expectedCount": figures.expected,
-        "surplus": figures.surplus,
-        "lift": figures.lift,
-        "contribution": figures.contribution,
-    }
+    shares = {"spikeShare": figures.spike_share, "baselineShare": figures.baseline_share}
+    others = {name: getattr(figures, name) for name in ("surplus", "lift", "contribution")}
+    counts = {"spikeCount": s, "baselineCount": b, "expectedCount": figures.expected}
+    return {"key": key, "value": text, **counts, **shares, **others}
 
 
 async def stored_at_random(rng: random.Random, loader: Loader) -> list[Stored]:
@@ -200,7 +176,9 @@ async def stored_at_random(rng: random.Random, loader: Loader) -> list[Stored]:
             start = NOW - (rng.randint(1, 599) if spike else rng.randint(601, 3599)) * SECOND
             spans.append(span(number, name=name, kind=kind, status=status, start=start, attributes=own))
             fields = own_fields(name, kind, status, resource)
-            stored.append(Stored(spike, fields, as_shown(own, resource, scope_name, scope)))
+            stored.append(
+                Stored(spike, fields, as_shown(own, resource, ({"name": scope_name} if scope_name else {}) | scope))
+            )
         pb_scope = InstrumentationScope(name=scope_name, version="v" * spike, attributes=key_values(scope))
         if spike:
             for each in stored[-len(spans) :]:
@@ -226,17 +204,6 @@ def own_fields(name: str, kind: int, status: int, resource: dict[str, Any]) -> d
         "release": resource.get("service.version"),
     }
     return {key: value for key, value in fields.items() if value is not None}
-
-
-def as_shown(own: Any, resource: Any, scope_name: str, scope: Any) -> dict[str, Any]:
-    shown = dict(own)
-    for key, value in resource.items():
-        shown.setdefault(f"resource.{key}", value)
-    for key, value in scope.items():
-        shown.setdefault(f"scope.{key}", value)
-    if scope_name:
-        shown.setdefault("scope.name", scope_name)
-    return shown
 
 
 @pytest.mark.parametrize(
@@ -268,7 +235,7 @@ async def test_counts_are_those_of_a_plain_model(
 async def check(explore: Explore, stored: list[Stored], least: int, keys: list[str] | None = None) -> None:
     answer = await explore.post("/spans/compare", {**BODY, "minSpikeCount": least, "keys": keys})
     assert answer.status == 200, answer.text
-    considered, attributes = model(stored, keys, least)
+    considered, attributes = compared(stored, keys, least)
     assert answer.json["attributes"] == attributes[:200]
     assert answer.json["pairsConsidered"] == considered
     assert answer.json["truncated"] is (len(attributes) > 200)

@@ -67,14 +67,8 @@ async def test_the_baseline_has_what_the_spike_has_not(
     made = made_spans()
     await loader.spans(
         *(
-            span(
-                n,
-                start=NOW - each.age * SECOND,
-                duration=each.duration * MS,
-                status=each.status,
-                attributes=each.attributes,
-            )
-            for n, each in enumerate(made, 1)
+            span(n, start=NOW - age * SECOND, duration=duration * MS, status=status, attributes=attributes)
+            for n, (age, duration, status, attributes) in enumerate(made, 1)
         ),
         resource={"host": "h"},
     )

@@ -18,13 +18,13 @@ from tests.query.analysis.test_aggregate_figures import (
     KEYS,
     Made,
     batch,
-    canonical,
     decoded,
     figure,
     load,
     same,
 )
-from tests.query.conftest import NOW, OTHER_PROJECT, Explore, Loader, issues, served, span
+from tests.query.conftest import NOW, OTHER_PROJECT, Explore, Loader, served, span
+from tests.query.model import text_of
 
 PATH = "/spans/figures"
 FILTERS: dict[str | None, Any] = {
@@ -71,7 +71,7 @@ def expected(request: Mapping[str, Any], filtered: Sequence[str | None], spans: 
     groups: dict[tuple[str | None, ...], list[Made]] = {} if request["groupBy"] else {(): []}
     for made in spans:
         values = [made.value(key) for key in request["groupBy"] or ()]
-        groups.setdefault(tuple(None if value is None else canonical(value) for value in values), []).append(made)
+        groups.setdefault(tuple(None if value is None else text_of(value) for value in values), []).append(made)
 
     def place(group: tuple[tuple[str | None, ...], list[Made]]) -> tuple[Any, ...]:
         rank = request["sort"] or 0
@@ -227,72 +227,6 @@ async def test_over_the_limit_the_newest_spans_are_scanned(
     assert (answer["scanned"], answer["scanTruncated"], answer["groups"][0]["values"]) == (2, True, [2])
     assert answer["range"]["from"] == format_timestamp(begin + 4 * SECOND)
     assert answer["series"] == []
-
-
-COUNT = {"figures": [{"fn": "count"}]}
-WRONG: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
-    ({}, [("body.figures", "missing")]),
-    ({"figures": []}, [("body.figures", "too_short")]),
-    ({"figures": [{"fn": "count"}] * 7}, [("body.figures", "too_long")]),
-    ({"figures": [{"fn": "median"}]}, [("body.figures[0].fn", "not_allowed")]),
-    ({"figures": [{"fn": "count"}, {"fn": "p95"}]}, [("body.figures[1].field", "missing")]),
-    ({"figures": [{"fn": "count", "extra": 1}]}, [("body.figures[0].extra", "unknown_field")]),
-    ({"figures": [{"fn": "sum", "field": ""}]}, [("body.figures[0].field", "length")]),
-    (COUNT | {"sort": 1}, [("body.sort", "too_large")]),
-    (COUNT | {"sort": 6}, [("body.sort", "too_large")]),
-    (COUNT | {"sort": -1}, [("body.sort", "too_small")]),
-    (COUNT | {"groupBy": "name"}, [("body.groupBy", "type")]),
-    (COUNT | {"groupBy": ["a", "b", "c", "d"]}, [("body.groupBy", "too_long")]),
-    (COUNT | {"groupBy": ["a", ""]}, [("body.groupBy[1]", "length")]),
-    (COUNT | {"intervalSeconds": -1}, [("body.intervalSeconds", "too_small")]),
-    (COUNT | {"intervalSeconds": 2_592_001}, [("body.intervalSeconds", "too_large")]),
-    (COUNT | {"from": "now-1501s", "intervalSeconds": 1}, [("body.intervalSeconds", "too_small")]),
-    (COUNT | {"limit": 101}, [("body.limit", "too_large")]),
-    (COUNT | {"hours": 721}, [("body.hours", "too_large")]),
-    (COUNT | {"intervalMinutes": 1}, [("body.intervalMinutes", "unknown_field")]),
-    (
-        {"figures": [{"fn": "count", "filters": [{"key": "a", "op": "regex", "value": "("}]}]},
-        [("body.figures[0].filters[0].value", "format")],
-    ),
-    (
-        {"figures": [{"fn": "count", "filters": [{"key": "a", "op": "exists"}] * 21}]},
-        [("body.figures[0].filters", "too_many")],
-    ),
-    (
-        {
-            "figures": [{"fn": "avg"}, {"fn": "count", "filters": [{"key": "kind", "op": "eq", "value": "x"}]}],
-            "filters": [{"key": "a", "op": "gt", "value": "x"}],
-            "groupBy": ["x" * 257],
-            "from": "yesterday",
-            "sort": 2,
-        },
-        [
-            ("body.figures[0].field", "missing"),
-            ("body.figures[1].filters[0].value", "not_allowed"),
-            ("body.filters[0].value", "type"),
-            ("body.from", "format"),
-            ("body.groupBy[0]", "length"),
-            ("body.sort", "too_large"),
-        ],
-    ),
-]
-
-
-async def test_bad_input_is_named(explore: Explore) -> None:
-    found = [issues(await explore.post(PATH, body)) for body, _ in WRONG]
-    assert [sorted(set(each)) for each in found] == [wrong for _, wrong in WRONG]
-
-
-async def test_each_bound_belongs_to_what_is_allowed(explore: Explore) -> None:
-    exists = [{"key": "a", "op": "exists"}] * 20
-    bodies: list[dict[str, Any]] = [
-        {"figures": [{"fn": "p99", "field": "x" * 256, "filters": exists}] * 6, "sort": 5, "groupBy": ["a", "b", "a"]},
-        COUNT | {"intervalSeconds": 1, "from": NOW // SECOND - 1500, "to": NOW // SECOND},
-        COUNT | {"intervalSeconds": 2_592_000, "hours": 720, "limit": 100},
-        COUNT | dict.fromkeys(("from", "to", "hours", "groupBy", "filters", "limit", "sort", "intervalSeconds")),
-    ]
-    answers = [await explore.post(PATH, body) for body in bodies]
-    assert [(each.status, each.text[:200]) for each in answers if each.status != 200] == []
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from query.fields import SPANS
 from query.request.filters import resolve_key
 from query.settings import QuerySettings
 from query.timestamps import HOUR, MINUTE, SECOND, format_timestamp
-from tests.query.analysis.test_aggregate_figures import Made, batch, decoded, is_number, load
-from tests.query.conftest import NOW, OTHER_PROJECT, Explore, Loader, issues, served, span
+from tests.query.analysis.test_aggregate_figures import Made, batch, decoded, load
+from tests.query.conftest import NOW, OTHER_PROJECT, Explore, Loader, served, span
+from tests.query.model import is_number
 
 PATH = "/spans/heatmap"
 DURATION = SPANS.fields["durationMs"]
@@ -221,39 +222,3 @@ async def test_a_window_of_few_nanoseconds_has_a_column_for_each(explore: Explor
     answer = await shown(explore, **{"from": begin, "to": begin + 3})
     assert (answer["columns"], answer["columnSeconds"]) == (3, Decimal("0.000000001"))
     assert [cell[0] for cell in answer["cells"]] == [0, 1, 2]
-
-
-WRONG: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
-    ({"columns": 0}, [("body.columns", "too_small")]),
-    ({"columns": 121}, [("body.columns", "too_large")]),
-    ({"rowsPerOctave": 0}, [("body.rowsPerOctave", "too_small")]),
-    ({"rowsPerOctave": 9}, [("body.rowsPerOctave", "too_large")]),
-    ({"field": ""}, [("body.field", "length")]),
-    ({"field": "x" * 257}, [("body.field", "length")]),
-    ({"limit": 1}, [("body.limit", "unknown_field")]),
-    ({"filters": [{"key": "a", "op": "regex", "value": "("}]}, [("body.filters[0].value", "format")]),
-    (
-        {"columns": "x", "field": "", "from": "x", "hours": 0, "filters": [{"key": "a", "op": "gt", "value": "x"}]},
-        [
-            ("body.columns", "type"),
-            ("body.field", "length"),
-            ("body.filters[0].value", "type"),
-            ("body.from", "format"),
-            ("body.hours", "too_small"),
-        ],
-    ),
-]
-
-
-async def test_bad_input_is_named(explore: Explore) -> None:
-    found = [issues(await explore.post(PATH, body)) for body, _ in WRONG]
-    assert [sorted(each) for each in found] == [wrong for _, wrong in WRONG]
-
-
-async def test_each_bound_belongs_to_what_is_allowed(explore: Explore) -> None:
-    names = ("field", "filters", "from", "to", "hours", "columns", "rowsPerOctave")
-    bodies: list[dict[str, Any]] = [{}, dict.fromkeys(names), {"columns": 1, "rowsPerOctave": 8, "hours": 720}]
-    bodies += [{"columns": 120, "rowsPerOctave": 1, "field": "attr:" + "x" * 256}]
-    answers = [await explore.post(PATH, body) for body in bodies]
-    assert [(each.status, each.text[:200]) for each in answers if each.status != 200] == []
-    assert answers[0].text == answers[1].text

@@ -73,14 +73,8 @@ async def titles(explore: Explore, **query: Any) -> list[str]:
 
 @pytest.mark.both_stores
 async def test_changes_of_project_and_organization_are_shown(explore: Explore, changes: ChangeStore) -> None:
-    more: dict[str, Any] = {
-        "detail": "d",
-        "environment": "production",
-        "release": "1.0",
-        "service": "cart",
-        "url": "https://x.example",
-    }
-    await changes.add("deployed", 10.0001, **more)
+    more: dict[str, Any] = {"detail": "d", "environment": "production", "release": "1.0", "url": "https://x.example"}
+    await changes.add("deployed", 10.0001, **more, service="cart")
     await changes.add("everywhere", 5, None, kind="flag")
     await changes.add("of another project", 3, OTHER_PROJECT)
     await changes.add("of others", 3, 9, org_id="o2")
@@ -89,20 +83,15 @@ async def test_changes_of_project_and_organization_are_shown(explore: Explore, c
     assert [one["title"] for one in answer.json["data"]] == ["everywhere", "deployed"]
     deployed = answer.json["data"][1]
     assert {**deployed, "id": ""} == {
+        **more,
         "id": "",
         "kind": "deployment",
         "title": "deployed",
-        "detail": "d",
-        "time": (MOMENT - timedelta(minutes=10.0001)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "000000Z",
-        "environment": "production",
-        "release": "1.0",
         "serviceName": "cart",
-        "url": "https://x.example",
         "ofProject": True,
+        "time": (MOMENT - timedelta(minutes=10.0001)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "000000Z",
     }
     assert await titles(explore, hours=30) == ["everywhere", "deployed", "long ago"]
-    assert (await explore.get("/changes", token="foreign")).status == 404
-    assert (await explore.get("/changes", token="blind")).status == 403
 
 
 @pytest.mark.both_stores
@@ -134,21 +123,6 @@ async def test_pages_have_each_change_once(explore: Explore, changes: ChangeStor
     assert issues(await explore.get("/changes", cursor=first["nextCursor"], kind="flag")) == [
         ("query.cursor", "invalid")
     ]
-
-
-@pytest.mark.parametrize(
-    ("query", "path"),
-    [
-        ({"kind": "party"}, "query.kind"),
-        ({"environment": "a\x00"}, "query.environment"),
-        ({"service": "x" * 201}, "query.service"),
-        ({"limit": 201}, "query.limit"),
-        ({"hours": 721}, "query.hours"),
-        ({"from_": "now", "to": "now-1h"}, "query.from"),
-    ],
-)
-async def test_invalid_queries_are_refused(explore: Explore, query: dict[str, Any], path: str) -> None:
-    assert [each for each, _ in issues(await explore.get("/changes", **query))] == [path]
 
 
 async def test_without_the_database_it_is_503() -> None:

@@ -1,7 +1,6 @@
 """Occurrences of an error, and one of them whole: stack trace, span, log records around it."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -19,14 +18,12 @@ from query.settings import QuerySettings
 from query.timestamps import HOUR, MINUTE, format_timestamp
 from tests.query.conftest import (
     NOW,
-    ONE_ENGINE,
     OTHER_PATH,
     OTHER_PROJECT,
     PROJECT,
     SECOND,
     Explore,
     Loader,
-    issues,
     key_values,
     record,
     span,
@@ -147,29 +144,6 @@ async def test_what_is_not_there_is_not_found(loader: Loader, occurrences: Occur
     assert [(answer.status, answer.json["error"]["message"]) for answer in answers] == [(404, "Not found.")] * len(
         answers
     )
-
-
-@ONE_ENGINE
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ({"logs": "1"}, None),
-        ({"logs": "100"}, None),
-        ({"logs": "0"}, ("query.logs", "too_small")),
-        ({"logs": "101"}, ("query.logs", "too_large")),
-        ({"logs": "x"}, ("query.logs", "type")),
-    ],
-)
-async def test_bounds(
-    query: Mapping[str, str], expected: tuple[str, str] | None, occurrences: Occurrences, explore: Explore
-) -> None:
-    (stored,) = await occurrences.store(Raised(1, AT))
-    answer = await explore.get(f"{LIST}/{stored.id}", **query)
-    if expected is None:
-        assert answer.status == 200
-    else:
-        assert issues(answer) == [expected]
-    assert issues(await explore.get(f"{LIST}/{'x' * 65}")) == [("path.occurrenceId", "too_long")]
 
 
 class TestContextOfFewBytes:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from query.timestamps import format_timestamp
-from tests.query.analysis.test_aggregate_figures import canonical, is_number
+from tests.query import model
 from tests.query.conftest import HOUR, NOW, Loader, record
+from tests.query.model import as_shown, is_number, text_of
 
 KEYS: Final = ("a", "b", "h", "resource.h", "resource.a", "body", "x y")
 VALUES: Final = ("", "x", "7", 7, 7.0, -1, 0.5, 2**53 + 1, float("nan"), float("-inf"), True, b"\1", [1, "x"], {"k": 1})
@@ -31,18 +32,14 @@ class Made:
         """As filters find it; None: absent. Own fields as they are shown, besides the body."""
         if key in OWN:
             return OWN[key](self)
-        key = key.removeprefix("attr:")
-        if key in self.attributes:
-            return self.attributes[key]
-        if key.startswith("resource."):
-            return self.resource.get(key.removeprefix("resource."))
-        return self.attributes.get(f"resource.{key}", self.resource.get(key))
+        try:
+            return model.value_of(as_shown(self.attributes, self.resource, {}), key)
+        except KeyError:
+            return None
 
     def text(self, key: str) -> str | None:
         value = self.value(key)
-        if isinstance(value, bytes):
-            return "AQ=="
-        return None if value is None else '{"k":1}' if value == {"k": 1} else canonical(value)
+        return None if value is None else text_of(value)
 
 
 OWN: Final[Mapping[str, Callable[[Made], Any]]] = {
@@ -97,15 +94,9 @@ async def load(loader: Loader, batches: Sequence[Sequence[Made]]) -> list[Made]:
         await loader.logs(
             *(
                 record(
-                    at=each.at,
-                    body=each.body,
-                    trace=each.trace,
-                    severity=each.severity,
-                    severity_text=each.severity_text,
-                    event_name=each.event,
-                    attributes=each.attributes,
+                    severity_text=text, event_name=event, at=at, body=body, trace=trace, severity=level, attributes=own
                 )
-                for each in made
+                for at, level, text, body, trace, event, own, _ in (vars(each).values() for each in made)
             ),
             resource=made[0].resource,
         )

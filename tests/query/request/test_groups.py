@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,52 +16,40 @@ from tests.selection import scaled
 GROUP = Filter("a", Op.EQ, ("1",), (Filter("b", Op.NEQ, ("2",)), Filter("c", Op.EXISTS)))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "(a:1 or -b:2 or has:c)",
-        "( a:1 OR -b:2  Or has:c )",
-        '("a":"1" or -b:"2" or c:*)',
-        '[{"any": [{"key":"a","op":"eq","value":1}, {"key":"b","op":"neq","value":"2"}, {"key":"c","op":"exists"}]}]',
-    ],
-)
-def test_both_encodings_mean_the_same(text: str) -> None:
-    assert parse(text) == (GROUP,)
+ENCODINGS = [
+    *("(a:1 or -b:2 or has:c)", "( a:1 OR -b:2  Or has:c )", '("a":"1" or -b:"2" or c:*)'),
+    '[{"any": [{"key":"a","op":"eq","value":1}, {"key":"b","op":"neq","value":"2"}, {"key":"c","op":"exists"}]}]',
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "filters"),
-    [
-        (
-            "x:1 (a:1 or b:2) y:2",
-            (
-                Filter("x", Op.EQ, ("1",)),
-                Filter("a", Op.EQ, ("1",), (Filter("b", Op.EQ, ("2",)),)),
-                Filter("y", Op.EQ, ("2",)),
-            ),
-        ),
-        ("(a:1)", (Filter("a", Op.EQ, ("1",)),)),
-        ("(a:[1,2] or b:>=3)", (Filter("a", Op.IN, ("1", "2"), (Filter("b", Op.GTE, ("3",)),)),)),
-        ('(a:"x) or (y" or b:*p*)', (Filter("a", Op.EQ, ("x) or (y",), (Filter("b", Op.CONTAINS, ("p",)),)),)),
-        ("a:(x) b:or", (Filter("a", Op.EQ, ("(x)",)), Filter("b", Op.EQ, ("or",)))),
-        ('"(a":1', (Filter("(a", Op.EQ, ("1",)),)),
-        ("(or:or or a:1)", (Filter("or", Op.EQ, ("or",), (Filter("a", Op.EQ, ("1",)),)),)),
-        ("k(x):1", (Filter("k(x)", Op.EQ, ("1",)),)),
-    ],
-)
-def test_terms_beside_and_in_groups(text: str, filters: tuple[Filter, ...]) -> None:
-    assert parse(text) == filters
+def test_both_encodings_mean_the_same() -> None:
+    assert [parse(text) for text in ENCODINGS] == [(GROUP,)] * len(ENCODINGS)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("(", "()", "(a:1", "(a:1 b:2)", "(a:1 or)", "(a:1 or )", "(or a:1)", "((a:1) or b:2)", "-(a:1)"),
-        *("(a:1or b:2)", "(a:1 or b:2)x", "(a:1)(b:2)", "(a:1 and b:2)", "a:1 or b:2", "!(a:1 or b:2)"),
-    ],
-)
-def test_other_groups_are_none(text: str) -> None:
-    assert parse(text) == [("query.filters", "syntax")]
+def any_of(first: Filter, *others: Filter) -> Filter:
+    return replace(first, alternatives=others)
+
+
+A, B = Filter("a", Op.EQ, ("1",)), Filter("b", Op.EQ, ("2",))
+BESIDE: dict[str, tuple[Filter, ...]] = {
+    "x:1 (a:1 or b:2) y:2": (Filter("x", Op.EQ, ("1",)), any_of(A, B), Filter("y", Op.EQ, ("2",))),
+    "(a:1)": (A,),
+    "(a:[1,2] or b:>=3)": (any_of(Filter("a", Op.IN, ("1", "2")), Filter("b", Op.GTE, ("3",))),),
+    '(a:"x) or (y" or b:*p*)': (any_of(Filter("a", Op.EQ, ("x) or (y",)), Filter("b", Op.CONTAINS, ("p",))),),
+    "a:(x) b:or": (Filter("a", Op.EQ, ("(x)",)), Filter("b", Op.EQ, ("or",))),
+    '"(a":1': (Filter("(a", Op.EQ, ("1",)),),
+    "(or:or or a:1)": (any_of(Filter("or", Op.EQ, ("or",)), A),),
+    "k(x):1": (Filter("k(x)", Op.EQ, ("1",)),),
+}
+NONE = [
+    *("(", "()", "(a:1", "(a:1 b:2)", "(a:1 or)", "(a:1 or )", "(or a:1)", "((a:1) or b:2)", "-(a:1)", "(a:1or b:2)"),
+    *("(a:1 or b:2)x", "(a:1)(b:2)", "(a:1 and b:2)", "a:1 or b:2", "!(a:1 or b:2)"),
+]
+
+
+def test_terms_beside_and_in_groups() -> None:
+    assert {text: parse(text) for text in BESIDE} == BESIDE
+    assert {text: parse(text) for text in NONE} == {text: [("query.filters", "syntax")] for text in NONE}
 
 
 EXISTS = {"key": "k", "op": "exists"}

@@ -19,7 +19,6 @@ from tests.query.conftest import (
     SECOND,
     Explore,
     Loader,
-    issues,
     span,
 )
 from tests.selection import scaled
@@ -142,34 +141,6 @@ async def test_equal_spans_come_once_each(loader: Loader, explore: Explore) -> N
 
 async def test_by_time_is_the_default(preloaded: Explore) -> None:
     assert await preloaded.pages(limit=50, sort="time") == await preloaded.pages(limit=50)
-
-
-async def test_a_window_does_not_move_between_pages(loader: Loader, explore: Explore, moving_clock: list[int]) -> None:
-    await loader.spans(*(span(n, start=NOW - n * 60 * SECOND, duration=n * MS) for n in range(1, 10)))
-    query: dict[str, Any] = {"from_": "now-9m", "filters": "startTime:>=now-8m", "limit": 5, **BY_DURATION}
-    first = (await explore.get("/spans", **query)).json
-    moving_clock[0] += 7 * 60 * SECOND
-    second = (await explore.get("/spans", **query, cursor=first["nextCursor"])).json
-    assert [row["durationMs"] for page in (first, second) for row in page["data"]] == [8, 7, 6, 5, 4, 3, 2, 1]
-
-
-async def test_a_cursor_belongs_to_its_order(preloaded: Explore) -> None:
-    for sort, other in (("time", "duration"), ("duration", "time"), ("duration", None)):
-        cursor = (await preloaded.get("/spans", limit=2, sort=sort)).json["nextCursor"]
-        assert (await preloaded.get("/spans", limit=3, sort=sort, cursor=cursor)).status == 200
-        refused = await preloaded.get("/spans", limit=2, sort=other, cursor=cursor)
-        assert issues(refused) == [("query.cursor", "invalid")]
-
-
-@pytest.mark.parametrize(
-    "sort", ["", "size", "Duration", "duration%20", "-duration", "durationMs", "%00", "%ED%A0%80", "x" * 5_000]
-)
-async def test_other_orders_are_refused(explore: Explore, sort: str) -> None:
-    assert issues(await explore.get(f"/spans?sort={sort}")) == [("query.sort", "not_allowed")]
-
-
-async def test_a_repeated_order_is_refused(explore: Explore) -> None:
-    assert issues(await explore.get("/spans?sort=time&sort=time")) == [("query.sort", "repeated")]
 
 
 class TestPagesOfFewBytes:

@@ -83,3 +83,6 @@ async def test_a_chain_ten_thousand_deep(loader: Loader, explore: Explore) -> No
     table = await rows(explore)
     assert (table["rows"], table["maxDepth"], table["truncated"]) == (10_000, 9_999, False)
     assert table["columns"]["parent"] == list(range(-1, 9_999))
+    waterfall = (await explore.get(f"/traces/{TRACE}/waterfall")).json
+    assert (waterfall["spanCount"], waterfall["maxDepth"], waterfall["orphanCount"]) == (10_000, 9_999, 0)
+    assert [row["spanId"] for row in waterfall["rows"]] == [HEX(n) for n in range(1, 10_001)]
