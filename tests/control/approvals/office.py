@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from chassis.auth.id_generation import new_id
+from chassis.auth.tables import principals
 from chassis.db.database import Database
 from control.channels.tables import notification_channels
 from control.deliveries.outbox import DeliveryResult, EnqueueResult
@@ -108,6 +109,12 @@ async def new_machine(
         await organization_repository.add_membership(connection, tenant.organization.id, made.id, role)
         token = await organization_repository.create_token(connection, tenant.organization.id, made.id, "t")
     return Member(made.id, token.secret)
+
+
+async def hand_over(office: Office, machine: Member, owner: Member) -> None:
+    """The agent or service belongs to another owner from now on."""
+    async with office.checks.database.write() as connection:
+        await connection.execute(principals.update().where(principals.c.id == machine.id).values(owner_id=owner.id))
 
 
 async def new_channel(
