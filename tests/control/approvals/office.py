@@ -117,6 +117,26 @@ async def hand_over(office: Office, machine: Member, owner: Member) -> None:
         await connection.execute(principals.update().where(principals.c.id == machine.id).values(owner_id=owner.id))
 
 
+async def set_role(office: Office, member: Member, role: Role) -> None:
+    async with office.checks.database.write() as connection:
+        await organization_repository.set_role(connection, office.acme.organization.id, member.id, role)
+
+
+async def remove(office: Office, member: Member) -> None:
+    """They leave the organization."""
+    async with office.checks.database.write() as connection:
+        await organization_repository.remove_membership(connection, office.acme.organization.id, member.id)
+
+
+async def narrow_token(office: Office, holder: Member, *scopes: Scope) -> Member:
+    """The same member with another token, which has these scopes alone."""
+    async with office.checks.database.write() as connection:
+        made = await organization_repository.create_token(
+            connection, office.acme.organization.id, holder.id, "narrow", scopes=frozenset(scopes)
+        )
+    return Member(holder.id, made.secret)
+
+
 async def new_channel(
     database: Database, tenant: Tenant, project_id: int | None = None, *, enabled: bool = True
 ) -> str:

@@ -191,6 +191,7 @@ async def noted(office: Office) -> list[str]:
     return [one["objectId"] for one in await office.audit() if one["action"] == "approval_request.expire"]
 
 
+@pytest.mark.background
 async def test_many_expired_requests_are_recorded_page_by_page(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "PAGE_SIZE", 3)
     made = [(await office.ask(targetId=str(number), ttlMinutes=1))["id"] for number in range(7)]
@@ -249,6 +250,7 @@ async def test_other_writers_run_between_two_recorded_expiries(office: Office, m
     assert len(turns) == 3
 
 
+@pytest.mark.background
 async def test_expiry_survives_a_database_outage(office: Office) -> None:
     await office.ask(ttlMinutes=1)
     office.clock.seconds += 60

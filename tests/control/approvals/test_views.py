@@ -12,7 +12,7 @@ from chassis.db.database import format_time
 from control.approvals import repository, view_schemas
 from control.identity import organization_repository
 from proto.identity import PrincipalKind, Role, Scope
-from tests.control.approvals.office import REQUESTS, Member, Office, hand_over
+from tests.control.approvals.office import REQUESTS, Member, Office, hand_over, remove, set_role
 from tests.control.plans import Plans
 
 INBOX = f"{REQUESTS}/inbox"
@@ -166,8 +166,7 @@ async def by_a_member(scene: Scene, role: Role = Role.MEMBER, scopes: frozenset[
 async def of_a_requester_who_has_left(scene: Scene) -> Staged:
     ada = await scene.office.member()
     asked = await scene.ask(ada)
-    async with scene.office.checks.database.write() as connection:
-        await organization_repository.remove_membership(connection, scene.office.acme.organization.id, ada.id)
+    await remove(scene.office, ada)
     return asked, await scene.office.member()
 
 
@@ -212,11 +211,6 @@ async def approved_and_not_counted_any_more(scene: Scene) -> Staged:
     for handed, owner in ((asking, bob), (machine, carol)):
         await hand_over(scene.office, handed, owner)
     return asked, machine
-
-
-async def set_role(office: Office, member: Member, role: Role) -> None:
-    async with office.checks.database.write() as connection:
-        await organization_repository.set_role(connection, office.acme.organization.id, member.id, role)
 
 
 ASKS = frozenset({READ, WRITE})
