@@ -164,7 +164,7 @@ async def stored(database: Database, table: sa.Table, *without: str) -> list[dic
 
 
 async def test_issues_keep_their_state_and_nobody_is_told_of_an_upgrade(database_url: str) -> None:
-    count = scaled(330, 10_000)
+    count = scaled(121, 10_000)
     engine = migration_engine(database_url)
     with engine.begin() as connection:
         migrate_to(connection, BEFORE)
