@@ -106,6 +106,8 @@ async def test_too_many_failures_refuse_what_they_named_and_nothing_else(serve: 
     """An address is not a sender: all customers of a platform send from its addresses."""
     async with serve(failed_webhook_rate=3) as scm:
         attacked, other = await scm.integrate(GITHUB), await scm.integrate(GITHUB)
+        for number in range(5):  # good signatures are counted nowhere
+            await scm.accepted(attacked, "ping", {"zen": str(number)})
         refused: list[tuple[int, str]] = []
         headers: Any = None
         for _ in range(4):
@@ -117,7 +119,6 @@ async def test_too_many_failures_refuse_what_they_named_and_nothing_else(serve: 
         paths = ("/webhooks/scm/github", "/webhooks/scm/nobody", "/webhooks/integrations/nobody")
         statuses = [(await scm.send(other, "ping", {}, path=path))[0] for path in (*paths, *paths)]
         assert statuses == [*[404] * 3, *[429] * 3]
-        assert await deliveries(scm) == []
         assert (await scm.send(other, "ping", {"zen": ""}))[0] == 200
         assert (await scm.control.call("GET", "/orgs/acme/projects"))[0] == 200
 
