@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from chassis.auth.model import AuthorizationContext
-from chassis.errors import Forbidden
-from control.approvals import repository, voting
+from control.approvals import repository
 from control.approvals.model import RequestRecord, Status
 from control.approvals.repository import RequestDetails
-from control.approvals.voting import VoteRequest
 from control.policies.builtin import FALLBACK
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role
 from tests.control.approvals.office import Member, Office
@@ -53,17 +51,6 @@ async def test_the_same_submission_through_other_principals_is_a_new_request(off
         assert await repository.find_open(connection, caller.org_id, party, asked, now) == made
         through = replace(party, act_chain=(agent.id, further.id))
         assert await repository.find_open(connection, caller.org_id, through, asked, now) is None
-
-
-async def test_a_principal_acting_for_the_requester_cannot_withdraw(office: Office) -> None:
-    alice = await office.member()
-    agent = await office.machine(alice)
-    asked = await office.ask(alice)
-    ballot = VoteRequest(reach(office, agent, alice), asked["id"], "No.", "r", office.now())
-    async with office.checks.database.write() as connection:
-        with pytest.raises(Forbidden, match="only if the policy lists it"):
-            await voting.reject(connection, ballot)
-    assert (await stored(office, asked)).status is Status.PENDING
 
 
 async def test_closed_requests_accept_no_votes(office: Office) -> None:

@@ -403,20 +403,3 @@ async def test_twenty_voters_at_once_make_one_transition(office: Office) -> None
     actions = [one["action"] for one in await office.audit(objectId=asked["id"])]
     assert actions.count("approval_request.approve") == 1
     assert actions.count("approval_request.vote") == 5
-
-
-async def test_concurrent_approvals_and_rejections_make_one_transition(office: Office) -> None:
-    await office.policy(minApprovers=3)
-    for number in range(3):
-        asked = await office.ask(targetId=str(number))
-        voters = [await office.member() for _ in range(12)]
-        verbs = ["reject" if place % 4 == 3 - number else "approve" for place in range(12)]
-        answers = await asyncio.gather(
-            *(office.vote(verb, asked, voter) for verb, voter in zip(verbs, voters, strict=True))
-        )
-        assert {status for status, _ in answers} <= {200, 409}
-        actions = [one["action"] for one in await office.audit(objectId=asked["id"])]
-        ends = [one for one in actions if one in ("approval_request.approve", "approval_request.reject")]
-        assert len(ends) == 1
-        _, final, _ = await office.call("GET", f"{REQUESTS}/{asked['id']}")
-        assert final["status"] == {"approve": "APPROVED", "reject": "REJECTED"}[ends[0].rpartition(".")[2]]

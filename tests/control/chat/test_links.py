@@ -209,11 +209,14 @@ async def test_a_link_has_the_rights_of_now(chat: Chat) -> None:
     assert "no longer a member" in await chat.says("status")
 
 
-async def test_enforced_single_sign_on_counts_for_links(chat: Chat) -> None:
+async def test_enforced_single_sign_on_counts_for_links(chat: Chat, person: NewPerson) -> None:
     """As for sessions: links of sessions that a provider vouched for, and the owner who keeps a way in."""
     ada, bob = await chat.member(), await chat.member()
     owner = chat.control.acme.owner_id
+    code = await new_code(await person())
     await run(chat, organizations.update().where(organizations.c.slug == "acme").values(sso_enforced=True))
+    assert "single sign-on" in await chat.says(f"link {code}"), "a session outside of it makes no link"
+    assert await chat.count(chat_links) == 0
     account = {"principal_id": owner, "email": "owner@example.org", "password_hash": "x", "email_verified": True}
     now = sa.func.now()
     await run(chat, users.insert().values(account | {"locale": "en", "theme": "system", "created_at": now}))
@@ -225,14 +228,6 @@ async def test_enforced_single_sign_on_counts_for_links(chat: Chat) -> None:
     assert "single sign-on" in answers[0]
     await run(chat, users.update().where(users.c.principal_id == owner).values(password_hash=None))
     assert "single sign-on" in await chat.says("status", "U3")
-
-
-async def test_a_session_outside_of_enforced_single_sign_on_makes_no_link(chat: Chat, person: NewPerson) -> None:
-    ada = await person()
-    code = await new_code(ada)
-    await run(chat, organizations.update().where(organizations.c.slug == "acme").values(sso_enforced=True))
-    assert "single sign-on" in await chat.says(f"link {code}")
-    assert await chat.count(chat_links) == 0
 
 
 async def test_links_of_chat_b_are_global(chat: Chat, person: NewPerson) -> None:
