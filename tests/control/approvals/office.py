@@ -6,12 +6,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from chassis.auth.id_generation import new_id
+from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import principals
 from chassis.db.database import Database
 from control.channels.tables import notification_channels
 from control.deliveries.outbox import DeliveryResult, EnqueueResult
 from control.identity import organization_repository
-from proto.identity import PrincipalKind, Role, Scope
+from control.identity.organization_repository import StoredOrganization
+from control.policies.model import DECIDING_ROLES, Effect, RiskClass
+from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import Clock, Tenant
 from tests.control.conftest import Control
 
@@ -19,6 +22,21 @@ REQUESTS: Final = "/orgs/acme/approval-requests"
 POLICIES: Final = "/orgs/acme/approval-policies"
 AUDIT: Final = "/orgs/acme/audit"
 ASKED: Final = {"action": "deploy.production", "targetType": "service", "targetId": "checkout"}
+
+
+# The columns of a policy that requires approval of everything.
+POLICY: Final[dict[str, Any]] = {
+    "name": "x",
+    "action_pattern": "**",
+    "target_type": None,
+    "effect": Effect.ASK,
+    "risk_class": RiskClass.LOW,
+    "min_approvers": 5,
+    "approver_roles": list(DECIDING_ROLES),
+    "machine_approver_ids": [],
+    "ttl_minutes": 60,
+    "enabled": True,
+}
 
 
 @dataclass
@@ -86,6 +104,29 @@ class Office(Control):
         """Events, oldest first."""
         _, page, _ = await self.call("GET", AUDIT, params={"limit": "100"} | query)
         return [*reversed(page["data"])]
+
+
+def context(
+    org: StoredOrganization,
+    principal_id: str,
+    kind: PrincipalKind = PrincipalKind.USER,
+    owner_id: str | None = None,
+    behalf_id: str | None = None,
+    role: Role = Role.MEMBER,
+) -> AuthorizationContext:
+    """What a guard knows of who has all scopes of this role, and may act for another one."""
+    return AuthorizationContext(
+        principal_id=principal_id,
+        token_id="tok",  # an id
+        org_id=org.id,
+        org_slug=org.slug,
+        role=role,
+        scopes=ROLE_SCOPES[role],
+        kind=kind,
+        owner_id=owner_id,
+        on_behalf_of=behalf_id,
+        act_chain=() if behalf_id is None else (principal_id,),
+    )
 
 
 async def new_member(

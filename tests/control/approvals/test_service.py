@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 from standardwebhooks import Webhook
-from yarl import URL
 
 from chassis.runtime.settings import ChassisSettings
 from proto.identity import Role
@@ -70,7 +69,7 @@ async def test_submissions_have_their_own_rate_limit(control: Control) -> None:
     assert (status, headers["x-ratelimit-limit"]) == (200, str(ChassisSettings().api_burst)), "counted apart"
 
 
-ODD = ("\x00", "\ud800", "\udcff", "\u202e", "%00", "'; DROP TABLE approval_requests; --")
+ODD = ("\x00", "\ud800", "\udcff", "\u202e", "'; DROP TABLE approval_requests; --")
 
 
 async def test_odd_text_is_rejected_or_returned_and_is_never_a_500(control: Control) -> None:
@@ -79,22 +78,6 @@ async def test_odd_text_is_rejected_or_returned_and_is_never_a_500(control: Cont
 
 
 async def check_odd_text(control: Control, text: str, action: str) -> None:
-    quoted = "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
-    for method, path in (
-        ("GET", f"{REQUESTS}/{quoted}"),
-        ("POST", f"{REQUESTS}/{quoted}/approve"),
-        ("POST", f"{REQUESTS}/{quoted}/reject"),
-        ("GET", f"{REQUESTS}?status={quoted}"),
-        ("GET", f"/orgs/acme/approval-policies/{quoted}"),
-        ("PATCH", f"/orgs/acme/approval-policies/{quoted}"),
-        ("DELETE", f"/orgs/acme/approval-policies/{quoted}"),
-        ("GET", f"/orgs/acme/audit?from={quoted}"),
-        ("GET", f"/orgs/{quoted}/audit/export"),
-    ):
-        status, _, _ = await control.call(method, str(URL(path, encoded=True)))
-        assert status in (400, 404), (method, path)
-    status, _, _ = await control.call("GET", str(URL(f"/orgs/acme/audit?objectId={quoted}", encoded=True)))
-    assert status == (400 if text == "\x00" else 200), "what is asked about may be called anything that can be read"
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in text)
     good = msgspec.json.encode(ASKED | {"action": action, "summary": "s"}).decode()
     for field in (action, "service", "checkout", '"s"'):
