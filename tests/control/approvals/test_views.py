@@ -1,8 +1,7 @@
 """Requests as those see them who vote on them: names, votes, what is missing, and what a vote would be answered."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from chassis.db.database import format_time
 from control.approvals import repository, view_schemas
 from control.identity import organization_repository
 from proto.identity import PrincipalKind, Role, Scope
-from tests.control.approvals.office import REQUESTS, Member, Office, hand_over, remove, set_role
+from tests.control.approvals.office import REQUESTS, Member, Office, remove, set_role
 from tests.control.plans import Plans
 
 INBOX = f"{REQUESTS}/inbox"
@@ -91,161 +90,86 @@ async def acting(office: Office, agent: Member, owner: Member) -> Member:
     async with office.checks.database.write() as connection:
         org_id = office.acme.organization.id
         made = await organization_repository.create_token(connection, org_id, agent.id, "for")
-        row = {
-            "token_id": made.id,
-            "org_id": org_id,
-            "subject_id": owner.id,
-            "chain": [agent.id],
-            "created_at": office.now(),
-        }
-        await connection.execute(delegations.insert().values(row))
+        row = {"token_id": made.id, "org_id": org_id, "subject_id": owner.id, "chain": [agent.id]}
+        await connection.execute(delegations.insert().values(row | {"created_at": office.now()}))
     return Member(agent.id, made.secret)
 
 
-@dataclass
-class Scene:
-    """A request of an action of its own, on which `voter` is going to vote. Its policies hold for this action alone."""
-
-    office: Office
-    action: str
-
-    async def ask(self, by: Member | None = None, **body: Any) -> dict[str, Any]:
-        return await self.office.ask(by, action=self.action, **body)
-
-    async def policy(self, **body: Any) -> None:
-        await self.office.policy(actionPattern=self.action, **body)
-
-    async def voted(self, verb: str, by: Member | None = None) -> dict[str, Any]:
-        """A request on which a member, or this one, has voted."""
-        asked = await self.ask()
-        await self.office.vote(verb, asked, by or await self.office.member())
-        return asked
-
-
-Staged = tuple[dict[str, Any], Member]
-
-
-async def own(scene: Scene, scopes: frozenset[Scope] | None = None) -> Staged:
-    ada = await scene.office.member(scopes=scopes)
-    return await scene.ask(ada), ada
-
-
-async def own_with_a_role_that_may_not_ask_any_more(scene: Scene) -> Staged:
-    asked, ada = await own(scene)
-    await set_role(scene.office, ada, Role.VIEWER)
-    return asked, ada
-
-
-async def of_ones_agent(scene: Scene) -> Staged:
-    ada = await scene.office.member()
-    return await scene.ask(await scene.office.machine(ada)), ada
-
-
-async def of_ones_owner(scene: Scene) -> Staged:
-    ada = await scene.office.member()
-    agent = await scene.office.machine(ada)
-    await scene.policy(machineApproverIds=[agent.id])
-    return await scene.ask(ada), agent
-
-
-async def by_a_machine(scene: Scene, *, is_listed: bool) -> Staged:
-    agent = await scene.office.machine(await scene.office.member())
-    await scene.policy(machineApproverIds=[agent.id] if is_listed else [])
-    return await scene.ask(), agent
-
-
-async def by_another_role(scene: Scene) -> Staged:
-    await scene.policy(approverRoles=["ADMIN", "OWNER"])
-    return await scene.ask(), await scene.office.member()
-
-
-async def by_a_member(scene: Scene, role: Role = Role.MEMBER, scopes: frozenset[Scope] | None = None) -> Staged:
-    return await scene.ask(), await scene.office.member(role, scopes)
-
-
-async def of_a_requester_who_has_left(scene: Scene) -> Staged:
-    ada = await scene.office.member()
-    asked = await scene.ask(ada)
-    await remove(scene.office, ada)
-    return asked, await scene.office.member()
-
-
-async def expired(scene: Scene) -> Staged:
-    asked, voter = await scene.ask(ttlMinutes=1), await scene.office.member()
-    scene.office.clock.seconds += 60
-    return asked, voter
-
-
-async def ended_by_another(scene: Scene, verb: str) -> Staged:
-    return await scene.voted(verb), await scene.office.member()
-
-
-async def ended_by_oneself(scene: Scene, verb: str) -> Staged:
-    voter = await scene.office.member()
-    return await scene.voted(verb, voter), voter
-
-
-async def approved_and_not_enough(scene: Scene) -> Staged:
-    await scene.policy(minApprovers=2)
-    return await ended_by_oneself(scene, "approve")
-
-
-async def approved_and_enough_by_now(scene: Scene) -> Staged:
-    """Another one could not decide when this one voted, and can again: approving once more decides."""
-    await scene.policy(minApprovers=2)
-    other, voter = await scene.office.member(), await scene.office.member()
-    asked = await scene.voted("approve", other)
-    await set_role(scene.office, other, Role.VIEWER)
-    await scene.office.vote("approve", asked, voter)
-    await set_role(scene.office, other, Role.MEMBER)
-    return asked, voter
-
-
-async def approved_and_not_counted_any_more(scene: Scene) -> Staged:
-    """The machine belonged to somebody to whom that which asks was handed; it belongs to another one now."""
-    alice, bob, carol = [await scene.office.member() for _ in range(3)]
-    asking, machine = await scene.office.machine(alice), await scene.office.machine(bob)
-    await scene.policy(minApprovers=2, machineApproverIds=[machine.id])
-    asked = await scene.ask(asking)
-    await scene.office.vote("approve", asked, machine)
-    for handed, owner in ((asking, bob), (machine, carol)):
-        await hand_over(scene.office, handed, owner)
-    return asked, machine
-
-
 ASKS = frozenset({READ, WRITE})
-ENDED = {status: f"The request is already {status}." for status in ("APPROVED", "REJECTED", "EXPIRED")}
-# Why one cannot approve and reject in each scene; None: one can.
-SCENES: dict[str, tuple[Callable[[Scene], Awaitable[Staged]], str | None, str | None]] = {
-    "nobody has voted": (by_a_member, None, None),
-    "one's own": (own, OWN, None),
-    "one's own, without the right to decide": (partial(own, scopes=ASKS), NO_SCOPE, None),
-    "one's own, with a role that may not ask any more": (
-        own_with_a_role_that_may_not_ask_any_more, NO_SCOPE, NO_SCOPES),
-    "of one's agent": (of_ones_agent, None, None),
-    "of one's owner": (of_ones_owner, SIBLING, None),
-    "by a machine that is not listed": (partial(by_a_machine, is_listed=False), UNLISTED, UNLISTED),
-    "by a machine that is listed": (partial(by_a_machine, is_listed=True), None, None),
-    "by another role": (by_another_role, ROLES, ROLES),
-    "by a viewer": (partial(by_a_member, role=Role.VIEWER), NO_SCOPE, NO_SCOPES),
-    "by a token that may ask": (partial(by_a_member, scopes=ASKS), NO_SCOPE, NO_SCOPE),
-    "of a requester who has left": (of_a_requester_who_has_left, GONE, None),
-    "expired": (expired, ENDED["EXPIRED"], ENDED["EXPIRED"]),
-    "approved by another": (partial(ended_by_another, verb="approve"), ENDED["APPROVED"], ENDED["APPROVED"]),
-    "approved by oneself": (partial(ended_by_oneself, verb="approve"), APPROVED, ENDED["APPROVED"]),
-    "rejected by oneself": (partial(ended_by_oneself, verb="reject"), ENDED["REJECTED"], REJECTED),
-    "rejected by another": (partial(ended_by_another, verb="reject"), ENDED["REJECTED"], ENDED["REJECTED"]),
-    "approved, and not enough": (approved_and_not_enough, APPROVED, None),
-    "approved, and enough by now": (approved_and_enough_by_now, None, None),
-    "approved, and not counted any more": (approved_and_not_counted_any_more, None, None),
-}  # fmt: skip
+IS_APPROVED, IS_REJECTED, IS_EXPIRED = (
+    f"The request is already {status}." for status in ("APPROVED", "REJECTED", "EXPIRED")
+)
+LISTED: dict[str, Any] = {"machineApproverIds": ["agent"]}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Why `voter` cannot approve and reject a request; None: they can. Others are an `agent` of the voter, the `human`
+    whose agent is the voter, and an `other` member.
+    """
+
+    approve: str | None = None
+    reject: str | None = None
+    asks: str = "owner"
+    role: Role = Role.MEMBER
+    scopes: frozenset[Scope] | None = None
+    is_machine: bool = False
+    policy: Mapping[str, Any] | None = None
+    since: str = ""  # who does or becomes what after the request
+
+    async def stage(self, office: Office, action: str) -> tuple[dict[str, Any], Member]:
+        """The request, which is of this action, and who votes."""
+        voter = await office.member(self.role, self.scopes)
+        people = {"voter": voter, "agent": await office.machine(voter), "other": await office.member()}
+        if self.is_machine:
+            people |= {"human": voter, "voter": people["agent"]}
+        if self.policy is not None:
+            listed = [people[name].id for name in self.policy.get("machineApproverIds", ())]
+            await office.policy(actionPattern=action, **{**self.policy, "machineApproverIds": listed})
+        asked = await office.ask(people.get(self.asks), action=action, ttlMinutes=1)
+        for who, what in (step.split() for step in self.since.split(", ") if step):
+            if what in ("approves", "rejects"):
+                await office.vote(what[:-1], asked, people[who])
+            elif what == "leaves":
+                await remove(office, people[who])
+            elif what == "passes":
+                office.clock.seconds += 60
+            else:
+                await set_role(office, people[who], Role(what))
+        return asked, people["voter"]
+
+
+SCENES = {
+    "nobody has voted": Scene(),
+    "one's own": Scene(OWN, None, asks="voter"),
+    "one's own, without the right to decide": Scene(NO_SCOPE, None, asks="voter", scopes=ASKS),
+    "one's own, with a role that may not ask": Scene(NO_SCOPE, NO_SCOPES, asks="voter", since="voter VIEWER"),
+    "of one's agent": Scene(asks="agent"),
+    "of one's owner": Scene(SIBLING, None, asks="human", is_machine=True, policy=LISTED),
+    "by a machine that is not listed": Scene(UNLISTED, UNLISTED, is_machine=True),
+    "by a machine that is listed": Scene(is_machine=True, policy=LISTED),
+    "by another role": Scene(ROLES, ROLES, policy={"approverRoles": ["ADMIN", "OWNER"]}),
+    "by a viewer": Scene(NO_SCOPE, NO_SCOPES, role=Role.VIEWER),
+    "by a token that may ask": Scene(NO_SCOPE, NO_SCOPE, scopes=ASKS),
+    "of a requester who has left": Scene(GONE, None, asks="other", since="other leaves"),
+    "expired": Scene(IS_EXPIRED, IS_EXPIRED, since="time passes"),
+    "approved by another": Scene(IS_APPROVED, IS_APPROVED, since="other approves"),
+    "approved by oneself": Scene(APPROVED, IS_APPROVED, since="voter approves"),
+    "rejected by oneself": Scene(IS_REJECTED, REJECTED, since="voter rejects"),
+    "rejected by another": Scene(IS_REJECTED, IS_REJECTED, since="other rejects"),
+    "approved, and not enough": Scene(APPROVED, None, policy={"minApprovers": 2}, since="voter approves"),
+    "approved, and another may decide again: approving once more decides": Scene(
+        policy={"minApprovers": 2}, since="other approves, other VIEWER, voter approves, other MEMBER"
+    ),
+}
 
 
 async def test_a_view_says_what_a_vote_is_answered(office: Office, subtests: pytest.Subtests) -> None:
     """Each sentence is that of the refusal; without one the vote changes something."""
-    for number, (name, (stage, *expected)) in enumerate(SCENES.items()):
+    for number, (name, scene) in enumerate(SCENES.items()):
         with subtests.test(scene=name):
-            asked, voter = await stage(Scene(office, f"deploy.n{number}"))
+            asked, voter = await scene.stage(office, f"deploy.n{number}")
+            expected = [scene.approve, scene.reject]
             found = await view(office, asked, voter)
             _, page, _ = await office.call("GET", INBOX, token=voter.token, params={"limit": "1"})
             assert page["data"] == [found]
@@ -256,7 +180,7 @@ async def test_a_view_says_what_a_vote_is_answered(office: Office, subtests: pyt
             for verb in refused_first:
                 await check_vote(office, asked, voter, verb, viewer["why"][verb])
                 if viewer["why"][verb] is None and expected == [None, None]:
-                    asked, voter = await stage(Scene(office, f"deploy.n{number}.again"))
+                    asked, voter = await scene.stage(office, f"deploy.n{number}.again")
         office.clock.seconds += 25 * 3_600  # the requests of this scene come last from now on
 
 
