@@ -350,17 +350,16 @@ _OF_GITEA: Final[dict[str, Any]] = {"repository": GITEA_REPOSITORY, "commit_id":
 
 def gitea_push(minutes: int, *commits: tuple[str, str], branch: str = "main") -> dict[str, Any]:
     """Its commits are given newest first."""
-    more = {"verification": None, "added": None, "removed": None}
-    listed = [github_commit(*each, minutes, **more) for each in commits]
+    listed = [github_commit(*each, minutes, verification=None, added=None, removed=None) for each in commits]
     for one in listed:
         del one["distinct"]
-    more = {"after": listed[0]["id"], "total_commits": len(listed), "repository": GITEA_REPOSITORY}
+    more: dict[str, Any] = {"after": listed[0]["id"], "total_commits": len(listed), "repository": GITEA_REPOSITORY}
     return github_push(minutes, *listed, branch=branch) | more
 
 
 def gitea_pull_request(minutes: int, action: str, number: int, body: str, *, merged: bool = False) -> dict[str, Any]:
     state, merge_sha = "closed" if action == "closed" else "open", "3e" if merged else None
-    more = {
+    more: dict[str, Any] = {
         "html_url": f"https://git.shop.example/shop/web/pulls/{number}",
         "merged_at": rfc(minutes) if merged else None,
     }
