@@ -22,11 +22,6 @@ def test_it_is_the_maximum_number_of_disjoint_groups(found: list[frozenset[str]]
     assert max_disjoint(found) == most
 
 
-@given(circles, circles)
-def test_a_further_vote_never_lowers_the_count(found: list[frozenset[str]], more: list[frozenset[str]]) -> None:
-    assert max_disjoint(found) <= max_disjoint([*found, *more])
-
-
 def test_the_largest_possible_number_of_groups_is_counted() -> None:
     """Everybody of a large organization, and a policy's full list of machines that overlap in a ring: trying every
     combination of these would not end.

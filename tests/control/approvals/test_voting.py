@@ -262,6 +262,16 @@ async def test_the_requester_withdraws(office: Office) -> None:
         assert (await office.vote("reject", asked, withdrawing))[0] == 200
 
 
+async def test_withdrawing_requires_the_scope_to_request_or_to_decide(office: Office) -> None:
+    """With another token of the same member than the one that asked; to read is not enough."""
+    asking = await office.member(Role.MEMBER, frozenset({Scope.APPROVALS_WRITE}))
+    for more, expected in ((set[Scope](), 403), ({Scope.APPROVALS_WRITE}, 200), ({Scope.APPROVALS_DECIDE}, 200)):
+        asked = await office.ask(asking, targetId=f"with {more}")
+        withdrawing = await narrow_token(office, asking, Scope.APPROVALS_READ, *more)
+        assert (await office.vote("reject", asked, withdrawing))[0] == expected, more
+    assert (await office.vote("approve", await office.ask(asking, targetId="y"), asking))[0] == 403
+
+
 async def test_undecided_requests_expire(office: Office) -> None:
     asked, voter = await office.ask(ttlMinutes=1), await office.member()
     office.clock.seconds += 59.999

@@ -127,26 +127,6 @@ async def test_guesses_are_counted_by_chat_user(chat: Chat, person: NewPerson) -
     assert await chat.says(f"link {code}", "U2") != TOO_MANY_CODES
 
 
-async def test_a_new_link_replaces_that_of_the_chat_user(chat: Chat, person: NewPerson) -> None:
-    ada, bob = await person(), await person("bob@example.org")
-    await chat.says(f"link {await new_code(ada)}")
-    await chat.says(f"link {await new_code(bob)}")
-    assert [(await one.call("GET", LINKS))[1]["data"] != [] for one in (ada, bob)] == [False, True]
-    assert [one[0] for one in await chat.audited("chat_link.create", "chat_link.delete")] == [
-        "chat_link.create",
-        "chat_link.delete",
-        "chat_link.create",
-    ]
-
-
-async def test_a_repeated_command_gets_the_same_answer_and_links_once(chat: Chat, person: NewPerson) -> None:
-    code = await new_code(await person())
-    answers = [await chat.slash(f"link {code}", trigger="1.2.3") for _ in range(3)]
-    assert answers[0] == answers[1] == answers[2]
-    assert answers[0][1]["text"].startswith("You act as Ada")
-    assert len(await chat.audited("chat_link.create")) == 1
-
-
 async def test_the_links_of_one_principal_are_bounded(
     chat: Chat, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
