@@ -6,11 +6,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from chassis.auth.id_generation import new_id
+from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import principals
 from chassis.db.database import Database
 from control.channels.tables import notification_channels
 from control.deliveries.outbox import DeliveryResult, EnqueueResult
 from control.identity import organization_repository
-from proto.identity import PrincipalKind, Role, Scope
+from control.identity.organization_repository import StoredOrganization
+from control.policies.model import DECIDING_ROLES, Effect, RiskClass
+from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import Clock, Tenant
 from tests.control.conftest import Control
 
@@ -18,6 +22,21 @@ REQUESTS: Final = "/orgs/acme/approval-requests"
 POLICIES: Final = "/orgs/acme/approval-policies"
 AUDIT: Final = "/orgs/acme/audit"
 ASKED: Final = {"action": "deploy.production", "targetType": "service", "targetId": "checkout"}
+
+
+# The columns of a policy that requires approval of everything.
+POLICY: Final[dict[str, Any]] = {
+    "name": "x",
+    "action_pattern": "**",
+    "target_type": None,
+    "effect": Effect.ASK,
+    "risk_class": RiskClass.LOW,
+    "min_approvers": 5,
+    "approver_roles": list(DECIDING_ROLES),
+    "machine_approver_ids": [],
+    "ttl_minutes": 60,
+    "enabled": True,
+}
 
 
 @dataclass
@@ -87,6 +106,29 @@ class Office(Control):
         return [*reversed(page["data"])]
 
 
+def context(
+    org: StoredOrganization,
+    principal_id: str,
+    kind: PrincipalKind = PrincipalKind.USER,
+    owner_id: str | None = None,
+    behalf_id: str | None = None,
+    role: Role = Role.MEMBER,
+) -> AuthorizationContext:
+    """What a guard knows of who has all scopes of this role, and may act for another one."""
+    return AuthorizationContext(
+        principal_id=principal_id,
+        token_id="tok",  # an id
+        org_id=org.id,
+        org_slug=org.slug,
+        role=role,
+        scopes=ROLE_SCOPES[role],
+        kind=kind,
+        owner_id=owner_id,
+        on_behalf_of=behalf_id,
+        act_chain=() if behalf_id is None else (principal_id,),
+    )
+
+
 async def new_member(
     database: Database, tenant: Tenant, role: Role = Role.MEMBER, scopes: frozenset[Scope] | None = None
 ) -> Member:
@@ -108,6 +150,32 @@ async def new_machine(
         await organization_repository.add_membership(connection, tenant.organization.id, made.id, role)
         token = await organization_repository.create_token(connection, tenant.organization.id, made.id, "t")
     return Member(made.id, token.secret)
+
+
+async def hand_over(office: Office, machine: Member, owner: Member) -> None:
+    """The agent or service belongs to another owner from now on."""
+    async with office.checks.database.write() as connection:
+        await connection.execute(principals.update().where(principals.c.id == machine.id).values(owner_id=owner.id))
+
+
+async def set_role(office: Office, member: Member, role: Role) -> None:
+    async with office.checks.database.write() as connection:
+        await organization_repository.set_role(connection, office.acme.organization.id, member.id, role)
+
+
+async def remove(office: Office, member: Member) -> None:
+    """They leave the organization."""
+    async with office.checks.database.write() as connection:
+        await organization_repository.remove_membership(connection, office.acme.organization.id, member.id)
+
+
+async def narrow_token(office: Office, holder: Member, *scopes: Scope) -> Member:
+    """The same member with another token, which has these scopes alone."""
+    async with office.checks.database.write() as connection:
+        made = await organization_repository.create_token(
+            connection, office.acme.organization.id, holder.id, "narrow", scopes=frozenset(scopes)
+        )
+    return Member(holder.id, made.secret)
 
 
 async def new_channel(

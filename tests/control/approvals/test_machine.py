@@ -8,7 +8,7 @@ who may decide, one of them independent, and no vote by someone without the righ
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import combinations
@@ -44,8 +44,9 @@ from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
 from control.identity import organization_repository
 from control.policies import repository as policies
-from control.policies.model import DECIDING_ROLES, Effect, RiskClass
-from proto.identity import ROLE_SCOPES, PrincipalKind, Role
+from control.policies.model import DECIDING_ROLES
+from proto.identity import PrincipalKind, Role
+from tests.control.approvals.office import POLICY, context
 from tests.selection import scaled
 
 ROLES = (Role.VIEWER, Role.MEMBER, Role.ADMIN, Role.OWNER)
@@ -189,35 +190,17 @@ class Machine(RuleBasedStateMachine):
 
     def _policy(self) -> dict[str, Any]:
         minimum, roles, machines = self.policy
-        return {
-            "name": "x",
-            "action_pattern": "**",
-            "target_type": None,
-            "effect": Effect.ASK,
-            "risk_class": RiskClass.LOW,
-            "min_approvers": minimum,
-            "approver_roles": list(roles),
-            "machine_approver_ids": sorted(machines),
-            "ttl_minutes": 60,
-            "enabled": True,
-        }
+        votes = {"min_approvers": minimum, "approver_roles": list(roles), "machine_approver_ids": sorted(machines)}
+        return POLICY | votes
 
     def run(self, work: Any) -> Any:
         return self.runner.run(work)
 
     def reach(self, person: Person, behalf: Person | None) -> AuthorizationContext:
         """As the guard would have it at best; what it knows may be old, so votes do not go by it."""
-        return AuthorizationContext(
-            principal_id=person.id,
-            token_id="tok",  # an id
-            org_id=self.org.id,
-            org_slug=self.org.slug,
-            role=person.role or Role.MEMBER,
-            scopes=ROLE_SCOPES[Role.OWNER],
-            kind=person.kind,
-            owner_id=None if person.owner is None else person.owner.id,
-            on_behalf_of=None if behalf is None else behalf.id,
-            act_chain=() if behalf is None else (person.id,),
+        owner_id, behalf_id = (None if one is None else one.id for one in (person.owner, behalf))
+        return replace(
+            context(self.org, person.id, person.kind, owner_id, behalf_id, Role.OWNER), role=person.role or Role.MEMBER
         )
 
     @rule(person=PEOPLE, change=CHANGES, ballots=BALLOTS)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from chassis.auth.model import AuthorizationContext
 from chassis.db.database import Database
 from control.approvals import open_limits, repository
 from control.approvals.expiry import ExpiryTask
@@ -15,9 +14,9 @@ from control.approvals.schemas import NewRequest
 from control.approvals.submission import Submission, submit
 from control.identity.member_repository import retire_machine
 from control.settings import ControlSettings
-from proto.identity import ROLE_SCOPES, PrincipalKind, Role
+from proto.identity import PrincipalKind, Role
 from tests.chassis.auth.tenants import new_tenant
-from tests.control.approvals.office import ASKED, REQUESTS, Office, new_machine, new_member
+from tests.control.approvals.office import ASKED, REQUESTS, Office, context, new_machine, new_member
 from tests.control.conftest import serving
 from tests.control.plans import Plans
 
@@ -27,7 +26,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 async def test_queries_lists_and_expiry_use_their_indexes(sqlite: Database) -> None:
     acme = await new_tenant(sqlite, "acme")
     org = acme.organization
-    caller = AuthorizationContext(acme.owner_id, "tok", org.id, org.slug, Role.OWNER, ROLE_SCOPES[Role.OWNER])  # an id
+    caller = context(org, acme.owner_id, role=Role.OWNER)
     plans: dict[str, list[str]] = {}
     with Plans(sqlite, "approval_requests") as found:
         async with sqlite.write() as connection:

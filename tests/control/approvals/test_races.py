@@ -20,25 +20,11 @@ from control.approvals.voting import VoteOutcome, VoteRequest
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
 from control.policies import repository as policies
-from control.policies.model import DECIDING_ROLES, Effect, RiskClass
-from proto.identity import ROLE_SCOPES, Role
 from tests.chassis.auth.tenants import Tenant, new_tenant
-from tests.control.approvals.office import new_member
+from tests.control.approvals.office import POLICY, context, new_member
 
 pytestmark = pytest.mark.both_stores
 
-POLICY = {
-    "name": "five",
-    "action_pattern": "**",
-    "target_type": None,
-    "effect": Effect.ASK,
-    "risk_class": RiskClass.LOW,
-    "min_approvers": 5,
-    "approver_roles": list(DECIDING_ROLES),
-    "machine_approver_ids": [],
-    "ttl_minutes": 60,
-    "enabled": True,
-}
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
@@ -52,20 +38,12 @@ async def databases(migrated_url: str) -> AsyncIterator[tuple[Database, Database
         await one.close()
 
 
-def reach(acme: Tenant, principal_id: str) -> AuthorizationContext:
-    org, scopes = acme.organization, ROLE_SCOPES[Role.MEMBER]
-    return AuthorizationContext(principal_id, "tok", org.id, org.slug, Role.MEMBER, scopes)  # an id
-
-
 async def asked(database: Database, acme: Tenant) -> RequestRecord:
     async with database.write() as connection:
         await policies.create(connection, acme.organization.id, None, POLICY)
         body = NewRequest(action="run.it", target_type="x", target_id="y")
-        made = (
-            await submit(
-                connection, Submission(reach(acme, acme.owner_id), body, LinkBuilder().for_org("acme"), "r", NOW)
-            )
-        ).request
+        caller = context(acme.organization, acme.owner_id)
+        made = (await submit(connection, Submission(caller, body, LinkBuilder().for_org("acme"), "r", NOW))).request
     assert made is not None
     return made
 
@@ -86,7 +64,7 @@ async def test_of_sixty_votes_through_two_processes_one_decides(
 ) -> None:
     acme = await new_tenant(databases[0], "acme")
     request = await asked(databases[0], acme)
-    voters = [reach(acme, (await new_member(databases[0], acme)).id) for _ in range(60)]
+    voters = [context(acme.organization, (await new_member(databases[0], acme)).id) for _ in range(60)]
     verbs = ["reject" if rejecting and place % 10 == rejecting else "approve" for place in range(60)]
     outcomes = await asyncio.gather(
         *(

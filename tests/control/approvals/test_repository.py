@@ -6,33 +6,14 @@ from typing import Any
 
 import pytest
 
-from chassis.auth.model import AuthorizationContext
-from chassis.errors import Forbidden
-from control.approvals import repository, voting
+from control.approvals import repository
 from control.approvals.model import RequestRecord, Status
 from control.approvals.repository import RequestDetails
-from control.approvals.voting import VoteRequest
 from control.policies.builtin import FALLBACK
-from proto.identity import ROLE_SCOPES, PrincipalKind, Role
-from tests.control.approvals.office import Member, Office
+from proto.identity import PrincipalKind
+from tests.control.approvals.office import Office, context
 
 pytestmark = pytest.mark.both_stores
-
-
-def reach(office: Office, agent: Member, owner: Member) -> AuthorizationContext:
-    """An agent that acts for its owner."""
-    return AuthorizationContext(
-        principal_id=agent.id,
-        token_id="tok",  # an id
-        org_id=office.acme.organization.id,
-        org_slug="acme",
-        role=Role.MEMBER,
-        scopes=ROLE_SCOPES[Role.MEMBER],
-        kind=PrincipalKind.AGENT,
-        owner_id=owner.id,
-        on_behalf_of=owner.id,
-        act_chain=(agent.id,),
-    )
 
 
 async def stored(office: Office, asked: dict[str, Any]) -> RequestRecord:
@@ -43,7 +24,8 @@ async def stored(office: Office, asked: dict[str, Any]) -> RequestRecord:
 async def test_the_same_submission_through_other_principals_is_a_new_request(office: Office) -> None:
     alice = await office.member()
     agent, further = await office.machine(alice), await office.machine(alice)
-    caller, now = reach(office, agent, alice), office.now()
+    caller = context(office.acme.organization, agent.id, PrincipalKind.AGENT, alice.id, alice.id)
+    now = office.now()
     asked = RequestDetails("deploy.it", "service", "x", None, {})
     async with office.checks.database.write() as connection:
         party = await repository.load_participant(connection, caller)
@@ -53,17 +35,6 @@ async def test_the_same_submission_through_other_principals_is_a_new_request(off
         assert await repository.find_open(connection, caller.org_id, party, asked, now) == made
         through = replace(party, act_chain=(agent.id, further.id))
         assert await repository.find_open(connection, caller.org_id, through, asked, now) is None
-
-
-async def test_a_principal_acting_for_the_requester_cannot_withdraw(office: Office) -> None:
-    alice = await office.member()
-    agent = await office.machine(alice)
-    asked = await office.ask(alice)
-    ballot = VoteRequest(reach(office, agent, alice), asked["id"], "No.", "r", office.now())
-    async with office.checks.database.write() as connection:
-        with pytest.raises(Forbidden, match="only if the policy lists it"):
-            await voting.reject(connection, ballot)
-    assert (await stored(office, asked)).status is Status.PENDING
 
 
 async def test_closed_requests_accept_no_votes(office: Office) -> None:

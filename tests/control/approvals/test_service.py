@@ -5,10 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 from standardwebhooks import Webhook
-from yarl import URL
 
 from chassis.runtime.settings import ChassisSettings
-from control.settings import ControlSettings
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.approvals.office import ASKED, REQUESTS
@@ -19,9 +17,7 @@ CHANNELS = "/orgs/acme/projects/web/notification-channels"
 DEADLINE_S = 30.0
 
 
-@pytest.fixture
-def control_settings() -> ControlSettings:
-    return ControlSettings(egress_allow=("127.0.0.0/8",), egress_http=True, page_url="https://sluice.example.org")
+pytestmark = pytest.mark.control_settings(page_url="https://sluice.example.org")
 
 
 async def opened(receiver: Receiver, number: int) -> list[dict[str, Any]]:
@@ -60,45 +56,31 @@ async def test_an_unavailable_receiver_does_not_affect_the_request(control: Cont
 
 
 async def test_submissions_have_their_own_rate_limit(control: Control) -> None:
-    settings, refused = ChassisSettings(), 0
-    for number in range(settings.approval_burst + 20):
+    burst, refused = ChassisSettings().approval_burst, []
+    for number in range(burst + 20):
         body = ASKED | {"action": "issue.resolve", "targetId": str(number)}
         status, answer, headers = await control.call("POST", REQUESTS, body)
-        assert headers["x-ratelimit-limit"] == str(settings.approval_burst)
+        assert headers["x-ratelimit-limit"] == str(burst)
         if status == 429:
-            refused += 1
-            assert answer["error"]["code"] == "rate_limited"
+            refused.append((answer["error"]["code"], headers["x-ratelimit-remaining"]))
             assert int(headers["Retry-After"]) >= 1
-            assert headers["x-ratelimit-remaining"] == "0"
-    assert refused
+    assert set(refused) == {("rate_limited", "0")}
     status, _, headers = await control.call("GET", REQUESTS)
-    assert (status, headers["x-ratelimit-limit"]) == (200, str(settings.api_burst)), "others are counted apart"
+    assert (status, headers["x-ratelimit-limit"]) == (200, str(ChassisSettings().api_burst)), "counted apart"
 
 
-ODD = ("\x00", "\ud800", "\udcff", "\u202e", "%00", "'; DROP TABLE approval_requests; --")
+ODD = ("\x00", "\ud800", "\udcff", "\u202e", "'; DROP TABLE approval_requests; --")
 
 
-@pytest.mark.parametrize("text", ODD, ids=ascii)
-async def test_odd_text_is_rejected_or_returned_and_is_never_a_500(control: Control, text: str) -> None:
-    quoted = "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
-    for method, path in (
-        ("GET", f"{REQUESTS}/{quoted}"),
-        ("POST", f"{REQUESTS}/{quoted}/approve"),
-        ("POST", f"{REQUESTS}/{quoted}/reject"),
-        ("GET", f"{REQUESTS}?status={quoted}"),
-        ("GET", f"/orgs/acme/approval-policies/{quoted}"),
-        ("PATCH", f"/orgs/acme/approval-policies/{quoted}"),
-        ("DELETE", f"/orgs/acme/approval-policies/{quoted}"),
-        ("GET", f"/orgs/acme/audit?from={quoted}"),
-        ("GET", f"/orgs/{quoted}/audit/export"),
-    ):
-        status, _, _ = await control.call(method, str(URL(path, encoded=True)))
-        assert status in (400, 404), (method, path)
-    status, _, _ = await control.call("GET", str(URL(f"/orgs/acme/audit?objectId={quoted}", encoded=True)))
-    assert status == (400 if text == "\x00" else 200), "what is asked about may be called anything that can be read"
+async def test_odd_text_is_rejected_or_returned_and_is_never_a_500(control: Control) -> None:
+    for number, text in enumerate(ODD):
+        await check_odd_text(control, text, f"deploy.n{number}")
+
+
+async def check_odd_text(control: Control, text: str, action: str) -> None:
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in text)
-    good = msgspec.json.encode(ASKED | {"summary": "s"}).decode()
-    for field in ("deploy.production", "service", "checkout", '"s"'):
+    good = msgspec.json.encode(ASKED | {"action": action, "summary": "s"}).decode()
+    for field in (action, "service", "checkout", '"s"'):
         raw = good.replace(field, f'"{escaped}"' if field == '"s"' else escaped)
         status, answer, _ = await control.call(
             "POST", REQUESTS, data=raw.encode(), headers={"Content-Type": "application/json"}

@@ -7,21 +7,31 @@ import msgspec
 import pytest
 
 from chassis.auth.bearer import LIMITS
-from chassis.auth.tables import access_tokens, principals
+from chassis.auth.tables import access_tokens
 from chassis.db.database import format_time
 from control.identity import organization_repository
 from proto.identity import PrincipalKind, Role, Scope
-from tests.control.approvals.office import ASKED, REQUESTS, Member, Office
+from tests.control.approvals.office import ASKED, REQUESTS, Member, Office, hand_over, narrow_token, remove, set_role
+
+ASKS = frozenset({Scope.APPROVALS_READ, Scope.APPROVALS_WRITE})
 
 
-def standing(answer: Any) -> tuple[str, int, int, bool, bool]:
-    return (
-        answer["request"]["status"],
-        answer["approvals"],
-        answer["remaining"],
-        answer["hasIndependentApprover"],
-        answer["idempotent"],
-    )
+def standing(answer: Any) -> tuple[Any, ...]:
+    names = ("approvals", "remaining", "hasIndependentApprover", "idempotent")
+    return answer["request"]["status"], *(answer[name] for name in names)
+
+
+async def standing_after(office: Office, verb: str, asked: dict[str, Any], voter: Member) -> tuple[Any, ...]:
+    """Of a request, after a vote that is accepted."""
+    status, answer = await office.vote(verb, asked, voter)
+    assert status == 200, answer
+    return standing(answer)
+
+
+async def refusal_of(office: Office, verb: str, asked: dict[str, Any], voter: Member) -> tuple[int, str]:
+    """Status and message of a vote that is refused."""
+    status, answer = await office.vote(verb, asked, voter)
+    return status, answer["error"]["message"]
 
 
 async def test_one_approval_decides_when_one_is_required(office: Office) -> None:
@@ -30,86 +40,54 @@ async def test_one_approval_decides_when_one_is_required(office: Office) -> None
     status, answer = await office.vote("approve", asked, approver, reason="  Read the diff. ")
     assert status == 200
     assert list(answer) == ["request", "approvals", "remaining", "hasIndependentApprover", "idempotent"]
-    assert answer == {
-        "request": asked
-        | {
-            "status": "APPROVED",
-            "deciderPrincipalId": approver.id,
-            "decidedAt": format_time(office.clock.now()),
-            "reason": "Read the diff.",
-        },
-        "approvals": 1,
-        "remaining": 0,
-        "hasIndependentApprover": True,
-        "idempotent": False,
-    }
+    decided = {"status": "APPROVED", "deciderPrincipalId": approver.id, "reason": "Read the diff."}
+    assert answer["request"] == asked | decided | {"decidedAt": format_time(office.clock.now())}
+    assert standing(answer) == ("APPROVED", 1, 0, True, False)
     assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == answer["request"]
 
 
-@pytest.mark.parametrize("body", [b"null", b"{}", b' {"reason": "x"} '])
-async def test_the_reason_of_an_approval_is_optional(office: Office, body: bytes) -> None:
-    asked, approver = await office.ask(), await office.member()
-    path, headers = f"{REQUESTS}/{asked['id']}/approve", {"Content-Type": "application/json"}
-    status, answer, _ = await office.call("POST", path, token=approver.token, data=body, headers=headers)
-    assert (status, answer["request"]["reason"]) == (200, "x" if b"x" in body else None)
+def reason(*texts: Any) -> list[Any]:
+    return [{"reason": text} for text in texts]
 
 
-REASONS: list[tuple[str, Any, int, list[tuple[str, str]]]] = [
-    ("approve", {"reason": "x" * 4_096}, 200, []),
-    ("approve", {"reason": ""}, 200, []),
-    ("approve", {"reason": " "}, 200, []),
-    ("approve", {"reason": "x" * 4_097}, 400, [("body.reason", "too_long")]),
-    ("approve", {"reason": None}, 400, [("body.reason", "type")]),
-    ("approve", {"reason": "a\x00b"}, 400, [("body.reason", "format")]),
-    ("approve", {"reasons": "x"}, 400, [("body.reasons", "unknown_field")]),
-    ("approve", [], 400, [("body", "type")]),
-    ("reject", {"reason": "x"}, 200, []),
-    ("reject", {"reason": "x" * 4_096}, 200, []),
-    ("reject", {"reason": "lines\nand\ttabs"}, 200, []),
-    ("reject", {"reason": "x" * 4_097}, 400, [("body.reason", "too_long")]),
-    ("reject", {"reason": ""}, 400, [("body.reason", "too_short")]),
-    ("reject", {"reason": " \n "}, 400, [("body.reason", "too_short")]),
-    ("reject", {"reason": " \x00 "}, 400, [("body.reason", "format")]),
-    ("reject", {"reason": "a\x7fb"}, 400, [("body.reason", "format")]),
-    ("reject", {"reason": "a\x85b"}, 400, [("body.reason", "format")]),
-    ("reject", {"reason": "a\u202eb"}, 400, [("body.reason", "format")]),
-    ("reject", {"reason": "a\u2069b"}, 400, [("body.reason", "format")]),
-    ("reject", {"reason": "שלום\u200f \u2028 ok"}, 200, []),
-    ("reject", {"reason": None}, 400, [("body.reason", "type")]),
-    ("reject", {}, 400, [("body.reason", "missing")]),
-    ("reject", {"reason": "x", "more": 1}, 400, [("body.more", "unknown_field")]),
+# Bodies by verb, and the field and code of what is wrong with them; None: nothing.
+REASONS: list[tuple[str, list[Any], tuple[str, str] | None]] = [
+    ("approve", [None, {}, *reason("x" * 4_096, "", " ", "\u200b")], None),
+    ("approve", reason("x" * 4_097), ("body.reason", "too_long")),
+    ("approve", reason(None), ("body.reason", "type")),
+    ("approve", reason("a\x00b"), ("body.reason", "format")),
+    ("approve", [{"reasons": "x"}], ("body.reasons", "unknown_field")),
+    ("approve", [[]], ("body", "type")),
+    ("reject", reason("x", "x" * 4_096, "lines\nand\ttabs", "שלום\u200f \u2028 ok"), None),
+    ("reject", reason("x" * 4_097), ("body.reason", "too_long")),
+    ("reject", reason("", " \n ", "\u200b", "\u3164 \u2060", "\U000e0041"), ("body.reason", "too_short")),
+    ("reject", reason(" \x00 ", "a\x7fb", "a\x85b", "a\u202eb", "a\u2069b"), ("body.reason", "format")),
+    ("reject", reason(None), ("body.reason", "type")),
+    ("reject", [{}], ("body.reason", "missing")),
+    ("reject", [{"reason": "x", "more": 1}], ("body.more", "unknown_field")),
 ]
 
 
-async def test_bounds_of_reasons(office: Office) -> None:
-    voter = await office.member()
-    for number, (verb, body, expected, issues) in enumerate(REASONS):
-        asked = await office.ask(targetId=f"target {number}")
-        path, headers = f"{REQUESTS}/{asked['id']}/{verb}", {"Content-Type": "application/json"}
-        data = msgspec.json.encode(body)
-        status, answer, _ = await office.call("POST", path, token=voter.token, data=data, headers=headers)
-        assert status == expected, body
-        if status == 400:
-            assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == issues, body
-        else:
-            assert answer["request"]["reason"] == (body["reason"].strip() or None), body
-
-
-@pytest.mark.parametrize(("verb", "raw"), [("approve", b""), ("reject", b""), ("reject", b"null"), ("approve", b"{")])
-async def test_a_body_is_required(office: Office, verb: str, raw: bytes) -> None:
-    asked, voter = await office.ask(), await office.member()
+async def post(office: Office, asked: dict[str, Any], verb: str, raw: bytes, voter: Member) -> tuple[int, Any]:
     path, headers = f"{REQUESTS}/{asked['id']}/{verb}", {"Content-Type": "application/json"}
     status, answer, _ = await office.call("POST", path, token=voter.token, data=raw, headers=headers)
-    assert (status, answer["error"]["code"]) == (400, "bad_request")
+    return status, answer
 
 
-async def test_a_reason_without_visible_text_counts_as_none(office: Office) -> None:
-    asked, voter = await office.ask(), await office.member()
-    for text in ("\u200b", "\u3164 \u2060", "\U000e0041"):
-        status, answer = await office.vote("reject", asked, voter, reason=text)
-        assert (status, [one["path"] for one in answer["error"]["details"]]) == (400, ["body.reason"])
-    _, answer = await office.vote("approve", asked, voter, reason="\u200b")
-    assert answer["request"]["reason"] is None
+async def test_bounds_of_reasons(office: Office) -> None:
+    voter, waiting = await office.member(), await office.ask()
+    for number, (verb, body, wrong) in enumerate((verb, one, wrong) for verb, all_, wrong in REASONS for one in all_):
+        asked = await office.ask(targetId=f"target {number}") if wrong is None else waiting
+        status, answer = await post(office, asked, verb, msgspec.json.encode(body), voter)
+        if wrong is None:
+            assert status == 200, body
+            assert answer["request"]["reason"] == ((body or {}).get("reason", "").strip(" \u200b") or None), body
+        else:
+            assert status == 400, body
+            assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == [wrong], body
+    for verb, raw in (("approve", b""), ("reject", b""), ("reject", b"null"), ("approve", b"{")):
+        status, answer = await post(office, waiting, verb, raw, voter)
+        assert (status, answer["error"]["code"]) == (400, "bad_request"), (verb, raw)
 
 
 async def test_the_policy_sets_the_number_of_approvals(office: Office) -> None:
@@ -120,8 +98,9 @@ async def test_the_policy_sets_the_number_of_approvals(office: Office) -> None:
         status, answer = await office.vote("approve", asked, voter)
         expected = ("APPROVED" if number == 3 else "PENDING", number, 3 - number, True, False)
         assert (status, standing(answer)) == (200, expected)
-        status, answer = await office.vote("approve", asked, voter)
-        assert (status, standing(answer)) == (200, (*expected[:4], True)), "again: the same, and nothing new"
+        assert await standing_after(office, "approve", asked, voter) == (*expected[:4], True), (
+            "again: the same, and nothing new"
+        )
     assert (await office.vote("approve", asked, voters[3]))[0] == 409
 
 
@@ -136,15 +115,15 @@ async def test_requesters_cannot_approve_their_own_requests(office: Office) -> N
     assert "details" not in answer["error"]
     events = await office.audit(objectId=asked["id"])
     assert [one["action"] for one in events] == ["approval_request.create"]
+    await office.vote("approve", asked, await office.member())
+    assert (await office.vote("approve", asked, member))[0] == 409, "the state comes first"
 
 
 async def test_the_owner_of_an_agent_is_not_independent_of_it(office: Office) -> None:
     alice, bob = await office.member(), await office.member()
     asked = await office.ask(await office.machine(alice))
-    status, answer = await office.vote("approve", asked, alice)
-    assert (status, standing(answer)) == (200, ("PENDING", 1, 1, False, False))
-    status, answer = await office.vote("approve", asked, bob)
-    assert (status, standing(answer)) == (200, ("APPROVED", 2, 0, True, False))
+    assert await standing_after(office, "approve", asked, alice) == ("PENDING", 1, 1, False, False)
+    assert await standing_after(office, "approve", asked, bob) == ("APPROVED", 2, 0, True, False)
 
 
 async def test_an_agent_that_is_handed_over_belongs_to_both(office: Office) -> None:
@@ -153,25 +132,13 @@ async def test_an_agent_that_is_handed_over_belongs_to_both(office: Office) -> N
     alice, bob, carol = [await office.member() for _ in range(3)]
     agent = await office.machine(alice)
     asked, other, third = [await office.ask(agent, targetId=str(number)) for number in range(3)]
-    async with office.checks.database.write() as connection:
-        await connection.execute(principals.update().where(principals.c.id == agent.id).values(owner_id=bob.id))
+    await hand_over(office, agent, bob)
     for number, voter in enumerate((alice, bob), 1):
-        status, answer = await office.vote("approve", asked, voter)
-        assert (status, standing(answer)) == (200, ("PENDING", number, 1, False, False))
-    status, answer = await office.vote("approve", asked, carol)
-    assert (status, standing(answer)) == (200, ("APPROVED", 3, 0, True, False))
-    reader = await narrow_token(office, alice.id, Scope.APPROVALS_READ, Scope.APPROVALS_WRITE)
-    assert (await office.vote("reject", other, Member(alice.id, reader)))[0] == 403, "it is no agent of hers any more"
-    asking = await narrow_token(office, bob.id, Scope.APPROVALS_READ, Scope.APPROVALS_WRITE)
-    assert (await office.vote("reject", third, Member(bob.id, asking)))[0] == 200
-
-
-async def narrow_token(office: Office, holder: str, *scopes: Scope) -> str:
-    async with office.checks.database.write() as connection:
-        org_id = office.acme.organization.id
-        return (
-            await organization_repository.create_token(connection, org_id, holder, "narrow", scopes=frozenset(scopes))
-        ).secret
+        assert await standing_after(office, "approve", asked, voter) == ("PENDING", number, 1, False, False)
+    assert await standing_after(office, "approve", asked, carol) == ("APPROVED", 3, 0, True, False)
+    before, now = [await narrow_token(office, one, *ASKS) for one in (alice, bob)]
+    assert (await office.vote("reject", other, before))[0] == 403, "it is no agent of hers any more"
+    assert (await office.vote("reject", third, now))[0] == 200
 
 
 async def test_machines_decide_only_where_they_are_listed_and_not_among_themselves(office: Office) -> None:
@@ -183,18 +150,15 @@ async def test_machines_decide_only_where_they_are_listed_and_not_among_themselv
         await office.policy(actionPattern=f"run.{len(listed)}", machineApproverIds=listed)
         asked = await office.ask(asker, action=f"run.{len(listed)}")
         for verb in ("approve", "reject"):
-            status, answer = await office.vote(verb, asked, stranger)
-            assert (status, answer["error"]["message"]) == (
-                *(403,),
+            assert await refusal_of(office, verb, asked, stranger) == (
+                403,
                 "An agent or service can decide only if the policy lists it in machineApproverIds.",
             )
-    status, answer = await office.vote("approve", asked, sibling)
-    assert (status, answer["error"]["message"]) == (
-        *(403,),
+    assert await refusal_of(office, "approve", asked, sibling) == (
+        403,
         "An agent or service cannot approve a request of its owner or of another principal with the same owner.",
     )
-    status, answer = await office.vote("approve", asked, service)
-    assert (status, standing(answer)) == (200, ("APPROVED", 1, 0, True, False))
+    assert await standing_after(office, "approve", asked, service) == ("APPROVED", 1, 0, True, False)
     asked = await office.ask(asker, action="run.2", targetId="other")
     assert (await office.vote("reject", asked, sibling))[0] == 200
 
@@ -207,10 +171,8 @@ async def test_a_user_and_the_machines_they_own_are_one_approver(office: Office)
     await office.policy(minApprovers=3, machineApproverIds=listed)
     asked = await office.ask()
     for voter, number in ((first, 1), (second, 1), (bob, 1), (alice, 2)):
-        status, answer = await office.vote("approve", asked, voter)
-        assert (status, standing(answer)) == (200, ("PENDING", number, 3 - number, True, False))
-    status, answer = await office.vote("approve", asked, others)
-    assert (status, standing(answer)) == (200, ("APPROVED", 3, 0, True, False))
+        assert await standing_after(office, "approve", asked, voter) == ("PENDING", number, 3 - number, True, False)
+    assert await standing_after(office, "approve", asked, others) == ("APPROVED", 3, 0, True, False)
 
 
 @pytest.mark.both_stores
@@ -221,10 +183,8 @@ async def test_an_agent_handed_to_the_requester_no_longer_counts(office: Office)
     await office.policy(minApprovers=2, machineApproverIds=[machine.id])
     asked = await office.ask(alice)
     assert standing((await office.vote("approve", asked, machine))[1])[:2] == ("PENDING", 1)
-    async with office.checks.database.write() as connection:
-        await connection.execute(principals.update().where(principals.c.id == machine.id).values(owner_id=alice.id))
-    status, answer = await office.vote("approve", asked, carol)
-    assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, False))
+    await hand_over(office, machine, alice)
+    assert await standing_after(office, "approve", asked, carol) == ("PENDING", 1, 1, True, False)
 
 
 async def test_a_vote_that_no_longer_counts_is_cast_again(office: Office) -> None:
@@ -235,12 +195,9 @@ async def test_a_vote_that_no_longer_counts_is_cast_again(office: Office) -> Non
     asked = await office.ask(asking)
     assert standing((await office.vote("approve", asked, machine))[1]) == ("PENDING", 1, 1, True, False)
     for handed, owner in ((asking, bob), (machine, carol)):
-        async with office.checks.database.write() as connection:
-            own = principals.c.id == handed.id
-            await connection.execute(principals.update().where(own).values(owner_id=owner.id))
+        await hand_over(office, handed, owner)
     for idempotent in (False, True):
-        status, answer = await office.vote("approve", asked, machine)
-        assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, idempotent))
+        assert await standing_after(office, "approve", asked, machine) == ("PENDING", 1, 1, True, idempotent)
     assert standing((await office.vote("approve", asked, dave))[1])[:2] == ("APPROVED", 2)
     votes = await office.audit(action="approval_request.vote")
     assert [event["actorPrincipalId"] for event in votes] == [machine.id, machine.id, dave.id]
@@ -251,8 +208,10 @@ async def test_roles_that_decide_are_the_policys(office: Office) -> None:
     requester, member, admin = await office.member(), await office.member(), await office.member(Role.ADMIN)
     asked = await office.ask(requester)
     for verb in ("approve", "reject"):
-        status, answer = await office.vote(verb, asked, member)
-        assert (status, answer["error"]["message"]) == (403, "Deciding this request requires the role ADMIN or OWNER.")
+        assert await refusal_of(office, verb, asked, member) == (
+            403,
+            "Deciding this request requires the role ADMIN or OWNER.",
+        )
     assert (await office.vote("approve", asked, admin))[0] == 200
 
 
@@ -280,17 +239,15 @@ async def test_who_approved_may_still_reject(office: Office) -> None:
     await office.policy(minApprovers=2)
     asked, voter = await office.ask(), await office.member()
     await office.vote("approve", asked, voter)
-    status, answer = await office.vote("reject", asked, voter)
-    assert (status, standing(answer)) == (200, ("REJECTED", 0, 2, False, False))
+    assert await standing_after(office, "reject", asked, voter) == ("REJECTED", 0, 2, False, False)
 
 
 async def test_the_requester_withdraws(office: Office) -> None:
     alice = await office.member()
     asker = await office.machine(alice)
-    narrow = await office.member(Role.MEMBER, frozenset({Scope.APPROVALS_READ, Scope.APPROVALS_WRITE}))
-    reader = await office.member(Role.VIEWER)
+    narrow = await office.member(Role.MEMBER, ASKS)
     asked = await office.ask(narrow)
-    for other in (reader, await office.member(Role.MEMBER, frozenset({Scope.APPROVALS_READ, Scope.APPROVALS_WRITE}))):
+    for other in (await office.member(Role.VIEWER), await office.member(Role.MEMBER, ASKS)):
         status, refusal = await office.vote("reject", asked, other)
         assert (status, refusal["error"]["code"]) == (403, "forbidden")
         assert "approvals:decide" in refusal["error"]["message"]
@@ -305,6 +262,16 @@ async def test_the_requester_withdraws(office: Office) -> None:
         assert (await office.vote("reject", asked, withdrawing))[0] == 200
 
 
+async def test_withdrawing_requires_the_scope_to_request_or_to_decide(office: Office) -> None:
+    """With another token of the same member than the one that asked; to read is not enough."""
+    asking = await office.member(Role.MEMBER, frozenset({Scope.APPROVALS_WRITE}))
+    for more, expected in ((set[Scope](), 403), ({Scope.APPROVALS_WRITE}, 200), ({Scope.APPROVALS_DECIDE}, 200)):
+        asked = await office.ask(asking, targetId=f"with {more}")
+        withdrawing = await narrow_token(office, asking, Scope.APPROVALS_READ, *more)
+        assert (await office.vote("reject", asked, withdrawing))[0] == expected, more
+    assert (await office.vote("approve", await office.ask(asking, targetId="y"), asking))[0] == 403
+
+
 async def test_undecided_requests_expire(office: Office) -> None:
     asked, voter = await office.ask(ttlMinutes=1), await office.member()
     office.clock.seconds += 59.999
@@ -313,8 +280,7 @@ async def test_undecided_requests_expire(office: Office) -> None:
     expired = asked | {"status": "EXPIRED"}
     assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == expired
     for verb in ("approve", "reject"):
-        status, answer = await office.vote(verb, asked, voter)
-        assert (status, answer["error"]["message"]) == (409, "The request is already EXPIRED.")
+        assert await refusal_of(office, verb, asked, voter) == (409, "The request is already EXPIRED.")
 
 
 async def test_the_time_of_a_vote_is_read_after_the_wait_for_its_transaction(office: Office) -> None:
@@ -328,54 +294,37 @@ async def test_the_time_of_a_vote_is_read_after_the_wait_for_its_transaction(off
     assert (status, answer["error"]["message"]) == (409, "The request is already EXPIRED.")
 
 
-async def test_what_is_stated_before_what_is_owned(office: Office) -> None:
-    """State 409, then one's own 403."""
-    member, other = await office.member(), await office.member()
-    asked = await office.ask(member)
-    await office.vote("approve", asked, other)
-    assert (await office.vote("approve", asked, member))[0] == 409
-
-
 async def test_votes_of_those_who_left_do_not_count(office: Office) -> None:
     await office.policy(minApprovers=2)
     asked = await office.ask()
     first, second, third = [await office.member() for _ in range(3)]
     await office.vote("approve", asked, first)
-    async with office.checks.database.write() as connection:
-        await organization_repository.remove_membership(connection, office.acme.organization.id, first.id)
-    status, answer = await office.vote("approve", asked, second)
-    assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, False))
-    async with office.checks.database.write() as connection:
-        await organization_repository.set_role(connection, office.acme.organization.id, second.id, Role.VIEWER)
-    status, answer = await office.vote("approve", asked, third)
-    assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, False))
-    async with office.checks.database.write() as connection:
-        await organization_repository.set_role(connection, office.acme.organization.id, second.id, Role.ADMIN)
-    status, answer = await office.vote("approve", asked, third)
-    assert (status, standing(answer)) == (200, ("APPROVED", 2, 0, True, False)), "his vote is there, and now enough"
+    await remove(office, first)
+    assert await standing_after(office, "approve", asked, second) == ("PENDING", 1, 1, True, False)
+    await set_role(office, second, Role.VIEWER)
+    assert await standing_after(office, "approve", asked, third) == ("PENDING", 1, 1, True, False)
+    await set_role(office, second, Role.ADMIN)
+    assert await standing_after(office, "approve", asked, third) == ("APPROVED", 2, 0, True, False), (
+        "his vote is there, and now enough"
+    )
 
 
 async def test_requests_of_a_departed_requester_cannot_be_approved(office: Office) -> None:
     """Nor while the owner of an agent is: nobody could act on it."""
-    voter, org_id = await office.member(), office.acme.organization.id
-    requests: list[dict[str, Any]] = []
-    for disabled in (True, False):
-        alice = await office.member()
-        requests = [await office.ask(one) for one in (alice, await office.machine(alice))]
-        async with office.checks.database.write() as connection:
-            if disabled:
-                await organization_repository.disable_principal(connection, alice.id)
-            else:
-                await organization_repository.remove_membership(connection, org_id, alice.id)
-        for asked in requests:
-            status, answer = await office.vote("approve", asked, voter)
-            assert (status, answer["error"]["code"]) == (409, "conflict")
-        assert (await office.vote("reject", requests[0], voter))[0] == 200
+    voter, (disabled, departed) = await office.member(), [await office.member() for _ in range(2)]
+    requests = [await office.ask(by) for one in (disabled, departed) for by in (one, await office.machine(one))]
+    async with office.checks.database.write() as connection:
+        await organization_repository.disable_principal(connection, disabled.id)
+    await remove(office, departed)
+    for asked in requests:
+        status, answer = await office.vote("approve", asked, voter)
+        assert (status, answer["error"]["code"]) == (409, "conflict")
+    assert (await office.vote("reject", requests[0], voter))[0] == 200
     async with office.checks.database.write() as connection:  # who comes back in time finds what he asked for
-        await organization_repository.add_membership(
-            connection, org_id, requests[0]["requesterPrincipalId"], Role.MEMBER
-        )
-    assert (await office.vote("approve", requests[1], voter))[0] == 200
+        org_id = office.acme.organization.id
+        await organization_repository.add_membership(connection, org_id, departed.id, Role.MEMBER)
+    for asked in requests[2:]:
+        assert (await office.vote("approve", asked, voter))[0] == 200
 
 
 async def test_a_right_that_is_lost_is_lost_in_the_transaction_of_the_vote(office: Office) -> None:
@@ -385,9 +334,9 @@ async def test_a_right_that_is_lost_is_lost_in_the_transaction_of_the_vote(offic
     agent = await office.machine(gone)
     for voter in (gone, demoted, disabled, agent):
         assert (await office.call("GET", REQUESTS, token=voter.token))[0] == 200
+    await remove(office, gone)
+    await set_role(office, demoted, Role.VIEWER)
     async with office.checks.database.write() as connection:
-        await organization_repository.remove_membership(connection, office.acme.organization.id, gone.id)
-        await organization_repository.set_role(connection, office.acme.organization.id, demoted.id, Role.VIEWER)
         await organization_repository.disable_principal(connection, disabled.id)
     assert LIMITS.fresh_s > 1, "they are remembered"
     for voter, expected in ((gone, 404), (demoted, 403), (disabled, 401), (agent, 404)):
@@ -395,8 +344,7 @@ async def test_a_right_that_is_lost_is_lost_in_the_transaction_of_the_vote(offic
     assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == asked
 
 
-@pytest.mark.parametrize("verb", ["approve", "reject"])
-async def test_a_token_that_is_revoked_elsewhere_casts_no_vote(office: Office, verb: str) -> None:
+async def test_a_token_that_is_revoked_elsewhere_casts_no_vote(office: Office) -> None:
     """By another process, of which this one has not heard; not even to withdraw."""
     voter = await office.member()
     own, others = await office.ask(voter, targetId="own"), await office.ask()
@@ -404,15 +352,14 @@ async def test_a_token_that_is_revoked_elsewhere_casts_no_vote(office: Office, v
         of_voter = access_tokens.c.principal_id == voter.id
         await connection.execute(access_tokens.update().where(of_voter).values(revoked_at=office.clock.now()))
     for asked in (others, own):
-        assert (await office.vote(verb, asked, voter))[0] == 401
+        assert [(await office.vote(verb, asked, voter))[0] for verb in ("approve", "reject")] == [401] * 2
         assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == asked
 
 
 async def test_a_scope_that_is_lost_elsewhere_withdraws_nothing(office: Office) -> None:
     member = await office.member()
     asked = await office.ask(member)
-    async with office.checks.database.write() as connection:
-        await organization_repository.set_role(connection, office.acme.organization.id, member.id, Role.VIEWER)
+    await set_role(office, member, Role.VIEWER)
     assert (await office.vote("reject", asked, member))[0] == 403
     assert (await office.call("POST", REQUESTS, ASKED | {"targetId": "x"}, member.token))[0] == 403
 
@@ -430,15 +377,13 @@ async def test_a_changed_policy_does_not_affect_existing_requests(office: Office
     assert answer["request"]["policyId"] == policy["id"]
 
 
-async def test_sixty_voters_at_once_make_one_transition(office: Office) -> None:
+async def test_twenty_voters_at_once_make_one_transition(office: Office) -> None:
     await office.policy(minApprovers=5)
     asked = await office.ask()
-    voters = [await office.member() for _ in range(60)]
-    for voter in voters:  # not more than 32 credentials are looked up at once that nobody knows yet
-        assert (await office.call("GET", REQUESTS, token=voter.token))[0] == 200
+    voters = [await office.member() for _ in range(20)]
     answers = await asyncio.gather(*(office.vote("approve", asked, voter) for voter in voters))
     by_status = {code: [answer for status, answer in answers if status == code] for code in (200, 409)}
-    assert (len(by_status[200]), len(by_status[409])) == (5, 55)
+    assert (len(by_status[200]), len(by_status[409])) == (5, 15)
     assert sorted(standing(answer)[:3] for answer in by_status[200]) == [
         ("APPROVED", 5, 0),
         *(("PENDING", number, 5 - number) for number in range(1, 5)),
@@ -446,72 +391,3 @@ async def test_sixty_voters_at_once_make_one_transition(office: Office) -> None:
     actions = [one["action"] for one in await office.audit(objectId=asked["id"])]
     assert actions.count("approval_request.approve") == 1
     assert actions.count("approval_request.vote") == 5
-
-
-async def test_concurrent_approvals_and_rejections_make_one_transition(office: Office) -> None:
-    await office.policy(minApprovers=3)
-    for number in range(3):
-        asked = await office.ask(targetId=str(number))
-        voters = [await office.member() for _ in range(12)]
-        verbs = ["reject" if place % 4 == 3 - number else "approve" for place in range(12)]
-        answers = await asyncio.gather(
-            *(office.vote(verb, asked, voter) for verb, voter in zip(verbs, voters, strict=True))
-        )
-        assert {status for status, _ in answers} <= {200, 409}
-        actions = [one["action"] for one in await office.audit(objectId=asked["id"])]
-        ends = [one for one in actions if one in ("approval_request.approve", "approval_request.reject")]
-        assert len(ends) == 1
-        _, final, _ = await office.call("GET", f"{REQUESTS}/{asked['id']}")
-        assert final["status"] == {"approve": "APPROVED", "reject": "REJECTED"}[ends[0].rpartition(".")[2]]
-
-
-async def test_foreign_and_missing_are_the_same_bytes(office: Office) -> None:
-    """Whatever the body is: what cannot be seen is not there, before anything of the request is read."""
-
-    async def raw(method: str, path: str, body: bytes | None, media: str) -> tuple[int, bytes]:
-        headers = {"Authorization": f"Bearer {office.acme.token.secret}", "X-Request-Id": "same", "Content-Type": media}
-        async with office.client.request(method, path, headers=headers, data=body) as answer:
-            return answer.status, await answer.read()
-
-    _, foreign, _ = await office.call("POST", "/orgs/globex/approval-requests", ASKED, office.globex.token.secret)
-    ids = (foreign["request"]["id"], "apr_" + "0" * 26, "none", "%00", "%ff", "x" * 500)
-    seen = set()
-    for id_ in ids:
-        seen.add(await raw("GET", f"{REQUESTS}/{id_}", None, "text/plain"))
-        for verb in ("approve", "reject"):
-            for body, media in (
-                (b"null", "application/json"),
-                (b'{"reason":"x"}', "application/json"),
-                (b"{", "text/plain"),
-            ):
-                seen.add(await raw("POST", f"{REQUESTS}/{id_}/{verb}", body, media))
-    for path in ("/orgs/globex/approval-requests", "/orgs/none/approval-requests"):
-        seen.add(await raw("GET", path, None, "text/plain"))
-        seen.add(await raw("POST", path, b"{", "text/plain"))
-    assert seen == {(404, b'{"error":{"code":"not_found","message":"Not found.","requestId":"same"}}')}
-
-
-async def test_the_order_of_checks(office: Office) -> None:
-    viewer, member = await office.member(Role.VIEWER), await office.member()
-    asked = await office.ask()
-    path = f"{REQUESTS}/{asked['id']}"
-    large: dict[str, Any] = {"data": b"x" * 20_000, "headers": {"Content-Type": "application/json"}}
-    text: dict[str, Any] = {"data": b"null", "headers": {"Content-Type": "text/plain"}}
-
-    async def refused(path: str, by: Member, **sent: Any) -> int:
-        return (await office.call("POST", path, token=by.token, **sent))[0]
-
-    nobody = Member("", "pat_no")
-    assert (await office.call("PUT", path, token="pat_no"))[0] == 405  # none
-    for verb in ("", "/approve", "/reject"):
-        route = path + verb if verb else REQUESTS
-        assert await refused(route, nobody, **text) == 401
-        assert await refused(route.replace("acme", "none"), viewer, **text) == 404
-        assert await refused(route, viewer, **text) == 403
-        assert await refused(route, member, **text) == 415
-        assert await refused(route, member, **large) == 413
-        assert await refused(route, member, data=b"{", headers={"Content-Type": "application/json"}) == 400
-    await office.vote("approve", asked, member)
-    assert await refused(path + "/approve", viewer, **text) == 403
-    other = await office.member()
-    assert await refused(path + "/approve", other, data=b"[]", headers={"Content-Type": "application/json"}) == 400

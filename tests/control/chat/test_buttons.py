@@ -256,8 +256,7 @@ async def test_the_same_button_pressed_at_once_decides_once(chat: Chat, receiver
 
 @pytest.mark.both_stores
 async def test_a_vote_while_access_is_taken_away_counts_before_it_or_not_at_all(chat: Chat) -> None:
-    policy = {"name": "Two", "actionPattern": "deploy.**", "effect": "ASK", "riskClass": "HIGH", "minApprovers": 2}
-    assert (await chat.control.call("POST", "/orgs/acme/approval-policies", policy))[0] == 201
+    await chat.two_must_approve()
     for number in range(3):
         ada = await chat.member()
         user = f"U{number}"

@@ -137,9 +137,7 @@ async def test_votes_are_cast_under_the_rules_of_the_api(chat: Chat) -> None:
 
 
 async def test_a_vote_of_several_says_how_many_are_missing(chat: Chat) -> None:
-    policy = {"name": "Two", "actionPattern": "deploy.**", "effect": "ASK", "riskClass": "HIGH", "minApprovers": 2}
-    status, answer, _ = await chat.control.call("POST", "/orgs/acme/approval-policies", policy)
-    assert status == 201, answer
+    await chat.two_must_approve()
     await chat.linked(await chat.member(), "U1")
     await chat.linked(await chat.member(), "U2", platform=ChatPlatform.CHAT_A)
     request_id = await chat.ask()

@@ -127,26 +127,6 @@ async def test_guesses_are_counted_by_chat_user(chat: Chat, person: NewPerson) -
     assert await chat.says(f"link {code}", "U2") != TOO_MANY_CODES
 
 
-async def test_a_new_link_replaces_that_of_the_chat_user(chat: Chat, person: NewPerson) -> None:
-    ada, bob = await person(), await person("bob@example.org")
-    await chat.says(f"link {await new_code(ada)}")
-    await chat.says(f"link {await new_code(bob)}")
-    assert [(await one.call("GET", LINKS))[1]["data"] != [] for one in (ada, bob)] == [False, True]
-    assert [one[0] for one in await chat.audited("chat_link.create", "chat_link.delete")] == [
-        "chat_link.create",
-        "chat_link.delete",
-        "chat_link.create",
-    ]
-
-
-async def test_a_repeated_command_gets_the_same_answer_and_links_once(chat: Chat, person: NewPerson) -> None:
-    code = await new_code(await person())
-    answers = [await chat.slash(f"link {code}", trigger="1.2.3") for _ in range(3)]
-    assert answers[0] == answers[1] == answers[2]
-    assert answers[0][1]["text"].startswith("You act as Ada")
-    assert len(await chat.audited("chat_link.create")) == 1
-
-
 async def test_the_links_of_one_principal_are_bounded(
     chat: Chat, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,11 +189,14 @@ async def test_a_link_has_the_rights_of_now(chat: Chat) -> None:
     assert "no longer a member" in await chat.says("status")
 
 
-async def test_enforced_single_sign_on_counts_for_links(chat: Chat) -> None:
+async def test_enforced_single_sign_on_counts_for_links(chat: Chat, person: NewPerson) -> None:
     """As for sessions: links of sessions that a provider vouched for, and the owner who keeps a way in."""
     ada, bob = await chat.member(), await chat.member()
     owner = chat.control.acme.owner_id
+    code = await new_code(await person())
     await run(chat, organizations.update().where(organizations.c.slug == "acme").values(sso_enforced=True))
+    assert "single sign-on" in await chat.says(f"link {code}"), "a session outside of it makes no link"
+    assert await chat.count(chat_links) == 0
     account = {"principal_id": owner, "email": "owner@example.org", "password_hash": "x", "email_verified": True}
     now = sa.func.now()
     await run(chat, users.insert().values(account | {"locale": "en", "theme": "system", "created_at": now}))
@@ -225,14 +208,6 @@ async def test_enforced_single_sign_on_counts_for_links(chat: Chat) -> None:
     assert "single sign-on" in answers[0]
     await run(chat, users.update().where(users.c.principal_id == owner).values(password_hash=None))
     assert "single sign-on" in await chat.says("status", "U3")
-
-
-async def test_a_session_outside_of_enforced_single_sign_on_makes_no_link(chat: Chat, person: NewPerson) -> None:
-    ada = await person()
-    code = await new_code(ada)
-    await run(chat, organizations.update().where(organizations.c.slug == "acme").values(sso_enforced=True))
-    assert "single sign-on" in await chat.says(f"link {code}")
-    assert await chat.count(chat_links) == 0
 
 
 async def test_links_of_chat_b_are_global(chat: Chat, person: NewPerson) -> None:

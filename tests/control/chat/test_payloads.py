@@ -12,7 +12,6 @@ from control.chat.actor import LINK_FIRST, NO_CODE
 from control.chat.chat_b import NOT_OURS
 from control.chat.replies import CHAT_B_MARKUP
 from control.chat.tables import chat_updates
-from control.chat_links.tables import ChatPlatform, chat_links
 from control.settings import ControlSettings
 from control.webhooks.tables import platform_events
 from tests.control.chat.platforms import (
@@ -33,15 +32,7 @@ OK = (200, {"ok": True})
 
 def event(inner: dict[str, Any], **more: Any) -> dict[str, Any]:
     """As docs.slack.dev/apis/events-api has it."""
-    return {
-        "token": "XXYYZZ",
-        "team_id": "T123ABC456",
-        "api_app_id": "A123ABC456",
-        "event": inner,
-        "type": "event_callback",
-        "event_id": "Ev123ABC456",
-        "event_time": 1234567890,
-    } | more
+    return {"team_id": "T123ABC456", "event": inner, "type": "event_callback", "event_id": "Ev123ABC456"} | more
 
 
 async def test_events_are_answered_as_documented(chat: Chat) -> None:
@@ -172,81 +163,75 @@ async def test_signed_bodies_that_no_platform_sends_are_400_and_never_500(chat: 
     def payload(value: object) -> bytes:
         return urlencode({"payload": msgspec.json.encode(value).decode()}).encode()
 
-    for number, body in enumerate(
-        (
-            b"",
-            b"a" * 70_000,
-            b"\xff\xfe",
-            b"text=%ff&team_id=T1&user_id=U1&trigger_id=1",
-            b"&".join(b"a%d=1" % one for one in range(60)),
-            b"&" * 100_000,
-            urlencode(slash_form("help") | {"user_id": ""}).encode(),
-            urlencode(slash_form("help") | {"user_id": "U1\0"}).encode(),
-            urlencode(slash_form("help") | {"team_id": "T" * 65}).encode(),
-            urlencode(slash_form("help") | {"text": "x" * 4_001}).encode(),
-            urlencode(slash_form("help", trigger="t" * 201)).encode(),
-            urlencode(slash_form("help")).encode() + b"&text=approve",
-            b"text=" + b"x" * (2**20 - 5),
-        )
-    ):
-        status, answer = await chat.post("chat-a/commands", body, signed_a(body))
-        assert (status, answer["error"]["code"]) == (400, "bad_request"), number
-    for number, body in enumerate(
-        (
-            b"",
-            b"payload=",
-            b"payload={}",
-            b"payload=null",
-            b"payload=1&payload=2",
-            b"payload=%22" + b"x" * 100 + b"%22",
-            b"payload=" + deep,
-            payload(press | {"user": None}),
-            payload(press | {"user": {"id": "U" * 100}}),
-            payload(press | {"user": {"id": "U1"}, "team": None}),
-            payload(press | {"actions": "x"}),
-            payload(press | {"actions": [press["actions"][0]] * 26}),
-            payload(press | {"actions": [press["actions"][0] | {"value": 7}]}),
-            payload(press | {"actions": [press["actions"][0] | {"value": "v" * 2_001}]}),
-            payload(press | {"trigger_id": 2**70}),
-            payload(press | {"response_url": "https://hooks.slack.com/" + "x" * 2_048}),
-            payload(press).replace(b"block_actions", b"block_actions%5Cud800"),
-        )
-    ):
-        status, answer = await chat.post("chat-a/interactivity", body, signed_a(body))
-        assert (status, answer["error"]["code"]) == (400, "bad_request"), number
-    for number, body in enumerate((b"", b"[]", b"{", b'{"type":1}', b'{"type":"url_verification"}', b"\xff", deep)):
-        status, answer = await chat.post("chat-a/events", body, signed_a(body))
-        assert (status, answer["error"]["code"]) == (400, "bad_request"), number
+    forms = (
+        b"",
+        b"a" * 70_000,
+        b"\xff\xfe",
+        b"text=%ff&team_id=T1&user_id=U1&trigger_id=1",
+        b"&".join(b"a%d=1" % one for one in range(60)),
+        b"&" * 100_000,
+        urlencode(slash_form("help") | {"user_id": ""}).encode(),
+        urlencode(slash_form("help") | {"user_id": "U1\0"}).encode(),
+        urlencode(slash_form("help") | {"team_id": "T" * 65}).encode(),
+        urlencode(slash_form("help") | {"text": "x" * 4_001}).encode(),
+        urlencode(slash_form("help", trigger="t" * 201)).encode(),
+        urlencode(slash_form("help")).encode() + b"&text=approve",
+        b"text=" + b"x" * (2**20 - 5),
+    )
+    presses = (
+        b"",
+        b"payload=",
+        b"payload={}",
+        b"payload=null",
+        b"payload=1&payload=2",
+        b"payload=%22" + b"x" * 100 + b"%22",
+        b"payload=" + deep,
+        payload(press | {"user": None}),
+        payload(press | {"user": {"id": "U" * 100}}),
+        payload(press | {"user": {"id": "U1"}, "team": None}),
+        payload(press | {"actions": "x"}),
+        payload(press | {"actions": [press["actions"][0]] * 26}),
+        payload(press | {"actions": [press["actions"][0] | {"value": 7}]}),
+        payload(press | {"actions": [press["actions"][0] | {"value": "v" * 2_001}]}),
+        payload(press | {"trigger_id": 2**70}),
+        payload(press | {"response_url": "https://hooks.slack.com/" + "x" * 2_048}),
+        payload(press).replace(b"block_actions", b"block_actions%5Cud800"),
+    )
+    events = (b"", b"[]", b"{", b'{"type":1}', b'{"type":"url_verification"}', b"\xff", deep)
     option = {"type": 1, "name": "status", "options": [{"type": 3, "name": "id", "value": {"a": 1}}]}
     status_call = interaction(2, subcommand("status"))
-    for number, sent in enumerate(
-        (
-            {},
-            {"type": "1"},
-            {"type": 2**70},
-            {"type": True},
-            {"type": 0},
-            {"type": 101},
-            {"type": 2},
-            status_call | {"member": None},
-            status_call | {"member": {"user": {"id": "x"}}},
-            status_call | {"id": "1" * 21},
-            status_call | {"token": "a/../b"},
-            status_call | {"token": "t" * 513},
-            status_call | {"application_id": "../x"},
-            status_call | {"data": None},
-            status_call | {"data": {"name": "x", "options": [option]}},
-            status_call | {"data": {"name": "x", "options": [{"type": 1, "name": "n" * 101}]}},
-            status_call | {"data": {"name": "x", "options": [{"type": 1, "name": "n"}] * 26}},
-            interaction(3, {"custom_id": 7}),
-            interaction(3, {"custom_id": "sluice_approve:" + "x" * 100}),
-        )
+    calls: tuple[dict[str, Any], ...] = (
+        {},
+        {"type": "1"},
+        {"type": 2**70},
+        {"type": True},
+        {"type": 0},
+        {"type": 101},
+        {"type": 2},
+        status_call | {"member": None},
+        status_call | {"member": {"user": {"id": "x"}}},
+        status_call | {"id": "1" * 21},
+        status_call | {"token": "a/../b"},
+        status_call | {"token": "t" * 513},
+        status_call | {"application_id": "../x"},
+        status_call | {"data": None},
+        status_call | {"data": {"name": "x", "options": [option]}},
+        status_call | {"data": {"name": "x", "options": [{"type": 1, "name": "n" * 101}]}},
+        status_call | {"data": {"name": "x", "options": [{"type": 1, "name": "n"}] * 26}},
+        interaction(3, {"custom_id": 7}),
+        interaction(3, {"custom_id": "sluice_approve:" + "x" * 100}),
+    )
+    for path, bodies in (
+        ("chat-a/commands", forms),
+        ("chat-a/interactivity", presses),
+        ("chat-a/events", events),
+        ("chat-b/interactions", (*map(msgspec.json.encode, calls), deep)),
     ):
-        status, answer = await chat.interact(sent)
-        assert (status, answer["error"]["code"]) == (400, "bad_request"), number
-    status, answer = await chat.post("chat-b/interactions", deep, signed_b(deep))
-    assert status == 400
-    assert "x" * 20 not in str(answer)
+        for number, body in enumerate(bodies):
+            signed = signed_b(body) if path.startswith("chat-b") else signed_a(body)
+            status, answer = await chat.post(path, body, signed)
+            assert (status, answer["error"]["code"]) == (400, "bad_request"), (path, number)
+            assert "x" * 20 not in str(answer)
     assert await chat.count(platform_events) == 0
 
 
@@ -254,13 +239,6 @@ async def test_the_check_of_a_certificate_is_answered(chat: Chat) -> None:
     body = b"ssl_check=1&token=gIkuvaNzQIHg97ATvDxqgjtO"
     status, answer = await chat.post("chat-a/commands", body, signed_a(body))
     assert (status, answer["response_type"]) == (200, "ephemeral")
-
-
-async def test_a_chat_user_has_one_link_on_each_platform(chat: Chat) -> None:
-    ada = await chat.member()
-    for platform in ChatPlatform:
-        await chat.linked(ada, "5", platform=platform)
-    assert await chat.count(chat_links) == 2
 
 
 @pytest.mark.parametrize("control_settings", [ControlSettings()])

@@ -52,11 +52,8 @@ async def test_deliveries_are_listed_with_their_outcome(control: Control) -> Non
     assert await deliveries(control, made, status="failed") == [first]
     assert await deliveries(control, made, status="processed") == [second]
     path = f"/orgs/acme/integrations/{made['id']}/deliveries"
-    _, page, _ = await control.call("GET", path, params={"limit": "1"})
-    assert await deliveries(control, made, cursor=page["nextCursor"]) == [second]
     assert (await control.call("GET", f"{path}/{first['id']}"))[:2] == (200, first)
-    for query in ({"status": "lost"}, {"cursor": "x"}, {"limit": "0"}):
-        assert (await control.call("GET", path, params=query))[0] == 400
+    assert (await control.call("GET", path, params={"status": "lost"}))[0] == 400
 
     assert (await send(control, made, failing))[0] == 400, "tried again"
     assert (await deliveries(control, made, status="failed"))[0]["attempts"] == 2
@@ -85,8 +82,6 @@ async def test_what_cannot_be_redelivered(control: Control) -> None:
     status, answer, _ = await control.call("POST", redelivery(made, one))
     assert (status, answer["error"]["message"]) == (409, "The body of the delivery is not kept.")
     assert [each["redeliverable"] for each in await deliveries(control, made)] == [False]
-    for delivery_id in (f"ind_{'0' * 26}", "ind_", "%00"):
-        assert (await control.call("POST", redelivery(made, {"id": delivery_id})))[0] == 404
     other = await new_integration(control, "generic")
     assert (await control.call("POST", redelivery(other, one)))[0] == 404
 

@@ -11,8 +11,6 @@ from chassis.auth.tables import metadata
 from control.integrations import repository
 from control.integrations.tables import inbound_deliveries, integrations
 from control.webhooks import hooks as hooks_module
-from proto.identity import Role, Scope
-from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.releases.stored import new_project
 from tests.control.webhooks.trackers.sent import linear_issue, new_integration, send
@@ -51,9 +49,8 @@ async def test_an_integration_is_created_shown_changed_and_deleted(control: Cont
     assert (status, other["secret"], other["hookId"]) == (201, "It's a Secret", "{42}")
     assert other["url"] == f"https://sluice.example.org/webhooks/scm/github?hook={other['id']}"
     assert (await control.call("GET", path(made)))[:2] == (200, made)
-    _, page, _ = await control.call("GET", EVERY, params={"limit": "1"})
-    _, rest, _ = await control.call("GET", EVERY, params={"cursor": page["nextCursor"]})
-    assert [one["id"] for one in page["data"] + rest["data"]] == [other["id"], made["id"]]
+    _, page, _ = await control.call("GET", EVERY)
+    assert [one["id"] for one in page["data"]] == [other["id"], made["id"]]
     change = {"name": "L", "enabled": False, "hookId": "7", "config": {"syncStatus": False}}
     status, changed, _ = await control.call("PATCH", path(made), change)
     config = {"projects": [], "allowPlainToken": False, "syncStatus": False}
@@ -79,74 +76,39 @@ async def test_an_integration_is_created_shown_changed_and_deleted(control: Cont
 
 async def test_invalid_integrations_are_refused(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     good: dict[str, Any] = {"kind": "generic", "name": "x"}
-    for body, field in (
-        ({"name": "x"}, "body.kind"),
-        (good | {"kind": "trello"}, "body.kind"),
-        (good | {"name": "\u202e"}, "body.name"),
-        (good | {"kind": "linear", "secret": "1234567"}, "body.secret"),
-        (good | {"kind": "linear", "secret": "x" * 257}, "body.secret"),
-        (good | {"kind": "linear", "secret": "pässword"}, "body.secret"),
-        (good | {"kind": "linear", "secret": "pass\nword"}, "body.secret"),
-        (good | {"secret": "a good secret"}, "body.secret"),
-        (good | {"secret": "whsec_AAAA"}, "body.secret"),
-        (good | {"hookId": "a b"}, "body.hookId"),
-        (good | {"config": {"projects": ["web", "none"]}}, "body.config.projects[1]"),
-        (good | {"config": {"projects": ["a\x00"]}}, "body.config.projects[0]"),
-        (good | {"config": {"projects": ["web"] * 21}}, "body.config.projects"),
-        (good | {"config": {"allowPlainToken": True}}, "body.config.allowPlainToken"),
-        (good | {"config": {"other": 1}}, "body.config.other"),
-    ):
-        status, answer, _ = await control.call("POST", EVERY, body)
-        assert (status, [one["path"] for one in answer["error"]["details"]]) == (400, [field]), body
-        assert "a good secret" not in str(answer)
     gitlab = {"kind": "gitlab", "name": "x", "config": {"allowPlainToken": True}}
     assert (await control.call("POST", EVERY, gitlab))[0] == 201
-    made = await new_integration(control, "linear")
-    for method, suffix, body, field in (
-        ("PATCH", "", {"config": {"allowPlainToken": True}}, "body.config.allowPlainToken"),
-        ("PATCH", "", {"config": {"projects": ["none"]}}, "body.config.projects[0]"),
-        ("PATCH", "", {"kind": "jira"}, "body.kind"),
-        ("PATCH", "", {"secret": "12345678"}, "body.secret"),
-        ("POST", "/rotate", {"overlapHours": 169}, "body.overlapHours"),
-        ("POST", "/rotate", {"overlapHours": -1}, "body.overlapHours"),
-        ("POST", "/rotate", {"secret": "short"}, "body.secret"),
+    one = path(await new_integration(control, "linear"))
+    for method, where, body, field in (
+        ("POST", EVERY, {"name": "x"}, "kind"),
+        ("POST", EVERY, good | {"kind": "trello"}, "kind"),
+        ("POST", EVERY, good | {"name": "\u202e"}, "name"),
+        ("POST", EVERY, good | {"kind": "linear", "secret": "1234567"}, "secret"),
+        ("POST", EVERY, good | {"kind": "linear", "secret": "x" * 257}, "secret"),
+        ("POST", EVERY, good | {"kind": "linear", "secret": "pässword"}, "secret"),
+        ("POST", EVERY, good | {"kind": "linear", "secret": "pass\nword"}, "secret"),
+        ("POST", EVERY, good | {"secret": "a good secret"}, "secret"),
+        ("POST", EVERY, good | {"secret": "whsec_AAAA"}, "secret"),
+        ("POST", EVERY, good | {"hookId": "a b"}, "hookId"),
+        ("POST", EVERY, good | {"config": {"projects": ["web", "none"]}}, "config.projects[1]"),
+        ("POST", EVERY, good | {"config": {"projects": ["a\x00"]}}, "config.projects[0]"),
+        ("POST", EVERY, good | {"config": {"projects": ["web"] * 21}}, "config.projects"),
+        ("POST", EVERY, good | {"config": {"allowPlainToken": True}}, "config.allowPlainToken"),
+        ("POST", EVERY, good | {"config": {"other": 1}}, "config.other"),
+        ("PATCH", one, {"config": {"allowPlainToken": True}}, "config.allowPlainToken"),
+        ("PATCH", one, {"config": {"projects": ["none"]}}, "config.projects[0]"),
+        ("PATCH", one, {"kind": "jira"}, "kind"),
+        ("PATCH", one, {"secret": "12345678"}, "secret"),
+        ("POST", one + "/rotate", {"overlapHours": 169}, "overlapHours"),
+        ("POST", one + "/rotate", {"overlapHours": -1}, "overlapHours"),
+        ("POST", one + "/rotate", {"secret": "short"}, "secret"),
     ):
-        status, answer, _ = await control.call(method, path(made) + suffix, body)
-        assert (status, [one["path"] for one in answer["error"]["details"]]) == (400, [field]), body
+        status, answer, _ = await control.call(method, where, body)
+        assert (status, [each["path"] for each in answer["error"]["details"]]) == (400, [f"body.{field}"]), body
+        assert "a good secret" not in str(answer)
     monkeypatch.setattr(repository, "MAX_INTEGRATIONS", 2)
     status, answer, _ = await control.call("POST", EVERY, good)
     assert (status, answer["error"]["code"]) == (409, "conflict")
-
-
-async def test_scopes_and_organizations(control: Control) -> None:
-    made = await new_integration(control, "generic")
-    assert (await send(control, made, PING))[0] == 200
-    _, page, _ = await control.call("GET", path(made) + "/deliveries")
-    delivery = f"{path(made)}/deliveries/{page['data'][0]['id']}"
-    database = control.checks.database
-    _, reader = await new_member_token(database, control.acme, Role.ADMIN, frozenset({Scope.INTEGRATIONS_READ}))
-    _, writer = await new_member_token(database, control.acme, Role.ADMIN, frozenset({Scope.INTEGRATIONS_WRITE}))
-    _, member = await new_member_token(database, control.acme, Role.MEMBER)
-    other = await new_integration(control, "generic")
-    for method, where, body, reads in (
-        ("GET", EVERY, None, True),
-        ("POST", EVERY, {"kind": "generic", "name": "x"}, False),
-        ("GET", path(made), None, True),
-        ("PATCH", path(made), {"name": "y"}, False),
-        ("POST", path(made) + "/rotate", {}, False),
-        ("GET", path(made) + "/deliveries", None, True),
-        ("GET", delivery, None, True),
-        ("POST", delivery + "/redeliver", None, False),
-        ("DELETE", path(other), None, False),
-    ):
-        statuses = [(await control.call(method, where, body, token))[0] for token in (reader, writer, member)]
-        assert statuses == [200 if reads else 403, 403 if reads else statuses[1], 403], (method, where)
-        assert reads or statuses[1] in (200, 201, 204), (method, where)
-        foreign = where.replace("acme", "globex")
-        status, _, _ = await control.call(method, foreign, body, control.globex.token.secret)
-        assert status == (404 if made["id"] in where or other["id"] in where else 200 if reads else 201), where
-        assert (await control.call(method, foreign, body))[0] == 404
-    assert (await control.call("GET", delivery.replace(made["id"], other["id"])))[0] == 404
 
 
 async def test_both_secrets_are_valid_during_a_rotation(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:

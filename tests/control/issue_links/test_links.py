@@ -21,27 +21,27 @@ def links(issue_id: str) -> str:
     return f"/orgs/acme/projects/web/issues/{issue_id}/links"
 
 
-@pytest.mark.parametrize(
-    ("url", "system", "external_id"),
-    [
-        (ADDRESS, "github", "shop/checkout#17"),
-        ("https://github.com/shop/checkout/pull/17/", "github", "shop/checkout#17"),
-        ("https://gitlab.com/shop/sub/group/-/merge_requests/3", "gitlab", "shop/sub/group!3"),
-        ("https://gitlab.com/shop/sub/group/-/merge_requests/3/diffs", "gitlab", "shop/sub/group!3"),
-        ("https://gitlab.com/shop/sub/group/-/issues/3", "gitlab", "shop/sub/group#3"),
-        ("https://GitHub.com/Shop/Checkout/pull/17/files", "github", "shop/checkout#17"),
-        ("https://linear.app/shop/issue/ENG-12/round-totals", "linear", "shop/ENG-12"),
-        ("https://linear.app/other/issue/eng-12", "linear", "other/ENG-12"),
-        ("https://shop.atlassian.net/browse/SHOP-9?focused=1", "jira", "shop.atlassian.net/SHOP-9"),
-        ("https://github.com.example.org/shop/checkout/issues/17", "other", None),
-        ("https://github.com/shop", "other", None),
-        (f"https://github.com/{'x' * 200}/y/issues/1", "other", None),
-    ],
-)
-def test_systems_are_known_by_their_addresses(url: str, system: str, external_id: str | None) -> None:
-    found = identify(url)
-    assert found.system == system
-    assert found.external_id == external_id or (external_id is None and len(found.external_id) == 32)
+ADDRESSES: list[tuple[str, str, str | None]] = [
+    (ADDRESS, "github", "shop/checkout#17"),
+    ("https://github.com/shop/checkout/pull/17/", "github", "shop/checkout#17"),
+    ("https://gitlab.com/shop/sub/group/-/merge_requests/3", "gitlab", "shop/sub/group!3"),
+    ("https://gitlab.com/shop/sub/group/-/merge_requests/3/diffs", "gitlab", "shop/sub/group!3"),
+    ("https://gitlab.com/shop/sub/group/-/issues/3", "gitlab", "shop/sub/group#3"),
+    ("https://GitHub.com/Shop/Checkout/pull/17/files", "github", "shop/checkout#17"),
+    ("https://linear.app/shop/issue/ENG-12/round-totals", "linear", "shop/ENG-12"),
+    ("https://linear.app/other/issue/eng-12", "linear", "other/ENG-12"),
+    ("https://shop.atlassian.net/browse/SHOP-9?focused=1", "jira", "shop.atlassian.net/SHOP-9"),
+    ("https://github.com.example.org/shop/checkout/issues/17", "other", None),
+    ("https://github.com/shop", "other", None),
+    (f"https://github.com/{'x' * 200}/y/issues/1", "other", None),
+]
+
+
+def test_systems_are_known_by_their_addresses() -> None:
+    for url, system, external_id in ADDRESSES:
+        found = identify(url)
+        assert found.system == system, url
+        assert found.external_id == external_id or (external_id is None and len(found.external_id) == 32), url
 
 
 @pytest.mark.both_stores
@@ -56,19 +56,13 @@ async def test_links_are_created_changed_and_deleted_with_activity(control: Cont
     assert (status, changed["state"], changed["title"], changed["url"]) == (200, "closed", None, ADDRESS)
     jira = {"url": "https://tracker.example.org/9", "system": "jira", "externalId": "SHOP-9"}
     assert (await control.call("POST", links(issue), jira))[0] == 201
-    _, page, _ = await control.call("GET", links(issue), params={"limit": "1"})
-    _, rest, _ = await control.call("GET", links(issue), params={"cursor": page["nextCursor"]})
-    assert [each["externalId"] for each in page["data"] + rest["data"]] == ["SHOP-9", "shop/checkout#17"]
+    _, page, _ = await control.call("GET", links(issue))
+    assert [each["externalId"] for each in page["data"]] == ["SHOP-9", "shop/checkout#17"]
     async with control.checks.database.read() as connection:
         org_id, item = control.acme.organization.id, ExternalItem("jira", "SHOP-9")
         assert [each.issue_id for each in await find_by_external_id(connection, org_id, item, 10)] == [issue]
     assert [(await control.call("DELETE", one))[0] for _ in range(2)] == [204, 404]
-    assert [kind for kind, _ in await activity(control, issue)] == [
-        "link_added",
-        "link_added",
-        "link_changed",
-        "link_removed",
-    ]
+    assert [kind for kind, _ in await activity(control, issue)] == [*["link_added"] * 2, "link_changed", "link_removed"]
     _, audit, _ = await control.call("GET", "/orgs/acme/audit", params={"action": "issue.", "objectId": issue})
     assert audit["data"][0]["action"] == "issue.link_removed"
 
@@ -98,9 +92,9 @@ async def test_another_address_is_another_item(control: Control) -> None:
     assert (status, system, external_id == made[1]["externalId"]) == (200, "wiki", False)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+async def test_invalid_links_are_refused(control: Control) -> None:
+    issue = await new_issue(control, 1)
+    for body in (
         {"url": "javascript:alert(1)"},
         {"url": "https://user:password@example.org/"},
         {"url": "https://example.org/\n"},
@@ -110,10 +104,8 @@ async def test_another_address_is_another_item(control: Control) -> None:
         {"url": ADDRESS, "title": "\u202e"},
         {"url": ADDRESS, "state": "done"},
         {},
-    ],
-)
-async def test_invalid_links_are_refused(control: Control, body: dict[str, Any]) -> None:
-    assert (await control.call("POST", links(await new_issue(control, 1)), body))[0] == 400
+    ):
+        assert (await control.call("POST", links(issue), body))[0] == 400, body
 
 
 async def test_an_issue_has_so_many_links(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:

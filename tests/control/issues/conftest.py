@@ -12,9 +12,10 @@ from chassis.clickhouse import QueryLimits
 from chassis.clickhouse.storage_order import Position, StoredRow
 from chassis.db.database import Database
 from chassis.issues.tables import issues
-from control.issues import counting, notifications
+from control.issues import counting, lifecycle, notifications
 from control.issues.counting import Counted, CountedPage
 from control.issues.details import Details
+from control.issues.lifecycle import Resolution
 from control.issues.model import IssueRecord
 from control.issues.notifications import IssueUrls
 from control.issues.occurrences import IssueKey, by_issue
@@ -93,6 +94,21 @@ class Ledger:
             counted = await counting.count(connection, page, SeenReleases(), self.now)
             await notifications.announce(connection, counted.announced, IssueUrls("https://api.example"))
         return counted
+
+    async def set_resolved(self, number: int = 1, resolution: Resolution | None = None) -> None:
+        issue = await self.issue(number)
+        async with self.database.write() as connection:
+            await lifecycle.set_resolved(connection, issue, resolution or Resolution(), now=self.now, by=None)
+
+    async def merge(self, target: int, *sources: int) -> None:
+        """The issues of these errors into the one of another."""
+        issues = [await self.issue(number) for number in (target, *sources)]
+        async with self.database.write() as connection:
+            await lifecycle.merge(connection, issues[0], issues[1:], now=self.now, by=None)
+
+    def page(self, *numbers: int, at: datetime | None = None) -> list[tuple[Any, ...]]:
+        """An occurrence of each error."""
+        return [occurrence(self.project_id, fingerprint(number), at or self.now) for number in numbers]
 
     def pass_by(self, time: timedelta) -> None:
         self.now += time

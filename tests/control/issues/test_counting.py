@@ -14,7 +14,7 @@ from control.channels import repository as channels
 from control.channels.config import Kind, WebhookConfig
 from control.channels.delivery_tables import deliveries, delivery_messages
 from control.channels.tables import ChannelEvent
-from control.issues import counting, lifecycle, repository
+from control.issues import counting, repository
 from control.issues.details import Details, details
 from control.issues.housekeeping import SUM_INTERVAL, IssueHousekeeping
 from control.issues.lifecycle import Resolution
@@ -22,7 +22,7 @@ from control.issues.notifications import IssueUrls
 from control.issues.permits import ANNOUNCEMENTS, NEW_ISSUES
 from control.releases.repository import find_latest_version
 from control.secrets.secret_box import KeyFile, SecretBox
-from tests.control.issues.conftest import MINUTE, START, Ledger, fingerprint, occurrence
+from tests.control.issues.conftest import MINUTE, START, Ledger
 from tests.control.receiver import SECRET
 
 EVERYTHING = tuple(ChannelEvent)
@@ -59,12 +59,6 @@ async def told(database: Database, channel_id: str) -> list[str]:
         return list((await connection.execute(found)).scalars())
 
 
-async def resolved(ledger: Ledger, number: int = 1, resolution: Resolution | None = None) -> None:
-    issue = await ledger.issue(number)
-    async with ledger.database.write() as connection:
-        await lifecycle.set_resolved(connection, issue, resolution or Resolution(), now=ledger.now, by=None)
-
-
 async def test_an_error_becomes_an_issue_that_says_what_and_where(ledger: Ledger) -> None:
     shown = Details("ValueError", "ValueError: no such sku", "shop/cart.py:add")
     await ledger.occur(7, "1.4.1", times=3, details=shown)
@@ -74,9 +68,8 @@ async def test_an_error_becomes_an_issue_that_says_what_and_where(ledger: Ledger
     assert (issue.first_seen, issue.first_release, issue.last_seen, issue.last_release) == (START, "1.4.1") * 2
 
 
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
+def test_a_title_is_type_and_first_line() -> None:
+    for given, shown in (
         (("ValueError", "no such sku\nat all", ""), ("ValueError", "ValueError: no such sku", None)),
         (("", "just text", ""), (None, "just text", None)),
         (("OSError", "", ""), ("OSError", "OSError", None)),
@@ -84,10 +77,8 @@ async def test_an_error_becomes_an_issue_that_says_what_and_where(ledger: Ledger
         (("A\x00B", "x\x00y", ""), ("AB", "AB: xy", None)),
         (("A\nB", "\x1b[31mx\u202e", ""), ("A B", "A B: [31mx", None)),
         (("T" * 900, "m" * 900, ""), ("T" * 200, ("T" * 900)[:300], None)),
-    ],
-)
-def test_a_title_is_type_and_first_line(given: tuple[str, str, str], shown: tuple[str | None, str, str | None]) -> None:
-    assert details(*given) == shown
+    ):
+        assert details(*given) == shown
 
 
 def test_a_culprit_is_the_innermost_frame_of_the_application() -> None:
@@ -108,7 +99,7 @@ async def test_a_new_issue_and_a_regression_reach_their_channel_once_each(ledger
     await ledger.occur()
     await ledger.occur()
     assert await told(ledger.database, both) == ["issue.new"]
-    await resolved(ledger)
+    await ledger.set_resolved()
     await ledger.occur(at=ledger.now)  # not later than the resolution
     ledger.pass_by(MINUTE)
     await ledger.occur()
@@ -125,7 +116,7 @@ async def test_a_regression_is_a_decision_of_the_time_when_it_occurred(ledger: L
     await ledger.occur()
     async with ledger.database.read() as connection:
         assert (await connection.execute(decided)).one() == (None, None)
-    await resolved(ledger)
+    await ledger.set_resolved()
     async with ledger.database.read() as connection:
         assert (await connection.execute(decided)).one() == ("resolved", ledger.now)
     ledger.pass_by(60 * MINUTE)
@@ -154,7 +145,7 @@ async def test_history_is_counted_and_nobody_is_told(ledger: Ledger, tmp_path: P
 
 async def test_a_storm_of_new_errors_is_bounded_counted_and_says_so(ledger: Ledger, tmp_path: Path) -> None:
     channel = await subscribe(ledger, tmp_path)
-    storm = [occurrence(ledger.project_id, fingerprint(number), START) for number in range(10_000)]
+    storm = ledger.page(*range(10_000))
     pages = [await ledger.count(storm[start : start + 2_500]) for start in range(0, 10_000, 2_500)]
     assert sum(page.occurrences for page in pages) == 10_000
     created = sum(page.created for page in pages)
@@ -182,14 +173,14 @@ async def test_a_storm_of_new_errors_is_bounded_counted_and_says_so(ledger: Ledg
 
 async def test_known_issues_count_on_in_a_storm(ledger: Ledger) -> None:
     await ledger.occur(1)
-    await ledger.count([occurrence(ledger.project_id, fingerprint(number), START) for number in range(2, 5_000)])
+    await ledger.count(ledger.page(*range(2, 5_000)))
     await ledger.occur(1)
     assert (await ledger.issue(1)).count == 2
 
 
 async def test_a_project_has_so_many_issues_and_no_more(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "MAX_ISSUES", 3)
-    counted = await ledger.count([occurrence(ledger.project_id, fingerprint(number), START) for number in range(5)])
+    counted = await ledger.count(ledger.page(*range(5)))
     assert (counted.created, counted.untracked) == (3, 2)
 
 
@@ -210,9 +201,9 @@ async def test_a_release_that_nobody_can_report_counts_as_none(ledger: Ledger) -
 async def test_a_storm_of_new_errors_withholds_no_regression(ledger: Ledger, tmp_path: Path) -> None:
     channel = await subscribe(ledger, tmp_path, [ChannelEvent.REGRESSION])
     await ledger.occur(1)
-    await resolved(ledger)
+    await ledger.set_resolved()
     ledger.pass_by(timedelta(seconds=1))
-    await ledger.count([occurrence(ledger.project_id, fingerprint(number), ledger.now) for number in range(2, 100)])
+    await ledger.count(ledger.page(*range(2, 100)))
     await ledger.occur(1)
     assert await told(ledger.database, channel) == ["issue.regression"]
     await IssueHousekeeping(ledger.database, None, IssueUrls(), now=lambda: ledger.now).run_once()
@@ -224,34 +215,37 @@ async def test_a_page_announces_so_many_and_no_more(
 ) -> None:
     monkeypatch.setattr(counting, "MAX_ANNOUNCED", 3)
     channel = await subscribe(ledger, tmp_path)
-    counted = await ledger.count([occurrence(ledger.project_id, fingerprint(number), START) for number in range(5)])
+    counted = await ledger.count(ledger.page(*range(5)))
     assert (len(await told(ledger.database, channel)), counted.withheld) == (3, 2)
 
 
 async def test_a_release_that_is_still_to_come_is_not_contradicted_by_older_ones(ledger: Ledger) -> None:
     await ledger.occur(1, "abc0001")
     ledger.pass_by(MINUTE)
-    await resolved(ledger, resolution=Resolution(in_release="def0002"))
+    await ledger.set_resolved(resolution=Resolution(in_release="def0002"))
     ledger.pass_by(MINUTE)
     await ledger.occur(1, "abc0001")
     assert (await ledger.issue()).status is IssueStatus.RESOLVED
     await ledger.occur(1, "999ffff")  # first seen after the resolution: nobody can tell
     assert (await ledger.issue()).status is IssueStatus.UNRESOLVED
-    await resolved(ledger, resolution=Resolution(in_release="def0002"))
+    await ledger.set_resolved(resolution=Resolution(in_release="def0002"))
     ledger.pass_by(MINUTE)
     await ledger.occur(1, "def0002")
     assert (await ledger.issue()).status is IssueStatus.UNRESOLVED
 
 
+SEMANTIC = ["1.5.0", "1.6.0", "1.7.0"]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "is_reopened"),
     [
-        (["1.5.0", "1.6.0", "1.7.0"], "2026.2.0", True),
-        (["1.5.0", "1.6.0", "1.7.0"], "abc1234", True),
+        (SEMANTIC, "2026.2.0", True),
+        (SEMANTIC, "abc1234", True),
         (["1.7.0", "abc1234"], "2026.2.0", True),
         (["abc1234"], "1.0.0", True),
-        (["1.5.0", "1.6.0", "1.7.0", "2026.2.0"], "2026.2.0", False),  # it was there at the resolution
-        (["1.5.0", "1.6.0", "1.7.0", "2026.2.0"], "2026.3.0", True),
+        ([*SEMANTIC, "2026.2.0"], "2026.2.0", False),  # it was there at the resolution
+        ([*SEMANTIC, "2026.2.0"], "2026.3.0", True),
     ],
 )
 async def test_the_first_release_of_another_scheme_is_a_next_release(
@@ -264,7 +258,7 @@ async def test_the_first_release_of_another_scheme_is_a_next_release(
     async with ledger.database.read() as connection:
         latest = await find_latest_version(connection, ledger.project_id)
     assert latest == [release for release in before if release != "2026.2.0"][-1]
-    await resolved(ledger, resolution=Resolution(after_release=latest))
+    await ledger.set_resolved(resolution=Resolution(after_release=latest))
     ledger.pass_by(MINUTE)
     await ledger.occur(release=after)
     expected = IssueStatus.UNRESOLVED if is_reopened else IssueStatus.RESOLVED
@@ -274,15 +268,9 @@ async def test_the_first_release_of_another_scheme_is_a_next_release(
 async def test_what_occurs_where_it_was_merged_counts_there(ledger: Ledger) -> None:
     for number in (1, 2, 3):
         await ledger.occur(number)
-    issues = [await ledger.issue(number) for number in (1, 2, 3)]
-    async with ledger.database.write() as connection:
-        merged = await lifecycle.merge(connection, issues[0], issues[1:2], now=ledger.now, by=None)
-        await lifecycle.merge(connection, issues[2], [merged], now=ledger.now, by=None)
-    page = [
-        occurrence(ledger.project_id, fingerprint(number), ledger.now + timedelta(seconds=number))
-        for number in (1, 2, 3)
-    ]
-    await ledger.count(page)
+    await ledger.merge(1, 2)
+    await ledger.merge(3, 1)
+    await ledger.count([row for n in (1, 2, 3) for row in ledger.page(n, at=ledger.now + timedelta(seconds=n))])
     issue = await ledger.issue(3)
     assert (issue.count, issue.last_seen) == (6, ledger.now + timedelta(seconds=3))
     assert {(await ledger.issue(number)).merged_into for number in (1, 2)} == {issue.id}

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse
-from chassis.clickhouse.storage_order import OrderedTable, Position
+from chassis.clickhouse.storage_order import OrderedTable, Position, StoredRowList
 from chassis.db.database import Database
 from chassis.erasures import repository as erasures
 from chassis.erasures.repository import NewErasure
@@ -63,6 +63,11 @@ async def store(
     await clickhouse.insert(ERROR_OCCURRENCES.name, ERROR_OCCURRENCES.column_names, block, token=f"test:{batch}")
 
 
+async def stored_rows(clickhouse: ClickHouse) -> StoredRowList:
+    table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
+    return await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
+
+
 @pytest.mark.both_stores
 async def test_ignoring_that_is_over_is_recorded_once(ledger: Ledger) -> None:
     await ledger.occur()
@@ -85,9 +90,7 @@ async def test_ignoring_that_is_over_is_recorded_once(ledger: Ledger) -> None:
 async def test_what_was_not_seen_for_long_is_deleted_with_what_was_merged_into_it(ledger: Ledger) -> None:
     for number in (1, 2, 3):
         await ledger.occur(number)
-    async with ledger.database.write() as connection:
-        target, source = await ledger.issue(1), await ledger.issue(2)
-        await lifecycle.merge(connection, target, [source], now=ledger.now, by=None)
+    await ledger.merge(1, 2)
     ledger.pass_by(60 * DAY)
     await ledger.occur(3, at=START)  # late, and stored now
     await housekeeping(ledger, retention_days=90).run_once()
@@ -112,8 +115,7 @@ async def test_details_are_those_of_the_first_occurrence(ledger: Ledger, clickho
     await store(clickhouse, project + 1, 1, "of another project", 5)
     long = "chatter\n" * 5_000 + TRACE + "chatter\n" * 2_000
     await store(clickhouse, project, 3, "", 4, long)
-    table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
-    rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
+    rows = await stored_rows(clickhouse)
     keys = [(project, fingerprint(number)) for number in (1, 2, 3)]
     found = await read_occurrence_texts(clickhouse, choose_rows(rows, (), keys))
     assert {**found.details, keys[2]: found.details[keys[2]].culprit} == {
@@ -136,8 +138,7 @@ async def test_only_the_current_rules_know_the_frames_of_the_sources(control: Co
     assert len({resolved, sent, unresolved}) == 3
     for batch, (print_, version) in enumerate([(sent, 1), (resolved, FINGERPRINT_VERSION)], 1):
         await store(clickhouse, project, print_, "no", batch, MINIFIED, release=RELEASE, version=version)
-    table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
-    rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
+    rows = await stored_rows(clickhouse)
     keys = [(project, sent), (project, resolved)]
     found = await read_occurrence_texts(clickhouse, choose_rows(rows, keys, ()), source_maps)
     assert found.others == {keys[0]: (keys[1],), keys[1]: (keys[0],)}
@@ -161,8 +162,7 @@ async def test_a_page_waits_for_source_maps_once(
     monkeypatch.setattr(maps, "of_project", lambda project_id, deadline: asked.append((project_id, deadline)))
     for number in range(1, 5):
         await store(clickhouse, ledger.project_id + number % 2, number, "no", number, f"{TRACE} {number}")
-    table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
-    rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
+    rows = await stored_rows(clickhouse)
     keys = [(row.values[0], row.values[1]) for row in rows]
     found = await read_occurrence_texts(clickhouse, choose_rows(rows, (), keys), maps)
     assert set(found.details) == {(key[0], bytes(key[1])) for key in keys}
@@ -180,8 +180,7 @@ async def test_a_stack_trace_that_cannot_be_read_stops_no_counting(
     monkeypatch.setattr(details_module, "in_app_frames", fail)
     for number, trace in enumerate([TRACE, f"{TRACE}hostile"], 1):
         await store(clickhouse, ledger.project_id, number, "no", number, trace)
-    table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
-    rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)
+    rows = await stored_rows(clickhouse)
     keys = [(row.values[0], row.values[1]) for row in rows]
     found = await read_occurrence_texts(clickhouse, choose_rows(rows, (), keys))
     assert [found.details[key].culprit is None for key in sorted(keys)] == [False, True]

@@ -175,7 +175,7 @@ async def test_split_issues_are_open_if_the_error_has_regressed(ledger: Ledger, 
     await decide(ledger, 1, resolution=Resolution())
     channel = await subscribe(ledger, tmp_path)
     ledger.pass_by(MINUTE)
-    page = [occurrence(ledger.project_id, fingerprint(number), ledger.now) for number in (NEW, NEW + 1)]
+    page = ledger.page(NEW, NEW + 1)
     await ledger.count(page, others={key(ledger, number): [key(ledger, 1)] for number in (NEW, NEW + 1)})
     assert [one.status for one in await ledger.all()] == [IssueStatus.UNRESOLVED] * 2
     assert await told(ledger.database, channel) == ["issue.regression"]

@@ -163,7 +163,7 @@ async def stored(database: Database, table: sa.Table, *without: str) -> list[dic
 
 
 async def test_issues_keep_their_state_and_nobody_is_told_of_an_upgrade(database: Database) -> None:
-    count = scaled(330, 10_000)
+    count = scaled(121, 10_000)
     async with database.write() as connection:
         await connection.run_sync(fill, count)
     before = {row["id"]: row for row in await stored(database, issues)}

@@ -5,13 +5,11 @@ import json
 import socket
 import subprocess
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from chassis.errors import StartupError
-from control.settings import ControlSettings
 from sluice.cli import release
 from sluice.git_history import _name_of_remote, parse_log, read_commits
 from sluice.main import main
@@ -19,12 +17,14 @@ from tests.control.conftest import Control
 from tests.control.releases.stored import issue, new_issue
 from tests.control.suspects.stories import Step, change, history
 
-Sluice = Callable[..., int]
-
-
-@pytest.fixture
-def control_settings() -> ControlSettings:
-    return ControlSettings()
+MAYBE_CREDENTIALS = (
+    "https://user:pa/ss@h/x/y",
+    "user:pass@h:x/y",
+    "helper::https://user:pw@h/x",
+    "https:/user:pw@h/x",
+    "FILE:///srv/x",
+    "https://h/x\u202ey",
+)
 
 
 @pytest.fixture
@@ -50,19 +50,8 @@ def token(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def run(control: Control, checkout: Path, *options: str) -> int:
     server = str(control.client.make_url("/"))
-    command = [
-        "release",
-        "1.0.0",
-        "--project",
-        "web",
-        "--org",
-        "acme",
-        "--server",
-        server,
-        "--directory",
-        str(checkout),
-    ]
-    return await asyncio.to_thread(main, [*command, *options])
+    command = f"release 1.0.0 --project web --org acme --server {server} --directory {checkout}"
+    return await asyncio.to_thread(main, [*command.split(), *options])
 
 
 @pytest.mark.usefixtures("token")
@@ -110,27 +99,27 @@ async def test_a_dry_run_prints_what_would_be_sent(
     assert (await control.call("GET", "/orgs/acme/releases"))[1]["data"] == []
 
 
-@pytest.mark.usefixtures("token")
-@pytest.mark.parametrize(
-    ("options", "code", "sentence"),
-    [
-        (["--directory", "/"], 1, "git failed in /: fatal: not a git repository"),
-        (["--since", "nothing"], 1, "nothing is not a commit"),
-        (["--since", "--all"], 1, "--all is not a commit"),
-        (["--project", "none"], 1, "returned 400: The request body is not valid. body.projects[1]: Is not a project"),
-        (["--org", "globex"], 1, "returned 404: Not found."),
-        (["--token-file", "/nowhere"], 1, "/nowhere cannot be read"),
-        (["--token-file", "/dev/null"], 2, "No access token: set RELEASE_TOKEN"),
-        (["--server", "ftp://example.org"], 2, "is not an http(s) URL"),
-        (["--server", "http://127.0.0.1:1"], 1, "No response from http://127.0.0.1:1/orgs/acme/releases"),
-    ],
+# An option, the exit code, and what is said.
+FAULTS = (
+    ("--directory=/", 1, "git failed in /: fatal: not a git repository"),
+    ("--since=nothing", 1, "nothing is not a commit"),
+    ("--since=--all", 1, "--all is not a commit"),
+    ("--project=none", 1, "returned 400: The request body is not valid. body.projects[1]: Is not a project"),
+    ("--org=globex", 1, "returned 404: Not found."),
+    ("--token-file=/nowhere", 1, "/nowhere cannot be read"),
+    ("--token-file=/dev/null", 2, "No access token: set RELEASE_TOKEN"),
+    ("--server=ftp://example.org", 2, "is not an http(s) URL"),
+    ("--server=http://127.0.0.1:1", 1, "No response from http://127.0.0.1:1/orgs/acme/releases"),
 )
+
+
+@pytest.mark.usefixtures("token")
 async def test_what_fails_is_said_in_a_sentence(
-    control: Control, checkout: Path, options: list[str], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
+    control: Control, checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [f"{options[0]}={options[1]}"]
-    assert await run(control, checkout, *given) == code
-    assert sentence in capsys.readouterr().err
+    for option, code, sentence in FAULTS:
+        assert await run(control, checkout, option) == code, option
+        assert sentence in capsys.readouterr().err, option
 
 
 async def test_a_wrong_token_is_401(
@@ -150,19 +139,18 @@ def test_without_git_it_says_so(checkout: Path, monkeypatch: pytest.MonkeyPatch)
         read_commits(checkout, None, "HEAD", 1)
 
 
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
+def test_the_repository_is_named_by_its_remote() -> None:
+    for address, name in (
         ("git@github.com:shop/web.git", "shop/web"),
         ("https://user:secret@git.example.org:8443/group/shop/web.git/", "group/shop/web"),
         ("ssh://git@git.example.org:22/shop/web", "shop/web"),
+        ("HTTPS://user:pw@h/x/y.git", "x/y"),
         ("/srv/git/web.git", None),
         ("file:///srv/git/web.git", None),
         ("", None),
-    ],
-)
-def test_the_repository_is_named_by_its_remote(address: str, name: str | None) -> None:
-    assert _name_of_remote(address) == name
+        *((address, None) for address in MAYBE_CREDENTIALS),
+    ):
+        assert _name_of_remote(address) == name, address
 
 
 def test_any_output_of_git_is_parsed() -> None:
@@ -245,25 +233,13 @@ def test_settings_of_git_change_nothing(checkout: Path, tmp_path: Path, capsys: 
     assert [one["files"] for one in shown["commits"]] == [["b.py", "ü \ufffd.py"], ["b.py"], ["a.py"]]
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "https://user:pa/ss@h/x/y",
-        "user:pass@h:x/y",
-        "helper::https://user:pw@h/x",
-        "https:/user:pw@h/x",
-        "FILE:///srv/x",
-        "https://h/x\u202ey",
-    ],
-)
-def test_what_may_be_credentials_is_no_name(checkout: Path, address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    git(checkout, "config", "remote.origin.url", address)
+def test_what_may_be_credentials_is_no_name(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    git(checkout, "config", "remote.origin.url", MAYBE_CREDENTIALS[0])
     message = "The name of the repository cannot be taken from the remote `origin`; use --repository."
     code, shown, fault = dry_run(capsys, checkout)
     assert (code, shown, message in fault) == (2, "", True)
     git(checkout, "config", "--unset", "remote.origin.url")
     assert "The repository has no remote `origin`" in dry_run(capsys, checkout)[2]
-    assert _name_of_remote("HTTPS://user:pw@h/x/y.git") == "x/y"
 
 
 def test_an_odd_range_is_said_in_a_sentence(checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -285,51 +261,44 @@ def test_nothing_printed_moves_a_terminal(checkout: Path, capsys: pytest.Capture
 
 
 ANSWER = {"commitsUpserted": 0, "issuesResolved": ["\x1b]0;x\x07\u202e"], "issuesReopened": []}
-
-
-@pytest.mark.parametrize(
-    ("status", "reason", "answer", "sentence"),
-    [
-        (200, "OK", json.dumps(ANSWER), "Issues resolved: \ufffd]0;x\ufffd\n"),
-        (200, "OK", "[]", "a Sluice API response"),
-        (200, "OK", json.dumps(ANSWER | {"commitsUpserted": "1"}), "a Sluice API response"),
-        (200, "OK", json.dumps(ANSWER | {"issuesResolved": [1]}), "a Sluice API response"),
-        (200, "OK", "[" * 200_000, "a Sluice API response"),
-        (400, "Bad", "[" * 200_000, "returned 400: Bad. It is not a Sluice API response."),
-        (400, "B\x1b[31m", "{}", "returned 400: B\ufffd[31m. It is not a Sluice API response."),
-        (400, "Bad", '{"error": {"message": "a\\u001bb", "details": 7}}', "a Sluice API response"),
-        (400, "Bad", '{"error": {"message": "a\\u001bb"}}', "returned 400: a\ufffdb"),
-    ],
+# Status line and body of a server, and what is said of it.
+ANSWERS = (
+    ("200 OK", json.dumps(ANSWER), "Issues resolved: \ufffd]0;x\ufffd\n"),
+    ("200 OK", "[]", "a Sluice API response"),
+    ("200 OK", json.dumps(ANSWER | {"commitsUpserted": "1"}), "a Sluice API response"),
+    ("200 OK", json.dumps(ANSWER | {"issuesResolved": [1]}), "a Sluice API response"),
+    ("200 OK", "[" * 200_000, "a Sluice API response"),
+    ("400 Bad", "[" * 200_000, "returned 400: Bad. It is not a Sluice API response."),
+    ("400 B\x1b[31m", "{}", "returned 400: B\ufffd[31m. It is not a Sluice API response."),
+    ("400 Bad", '{"error": {"message": "a\\u001bb", "details": 7}}', "a Sluice API response"),
+    ("400 Bad", '{"error": {"message": "a\\u001bb"}}', "returned 400: a\ufffdb"),
 )
+
+
 def test_any_answer_is_said_in_a_sentence(
-    status: int,
-    reason: str,
-    answer: str,
-    sentence: str,
-    checkout: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RELEASE_TOKEN", "pat_x")
     with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def respond() -> None:
-            connection, _ = listener.accept()
-            with connection, connection.makefile("rb") as sent:
-                length = 0
-                while (line := sent.readline()) not in (b"\r\n", b""):
-                    if line.lower().startswith(b"content-length:"):
-                        length = int(line.split(b":")[1])
-                sent.read(length)
-                head = f"HTTP/1.1 {status} {reason}\r\nContent-Length: {len(answer)}\r\nConnection: close\r\n\r\n"
-                connection.sendall((head + answer).encode())
-
-        thread = threading.Thread(target=respond)
-        thread.start()
         server = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        command = ["release", "1", "--project", "web", "--directory", str(checkout), "--server", server]
-        code = main(command)
-        thread.join(10)
-    shown, fault = capsys.readouterr()
-    assert sentence in shown + fault
-    assert code == (0 if "Issues" in sentence else 1)
+        for status, answer, sentence in ANSWERS:
+            head = f"HTTP/1.1 {status}\r\nContent-Length: {len(answer)}\r\nConnection: close\r\n\r\n"
+            thread = threading.Thread(target=respond, args=(listener, (head + answer).encode()))
+            thread.start()
+            code = main(["release", "1", "--project", "web", "--directory", str(checkout), "--server", server])
+            thread.join(10)
+            shown, fault = capsys.readouterr()
+            assert sentence in shown + fault, (status, answer[:100])
+            assert code == (0 if "Issues" in sentence else 1)
+
+
+def respond(listener: socket.socket, answer: bytes) -> None:
+    """Read a whole request, and answer it."""
+    connection, _ = listener.accept()
+    with connection, connection.makefile("rb") as sent:
+        length = 0
+        while (line := sent.readline()) not in (b"\r\n", b""):
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        sent.read(length)
+        connection.sendall(answer)

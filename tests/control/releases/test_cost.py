@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from chassis.auth.id_generation import new_id
 from chassis.issues.tables import issues
 from control.scm import fixes
-from control.settings import ControlSettings
 from tests.control.conftest import Control
 from tests.control.plans import Plans
 from tests.control.releases.stored import commit, new_issue, new_project, report
@@ -19,9 +18,7 @@ from tests.control.releases.stored import commit, new_issue, new_project, report
 MAX_STATEMENTS = 110  # with those that check the credentials and note the report, and of tasks that run meanwhile
 
 
-@pytest.fixture
-def control_settings() -> ControlSettings:
-    return ControlSettings(max_body_bytes=2**20)
+pytestmark = pytest.mark.control_settings(max_body_bytes=2**20)
 
 
 @contextmanager
@@ -74,19 +71,19 @@ async def test_a_report_with_very_many_references_takes_few_statements(
     control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of the newest commits count."""
-    await new_issues(control, 700)
-    messages = ["Fixes " + ", ".join(f"WEB-{n * 50 + k + 1}" for k in range(50)) for n in range(14)]
-    monkeypatch.setattr(fixes, "MAX_REPORT_REFERENCES", 620)
-    reported = [commit(f"{n:08x}a", messages[n % 14]) for n in range(100)]
+    await new_issues(control, 300)
+    messages = ["Fixes " + ", ".join(f"WEB-{n * 50 + k + 1}" for k in range(50)) for n in range(6)]
+    monkeypatch.setattr(fixes, "MAX_REPORT_REFERENCES", 270)
+    reported = [commit(f"{n:08x}a", messages[n % 6]) for n in range(100)]
     with counted(control) as seen:
         answer = await report(control, "1.0.0", *reported)
     assert len(seen) < MAX_STATEMENTS
-    assert len(answer["issuesResolved"]) == 620
+    assert len(answer["issuesResolved"]) == 270
     assert (await report(control, "1.0.0", *reported))["issuesResolved"] == []
     reverts = [commit(f"{n:08x}b", f"This reverts commit {n:08x}a.") for n in range(100)]
     with counted(control) as seen:
         answer = await report(control, "1.1.0", *reverts)
-    assert (len(seen) < MAX_STATEMENTS, len(answer["issuesReopened"])) == (True, 620)
+    assert (len(seen) < MAX_STATEMENTS, len(answer["issuesReopened"])) == (True, 270)
 
 
 async def test_very_long_messages_are_searched_in_part(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:

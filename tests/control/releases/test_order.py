@@ -16,6 +16,7 @@ from control.releases.repository import note_seen, settle_next_release
 from control.releases.tables import release_projects, releases
 from tests.control.conftest import Control
 from tests.control.releases.stored import NOW, issue, new_issue, new_project, report
+from tests.control.releases.test_cost import counted
 
 # In ascending order: the example of Semantic Versioning 2.0.0, 11.4, and more.
 ASCENDING = [
@@ -167,16 +168,10 @@ async def test_a_batch_takes_few_statements(control: Control) -> None:
     """However many releases it names: it runs every second."""
     await seen(control, {f"r{n}": NOW for n in range(20)})
     later = {f"r{n}": NOW - timedelta(hours=1) for n in range(20)} | {f"s{n}": NOW for n in range(20)}
-    statements: list[str] = []
-
-    def count(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
-        statements.append(statement)
-
+    org_id, project_id = control.acme.organization.id, control.acme.project.id
     async with control.checks.database.write() as connection:
-        sa.event.listen(connection.sync_engine, "before_cursor_execute", count)
-        org_id, project_id = control.acme.organization.id, control.acme.project.id
-        assert len(await note_seen(connection, org_id, project_id, later, NOW)) == 20
-        sa.event.remove(connection.sync_engine, "before_cursor_execute", count)
+        with counted(control) as statements:
+            assert len(await note_seen(connection, org_id, project_id, later, NOW)) == 20
     assert len(statements) == 5, statements
 
 
@@ -196,34 +191,35 @@ async def test_issues_are_settled_in_the_earliest_later_release(control: Control
     assert rows[2].resolved_after_release == "nightly"
 
 
-@pytest.mark.parametrize(
-    ("versions", "expected"),
-    [
-        (["1.4.0", "1.5.0", "999.9.9"], "1.5.0"),
-        (["999.9.9", "1.4.0", "1.5.0"], "1.5.0"),
-        (["1.4.0", "999.9.9"], "1.4.0"),
-        (["1.4.0", "1.5.0", "1.99.0"], "1.5.0"),
-        (["1.4.0", "2026.11.1", "2026.11.2"], "2026.11.2"),
-        (["0.1.0", "0.2.0", "0.3.0", "99.0.0", "999.9.9"], "0.3.0"),
-        (["shop@1.4.0", "shop@1.5.0", "shop@999.9.9"], "shop@1.5.0"),
-        (["a1b2c3d", "1.4.0", "1.5.0", "999.9.9"], "1.5.0"),
-        (["1.4.0", "1.5.0", "2.0.0"], "2.0.0"),
-        (["1.4.0", "1.5.0", "1.9.0"], "1.9.0"),
-        (["2.0.0", "1.9.7", "1.9.8"], "2.0.0"),
-        (["24.4.0", "24.10.0", "26.4.0"], "26.4.0"),
-        (["1.2.5", "1.2.6", "1.2.900"], "1.2.900"),
-        (["0.0.0", "2026.11.1"], "2026.11.1"),
-        (["0.0.0", "2026.11.1", "2026.11.2"], "2026.11.2"),
-        (["1.4.0", "1.5.0", "999.9.9 reported"], "999.9.9"),
-        (["1", "2", "3"], "3"),
-        ([], None),
-    ],
-)
-def test_an_outlier_is_not_the_latest_release(versions: list[str], expected: str | None) -> None:
-    names = [version.partition(" ")[0] for version in versions]
-    order = ReleaseOrder({name: NOW + timedelta(hours=n) for n, name in enumerate(names)})
-    reported = frozenset(version.partition(" ")[0] for version in versions if version.endswith(" reported"))
-    assert latest_of(order, reported).version == expected
+# Releases in the order in which they were seen, and the latest of them.
+OUTLIERS: list[tuple[list[str], str | None]] = [
+    (["1.4.0", "1.5.0", "999.9.9"], "1.5.0"),
+    (["999.9.9", "1.4.0", "1.5.0"], "1.5.0"),
+    (["1.4.0", "999.9.9"], "1.4.0"),
+    (["1.4.0", "1.5.0", "1.99.0"], "1.5.0"),
+    (["1.4.0", "2026.11.1", "2026.11.2"], "2026.11.2"),
+    (["0.1.0", "0.2.0", "0.3.0", "99.0.0", "999.9.9"], "0.3.0"),
+    (["shop@1.4.0", "shop@1.5.0", "shop@999.9.9"], "shop@1.5.0"),
+    (["a1b2c3d", "1.4.0", "1.5.0", "999.9.9"], "1.5.0"),
+    (["1.4.0", "1.5.0", "2.0.0"], "2.0.0"),
+    (["1.4.0", "1.5.0", "1.9.0"], "1.9.0"),
+    (["2.0.0", "1.9.7", "1.9.8"], "2.0.0"),
+    (["24.4.0", "24.10.0", "26.4.0"], "26.4.0"),
+    (["1.2.5", "1.2.6", "1.2.900"], "1.2.900"),
+    (["0.0.0", "2026.11.1"], "2026.11.1"),
+    (["0.0.0", "2026.11.1", "2026.11.2"], "2026.11.2"),
+    (["1.4.0", "1.5.0", "999.9.9 reported"], "999.9.9"),
+    (["1", "2", "3"], "3"),
+    ([], None),
+]
+
+
+def test_an_outlier_is_not_the_latest_release() -> None:
+    for versions, expected in OUTLIERS:
+        names = [version.partition(" ")[0] for version in versions]
+        order = ReleaseOrder({name: NOW + timedelta(hours=n) for n, name in enumerate(names)})
+        reported = frozenset(name for name, version in zip(names, versions, strict=True) if " reported" in version)
+        assert latest_of(order, reported).version == expected, versions
 
 
 @given(times=TIMES, reported=st.frozensets(VERSIONS))

@@ -79,30 +79,24 @@ async def test_proposals_are_filtered(control: Control) -> None:
     assert set(await states(control, repository="shop/lib")) == {"3"}
     assert set(await states(control, issue="web-1")) == {"1"}
     assert set(await states(control, issue="WEB-2")) == set()
-    _, page, _ = await control.call("GET", PROPOSALS, params={"limit": "2"})
-    assert set(await states(control, cursor=page["nextCursor"])) == {"1"}
     for wrong in ({"state": "new"}, {"issue": "web"}, {"repository": "a\x00"}):
         assert (await control.call("GET", PROPOSALS, params=wrong))[0] == 400
-    _, page, _ = await control.call("GET", "/orgs/globex/proposals", token=control.globex.token.secret)
-    assert page["data"] == []
 
 
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [
-        ({"issues": ["WEB-99"]}, "body.issues[0]"),
-        ({"issues": ["no id"]}, "body.issues[0]"),
-        ({"state": "superseded"}, "body.state"),
-        ({"changedAt": "2999-01-01T00:00:00Z"}, "body.changedAt"),
-        ({"number": ""}, "body.number"),
-        ({"body": "a\u0000"}, "body.body"),
-    ],
-)
-async def test_invalid_reports_are_refused(control: Control, change: dict[str, Any], path: str) -> None:
+async def test_invalid_reports_are_refused(control: Control) -> None:
     await new_issue(control, 99, control.globex)
-    body = {"repository": "shop/web", "number": "1", "title": "x", "state": "open"} | change
-    status, answer, _ = await control.call("PUT", PROPOSALS, body)
-    assert (status, [one["path"] for one in answer["error"]["details"]]) == (400, [path])
+    invalid: list[tuple[dict[str, Any], str]] = [
+        ({"issues": ["WEB-99"]}, "issues[0]"),
+        ({"issues": ["no id"]}, "issues[0]"),
+        ({"state": "superseded"}, "state"),
+        ({"changedAt": "2999-01-01T00:00:00Z"}, "changedAt"),
+        ({"number": ""}, "number"),
+        ({"body": "a\u0000"}, "body"),
+    ]
+    for change, field in invalid:
+        body = {"repository": "shop/web", "number": "1", "title": "x", "state": "open"} | change
+        status, answer, _ = await control.call("PUT", PROPOSALS, body)
+        assert (status, [one["path"] for one in answer["error"]["details"]]) == (400, [f"body.{field}"]), change
 
 
 @pytest.mark.both_stores

@@ -3,7 +3,6 @@
 import itertools
 from datetime import timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,18 +118,19 @@ def in_turn(*versions: str) -> ReleaseOrder:
     return ReleaseOrder({version: NOW + timedelta(hours=n) for n, version in enumerate(versions)})
 
 
-@pytest.mark.parametrize(("earlier", "later"), BY_VERSION)
-def test_versions_that_tell_which_is_later(earlier: str, later: str) -> None:
-    for order in (in_turn(earlier, later), in_turn(later, earlier), ReleaseOrder({})):
-        assert (order.is_later(later, earlier), order.is_later(earlier, later)) == (True, False)
+def test_versions_that_tell_which_is_later() -> None:
+    for earlier, later in BY_VERSION:
+        for order in (in_turn(earlier, later), in_turn(later, earlier), ReleaseOrder({})):
+            found = order.is_later(later, earlier), order.is_later(earlier, later)
+            assert found == (True, False), (earlier, later)
 
 
-@pytest.mark.parametrize(("first", "second"), BY_TIME)
-def test_versions_that_are_ordered_by_when_they_were_seen(first: str, second: str) -> None:
-    for one, other in ((first, second), (second, first)):
-        order = in_turn(one, other)
-        assert (order.is_later(other, one), order.is_later(one, other)) == (True, False)
-    assert ReleaseOrder({}).is_later(first, second) is None
+def test_versions_that_are_ordered_by_when_they_were_seen() -> None:
+    for first, second in BY_TIME:
+        for one, other in ((first, second), (second, first)):
+            order = in_turn(one, other)
+            assert (order.is_later(other, one), order.is_later(one, other)) == (True, False), (one, other)
+        assert ReleaseOrder({}).is_later(first, second) is None, (first, second)
 
 
 @given(
@@ -148,10 +148,10 @@ def test_versions_that_are_ordered_by_when_they_were_seen(first: str, second: st
             ),
         ),
         min_size=3,
-        max_size=6,
+        max_size=5,
         unique=True,
     ),
-    st.lists(st.integers(0, 3), min_size=6, max_size=6),
+    st.lists(st.integers(0, 3), min_size=5, max_size=5),
 )
 def test_versions_of_a_package_have_a_weak_order(versions: list[str], hours: list[int]) -> None:
     """Whenever they were seen: later is transitive, and so is being of the same place and time."""
@@ -163,11 +163,9 @@ def test_versions_of_a_package_have_a_weak_order(versions: list[str], hours: lis
             assert order.is_later(a, c) is None, (a, b, c)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "abc", "1", "1.2.3-", "1.2.3+", "1.2.3\n", "\u0661.\u0662.\u0663", "V1.2.3", "1.02.3", "-" * 201]
-)
-def test_other_versions_tell_nothing(text: str) -> None:
-    assert parse_version(text) is None
+def test_other_versions_tell_nothing() -> None:
+    texts = ("", "abc", "1", "1.2.3-", "1.2.3+", "1.2.3\n", "\u0661.\u0662.\u0663", "V1.2.3", "1.02.3", "-" * 201)
+    assert [text for text in texts if parse_version(text) is not None] == []
 
 
 @given(st.text("0123456789.-+gabvrc@/: \n", max_size=210))

@@ -19,9 +19,14 @@ NOW = datetime.now(UTC)  # the task of the service runs as well
 pytestmark = pytest.mark.both_stores
 
 
-async def stored(control: Control, column: sa.Column[Any]) -> list[Any]:
+async def stored(control: Control, column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> list[Any]:
     async with control.checks.database.read() as connection:
-        return list((await connection.execute(sa.select(column).order_by(column))).scalars())
+        return list((await connection.execute(sa.select(column).where(*where).order_by(column))).scalars())
+
+
+async def insert(control: Control, rows: list[dict[str, Any]]) -> None:
+    async with control.checks.database.write() as connection:
+        await connection.execute(inbound_deliveries.insert(), rows)
 
 
 async def test_what_is_old_is_deleted(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,14 +58,11 @@ async def test_an_integration_keeps_so_many_deliveries(control: Control, monkeyp
     ids = sorted(new_id("ind") for _ in range(13))
     rows = [delivery(org_id, busy["id"], str(n), NOW) | {"id": ids[n]} for n in range(10)]
     rows += [delivery(org_id, other["id"], str(n), NOW) | {"id": ids[n]} for n in range(10, 13)]
-    async with control.checks.database.write() as connection:
-        await connection.execute(inbound_deliveries.insert(), rows)
+    await insert(control, rows)
     for _ in range(2):
         await WebhookHousekeeping(control.checks.database, now=lambda: NOW).run_once()
         assert await stored(control, inbound_deliveries.c.id) == ids[4:]
-        async with control.checks.database.read() as connection:
-            kept = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.body.is_not(None))
-            assert sorted((await connection.execute(kept)).scalars()) == ids[7:]
+        assert await stored(control, inbound_deliveries.c.id, inbound_deliveries.c.body.is_not(None)) == ids[7:]
 
 
 async def test_an_organization_keeps_so_many_bytes_of_bodies(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,14 +76,11 @@ async def test_an_organization_keeps_so_many_bytes_of_bodies(control: Control, m
         delivery(acme, (one, other)[n % 2]["id"], str(n), NOW) | {"id": ids[n], "body": b"x" * 50} for n in range(8)
     ]
     rows += [delivery(globex, one["id"], str(n), NOW) | {"id": ids[n], "body": b"x" * 125} for n in (8, 9)]
-    async with control.checks.database.write() as connection:
-        await connection.execute(inbound_deliveries.insert(), rows)
+    await insert(control, rows)
     for _ in range(2):
         await WebhookHousekeeping(control.checks.database, now=lambda: NOW).run_once()
         assert await stored(control, inbound_deliveries.c.id) == ids
-        async with control.checks.database.read() as connection:
-            kept = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.body.is_not(None))
-            assert sorted((await connection.execute(kept)).scalars()) == ids[3:]
+        assert await stored(control, inbound_deliveries.c.id, inbound_deliveries.c.body.is_not(None)) == ids[3:]
 
 
 def delivery(org_id: str, integration_id: str, key: str, received_at: datetime) -> dict[str, Any]:

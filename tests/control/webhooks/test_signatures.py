@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from control.webhooks import signatures
 from control.webhooks.signatures import MAX_HEADER_LENGTH, MAX_SIGNATURES, REPLAY_WINDOW_S
 from tests.control.webhooks.senders import Senders
+from tests.selection import scaled
 
 NOW: Final = 1_790_000_000
 ED25519_SEED: Final = bytes(range(32))
@@ -155,6 +156,7 @@ def test_what_official_packages_sign_is_accepted(senders: Senders, signed: dict[
     assert senders.verify(judged) == [True] * len(judged)
 
 
+@pytest.mark.sized
 def test_every_changed_bit_is_refused(signed: dict[str, list[Sent]]) -> None:
     random = Random(1)
     for scheme in SCHEMES:
@@ -162,7 +164,7 @@ def test_every_changed_bit_is_refused(signed: dict[str, list[Sent]]) -> None:
             if sent.signature is None or sent.time is None:
                 raise AssertionError
             front, raw, write = decoded(scheme, sent.signature)
-            for changed in flipped(raw, range(len(raw) * 8)):
+            for changed in flipped(raw, random.sample(range(len(raw) * 8), scaled(64, len(raw) * 8))):
                 assert not scheme.accepts(replace(sent, signature=front + write(changed)))
             for changed in flipped(sent.body, random.sample(range(len(sent.body) * 8), min(64, len(sent.body) * 8))):
                 assert not scheme.accepts(replace(sent, body=changed))

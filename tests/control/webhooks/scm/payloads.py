@@ -26,13 +26,11 @@ def full_sha(start: str) -> str:
 def github_commit(start: str, message: str, minutes: int = 0, **more: Any) -> dict[str, Any]:
     return {
         "id": full_sha(start),
-        "tree_id": full_sha("7e"),
         "distinct": True,
         "message": message,
         "timestamp": rfc(minutes),
         "url": f"https://github.com/{REPOSITORY}/commit/{full_sha(start)}",
         "author": {"name": "Ada", "email": "ada@example.com", "username": "ada"},
-        "committer": {"name": "Ada", "email": "ada@example.com", "username": "ada"},
         "added": [],
         "removed": [],
         "modified": ["src/cart.py"],
@@ -44,15 +42,9 @@ def github_push(
 ) -> dict[str, Any]:
     return {
         "ref": f"refs/heads/{branch}",
-        "before": full_sha("be"),
         "after": commits[-1]["id"] if commits else full_sha("0"),
-        "created": False,
-        "deleted": False,
-        "forced": False,
         "commits": list(commits),
-        "head_commit": commits[-1] if commits else None,
         "repository": github_repository(repository) | {"pushed_at": int(at(minutes).timestamp())},
-        "pusher": {"name": "ada", "email": "ada@example.com"},
     }
 
 
@@ -74,61 +66,35 @@ def github_pull_request(
     repository: str = REPOSITORY,
     **more: Any,
 ) -> dict[str, Any]:
-    return {
-        "action": action,
+    pull_request = {
         "number": number,
-        "pull_request": {
-            "id": number,
-            "number": number,
-            "title": f"Change {number}",
-            "state": state,
-            "body": body,
-            "merged": merged,
-            "merge_commit_sha": None if merge_sha is None else full_sha(merge_sha),
-            "html_url": f"https://github.com/{repository}/pull/{number}",
-            "user": {"login": "ada", "id": 1},
-            "head": {"label": "ada:fix", "ref": "fix", "sha": full_sha("aa")},
-            "base": {"label": "shop:main", "ref": base, "sha": full_sha("bb")},
-            "created_at": rfc(opened),
-            "updated_at": rfc(minutes),
-        }
-        | more,
-        "repository": github_repository(repository),
-        "sender": {"login": "ada"},
+        "title": f"Change {number}",
+        "state": state,
+        "body": body,
+        "merged": merged,
+        "merge_commit_sha": None if merge_sha is None else full_sha(merge_sha),
+        "html_url": f"https://github.com/{repository}/pull/{number}",
+        "user": {"login": "ada"},
+        "head": {"ref": "fix", "sha": full_sha("aa")},
+        "base": {"ref": base, "sha": full_sha("bb")},
+        "created_at": rfc(opened),
+        "updated_at": rfc(minutes),
     }
+    return {"action": action, "pull_request": pull_request | more, "repository": github_repository(repository)}
 
 
 def github_issue(
     minutes: int, action: str, number: int, state: str, title: str = "Totals", repository: str = REPOSITORY, **more: Any
 ) -> dict[str, Any]:
-    return {
-        "action": action,
-        "issue": {
-            "number": number,
-            "title": title,
-            "state": state,
-            "html_url": f"https://github.com/{repository}/issues/{number}",
-            "updated_at": rfc(minutes),
-        }
-        | more,
-        "repository": github_repository(repository),
-    }
+    url = f"https://github.com/{repository}/issues/{number}"
+    issue = {"number": number, "title": title, "state": state, "html_url": url, "updated_at": rfc(minutes)}
+    return {"action": action, "issue": issue | more, "repository": github_repository(repository)}
 
 
 def github_release(minutes: int, tag: str, action: str = "published", repository: str = REPOSITORY) -> dict[str, Any]:
-    return {
-        "action": action,
-        "release": {
-            "id": 1,
-            "tag_name": tag,
-            "target_commitish": "main",
-            "draft": False,
-            "prerelease": False,
-            "html_url": f"https://github.com/{repository}/releases/tag/{tag}",
-            "published_at": rfc(minutes),
-        },
-        "repository": github_repository(repository),
-    }
+    url = f"https://github.com/{repository}/releases/tag/{tag}"
+    release = {"tag_name": tag, "draft": False, "html_url": url, "published_at": rfc(minutes)}
+    return {"action": action, "release": release, "repository": github_repository(repository)}
 
 
 def github_deployment(
@@ -137,7 +103,6 @@ def github_deployment(
     return {
         "action": "created",
         "deployment_status": {
-            "id": 100 + number,
             "state": state,
             "environment": "production",
             "environment_url": "https://shop.example",
@@ -150,10 +115,8 @@ def github_deployment(
 
 
 GITLAB_PROJECT: Final[dict[str, Any]] = {
-    "id": 15,
     "name": "web",
     "web_url": "https://gitlab.com/shop/web",
-    "namespace": "shop",
     "path_with_namespace": "shop/web",
     "default_branch": "main",
 }
@@ -163,17 +126,14 @@ def gitlab_push(minutes: int, start: str, message: str, branch: str = "main") ->
     return {
         "object_kind": "push",
         "event_name": "push",
-        "before": full_sha("be"),
         "after": full_sha(start),
         "ref": f"refs/heads/{branch}",
-        "checkout_sha": full_sha(start),
         "user_name": "Ada",
         "project": GITLAB_PROJECT,
         "commits": [
             {
                 "id": full_sha(start),
                 "message": message,
-                "title": message.splitlines()[0],
                 "timestamp": at(minutes).strftime("%Y-%m-%dT%H:%M:%S+00:00"),
                 "url": f"https://gitlab.com/shop/web/-/commit/{full_sha(start)}",
                 "author": {"name": "Ada", "email": "[REDACTED]"},
@@ -383,97 +343,35 @@ def data_center_pull_request(minutes: int, event: str, number: int, state: str, 
     }
 
 
-GITEA_REPOSITORY: Final[dict[str, Any]] = {
-    "id": 1,
-    "full_name": "shop/web",
-    "html_url": "https://git.shop.example/shop/web",
-    "default_branch": "main",
-}
+GITEA_REPOSITORY: Final[dict[str, Any]] = github_repository() | {"html_url": "https://git.shop.example/shop/web"}
+# What events of Gitea have beside the fields that follow GitHub.
+_OF_GITEA: Final[dict[str, Any]] = {"repository": GITEA_REPOSITORY, "commit_id": "", "review": None}
 
 
 def gitea_push(minutes: int, *commits: tuple[str, str], branch: str = "main") -> dict[str, Any]:
     """Its commits are given newest first."""
-    listed = [
-        {
-            "id": full_sha(start),
-            "message": message,
-            "url": f"https://git.shop.example/shop/web/commit/{full_sha(start)}",
-            "author": {"name": "Ada", "email": "ada@example.com", "username": "ada"},
-            "verification": None,
-            "timestamp": at(minutes).strftime("%Y-%m-%dT%H:%M:%S+00:00"),
-            "added": None,
-            "removed": None,
-            "modified": ["src/cart.py"],
-        }
-        for start, message in commits
-    ]
-    return {
-        "ref": f"refs/heads/{branch}",
-        "before": full_sha("be"),
-        "after": full_sha(commits[0][0]),
-        "commits": listed,
-        "total_commits": len(listed),
-        "head_commit": listed[0],
-        "repository": GITEA_REPOSITORY,
-    }
+    listed = [github_commit(*each, minutes, verification=None, added=None, removed=None) for each in commits]
+    for one in listed:
+        del one["distinct"]
+    more: dict[str, Any] = {"after": listed[0]["id"], "total_commits": len(listed), "repository": GITEA_REPOSITORY}
+    return github_push(minutes, *listed, branch=branch) | more
 
 
 def gitea_pull_request(minutes: int, action: str, number: int, body: str, *, merged: bool = False) -> dict[str, Any]:
-    return {
-        "action": action,
-        "number": number,
-        "pull_request": {
-            "id": number,
-            "number": number,
-            "title": f"Change {number}",
-            "body": body,
-            "state": "closed" if action == "closed" else "open",
-            "merged": merged,
-            "merged_at": rfc(minutes) if merged else None,
-            "merge_commit_sha": full_sha("3e") if merged else None,
-            "html_url": f"https://git.shop.example/shop/web/pulls/{number}",
-            "user": {"login": "ada"},
-            "head": {"label": "fix", "ref": "fix", "sha": full_sha("aa"), "repo_id": 1},
-            "base": {"label": "main", "ref": "main", "sha": full_sha("bb"), "repo_id": 1},
-            "created_at": rfc(0),
-            "updated_at": rfc(minutes),
-        },
-        "repository": GITEA_REPOSITORY,
-        "requested_reviewer": None,
-        "commit_id": "",
-        "review": None,
+    state, merge_sha = "closed" if action == "closed" else "open", "3e" if merged else None
+    more: dict[str, Any] = {
+        "html_url": f"https://git.shop.example/shop/web/pulls/{number}",
+        "merged_at": rfc(minutes) if merged else None,
     }
+    made = github_pull_request(minutes, action, number, body, state=state, merged=merged, merge_sha=merge_sha, **more)
+    return made | _OF_GITEA
 
 
 def gitea_issue(minutes: int, action: str, number: int, state: str) -> dict[str, Any]:
-    return {
-        "action": action,
-        "number": number,
-        "issue": {
-            "id": number,
-            "number": number,
-            "title": "Totals",
-            "state": state,
-            "html_url": f"https://git.shop.example/shop/web/issues/{number}",
-            "updated_at": rfc(minutes),
-            "pull_request": None,
-        },
-        "repository": GITEA_REPOSITORY,
-        "commit_id": "",
-    }
+    url = f"https://git.shop.example/shop/web/issues/{number}"
+    made = github_issue(minutes, action, number, state, html_url=url, pull_request=None)
+    return made | {"repository": GITEA_REPOSITORY, "commit_id": ""}
 
 
 def gitea_release(minutes: int, tag: str, action: str = "published") -> dict[str, Any]:
-    return {
-        "action": action,
-        "release": {
-            "id": 1,
-            "tag_name": tag,
-            "target_commitish": "main",
-            "html_url": f"https://git.shop.example/shop/web/releases/tag/{tag}",
-            "draft": False,
-            "prerelease": False,
-            "published_at": rfc(minutes),
-        },
-        "repository": GITEA_REPOSITORY,
-    }
+    return github_release(minutes, tag, action) | {"repository": GITEA_REPOSITORY}

@@ -110,7 +110,7 @@ async def tell(
 async def test_the_order_of_deliveries_makes_no_difference(scm: Scm) -> None:
     integration = await scm.integrate(IntegrationKind.GITHUB)
     expected: tuple[Any, Any] | None = None
-    for run in range(scaled(4, 60)):
+    for run in range(scaled(3, 60)):
         repository, first, random = f"shop/r{run}", 1 + run * ISSUES, Random(run)
         ids = [await new_issue(scm.control, first + number) for number in range(ISSUES)]
         links = f"/orgs/acme/projects/web/issues/{ids[5]}/links"

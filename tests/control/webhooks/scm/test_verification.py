@@ -32,21 +32,22 @@ def printable(raw: bytes) -> bool:
     return all(0x21 <= byte <= 0x7E for byte in raw)
 
 
-@pytest.mark.parametrize("kind", list(SIGNERS))
-async def test_every_changed_bit_is_refused(scm: Scm, kind: IntegrationKind) -> None:
+@pytest.mark.sized
+async def test_every_changed_bit_is_refused(scm: Scm) -> None:
     """Of the body, and of what signs it; a sample of them."""
-    integration, body, random = await scm.integrate(kind), encoded(PING), Random(kind.value)
-    signed = SIGNERS[kind](body, SECRET)
-    for bit in random.sample(range(8 * len(body)), scaled(4, 100)):
-        altered = with_bit_changed(body, bit)
-        assert (await scm.send(integration, NAMES[kind], altered, headers=signed))[0] == 401
-    for name, value in signed.items():
-        for bit in random.sample(range(8 * len(value)), scaled(4, 100)):
-            other = with_bit_changed(value.encode(), bit)
-            if printable(other):
-                headers = signed | {name: other.decode()}
-                assert (await scm.send(integration, NAMES[kind], body, headers=headers))[0] == 401, (name, other)
-    assert (await scm.send(integration, NAMES[kind], body, headers=signed))[1] == result(NAMES[kind])
+    for kind, signer in SIGNERS.items():
+        integration, body, random = await scm.integrate(kind), encoded(PING), Random(kind.value)
+        signed = signer(body, SECRET)
+        for bit in random.sample(range(8 * len(body)), scaled(3, 100)):
+            altered = with_bit_changed(body, bit)
+            assert (await scm.send(integration, NAMES[kind], altered, headers=signed))[0] == 401
+        for name, value in signed.items():
+            for bit in random.sample(range(8 * len(value)), scaled(3, 100)):
+                other = with_bit_changed(value.encode(), bit)
+                if printable(other):
+                    headers = signed | {name: other.decode()}
+                    assert (await scm.send(integration, NAMES[kind], body, headers=headers))[0] == 401, (name, other)
+        assert (await scm.send(integration, NAMES[kind], body, headers=signed))[1] == result(NAMES[kind])
 
 
 async def test_a_signature_counts_in_its_own_header_only(scm: Scm) -> None:

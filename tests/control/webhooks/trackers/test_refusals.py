@@ -159,20 +159,6 @@ async def test_only_enabled_trackers_receive(unlimited: Control) -> None:
     assert (await send(unlimited, other, b"x" * 65_537, headers={}))[0] == 413
 
 
-async def test_an_address_with_too_many_failures_is_refused(
-    migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path
-) -> None:
-    """Before anything of its request is read; one with good signatures is not."""
-    settings = ControlSettings()
-    async with serving(migrated_url, tmp_path, settings, tenants=tenants, failed_webhook_rate=3) as control:
-        tracker = await new_integration(control, "generic")
-        body = PAYLOADS["generic"]()
-        statuses = [(await send(control, tracker, body))[0] for _ in range(5)]
-        statuses += [(await send(control, tracker, body, headers={}))[0] for _ in range(4)]
-        statuses += [(await send(control, tracker, body))[0]]
-    assert statuses == [*[200] * 5, *[401] * 3, 429, 429]
-
-
 async def test_a_refusal_quotes_nothing_of_the_body(unlimited: Control) -> None:
     tracker = await new_integration(unlimited, "generic")
     body = {"event": "change.made", "change": {"title": "x", "kind": "a secret"}}
