@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from control.audit.chain import GENESIS_HASH, ChainBreak, ChainVerifier, Event, canonical_json, hash_event
 from proto.identity import PrincipalKind
 
-pytestmark = pytest.mark.both_stores
-
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-(2**53), 2**53), texts)
 datas = st.dictionaries(
@@ -107,7 +105,7 @@ def test_truncated_and_rewritten_chains_are_detected_by_a_noted_hash() -> None:
     assert broken(chain(6, more=1), noted) == ChainBreak(5, "replaced")
 
 
-@pytest.mark.parametrize("value", [0.5, {"a": 0.5}, [{"a": [1.0]}]])
-def test_floating_point_numbers_are_rejected(value: object) -> None:
-    with pytest.raises(TypeError):
-        canonical_json(value)
+def test_floating_point_numbers_are_rejected() -> None:
+    for value in (0.5, {"a": 0.5}, [{"a": [1.0]}]):
+        with pytest.raises(TypeError):
+            canonical_json(value)

@@ -22,8 +22,6 @@ from tests.control.approvals.office import Office
 
 from .test_events import drop_triggers, set_triggers
 
-pytestmark = pytest.mark.both_stores
-
 
 async def found(url: str) -> list[tuple[VerifyResult, list[Event]]]:
     database = Database(url)
@@ -40,6 +38,7 @@ async def found(url: str) -> list[tuple[VerifyResult, list[Event]]]:
         await database.close()
 
 
+@pytest.mark.both_stores
 def test_existing_organizations_get_a_first_event(database_url: str) -> None:
     with migrations._connect(database_url) as connection:
         config = migrations._config()
@@ -60,6 +59,7 @@ def test_existing_organizations_get_a_first_event(database_url: str) -> None:
         ]
 
 
+@pytest.mark.both_stores
 async def test_emptied_log_without_head_is_detected(office: Office) -> None:
     await office.ask()
     org, database = office.acme.organization, office.checks.database
@@ -74,10 +74,10 @@ async def test_emptied_log_without_head_is_detected(office: Office) -> None:
         await set_triggers(office)
 
 
-@pytest.mark.parametrize("mark", [COMMAND_REQUEST_ID, AUDIT_TRACE_ID, "(migration)"])
-async def test_request_ids_cannot_imitate_the_command_id(office: Office, mark: str) -> None:
-    _, _, headers = await office.call("GET", "/orgs/acme/approval-requests", headers={"X-Request-Id": mark})
-    assert headers["X-Request-Id"] != mark
+async def test_request_ids_cannot_imitate_the_command_id(office: Office) -> None:
+    for mark in (COMMAND_REQUEST_ID, AUDIT_TRACE_ID, "(migration)"):
+        _, _, headers = await office.call("GET", "/orgs/acme/approval-requests", headers={"X-Request-Id": mark})
+        assert headers["X-Request-Id"] != mark
 
 
 async def test_clock_skew_is_logged_once(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
