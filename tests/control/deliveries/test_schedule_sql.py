@@ -104,7 +104,7 @@ async def test_claims_follow_the_scheduling_rules(post: Post) -> None:
 
 
 async def test_an_outcome_that_waits_does_not_block_other_channels(post: Post) -> None:
-    first, second = [await post.channel("http://127.0.0.1:9") for _ in range(2)]
+    first, second = [await post.channel() for _ in range(2)]
     places, end = ConcurrencyLimits(organization=2), msgspec.structs.replace(MESSAGE, resolved=True)
     async with post.database.write() as connection:
         until = post.clock() + timedelta(hours=1)
@@ -118,7 +118,7 @@ async def test_an_outcome_that_waits_does_not_block_other_channels(post: Post) -
 
 
 async def test_an_expired_lease_counts_as_work(post: Post) -> None:
-    await post.channel("http://127.0.0.1:9")
+    await post.channel()
     queued = await post.queue()
     async with post.database.write() as connection:
         await claim_by_id(connection, [str(queued[0].delivery_id)], post.clock(), concurrency=PLACES)
