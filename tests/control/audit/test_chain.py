@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.audit.chain import GENESIS_HASH, ChainBreak, ChainVerifier, Event, canonical_json, hash_event
@@ -52,6 +52,7 @@ def broken(events: list[Event], noted: dict[int, bytes] | None = None) -> ChainB
     return verifier.end()
 
 
+@settings(max_examples=50)
 @given(datas)
 def test_hash_is_that_of_canonical_json(data: dict[str, Any]) -> None:
     [event] = chain(1, **data)
@@ -61,16 +62,11 @@ def test_hash_is_that_of_canonical_json(data: dict[str, Any]) -> None:
     assert digest == hashlib.sha256(written).hexdigest()
 
 
-@given(st.integers(1, 8))
-def test_unaltered_chain_is_intact(length: int) -> None:
-    events = chain(length)
-    assert broken(events) is None
-    assert broken(events, {event.seq: bytes.fromhex(event.hash) for event in events}) is None
-
-
 @given(st.data())
 def test_change_of_any_field_is_located(data: st.DataObject) -> None:
     events = chain(5)
+    assert broken(events) is None
+    assert broken(events, {event.seq: bytes.fromhex(event.hash) for event in events}) is None
     at = data.draw(st.integers(0, 4))
     field = data.draw(st.sampled_from([one.name for one in msgspec.structs.fields(Event)]))
     changed = {"seq": 77, "data": {"number": 78}, "act_chain": [], "actor_kind": None, "hash": "0" * 64}
@@ -81,14 +77,13 @@ def test_change_of_any_field_is_located(data: st.DataObject) -> None:
     assert found.kind == ("missing" if field == "seq" else "altered")
 
 
-@given(st.data())
-def test_removed_inserted_and_swapped_events_are_detected(data: st.DataObject) -> None:
+def test_removed_inserted_and_swapped_events_are_detected() -> None:
     events = chain(5)
-    at = data.draw(st.integers(0, 3))
-    assert broken(events[:at] + events[at + 1 :]) == ChainBreak(at + 2, "missing")
-    assert broken([*events[: at + 1], *events[at:]]) == ChainBreak(at + 1, "missing")
-    swapped = [*events[:at], events[at + 1], events[at], *events[at + 2 :]]
-    assert broken(swapped) == ChainBreak(at + 2, "missing")
+    for at in range(4):
+        assert broken(events[:at] + events[at + 1 :]) == ChainBreak(at + 2, "missing")
+        assert broken([*events[: at + 1], *events[at:]]) == ChainBreak(at + 1, "missing")
+        swapped = [*events[:at], events[at + 1], events[at], *events[at + 2 :]]
+        assert broken(swapped) == ChainBreak(at + 2, "missing")
 
 
 def test_event_of_another_chain_is_detected() -> None:

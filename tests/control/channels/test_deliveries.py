@@ -159,8 +159,9 @@ async def test_a_test_reaches_its_platform(
 ) -> None:
     """A receiver stands in for every platform that is posted to, and there is a real server for mail."""
     async with serving_mail(office := Office()) as port:
-        mail = {"smtp_url": f"smtp://127.0.0.1:{port}", "smtp_from": "sluice@example.org"}
-        posting = {"chat_hosts": ("*",), "chat_a_api": receiver.url("/api"), "pager_url": receiver.url("/v2/enqueue")}
+        mail: dict[str, Any] = {"smtp_url": f"smtp://127.0.0.1:{port}", "smtp_from": "sluice@example.org"}
+        posting: dict[str, Any] = {"chat_a_api": receiver.url("/api"), "pager_url": receiver.url("/v2/enqueue")}
+        posting |= {"chat_hosts": ("*",)}
         settings = ControlSettings(**SETTINGS, **mail, **posting, smtp_allow=("127.0.0.0/8",))
         async with serving(migrated_url, tmp_path, settings, tenants=tenants) as control:
             base = receiver.url("").rstrip("/")

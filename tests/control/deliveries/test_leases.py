@@ -178,35 +178,6 @@ async def test_concurrent_tests_of_an_organization_are_limited(post: Post) -> No
     assert refused.value.retry_after == TEST_RETRY_AFTER_S
 
 
-async def test_deliveries_in_flight_are_limited_per_organization(post: Post) -> None:
-    for _ in range(40):
-        await post.channel()
-    other = await foreign(post)
-    for _ in range(3):
-        await queued(post)
-    async with post.database.write() as connection:
-        await repository.insert(connection, [other] * 3, MESSAGE, post.clock() - WORKER_DELAY)
-    places = ConcurrencyLimits()
-    first = await post.claim(128, places)
-    counts = [[one.org_id for one in first].count(org) for org in (post.tenant.organization.id, other.org_id)]
-    assert counts == [places.organization, 3]
-    assert await post.claim(128, places) == []
-    await post.settle(next(one for one in first if one.org_id != other.org_id), OK)
-    assert [one.org_id for one in await post.claim(128, places)] == [post.tenant.organization.id]
-
-
-async def test_organizations_take_turns(post: Post) -> None:
-    for _ in range(5):
-        await post.channel()
-    await queued(post)
-    other = await foreign(post)
-    post.clock.pass_by(60)  # it comes much later, and is not last
-    async with post.database.write() as connection:
-        await repository.insert(connection, [other] * 2, MESSAGE, post.clock() - WORKER_DELAY)
-    claimed = await post.claim(limit=4)
-    assert [one.org_id == other.org_id for one in claimed] == [False, True, False, True]
-
-
 async def test_immediate_sending_respects_the_concurrency_limits(post: Post) -> None:
     well, failing = await post.channel(), await post.channel()
     async with post.database.write() as connection:

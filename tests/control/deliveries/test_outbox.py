@@ -161,16 +161,6 @@ async def test_deliveries_in_flight_are_limited_per_channel(post: Post) -> None:
     assert len(await post.claim(places=places)) == 1
 
 
-async def test_the_longest_waiting_go_first(post: Post) -> None:
-    await post.channel()
-    ids = []
-    for _ in range(5):
-        ids += [one.delivery_id for one in await post.queue()]
-        await asyncio.sleep(0.005)
-    post.past_head_start()
-    assert [one.id for one in await post.claim(limit=3)] == ids[:3]
-
-
 async def test_no_row_can_be_in_two_states(post: Post) -> None:
     await post.channel()
     await post.queue()

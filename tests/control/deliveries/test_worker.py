@@ -166,6 +166,7 @@ async def test_an_outcome_that_cannot_be_written_does_not_affect_others(
     assert set(states.values()) == {State.DONE}
 
 
+@pytest.mark.background
 async def test_a_worker_sends_what_waits_and_stops(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

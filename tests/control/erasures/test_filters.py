@@ -9,7 +9,6 @@ import pytest
 from chassis.db.database import Database
 from chassis.erasures import repository
 from chassis.erasures.repository import StoredErasure
-from control.erasures.submission import MAX_OPEN
 from control.settings import ControlSettings
 from control.warehouse import run_repository
 from control.warehouse.model import Intent, Stream
@@ -133,9 +132,10 @@ async def test_without_the_query_service_filters_are_501(
         assert (await control.call("POST", WEB, {"to": "2026-11-20T00:00:00Z"}))[0] == 202
 
 
-async def test_an_organization_has_few_open_erasures(control: Control) -> None:
+async def test_an_organization_has_few_open_erasures(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("control.erasures.submission.MAX_OPEN", 4)
     await control.call("POST", "/orgs/acme/projects", {"slug": "other", "name": "x"})
-    for number in range(MAX_OPEN):
+    for number in range(4):
         path = WEB if number % 2 else WEB.replace("web", "other")
         assert (await control.call("POST", path, BODY | {"dryRun": number % 3 == 0}))[0] == 202
     status, refusal, _ = await control.call("POST", WEB, BODY)

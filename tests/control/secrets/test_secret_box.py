@@ -45,14 +45,12 @@ def test_what_was_sealed_opens_in_its_place(plain: bytes, changed: dict[str, str
             SEALER.decrypt(sealed, **PLACE)
 
 
-@pytest.mark.parametrize("part", list(PLACE))
-def test_a_value_does_not_open_in_another_place(part: str) -> None:
+def test_a_value_does_not_open_in_another_place() -> None:
+    """And the parts of a place do not run into each other."""
     sealed = SEALER.encrypt(b"secret", **PLACE)
-    with pytest.raises(DecryptionError):
-        SEALER.decrypt(sealed, **PLACE | {part: PLACE[part] + "x"})
-
-
-def test_parts_of_a_place_do_not_run_into_each_other() -> None:
+    for part, name in PLACE.items():
+        with pytest.raises(DecryptionError):
+            SEALER.decrypt(sealed, **PLACE | {part: f"{name}x"})
     sealed = SEALER.encrypt(b"secret", table="ab", row="c", org="", column="d")
     with pytest.raises(DecryptionError):
         SEALER.decrypt(sealed, table="a", row="bc", org="", column="d")
@@ -70,7 +68,7 @@ def test_every_altered_byte_and_every_cut_is_noticed() -> None:
 
 
 def test_the_same_value_is_sealed_differently_each_time() -> None:
-    assert len({SEALER.encrypt(b"secret", **PLACE) for _ in range(100)}) == 100
+    assert len({SEALER.encrypt(b"secret", **PLACE) for _ in range(10)}) == 10
 
 
 def test_it_is_aes_256_gcm_as_documented() -> None:
@@ -94,27 +92,23 @@ def test_the_first_key_seals_and_all_open() -> None:
 KEY = base64.b64encode(b"k" * 32).decode()
 
 
-@pytest.mark.parametrize("text", [f"a:{KEY}", f"a:{KEY},b:{KEY}", f"a:{KEY}\nb:{KEY}\n", f" a:{KEY} , b:{KEY} "])
-def test_a_ring_is_read_from_text(text: str) -> None:
-    ring = parse_ring(text, "the ring")
-    assert ring.current_key_id == "a"
-    assert set(ring.keys.values()) == {b"k" * 32}
-    assert parse_ring(format_ring(ring), "it") == ring
-    assert KEY not in repr(ring)
+def test_a_ring_is_read_from_text() -> None:
+    for text in (f"a:{KEY}", f"a:{KEY},b:{KEY}", f"a:{KEY}\nb:{KEY}\n", f" a:{KEY} , b:{KEY} "):
+        ring = parse_ring(text, "the ring")
+        assert ring.current_key_id == "a"
+        assert set(ring.keys.values()) == {b"k" * 32}
+        assert parse_ring(format_ring(ring), "it") == ring
+        assert KEY not in repr(ring)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_bad_ring_is_refused_without_showing_it() -> None:
+    for text in (
         "", "a", f":{KEY}", KEY, "a:", f"a:{KEY[:-4]}", f"a:{KEY}x", f"a:{KEY},a:{KEY}", f"a b:{KEY}",
-        f"{'a' * 33}:{KEY}",
-        f"ä:{KEY}", ",".join(f"k{n}:{KEY}" for n in range(33)),
-    ],
-)  # fmt: skip
-def test_a_bad_ring_is_refused_without_showing_it(text: str) -> None:
-    with pytest.raises(KeyRingUnusable) as raised:
-        parse_ring(text, "The ring")
-    assert KEY[:20] not in str(raised.value)
+        f"{'a' * 33}:{KEY}", f"ä:{KEY}", ",".join(f"k{n}:{KEY}" for n in range(33)),
+    ):  # fmt: skip
+        with pytest.raises(KeyRingUnusable) as raised:
+            parse_ring(text, "The ring")
+        assert KEY[:20] not in str(raised.value)
 
 
 def test_the_file_is_made_once_private_and_shared(tmp_path: Path) -> None:
