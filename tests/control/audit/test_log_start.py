@@ -16,11 +16,8 @@ from control.audit import repository, verify
 from control.audit.chain import Event
 from control.audit.record import COMMAND_REQUEST_ID, Actor, record
 from control.audit.repository import Wanted
-from control.audit.tables import audit_events, audit_heads
 from control.audit.verify import VerifyResult
 from tests.control.approvals.office import Office
-
-from .test_events import drop_triggers, set_triggers
 
 
 async def found(url: str) -> list[tuple[VerifyResult, list[Event]]]:
@@ -57,21 +54,6 @@ def test_existing_organizations_get_a_first_event(database_url: str) -> None:
         assert [(one.action, one.object_id, one.request_id) for one in events] == [
             ("audit.begin", f"org_{checked.org}", "(migration)")
         ]
-
-
-@pytest.mark.both_stores
-async def test_emptied_log_without_head_is_detected(office: Office) -> None:
-    await office.ask()
-    org, database = office.acme.organization, office.checks.database
-    assert (await verify.verify_stored(database, org.id, "acme", {})).first_break is None
-    await drop_triggers(office)
-    try:
-        async with database.write() as connection:
-            await connection.execute(audit_events.delete())
-            await connection.execute(audit_heads.delete())
-        assert (await verify.verify_stored(database, org.id, "acme", {})).first_break == (1, "headless")
-    finally:
-        await set_triggers(office)
 
 
 async def test_request_ids_cannot_imitate_the_command_id(office: Office) -> None:

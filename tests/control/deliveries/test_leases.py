@@ -78,34 +78,23 @@ async def test_a_delivery_with_an_expired_lease_is_sent_again_under_its_id(post:
     assert await post.settle(again, OK) == OutcomeResult(State.DONE)
 
 
-async def test_interrupted_attempts_are_not_counted_however_many(post: Post) -> None:
+async def test_an_interrupted_attempt_waits_as_long_as_the_one_before_it_and_is_not_counted(post: Post) -> None:
     """A process that crashes again and again has asked the receiver nothing."""
     await post.channel()
     await queued(post)
-    for number in range(1, 2 * MAX_ATTEMPTS):
-        (claimed,) = await post.claim()
-        assert (claimed.attempts, claimed.claims) == (0, number)
-        assert await reaped(post) == 1
-        one = await post.one()
-        assert (one.state, one.attempts, one.detail) == (State.READY, 0, INTERRUPTED)
-        post.clock.pass_by(RETRY_DELAYS_S[0])
-    (claimed,) = await post.claim()
-    assert await post.settle(claimed, FAILED) == OutcomeResult(State.READY)
-    assert (await post.one()).attempts == 1
-
-
-async def test_an_interrupted_attempt_waits_as_long_as_the_one_before_it(post: Post) -> None:
-    await post.channel()
-    await queued(post)
     for attempts in range(MAX_ATTEMPTS):
-        await post.claim()
-        await reaped(post)
-        one = await post.one()
-        assert one.next_at is not None
-        assert (one.next_at - post.clock()).total_seconds() == RETRY_DELAYS_S[max(attempts - 1, 0)]
-        post.clock.pass_by(86_400)
+        for interrupted in range(1, 3):
+            (claimed,) = await post.claim()
+            assert (claimed.attempts, claimed.claims) == (attempts, 3 * attempts + interrupted)
+            assert await reaped(post) == 1
+            one = await post.one()
+            assert (one.state, one.attempts, one.detail) == (State.READY, attempts, INTERRUPTED)
+            assert one.next_at is not None
+            assert (one.next_at - post.clock()).total_seconds() == RETRY_DELAYS_S[max(attempts - 1, 0)]
+            post.clock.pass_by(86_400)
         (claimed,) = await post.claim()
-        await post.settle(claimed, FAILED)
+        settled = await post.settle(claimed, FAILED)
+        assert (settled and settled.state) is (State.DEAD if attempts == MAX_ATTEMPTS - 1 else State.READY)
         post.clock.pass_by(86_400)
 
 
