@@ -122,7 +122,7 @@ def test_responses_of_chats() -> None:
         *((CHAT_B, status, b"", status < 300, 400 <= status < 500) for status in (204, 200, 401, 403, 404, 502)),
     ):  # fmt: skip
         kind = chat_b if isinstance(config, ChatBConfig) else chat_a
-        outcome = kind.interpret_reply(config, HttpReply(status, NOTHING, body), NOW)  # type: ignore[attr-defined]
+        outcome = kind.interpret_reply(config, HttpReply(status, NOTHING, body), NOW)
         assert (outcome.ok, outcome.permanent) == (ok, permanent), (config, status, body)
         assert "something new" not in outcome.detail
         assert "invalid_payload" not in outcome.detail

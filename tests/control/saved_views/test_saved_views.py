@@ -158,21 +158,21 @@ async def test_a_view_too_many_is_refused_until_one_is_deleted(
     control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the shared ones, and of one's own, which are in nobody else's way."""
-    monkeypatch.setattr(repository, "MAX_VIEWS", 3)
-    monkeypatch.setattr(repository, "MAX_OWN_VIEWS", 3)
-    _, ada = await member(control)
-    for shared, message, for_others in (
-        (True, "The project has 3 shared views, the maximum. Delete one first.", 409),
-        (False, "You have 3 saved views in the project, the maximum. Delete one first.", 201),
+    for name, message, for_others in (
+        ("MAX_VIEWS", "The project has 3 shared views, the maximum. Delete one first.", 409),
+        ("MAX_OWN_VIEWS", "You have 3 saved views in the project, the maximum. Delete one first.", 201),
     ):
-        view = {"name": "x", "path": "/ui/", "shared": shared}
-        made = [await save(control, ada, **view | {"name": str(number)}) for number in range(3)]
-        status, answer, _ = await control.call("POST", VIEWS, view, ada)
-        assert (status, answer["error"]["message"]) == (409, message)
-        assert (await control.call("POST", VIEWS, view))[0] == for_others
-        assert (await control.call("POST", VIEWS, view | {"shared": False}))[0] == 201
-        assert (await control.call("DELETE", f"{VIEWS}/{made[0]['id']}", token=ada))[0] == 204
-        await save(control, ada, **view)
+        (_, ada), (_, bob) = await member(control), await member(control)
+        view = {"name": "x", "path": "/ui/", "shared": name == "MAX_VIEWS"}
+        with monkeypatch.context() as patched:
+            patched.setattr(repository, name, 3)
+            made = [await save(control, ada, **view | {"name": str(number)}) for number in range(3)]
+            status, answer, _ = await control.call("POST", VIEWS, view, ada)
+            assert (status, answer["error"]["message"]) == (409, message)
+            assert (await control.call("POST", VIEWS, view, bob))[0] == for_others
+            await save(control, bob, **view | {"shared": False})
+            assert (await control.call("DELETE", f"{VIEWS}/{made[0]['id']}", token=ada))[0] == 204
+            await save(control, ada, **view)
 
 
 async def count(control: Control) -> int:
