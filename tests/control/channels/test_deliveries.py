@@ -29,9 +29,9 @@ FIELDS = [
 MESSAGE = Message(type="approval.requested", subject="apr_1", title="Approve it?")
 
 
-async def channel(control: Control, receiver: Receiver, *, enabled: bool = True) -> str:
+async def channel(control: Control, receiver: Receiver, scope: str = "project") -> str:
     config = {"url": receiver.url(), "secret": SECRET}
-    return str((await create(control, "webhook", config=config, enabled=enabled))["id"])
+    return str((await create(control, "webhook", config=config, scope=scope))["id"])
 
 
 async def queue(control: Control, to: ChannelIds | AllChannels | None = None) -> list[str]:

@@ -105,8 +105,10 @@ async def test_send_now_reports_the_state_of_each_channel(post: Post, receiver: 
 
 
 async def test_attempts_follow_the_schedule_and_end(post: Post) -> None:
+    """The process that has queued claims before workers."""
     await post.channel()
     await post.queue()
+    assert await post.claim() == []
     post.past_head_start()
     for attempt, wait in enumerate(RETRY_DELAYS_S, 1):
         (claimed,) = await post.claim()

@@ -68,28 +68,31 @@ async def test_another_config_is_another_receiver(post: Post) -> None:
     assert [(row.failing_since, row.off_reason) for row in rows] == [(post.clock(), "failing"), (None, None)]
 
 
-async def test_a_service_fault_does_not_count_against_the_channel(post: Post) -> None:
-    """Nothing comes through for five days; whose fault the first of them was decides whether that switches it off."""
-    for first in (AttemptOutcome(False, "Ours.", service_fault=True), AttemptOutcome(False, "Theirs.")):
+OURS, THEIRS = AttemptOutcome(False, "Ours.", service_fault=True), AttemptOutcome(False, "Theirs.")
+# Days after the one before, what became of the attempt, and whether the channel is enabled then.
+STORIES: list[list[tuple[float, AttemptOutcome, bool]]] = [
+    # Five days of failures without a success
+    [(0, FAILED, True), (2, FAILED, True), (2, FAILED, True), (0.9, OK, True),
+     (1, FAILED, True), (2, FAILED, True), (2, FAILED, True), (0.9, FAILED, True), (0.1, FAILED, False)],
+    # Whose fault the first one was decides.
+    [(0, OURS, True), (1, FAILED, True), (2, FAILED, True), (2, FAILED, True), (0.9, OURS, True)],
+    [(0, THEIRS, True), (1, FAILED, True), (2, FAILED, True), (2, FAILED, False), (0.9, THEIRS, False)],
+    # A long gap
+    [(0, FAILED, True), (6, FAILED, True), (6, FAILED, True), (2.1, FAILED, True), (2, FAILED, True),
+     (2, FAILED, True), (1, FAILED, False)],
+]  # fmt: skip
+
+
+@pytest.mark.both_stores
+async def test_five_days_of_failures_without_a_success_disable_a_channel(post: Post) -> None:
+    for story in STORIES:
         channel = await post.channel()
-        for days, outcome, enabled in (
-            (0, first, True),
-            (1, FAILED, True),
-            (2, FAILED, True),
-            (2, FAILED, first.service_fault),
-            (0.9, first, first.service_fault),
-        ):
+        for days, outcome, enabled in story:
             await attempted(post, channel, days, outcome)
-            assert (await post.found(channel)).enabled is enabled
-
-
-async def test_a_long_gap_between_failures_restarts_the_failing_period(post: Post) -> None:
-    channel = await post.channel()
-    for days in (0, 6, 6, 2.1, 2, 2):
-        await attempted(post, channel, days, FAILED)
-        assert (await post.found(channel)).enabled
-    await attempted(post, channel, 1, FAILED)
-    assert not (await post.found(channel)).enabled
+            assert (await post.found(channel)).enabled is enabled, (story, days)
+        reason = sa.select(notification_channels.c.off_reason).where(notification_channels.c.id == channel.id)
+        async with post.database.read() as connection:
+            assert await connection.scalar(reason) == (None if enabled else "failing")
 
 
 async def record_test(post: Post, channel: Channel, outcome: AttemptOutcome) -> None:
@@ -126,26 +129,6 @@ async def test_a_410_disables_the_channel(post: Post, receiver: Receiver) -> Non
     async with post.database.read() as connection:
         events = (await connection.execute(sa.text("SELECT action, data FROM audit_events"))).all()
     assert [(event.action, "gone" in event.data) for event in events] == [("channel.disabled", True)]
-
-
-@pytest.mark.both_stores
-async def test_five_days_of_failures_without_a_success_disable_a_channel(post: Post) -> None:
-    channel = await post.channel()
-    for days, outcome, enabled in (
-        (0, FAILED, True),
-        (2, FAILED, True),
-        (2, FAILED, True),
-        (0.9, OK, True),
-        (1, FAILED, True),
-        (2, FAILED, True),
-        (2, FAILED, True),
-        (0.9, FAILED, True),
-        (0.1, FAILED, False),
-    ):
-        await attempted(post, channel, days, outcome)
-        assert (await post.found(channel)).enabled is enabled
-    async with post.database.read() as connection:
-        assert await connection.scalar(sa.select(notification_channels.c.off_reason)) == "failing"
 
 
 @pytest.mark.both_stores

@@ -25,15 +25,6 @@ from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.receiver import Receiver
 
 
-async def test_the_inserting_process_claims_before_workers(post: Post) -> None:
-    await post.channel()
-    await post.queue()
-    assert await post.claim() == []
-    post.past_head_start()
-    assert len(await post.claim()) == 1
-    assert await post.claim() == []
-
-
 async def test_service_faults_are_counted(post: Post) -> None:
     """No mail server is configured here."""
     async with post.database.write() as connection:

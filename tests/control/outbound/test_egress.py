@@ -58,9 +58,11 @@ async def test_no_notation_of_a_private_address_is_reached() -> None:
             assert (refused.permanent, refused.detail) == (True, detail), host
 
 
-async def test_ports_are_held_to_the_policy() -> None:
+async def test_ports_and_schemes_are_held_to_the_policy() -> None:
     async with opened(EgressPolicy(allow_http=True)) as egress:
         assert isinstance(await failure(egress, "http://1.1.1.1:22/"), AddressBlocked)
+    async with opened(EgressPolicy()) as egress:
+        assert (await failure(egress, "http://idp.example.com/")).detail == "The URL must begin with https://."
 
 
 def _as_found(address: str, port: int) -> Any:
@@ -133,11 +135,16 @@ async def test_an_account_whose_names_take_their_time_holds_up_no_other(monkeypa
         for each in await asyncio.gather(*given_up, return_exceptions=True):
             assert isinstance(each, EgressError)
             assert each.detail == "The server did not respond in time."
-        with pytest.raises(EgressError, match="did not respond in time"):
-            await egress.post("http://quick.test/", b"", {}, account="acme")
-        with pytest.raises(NameNotResolved):
-            await egress.post("http://quick.test/", b"", {}, account="globex")
-        assert len(asked) == 4 + 1
+        quick = "http://quick.test/"
+        for error, account in ((EgressError, "acme"), (NameNotResolved, "globex")):
+            for asking in (
+                egress.post(quick, b"", {}, account=account),
+                egress.get(quick, {}, account=account),
+                egress.post_form(quick, {}, {}, account=account),
+            ):
+                with pytest.raises(error, match="in time" if account == "acme" else None):
+                    await asking
+        assert len(asked) == 4 + 3
         goes_on.set()
         with pytest.raises(NameNotResolved):
             await egress.post("http://quick.test/", b"", {}, account="acme")

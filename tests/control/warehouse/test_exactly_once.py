@@ -48,6 +48,17 @@ class Killed(BaseException):
     """The process is gone: nothing of it runs any more."""
 
 
+class Gate:
+    """Where somebody waits until he is let through."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = asyncio.Event(), asyncio.Event()
+
+    async def pass_by(self) -> None:
+        self.reached.set()
+        await self.opened.wait()
+
+
 @dataclass
 class Source:
     """A stream in memory: rows with numbers from 1, of which some are erased later."""
@@ -294,22 +305,21 @@ async def test_an_exporter_that_was_overtaken_changes_nothing(world: World) -> N
     """It is paused before its put, for longer than its lease; what it puts then is known by its key."""
     sink = await new_sink(world)
     world.source.rows = {1: "{}", 2: "{}"}
-    paused, resumed = asyncio.Event(), asyncio.Event()
+    gate = Gate()
 
     class Slow:
         async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
-            paused.set()
-            await resumed.wait()
+            await gate.pass_by()
             return await _Store(Process(world)).put_new(key, body, row_digest)
 
     slow = asyncio.create_task(world.exporter(put=Slow()).export(sink.org_id, sink.id, 1))
-    await paused.wait()
+    await gate.reached.wait()
     with pytest.raises(LeaseHeld):
         await world.exporter().export(sink.org_id, sink.id, 1)
     world.now += repository.LEASE
     world.source.rows[3] = "{}"
     await world.exporter().export(sink.org_id, sink.id, 10)
-    resumed.set()
+    gate.opened.set()
     _, (ended,) = await slow
     assert (ended.run.status, ended.run.error) == (RunStatus.FAILED, exporting.TAKEN_OVER)
     assert sorted(await world.exported()) == ["1", "2", "3"]
@@ -323,25 +333,24 @@ async def test_a_late_put_without_a_condition_replaces_a_batch_by_itself(world: 
     world.new_store = plain_store
     sink = await new_sink(world)
     world.source.rows = {1: "{}", 2: "{}"}
-    paused, resumed = asyncio.Event(), asyncio.Event()
+    gate = Gate()
 
     class Pausing(_PlainBucket):
         async def put(self, url: str, body: bytes, headers: Mapping[str, str], *, account: str) -> HttpReply:
-            paused.set()
-            await resumed.wait()
+            await gate.pass_by()
             return await super().put(url, body, headers, account=account)
 
     config = structs.replace(COMPLETE, endpoint="https://s3.example.org", path_style=True, conditional_puts=False)
     store = open_store(config, Pausing(Process(world)), "org")  # type: ignore[arg-type]
     slow = asyncio.create_task(world.exporter(put=store).export(sink.org_id, sink.id, 1))
-    await paused.wait()
+    await gate.reached.wait()
     world.now += repository.LEASE
     if erased:
         del world.source.rows[2]
     world.source.rows[3] = "{}"
     await world.exporter().export(sink.org_id, sink.id, 10)
     assert sorted(await world.exported()) == (["1", "3"] if erased else ["1", "2", "3"])
-    resumed.set()
+    gate.opened.set()
     _, (ended,) = await slow
     assert (ended.run.status, ended.run.error) == (RunStatus.FAILED, exporting.TAKEN_OVER)
     assert sorted(await world.exported()) == ["1", "2", "3"]
@@ -398,7 +407,7 @@ async def test_a_store_that_is_slow_delays_its_own_organization(world: World, mo
     others = [await sink_of(world, slow.org_id, slow.created_by) for _ in range(3)]
     quick = await new_sink(world, "globex")
     world.source.rows = {1: "{}"}
-    paused, resumed, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    gate, done = Gate(), asyncio.Event()
     putting = 0
 
     class Store:
@@ -409,20 +418,19 @@ async def test_a_store_that_is_slow_delays_its_own_organization(world: World, mo
                 return None
             putting += 1
             assert putting == 1
-            paused.set()
-            await resumed.wait()
+            await gate.pass_by()
             putting -= 1
             return None
 
     exporter = world.exporter(put=Store())
     on_request = [asyncio.create_task(exporter.export(sink.org_id, sink.id, 1)) for sink in others]
-    await paused.wait()
+    await gate.reached.wait()
     scheduler = WarehouseScheduler(world.database, exporter, 900, now=lambda: world.now)
     running = scheduler.running()
     await anext(running)
     async with asyncio.timeout(10):
         await done.wait()
-    resumed.set()
+    gate.opened.set()
     for _, (ended,) in await asyncio.gather(*on_request):
         assert (ended.run.status, ended.run.rows) == (RunStatus.SUCCEEDED, 1)
     await anext(running, None)
