@@ -129,8 +129,8 @@ async def test_single_recipients_may_be_rejected() -> None:
 
 
 async def test_only_deferred_recipients_are_retried() -> None:
-    office = Office(recipients={"ada@example.org": "450 greylisted"})
-    async with serving(office) as port:
+    """Not those that were rejected for good, or have it."""
+    async with serving(office := Office(recipients={"ada@example.org": "450 greylisted"})) as port:
         first = await sent(port)
         detail = "Delivered to 1 of 2 recipients; the others are retried (SMTP 450)."
         assert (first.ok, first.permanent, first.detail) == (False, False, detail)
@@ -139,12 +139,9 @@ async def test_only_deferred_recipients_are_retried() -> None:
         second = await sent(port, taken=first.recipient_progress)
         assert (second.ok, second.detail) == (True, "Delivered.")
         assert (await sent(port, taken=second.recipient_progress)).ok  # nothing is left to do
-    assert [envelope.rcpt_tos for envelope in office.taken] == [["bob@example.org"], ["ada@example.org"]]
-
-
-async def test_permanently_rejected_recipients_are_not_retried() -> None:
-    office = Office(recipients={"ada@example.org": "450 greylisted", "bob@example.org": "550 unknown"})
-    async with serving(office) as port:
+        assert [envelope.rcpt_tos for envelope in office.taken] == [["bob@example.org"], ["ada@example.org"]]
+        office.taken.clear()
+        office.recipients = {"ada@example.org": "450 greylisted", "bob@example.org": "550 unknown"}
         first = await sent(port)
         assert (first.ok, first.permanent) == (False, False)
         office.recipients = {}
@@ -164,28 +161,19 @@ def test_recipient_marks_fit_their_column_and_drop_former_recipients() -> None:
     assert len(other.with_results({}).outcome().recipient_progress.split()) == 2
 
 
-async def test_a_hanging_mail_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.outbound.smtp.TOTAL_TIMEOUT_S", 0.3)
-    async with serving(Office(hangs=True)) as port:
-        assert await sent(port) == operators("The mail server did not respond in time.")
+async def test_what_the_operator_has_to_see_to(monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> None:
+    """Who hangs or hangs up, what the egress guard blocks, and that there is no server."""
 
-
-async def test_a_closed_smtp_connection_is_retried() -> None:
-    async def hang_up(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-        pass
+    async def hang_up(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None: ...
 
     async with accepting(hang_up) as port:
-        outcome = await sent(port)
-    assert outcome == operators("The connection to the mail server was lost.")
-
-
-async def test_the_mail_server_is_reached_through_the_egress_guard(unused_tcp_port: int) -> None:
+        assert await sent(port) == operators("The connection to the mail server was lost.")
     async with serving(office := Office()) as port:
         outcome = await sent(port, policy=EgressPolicy(ports=frozenset({port})))
     assert (outcome.ok, outcome.service_fault, office.taken) == (False, True, [])
     assert outcome.detail.startswith("The mail server is unreachable: ")
     assert (await sent(unused_tcp_port)).service_fault
-
-
-async def test_without_a_server_nothing_is_sent() -> None:
     assert await send(CONFIG, TOLD, Egress(LOOPBACK), None) == operators("No SMTP server is configured.")
+    monkeypatch.setattr("control.outbound.smtp.TOTAL_TIMEOUT_S", 0.3)
+    async with serving(Office(hangs=True)) as port:
+        assert await sent(port) == operators("The mail server did not respond in time.")
