@@ -119,22 +119,13 @@ CHANGES: list[tuple[object, list[tuple[str, str]]]] = [
 
 
 LONG = "https://example.org/"
-
-
+# Which URLs there are is a table of the egress policy.
 CASES: list[tuple[str, dict[str, object], list[tuple[str, str]] | None]] = [
     ("webhook", {}, [("url", "missing"), ("secret", "missing")]),
     ("webhook", {"url": "", "secret": ""}, [("url", "too_short"), ("secret", "too_short")]),
     ("webhook", {"url": LONG + "x" * 2_028, "secret": SECRET}, None),
     ("webhook", {"url": LONG + "x" * 2_029, "secret": SECRET}, [("url", "too_long")]),
-    ("webhook", {"url": "ftp://example.org", "secret": SECRET}, [("url", "format")]),
-    ("webhook", {"url": "//example.org", "secret": SECRET}, [("url", "format")]),
     ("webhook", {"url": "https://u:p@example.org", "secret": SECRET}, [("url", "format")]),
-    ("webhook", {"url": "https://example.org:0/", "secret": SECRET}, [("url", "format")]),
-    ("webhook", {"url": "https://example.org:65536/", "secret": SECRET}, [("url", "format")]),
-    ("webhook", {"url": "https://a..b/", "secret": SECRET}, [("url", "format")]),
-    ("webhook", {"url": "https://%00/", "secret": SECRET}, [("url", "format")]),
-    ("webhook", {"url": "https://xn--/", "secret": SECRET}, [("url", "format")]),
-    ("webhook", {"url": "https://example.org/\r\nx", "secret": SECRET}, [("url", "format")]),
     ("webhook", {"url": "https://10.0.0.1/", "secret": SECRET}, [("url", "not_allowed")]),
     ("webhook", {"url": "https://[::ffff:10.0.0.1]/", "secret": SECRET}, [("url", "not_allowed")]),
     ("webhook", {"url": LONG, "secret": "x" + SECRET}, [("secret", "format")]),
