@@ -38,7 +38,12 @@ async def test_a_deleted_project_is_gone_at_once(control: Control) -> None:
     assert (await control.checks.project_keys.check(legacy_key=key)).project_slug == "web"
     status, erasure, headers = await control.call("DELETE", WEB)
     assert status == 202
-    about = {"kind": "project", "state": "PENDING", "projectId": str(control.acme.project.id), "projectSlug": "web"}
+    about: dict[str, Any] = {
+        "kind": "project",
+        "state": "PENDING",
+        "projectId": str(control.acme.project.id),
+        "projectSlug": "web",
+    }
     about |= {"dryRun": False, "filterCount": 0, "from": None, "to": None, "rows": {}, "message": None}
     assert erasure == erasure | about | {"requestedByPrincipalId": control.acme.owner_id, "completedAt": None}
     assert headers["Location"] == f"/orgs/acme/erasures/{erasure['id']}"

@@ -309,7 +309,8 @@ async def test_keys_count_while_they_are_valid(control: Control) -> None:
         detail = answer["error"]["details"][0]
         assert (status, detail["code"]) == (400, "not_verified")
         assert reason in detail["message"]
-    assert (await submit(control, signed(bundle(issuedAt=at), signer)))[0] == 201
+    await register(control)
+    assert (await submit(control, signed(bundle(issuedAt=at))))[0] == 201
 
 
 async def test_rotation_and_revocation(control: Control) -> None:
