@@ -104,6 +104,13 @@ def test_the_order_of_rules(policies: list[Rule], question: PolicyQuery) -> None
                 assert list(Effect).index(rule.effect) <= list(Effect).index(decided.effect)
 
 
+@given(st.lists(rules, max_size=8), questions)
+def test_a_deny_of_the_organization_is_never_overridden(policies: list[Rule], question: PolicyQuery) -> None:
+    floor: dict[str, Any] = {"name": "floor", "source": Source.ORGANIZATION, "policy_id": "pol_floor"}
+    deny = Rule(**floor, action_pattern="**", effect=Effect.DENY, risk_class=RiskClass.LOW)
+    assert decide([*policies, deny], question).effect is Effect.DENY
+
+
 @settings(max_examples=50)
 @given(st.lists(rules, max_size=8), questions, st.randoms())
 def test_the_order_of_policies_in_the_store_does_not_matter(
